@@ -1,0 +1,1 @@
+"""Predictions in, label errors out."""

@@ -1,0 +1,202 @@
+"""Finding label errors: check the inputs, sweep three times, ask each method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import arrays
+from uqled.arrays import Labels
+from uqled.detect.joint import calibrated, quotas
+from uqled.detect.methods import SOFTMAX, Choice, Evidence, chosen, needed_sources
+from uqled.detect.result import LabelErrors
+from uqled.detect.rows import ProbabilityRows
+from uqled.detect.sweeps import EntropyClass, Inputs, Member, Sweeps
+from uqled.engines.local import Threads, available_threads
+from uqled.errors import InputError
+from uqled.progress import Progress
+
+
+def find_label_errors(
+    labels: Any,
+    pred_probs: Any = None,
+    passes: Any = None,
+    *,
+    method: str,
+    agreement: int | None = None,
+    entropy_class: EntropyClass = "candidate",
+    min_examples_per_class: int = 1,
+    frac_noise: float = 1.0,
+    classes: Sequence[Any] | None = None,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> LabelErrors:
+    """Find samples whose given label is probably wrong.
+
+    Parameters
+    ----------
+    labels
+        [N] given labels: class numbers, or strings (sorted, unless `classes` orders them), as a
+        list, a NumPy array, a pandas or Arrow column.
+    pred_probs
+        [N,K] out-of-sample probabilities: NumPy (float16, 32, 64, in memory or memory-mapped),
+        torch, pandas, Zarr. Read in blocks, never copied whole.
+    passes
+        [F,N,K] out-of-sample probabilities of F stochastic passes, such as Monte Carlo dropout.
+    method
+        `cl-pbnr`, `cl-mcd`, `cl-mcd-e`, `cl-mcd-ens`, `alg-ens`; `cl-pbc`, `cl-both`, `cl-joint`,
+        `argmax`, `low-self-confidence`, `low-normalized-margin`; or `all` that the inputs allow,
+        each of them in `by_method` of the result.
+    agreement
+        `alg-ens` flags what so many of its four algorithms flag; 3 if not given.
+    entropy_class
+        `cl-mcd-e` compares a sample's entropy with the mean of the class being counted
+        (`"candidate"`) or of its given class (`"given"`).
+    min_examples_per_class
+        So many samples of each class stay unflagged; a smaller class is not looked at.
+    frac_noise
+        Flag only this part of each estimated count.
+    classes
+        [K] the columns' classes, where they do not follow from the labels.
+    threads
+        Default: one per core. The result is the same for any number.
+    progress
+        Show a bar when it takes longer than a second: None on a terminal only, True as plain lines
+        elsewhere too, False never.
+
+    Examples
+    --------
+    >>> probs = [[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.2, 0.8], [0.95, 0.05]]
+    >>> errors = find_label_errors([0, 0, 1, 1, 1], probs, method="cl-pbnr")
+    >>> errors.ranked.tolist(), errors.suggested[errors.ranked].tolist()
+    ([4], [0])
+    """
+    given = tuple(
+        name
+        for name, array in (("pred_probs", pred_probs), ("passes", passes))
+        if array is not None
+    )
+    if not given:
+        raise InputError(
+            "pred_probs", "and passes are both missing", "Pass out-of-sample probabilities"
+        )
+    frac_noise = arrays.fraction(frac_noise, "frac_noise")
+    arrays.whole_number(min_examples_per_class, "min_examples_per_class", low=0)
+    if entropy_class not in ("candidate", "given"):
+        raise InputError("entropy_class", f"is {entropy_class!r}", "Pass 'candidate' or 'given'")
+    choices = chosen(method, agreement, frac_noise, given=given)
+    inputs = read_inputs(labels, pred_probs, passes, classes=classes)
+    arrays.at_least_two_classes(inputs.labels)
+    with Threads(thread_count(threads)) as engine:
+        evidence = gather(
+            Sweeps(inputs, engine, Progress(progress)),
+            choices,
+            entropy_class=entropy_class,
+            min_examples_per_class=min_examples_per_class,
+            frac_noise=frac_noise,
+        )
+    found = [result_of(choice, evidence, inputs.labels) for choice in choices]
+    if method != "all":
+        return found[0]
+    headline = found[0]
+    return LabelErrors(**{**vars(headline), "by_method": {e.method: e for e in found}})
+
+
+def read_inputs(
+    labels: Any, pred_probs: Any, passes: Any, *, classes: Sequence[Any] | None = None
+) -> Inputs:
+    """Labels and probabilities that belong together, or the reason why they do not."""
+    softmax = stack = None
+    if pred_probs is not None:
+        softmax = ProbabilityRows(pred_probs, name="pred_probs", ndim=2)
+        classes = classes if classes is not None else _column_names(pred_probs)
+    if passes is not None:
+        stack = ProbabilityRows(passes, name="passes", ndim=3)
+    shapes = softmax.shape if softmax else None, stack.shape if stack else None
+    n_labels = arrays.n_labels(labels)
+    arrays.same_shape(n_labels, *shapes)
+    rows = softmax or stack
+    assert rows is not None
+    codes = arrays.as_labels(labels, n_classes=rows.n_classes, classes=classes)
+    return Inputs(codes, softmax, stack)
+
+
+def thread_count(threads: int | None) -> int:
+    """The number of threads to use."""
+    return (
+        available_threads() if threads is None else arrays.whole_number(threads, "threads", low=1)
+    )
+
+
+def gather(
+    sweeps: Sweeps,
+    choices: list[Choice],
+    *,
+    entropy_class: EntropyClass,
+    min_examples_per_class: int,
+    frac_noise: float,
+) -> Evidence:
+    """Sweep three times, for all the chosen methods at once."""
+    passes = sweeps.inputs.passes
+    F = passes.n_passes if passes else 0
+    selecting = list(dict.fromkeys(m for c in choices for m in c.method.members(F, entropy_class)))
+    reported = [c.method.joint_member(entropy_class) for c in choices]
+    members = list(dict.fromkeys([*selecting, *reported]))
+    names = {choice.name for choice in choices}
+
+    statistics = sweeps.class_statistics(needed_sources(members))
+    joints = sweeps.confident_joints(
+        members,
+        statistics,
+        keep_guess=[SOFTMAX] * bool(names & _FROM_GUESS),
+        with_margin="low-normalized-margin" in names,
+    )
+    joints.pairs = {
+        member: calibrated(pairs, statistics.class_counts) for member, pairs in joints.pairs.items()
+    }
+    numbers = {
+        member: quotas(
+            pairs,
+            statistics.class_counts,
+            min_examples_per_class=min_examples_per_class,
+            frac_noise=frac_noise,
+        )
+        for member, pairs in joints.pairs.items()
+    }
+    selected: dict[Member, NDArray[np.bool_]] = {}
+    if selecting:
+        best = sweeps.select({member: numbers[member].pairs for member in selecting})
+        selected = {member: kept.mask(sweeps.N) for member, kept in best.items()}
+    labels = sweeps.inputs.labels.codes
+    return Evidence(labels, statistics, joints, numbers, selected, entropy_class, F)
+
+
+_FROM_GUESS = {"cl-joint", "low-self-confidence", "low-normalized-margin"}
+
+
+def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors:
+    """One method's result."""
+    method = choice.method
+    votes = method.votes(evidence).astype(np.int16)
+    return LabelErrors(
+        method=choice.name,
+        labels=labels,
+        mask=votes >= method.least_votes(evidence.n_passes, choice.agreement),
+        scores=evidence.statistics.self_confidence[method.source],
+        best=evidence.joints.best[method.source],
+        votes=votes,
+        joint=evidence.joints.pairs[method.joint_member(evidence.entropy_class)].matrix(),
+        entropy=evidence.statistics.entropy,
+        mutual_information=evidence.statistics.information,
+    )
+
+
+def _column_names(frame: Any) -> Sequence[Any] | None:
+    """A pandas frame's columns, where they are names rather than numbers."""
+    columns = getattr(frame, "columns", None)
+    if columns is None or not all(isinstance(column, str) for column in columns):
+        return None
+    return list(columns)

@@ -1,0 +1,94 @@
+"""The pieces of detection that are useful alone: the confident joint and label quality scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import arrays
+from uqled.detect import kernels
+from uqled.detect.find import read_inputs, thread_count
+from uqled.detect.joint import calibrated
+from uqled.detect.methods import SOFTMAX
+from uqled.detect.sweeps import Sweeps
+from uqled.engines.local import Threads
+from uqled.errors import InputError
+from uqled.progress import Progress
+
+Score = Literal["self-confidence", "normalized-margin", "confidence-weighted-entropy"]
+
+
+def confident_joint(
+    labels: Any,
+    pred_probs: Any,
+    *,
+    calibrate: bool = True,
+    classes: Sequence[Any] | None = None,
+    threads: int | None = None,
+) -> Any:
+    """[K,K] given x true: the number of samples counted in each pair.
+
+    Calibrated, each row sums to the number of samples given that class. scipy.sparse above 2,000
+    classes.
+    """
+    inputs = read_inputs(labels, pred_probs, None, classes=classes)
+    arrays.at_least_two_classes(inputs.labels)
+    with Threads(thread_count(threads)) as engine:
+        sweeps = Sweeps(inputs, engine, Progress())
+        statistics = sweeps.class_statistics(["softmax"])
+        pairs = sweeps.confident_joints([SOFTMAX], statistics).pairs[SOFTMAX]
+    return (calibrated(pairs, statistics.class_counts) if calibrate else pairs).matrix()
+
+
+def label_quality_scores(
+    labels: Any,
+    pred_probs: Any,
+    *,
+    method: Score = "self-confidence",
+    classes: Sequence[Any] | None = None,
+) -> NDArray[np.float64]:
+    """[N] how well each given label fits, from 0 to 1; lower = more suspect.
+
+    `self-confidence` is the probability of the given label, `normalized-margin` compares it with
+    the best other class, `confidence-weighted-entropy` relates the row's entropy to it.
+
+    >>> label_quality_scores([0, 1], [[0.9, 0.1], [0.7, 0.3]]).tolist()
+    [0.9, 0.3]
+    """
+    if method not in ("self-confidence", "normalized-margin", "confidence-weighted-entropy"):
+        raise InputError(
+            "method",
+            f"is {method!r}",
+            "Choose self-confidence, normalized-margin or confidence-weighted-entropy",
+        )
+    inputs = read_inputs(labels, pred_probs, None, classes=classes)
+    assert inputs.softmax is not None
+    scores = np.empty(len(inputs.labels))
+    for start, stop in inputs.blocks():
+        block = inputs.softmax.read(start, stop)
+        inputs.softmax.refuse_bad_rows(block, start)
+        rows, codes = block.of_pass(0), inputs.labels.codes[start:stop]
+        own = np.empty(stop - start)
+        kernels.given_probability(rows, codes, own)
+        if method == "normalized-margin":
+            other = np.empty(stop - start)
+            kernels.best_other(rows, codes, other)
+            own = (own - other + 1) / 2
+        elif method == "confidence-weighted-entropy":
+            own = _confidence_weighted_entropy(rows, own)
+        scores[start:stop] = own
+    return scores
+
+
+def _confidence_weighted_entropy(rows: NDArray[Any], own: NDArray[Any]) -> NDArray[np.float64]:
+    """[n] ln(x + 1) / x, where x is the normalised entropy over the self-confidence."""
+    n, K = rows.shape
+    mean = rows.astype(np.float64)
+    entropy, information = np.empty(n), np.empty(n)
+    kernels.uncertainty_rows(rows, 0, n, 1, mean, entropy, information)
+    ratio = entropy / np.log(K) / np.maximum(own, kernels.SLACK)
+    scores: NDArray[np.float64] = np.log(ratio + 1) / np.maximum(ratio, kernels.SLACK)
+    return scores

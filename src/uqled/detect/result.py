@@ -1,0 +1,111 @@
+"""What detection found: plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.arrays import Labels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class LabelErrors:
+    """The samples whose label is probably wrong.
+
+    Lower score = more suspect. `mask[z]` is True where sample z is flagged.
+    """
+
+    method: str
+    """The method's name; `alg-ens` carries its agreement, as in `alg-ens-3`."""
+    labels: Labels
+    """The given labels, as class numbers, with the classes' names."""
+    mask: NDArray[np.bool_]
+    """[N] True = flagged."""
+    scores: NDArray[np.float64]
+    """[N] self-confidence under the method's probabilities, in [0, 1]; lower = more suspect."""
+    best: NDArray[np.int32]
+    """[N] number of the most probable class under the method's probabilities."""
+    votes: NDArray[np.int16]
+    """[N] how many of the method's members flag the sample; 0 or 1 for a method without members."""
+    joint: Any
+    """[K,K] given x true: estimated numbers of samples under the method's probabilities
+    (scipy.sparse above 2,000 classes)."""
+    entropy: NDArray[np.float64] | None = None
+    """[N] entropy of the mean of the passes; None without passes."""
+    mutual_information: NDArray[np.float64] | None = None
+    """[N] mutual information of the passes; None without passes."""
+    by_method: Mapping[str, LabelErrors] = field(default_factory=dict, repr=False)
+    """Every method's own result, where all were asked for."""
+
+    def __len__(self) -> int:
+        return len(self.mask)
+
+    def __repr__(self) -> str:
+        n, N = self.n_flagged, len(self)
+        return f"<LabelErrors {self.method}: {n:,} of {N:,} labels flagged ({n / N:.2%})>"
+
+    @cached_property
+    def n_flagged(self) -> int:
+        return int(np.count_nonzero(self.mask))
+
+    @cached_property
+    def ranked(self) -> NDArray[np.int64]:
+        """Indices of the flagged, most suspect first: votes, then score, then index."""
+        flagged = np.flatnonzero(self.mask)
+        return flagged[np.lexsort((flagged, self.scores[flagged], -self.votes[flagged]))]
+
+    @cached_property
+    def ranking(self) -> NDArray[np.int64]:
+        """Indices of all samples, flagged first, each part as `ranked` orders it."""
+        return np.lexsort((np.arange(len(self)), self.scores, -self.votes, ~self.mask))
+
+    @cached_property
+    def suggested(self) -> NDArray[Any]:
+        """[N] the label the model would give, written as the given labels are."""
+        return self.labels.values[self.best]
+
+    @cached_property
+    def given(self) -> NDArray[Any]:
+        """[N] the given labels."""
+        return self.labels.values[self.labels.codes]
+
+    def confused_pairs(self) -> list[tuple[str, str, int]]:
+        """(given, suggested, number flagged), the most frequent first."""
+        K = self.labels.n_classes
+        given, best = self.labels.codes[self.mask].astype(np.int64), self.best[self.mask]
+        pairs, counts = np.unique_counts(given * K + best)
+        names = self.labels.names
+        return [
+            (names[int(pairs[at] // K)], names[int(pairs[at] % K)], int(counts[at]))
+            for at in np.argsort(-counts, kind="stable")
+        ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per sample, in the order of the data.
+
+        `entropy` and `mutual_information` are missing where there were no passes.
+        """
+        import pandas as pd
+
+        missing = np.full(len(self), np.nan)
+        return pd.DataFrame(
+            {
+                "is_label_issue": self.mask,
+                "label_score": self.scores,
+                "given_label": self.given,
+                "suggested_label": self.suggested,
+                "votes": self.votes,
+                "entropy": missing if self.entropy is None else self.entropy,
+                "mutual_information": (
+                    missing if self.mutual_information is None else self.mutual_information
+                ),
+            }
+        )

@@ -1,0 +1,36 @@
+"""Everything uqled raises on purpose.
+
+    UqledError
+    └── InputError (also a ValueError)   an argument has a value that cannot be used
+        ├── MissingInputError            the chosen method needs an input that was not given
+        └── FileError                    a file cannot be opened, or holds something else
+
+Each message names the argument, the value and the fix.
+"""
+
+from __future__ import annotations
+
+
+class UqledError(Exception):
+    """The root: catch this to catch everything uqled raises on purpose."""
+
+
+class InputError(UqledError, ValueError):
+    """An argument has a value that cannot be used."""
+
+    def __init__(self, argument: str, problem: str, fix: str) -> None:
+        super().__init__(f"{argument} {problem}. {fix}")
+        self.argument = argument
+        self.problem = problem
+        self.fix = fix
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        return type(self), (self.argument, self.problem, self.fix)
+
+
+class MissingInputError(InputError):
+    """The chosen method needs an input that was not given."""
+
+
+class FileError(InputError):
+    """A file cannot be opened, or holds something other than what was asked for."""

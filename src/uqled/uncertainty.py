@@ -1,0 +1,84 @@
+"""How sure the model is: one number per sample, from probabilities or from several passes.
+
+All in nats. `passes` [F,N,K] are out-of-sample probabilities of F stochastic passes (Monte Carlo
+dropout, an ensemble, or any other source of model uncertainty).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from uqled import arrays
+
+Floats = NDArray[np.float64]
+
+_ROWS = 8_192  # rows worked on at a time, so that nothing of size N x K is copied
+
+
+def mean(passes: ArrayLike) -> Floats:
+    """[N,K] mean over the passes [F,N,K]."""
+    mean: Floats = np.mean(arrays.passes(passes), axis=0, dtype=np.float64)
+    return mean
+
+
+def entropy(pred_probs: ArrayLike) -> Floats:
+    """[N] entropy of each row of `pred_probs` [N,K]; 0 log 0 is 0.
+
+    >>> entropy([[0.5, 0.5], [1.0, 0.0]]).round(6).tolist()
+    [0.693147, 0.0]
+    """
+    probs = arrays.pred_probs(pred_probs)
+    return _by_rows(len(probs), lambda rows: _entropy(probs[rows]))
+
+
+def mutual_information(passes: ArrayLike) -> Floats:
+    """[N] entropy of the mean minus mean entropy of the passes [F,N,K].
+
+    Zero where all passes say the same; ln 2 where half of them are sure of one class and half of
+    another.
+
+    >>> mutual_information([[[1.0, 0.0]], [[0.0, 1.0]]]).round(6).tolist()
+    [0.693147]
+    """
+    probs = arrays.passes(passes)
+
+    def of(rows: slice) -> Floats:
+        block = probs[:, rows]
+        total = _entropy(block.mean(axis=0, dtype=np.float64))  # [n]
+        within = _entropy(block).mean(axis=0)  # [F,n] -> [n]
+        information: Floats = np.maximum(total - within, 0.0)
+        return information
+
+    return _by_rows(probs.shape[1], of)
+
+
+def variation_ratio(passes: ArrayLike) -> Floats:
+    """[N] share of the passes [F,N,K] whose most probable class is not the most frequent one.
+
+    >>> variation_ratio([[[0.9, 0.1]], [[0.8, 0.2]], [[0.3, 0.7]]]).round(6).tolist()
+    [0.333333]
+    """
+    probs = arrays.passes(passes)
+
+    def of(rows: slice) -> Floats:
+        votes = probs[:, rows].argmax(axis=2)  # [F,n]
+        agree = (votes[:, None, :] == votes[None, :, :]).sum(axis=0)  # [F,n]
+        most: NDArray[Any] = agree.max(axis=0)
+        return 1.0 - most / len(votes)
+
+    return _by_rows(probs.shape[1], of)
+
+
+def _entropy(probs: NDArray[Any]) -> Floats:
+    p = probs.astype(np.float64, copy=False)
+    logs = np.log(p, out=np.zeros_like(p), where=p > 0)
+    entropy: Floats = np.maximum(-np.einsum("...k,...k->...", p, logs), 0.0)  # [...,K] -> [...]
+    return entropy
+
+
+def _by_rows(n: int, of: Callable[[slice], Floats]) -> Floats:
+    return np.concatenate([of(slice(at, at + _ROWS)) for at in range(0, n, _ROWS)])

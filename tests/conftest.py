@@ -1,0 +1,43 @@
+"""Data for the tests: made from a seed, small, and of the shapes that go wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("repeatable")
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def make_predictions(seed=0, *, N=400, K=5, F=5, noise=0.2, dtype=np.float64, sharpness=2.5):
+    """Labels with a known share of errors, and the softmax and passes of a plausible model."""
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, K, N)
+    wrong = rng.random(N) < noise
+    labels = np.where(wrong, (true + rng.integers(1, K, N)) % K, true)
+    shared = rng.normal(size=(N, K))
+    shared[np.arange(N), true] += sharpness
+    logits = shared + 0.7 * rng.normal(size=(F + 1, N, K))
+    probs = np.exp(logits - logits.max(axis=2, keepdims=True))
+    probs /= probs.sum(axis=2, keepdims=True)
+    probs = probs.astype(dtype)
+    return SimpleNamespace(
+        labels=labels, true=true, is_error=labels != true, softmax=probs[0], passes=probs[1:]
+    )
+
+
+@pytest.fixture
+def predictions():
+    return make_predictions()

@@ -1,0 +1,200 @@
+"""Slow, obvious twins of the kernels and of every method: loops that read like SPEC's sentences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+SLACK = 1e-6
+
+
+def entropy(row):
+    return -sum(p * math.log(p) for p in map(float, row) if p > 0)
+
+
+def mean_of_passes(passes):
+    F, N, K = passes.shape
+    out = np.zeros((N, K))
+    for n in range(N):
+        for k in range(K):
+            total = float(passes[0, n, k])
+            for f in range(1, F):
+                total += float(passes[f, n, k])
+            out[n, k] = total / F
+    return out
+
+
+def mutual_information(passes):
+    mean = mean_of_passes(passes)
+    F, N, _ = passes.shape
+    return [entropy(mean[n]) - sum(entropy(passes[f, n]) for f in range(F)) / F for n in range(N)]
+
+
+def argmax(row):
+    return max(range(len(row)), key=lambda j: (float(row[j]), -j))
+
+
+def agrees(row, given):
+    raised = [float(p) for p in row]
+    raised[given] += SLACK
+    return argmax(raised) == given
+
+
+def thresholds(labels, probs):
+    K = probs.shape[1]
+    found = []
+    for j in range(K):
+        own = [float(p[j]) for p, given in zip(probs, labels, strict=True) if given == j]
+        found.append(max(sum(own) / len(own), 2 * SLACK) if own else 2.0)
+    return found
+
+
+def entropy_limits(labels, probs):
+    K = probs.shape[1]
+    found = []
+    for c in range(K):
+        own = [entropy(p) for p, given in zip(probs, labels, strict=True) if given == c]
+        found.append(sum(own) / len(own) if own else 0.0)
+    return found
+
+
+def guesses(labels, probs, entropy_class=None):
+    """The guessed true class of each sample, or -1."""
+    t, te = thresholds(labels, probs), entropy_limits(labels, probs)
+    found = []
+    for p, given in zip(probs, labels, strict=True):
+        h = entropy(p)
+
+        def sure(j, h=h, given=given):
+            if entropy_class is None:
+                return True
+            return h <= te[j if entropy_class == "candidate" else given] + SLACK
+
+        confident = [j for j in range(len(p)) if float(p[j]) >= t[j] - SLACK and sure(j)]
+        if not confident:
+            found.append(-1)
+        elif len(confident) == 1:
+            found.append(confident[0])
+        else:
+            found.append(argmax(p))
+    return found
+
+
+def confident_joint(labels, guess, K):
+    joint = [[0] * K for _ in range(K)]
+    for given, true in zip(labels, guess, strict=True):
+        if true >= 0:
+            joint[given][true] += 1
+    for k in range(K):
+        joint[k][k] = max(joint[k][k], 1)
+    return joint
+
+
+def calibrated(joint, labels):
+    K = len(joint)
+    found = []
+    for i in range(K):
+        n, total = sum(1 for given in labels if given == i), sum(joint[i])
+        exact = [c * n / total for c in joint[i]]
+        whole = [(c * n) // total for c in joint[i]]
+        remainder = [round(e - w, 9) for e, w in zip(exact, whole, strict=True)]
+        for j in sorted(range(K), key=lambda j: (-remainder[j], j))[: n - sum(whole)]:
+            whole[j] += 1
+        found.append(whole)
+    return found
+
+
+def quotas(joint, labels, min_examples=1, frac_noise=1.0):
+    """(numbers per pair [given][true], numbers per class)."""
+    K = len(joint)
+    pairs, classes = [], []
+    for i in range(K):
+        n = sum(1 for given in labels if given == i)
+        kept = max(joint[i][i], min_examples)
+        nonzero = max(sum(1 for c in joint[i] if c) - 1, 1)
+        taken = (kept - joint[i][i]) / nonzero
+        off = [max(c - taken, 0.0) if j != i else 0.0 for j, c in enumerate(joint[i])]
+        flagged = [c * frac_noise for c in off]
+        staying = int(kept + sum(o - f for o, f in zip(off, flagged, strict=True)))
+        enough = n > min_examples
+        pairs.append([int(f) if enough else 0 for f in flagged])
+        classes.append(max(n - staying, 0) if enough else 0)
+    return pairs, classes
+
+
+def best_of_pair(labels, probs, i, j, number):
+    """Indices of the `number` samples given i with the largest margin of j, lower index first."""
+    margin = {
+        z: float(p[j]) - float(p[i])
+        for z, (p, given) in enumerate(zip(probs, labels, strict=True))
+        if given == i
+    }
+    return sorted(margin, key=lambda z: (-margin[z], z))[:number]
+
+
+def cl_pbnr(labels, probs, entropy_class=None, min_examples=1, frac_noise=1.0):
+    K = probs.shape[1]
+    joint = calibrated(confident_joint(labels, guesses(labels, probs, entropy_class), K), labels)
+    pairs, _ = quotas(joint, labels, min_examples, frac_noise)
+    flagged = set()
+    for i in range(K):
+        for j in range(K):
+            flagged.update(best_of_pair(labels, probs, i, j, pairs[i][j]))
+    return np.array([z in flagged and not agrees(probs[z], labels[z]) for z in range(len(labels))])
+
+
+def cl_pbc(labels, probs, min_examples=1, frac_noise=1.0):
+    K = probs.shape[1]
+    joint = calibrated(confident_joint(labels, guesses(labels, probs), K), labels)
+    _, numbers = quotas(joint, labels, min_examples, frac_noise)
+    flagged = set()
+    for i in range(K):
+        own = [z for z in range(len(labels)) if labels[z] == i]
+        flagged.update(sorted(own, key=lambda z: (float(probs[z][i]), z))[: numbers[i]])
+    return np.array([z in flagged and not agrees(probs[z], labels[z]) for z in range(len(labels))])
+
+
+def cl_joint(labels, probs):
+    guess = guesses(labels, probs)
+    return np.array(
+        [
+            g >= 0 and g != given and not agrees(p, given)
+            for g, given, p in zip(guess, labels, probs, strict=True)
+        ]
+    )
+
+
+def lowest(scores, number):
+    order = sorted(range(len(scores)), key=lambda z: (scores[z], z))[:number]
+    return np.array([z in set(order) for z in range(len(scores))])
+
+
+def all_methods(labels, softmax, passes, entropy_class="candidate"):
+    """The mask of every method by its name."""
+    mean = mean_of_passes(passes)
+    pbnr = cl_pbnr(labels, softmax)
+    mcd, mcd_e = cl_pbnr(labels, mean), cl_pbnr(labels, mean, entropy_class)
+    members = [cl_pbnr(labels, one) for one in passes]
+    ens = np.array([2 * sum(m[z] for m in members) > len(members) for z in range(len(labels))])
+    votes = np.sum([pbnr, mcd, mcd_e, ens], axis=0)
+    pbc, joint = cl_pbc(labels, softmax), cl_joint(labels, softmax)
+    own = [float(p[given]) for p, given in zip(softmax, labels, strict=True)]
+    margin = [
+        float(p[given]) - max(float(q) for j, q in enumerate(p) if j != given)
+        for p, given in zip(softmax, labels, strict=True)
+    ]
+    return {
+        "cl-pbnr": pbnr,
+        "cl-mcd": mcd,
+        "cl-mcd-e": mcd_e,
+        "cl-mcd-ens": ens,
+        "alg-ens-3": votes >= 3,
+        "alg-ens-2": votes >= 2,
+        "cl-pbc": pbc,
+        "cl-both": pbnr & pbc,
+        "cl-joint": joint,
+        "argmax": np.array([not agrees(p, g) for p, g in zip(softmax, labels, strict=True)]),
+        "low-self-confidence": lowest(own, int(joint.sum())),
+        "low-normalized-margin": lowest(margin, int(joint.sum())),
+    }

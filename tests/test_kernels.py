@@ -1,0 +1,205 @@
+"""Each kernel against its naive twin, compiled and as plain Python."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import naive
+from conftest import make_predictions
+from uqled.detect import kernels
+from uqled.detect.rows import keys_of, threshold_keys
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def run(request):
+    """Call a kernel compiled, or the Python it was compiled from."""
+
+    def call(kernel, *arguments):
+        function = kernel if request.param == "compiled" else kernel.py_func
+        return function(*arguments)
+
+    return call
+
+
+@pytest.fixture(params=[np.float32, np.float64])
+def data(request):
+    return make_predictions(3, N=60, K=7, dtype=request.param)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 0.5, 1 / 3, 0.25, 1e-12, 1e-300, 5e-324, 0.9999999])
+def test_p_log_p_is_exact_to_the_last_digits(run, p):
+    expected = p * math.log(p) if p > 0 else 0.0
+    assert run(kernels._p_log_p, p) == pytest.approx(expected, rel=1e-14, abs=1e-300)
+
+
+def test_p_log_p_over_the_whole_range():
+    p = np.concatenate([np.linspace(0, 1, 20_001)[1:], 10.0 ** np.linspace(-307, 0, 5_001)])
+    found = np.array([kernels._p_log_p(x) for x in p])
+    np.testing.assert_allclose(found, p * np.log(p), rtol=1e-14, atol=2e-16)
+
+
+def test_given_probability(run, data):
+    out = np.empty(60)
+    run(kernels.given_probability, data.softmax, data.labels, out)
+    assert out.tolist() == [float(p[g]) for p, g in zip(data.softmax, data.labels, strict=True)]
+
+
+def test_best_other(run, data):
+    out = np.empty(60)
+    run(kernels.best_other, data.softmax, data.labels, out)
+    for z in range(60):
+        others = [float(p) for j, p in enumerate(data.softmax[z]) if j != data.labels[z]]
+        assert out[z] == max(others)
+
+
+def test_mean_and_uncertainty(run, data):
+    flat = data.passes.reshape(-1, 7)
+    mean, entropy, information = np.empty((60, 7)), np.empty(60), np.empty(60)
+    run(kernels.mean_rows, flat, 0, 60, 5, mean)
+    assert (mean == naive.mean_of_passes(data.passes)).all()
+    run(kernels.uncertainty_rows, flat, 0, 60, 5, mean, entropy, information)
+    assert entropy == pytest.approx([naive.entropy(row) for row in mean], abs=1e-13)
+    assert information == pytest.approx(naive.mutual_information(data.passes), abs=1e-13)
+
+
+def test_uncertainty_of_a_coin(run):
+    passes = np.array([[[0.5, 0.5]], [[0.5, 0.5]], [[0.5, 0.5]], [[0.5, 0.5]]])
+    entropy, information = np.empty(1), np.empty(1)
+    run(
+        kernels.uncertainty_rows,
+        passes.reshape(-1, 2), 0, 1, 4, passes.mean(axis=0), entropy, information,
+    )  # fmt: skip
+    assert entropy[0] == pytest.approx(math.log(2), abs=1e-15)
+    assert information[0] == 0
+
+
+def test_scan_rows(run, data):
+    thresholds = np.array(naive.thresholds(data.labels, data.softmax)) - naive.SLACK
+    keys = threshold_keys(thresholds, data.softmax.dtype)
+    guess, best = np.empty(60, np.int32), np.empty(60, np.int32)
+    agrees = np.empty(60, bool)
+    bad = run(
+        kernels.scan_rows,
+        data.softmax, keys_of(data.softmax), data.labels, keys, 1e-3, False, guess, best, agrees,
+    )  # fmt: skip
+    assert bad == -1
+    assert guess.tolist() == naive.guesses(data.labels, data.softmax)
+    assert best.tolist() == [naive.argmax(row) for row in data.softmax]
+    expected = [naive.agrees(p, g) for p, g in zip(data.softmax, data.labels, strict=True)]
+    assert agrees.tolist() == expected
+    assert len(set(guess.tolist())) == 8  # every class and none occur
+
+
+@pytest.mark.parametrize(
+    ("row", "given", "agrees"),
+    [
+        ([0.5, 0.5], 0, True),  # equal: the label counts as the most probable
+        ([0.5, 0.5], 1, True),
+        ([0.5 + 4e-7, 0.5 - 4e-7], 1, True),  # ahead by less than the slack
+        ([0.5 + 1e-6, 0.5 - 1e-6], 1, False),
+        ([0.0, 1.0], 0, False),
+    ],
+)
+def test_agreement_at_the_edge(run, row, given, agrees):
+    rows, labels = np.array([row]), np.array([given])
+    found, guess, best = np.empty(1, bool), np.empty(1, np.int32), np.empty(1, np.int32)
+    keys = keys_of(np.full(2, 2.0))
+    run(
+        kernels.scan_rows,
+        rows, keys_of(rows), labels, keys, 1e-3, False, guess, best, found,
+    )  # fmt: skip
+    assert found[0] == agrees == naive.agrees(row, given)
+    assert guess[0] == -1
+
+
+def test_guess_if_sure(run, data):
+    mean = naive.mean_of_passes(data.passes)
+    h = np.array([naive.entropy(row) for row in mean])
+    limits = np.array(naive.entropy_limits(data.labels, mean)) + naive.SLACK
+    keys = threshold_keys(
+        np.array(naive.thresholds(data.labels, mean)) - naive.SLACK, np.dtype(np.float64)
+    )
+    best = np.array([naive.argmax(row) for row in mean], np.int32)
+    guess = np.empty(60, np.int32)
+    run(kernels.guess_if_sure, keys_of(mean), keys, h, limits, best, guess)
+    assert guess.tolist() == naive.guesses(data.labels, mean, "candidate")
+    assert guess.tolist() != naive.guesses(data.labels, mean)
+
+
+def test_count_pairs(run):
+    counts = np.zeros((3, 3), np.int64)
+    run(kernels.count_pairs, np.array([0, 0, 1, 2, 2]), np.array([0, 2, -1, 2, 2]), counts)
+    assert counts.tolist() == [[1, 0, 1], [0, 0, 0], [0, 0, 2]]
+
+
+def test_class_sums_are_whole_units(run):
+    sums = np.zeros(2, np.int64)
+    run(kernels.add_class_sums, np.array([0, 0, 1]), np.array([0.5, 0.25, 1.0]), sums)
+    assert (sums * kernels.UNIT).tolist() == [0.75, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "bad"),
+    [
+        (None, -1),
+        ((4, 2, np.nan), 4),
+        ((5, 0, -0.1), 5),
+        ((6, 1, 7.0), 6),
+        ((3, 0, np.inf), 3),
+    ],
+)
+def test_first_bad_row(run, change, bad):
+    rows = make_predictions(N=9, K=4).softmax.copy()
+    if change:
+        z, j, value = change
+        rows[z, j] = value
+    if change and change[2] == -0.1:
+        rows[5, 1] += 1 - rows[5].sum()  # the sum alone would not show it
+    assert run(kernels.first_bad_row, rows, keys_of(rows), 1e-3) == bad
+    out = np.empty(9, np.int32), np.empty(9, np.int32), np.empty(9, bool)
+    keys = keys_of(np.ones(4))
+    labels = np.zeros(9, np.int64)
+    assert run(kernels.scan_rows, rows, keys_of(rows), labels, keys, 1e-3, False, *out) == bad
+
+
+def test_negative_zero_is_a_probability(run):
+    rows = np.array([[-0.0, 1.0]])
+    assert run(kernels.first_bad_row, rows, keys_of(rows), 1e-3) == -1
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "mixed", "equal"])
+def test_heaps_keep_the_best_of_each_pair(run, order):
+    rng = np.random.default_rng(1)
+    N, K = 50, 3
+    p = {"rising": np.linspace(0, 1, N), "falling": np.linspace(1, 0, N)}.get(
+        order, rng.integers(0, 4, N) / 4 if order == "mixed" else np.full(N, 0.5)
+    )
+    rows = np.column_stack([p, 1 - p, np.zeros(N)])
+    labels = rng.integers(0, 2, N).astype(np.int32)
+    # class 0 has a pair with 1 (7 places) and with 2 (4 places), class 1 one with 0 (30 places)
+    by_class, targets = np.array([0, 2, 3, 3]), np.array([1, 2, 0])
+    offsets = np.array([0, 7, 11, 41])
+
+    def heaps():
+        return np.zeros(3, np.int64), np.full(41, np.nan), np.full(41, -1)
+
+    halves = []
+    for start, stop in ((0, 20), (20, N)):
+        sizes, margins, indices = heaps()
+        run(
+            kernels.select_rows,
+            rows[start:stop], labels[start:stop], start, False,
+            by_class, targets, offsets, sizes, margins, indices,
+        )  # fmt: skip
+        halves.append((sizes, margins, indices))
+    for one, other in ((0, 1), (1, 0)):  # merged in either order
+        sizes, margins, indices = (array.copy() for array in halves[one])
+        run(kernels.merge_heaps, offsets, sizes, margins, indices, *halves[other])
+        for q, (i, j, quota) in enumerate([(0, 1, 7), (0, 2, 4), (1, 0, 30)]):
+            kept = indices[offsets[q] : offsets[q] + sizes[q]].tolist()
+            expected = naive.best_of_pair(labels, rows, i, j, quota)
+            assert sorted(kept) == sorted(expected)
+    assert K == 3
