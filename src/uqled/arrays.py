@@ -58,7 +58,7 @@ def as_labels(
     """
     if classes is None and (categories := _categories(labels)) is not None:
         classes = categories if len(categories) == n_classes else None
-    column = _label_column(labels, name)
+    column = label_column(labels, name)
     if classes is not None:
         values = np.asarray(classes)
         if values.ndim != 1 or len(values) != n_classes or len(set(values.tolist())) != n_classes:
@@ -67,8 +67,10 @@ def as_labels(
                 f"has {len(values)} entries for {n_classes} columns of probabilities",
                 "Name every column once, in the order of the columns",
             )
-        names_only = values.dtype.kind not in "iu" and column.dtype.kind in "iu"
-        if not names_only:
+        texts = values.dtype.kind not in "iu" and column.dtype.kind in "iu"
+        if texts and all(str(value).isdecimal() for value in values):  # the columns of a CSV
+            values, texts = np.array([int(value) for value in values]), False
+        if not texts:
             return Labels(_lookup(column, values, name), values, tuple(map(str, values.tolist())))
         names = tuple(map(str, values.tolist()))
     else:
@@ -280,7 +282,7 @@ def _categories(labels: Any) -> list[Any] | None:
     return list(dtype.categories) if dtype is not None and hasattr(dtype, "categories") else None
 
 
-def _label_column(labels: Any, name: str) -> NDArray[Any]:
+def label_column(labels: Any, name: str) -> NDArray[Any]:
     """[N] integers or objects without a missing one."""
     if hasattr(labels, "dictionary_decode"):  # an Arrow dictionary column
         labels = labels.dictionary_decode()

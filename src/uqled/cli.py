@@ -62,9 +62,9 @@ def noise(
     FILE::KEY names an array of an .npz or Zarr group, or a column of a table.
     """
     from uqled.data.files import open_labels, open_probabilities
-    from uqled.noising import noise_of_kind
+    from uqled.noise.kinds import noise_of_kind
+    from uqled.noise.transition import TransitionMatrix
     from uqled.report.noise import check_noise_folder, noise_summary, write_noise
-    from uqled.transition import TransitionMatrix
 
     with _refusing():
         check_noise_folder(out, overwrite=overwrite)
@@ -127,3 +127,18 @@ def detect(
     typer.echo(summary(errors))
     if out is not None:
         typer.echo(f"\nAll {len(errors):,} samples are in {out}.")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the table and the picture.")] = Path(
+        "demo-output"
+    ),
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+) -> None:
+    """Find wrong labels in scikit-learn's digits, where the truth is known."""
+    from uqled.demo import demo as run_demo
+
+    with _refusing():
+        out.mkdir(parents=True, exist_ok=True)
+        typer.echo(run_demo(out, seed=seed))

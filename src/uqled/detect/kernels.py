@@ -154,7 +154,7 @@ def uncertainty_rows(
 
 
 @compiled
-def _agrees(row: Rows, given: int, first: int, in_single: bool) -> bool:
+def _agrees(row: Rows, given: Any, first: Any, in_single: bool) -> Any:
     """If `given` is the most probable class once the slack is added; `first` is it without."""
     raised = np.float64(row[given]) + SLACK
     if in_single:

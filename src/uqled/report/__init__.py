@@ -1,0 +1,1 @@
+"""What was found, as one HTML file and as pictures."""

@@ -1,0 +1,165 @@
+"""Noisy labels as a folder (labels, truth, matrices, picture), and in a few lines of text."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.errors import FileError
+from uqled.noise.kinds import NoisyLabels
+
+LABEL_FILES = tuple(f"noisy_labels{suffix}" for suffix in (".npy", ".npz", ".csv", ".parquet"))
+FILES = (
+    *("is_error.npy", "matrix.csv", "matrix.json", "realised.csv", "realised.json"),
+    *("heat_map.png", *LABEL_FILES),
+)
+
+
+def check_noise_folder(out: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that cannot take the files, before the work is done."""
+    if out.exists() and not out.is_dir():
+        raise FileError(f"folder {str(out)!r}", "is a file", "Name a folder")
+    there = [name for name in FILES if (out / name).exists()]
+    if there and not overwrite:
+        raise FileError(
+            f"folder {str(out)!r}",
+            f"already holds {', '.join(there)}",
+            "Choose another folder, or pass --overwrite",
+        )
+
+
+def write_noise(
+    noisy: NoisyLabels, out: Path, *, labels_file: str, overwrite: bool = False
+) -> list[Path]:
+    """Write the folder `out`, and return its files.
+
+    The labels are written as they came: `labels_file` (FILE or FILE::KEY) is where the clean ones
+    were read, and a table keeps its other columns. A Zarr array becomes `.npy`. All files are made
+    in a hidden folder first and then moved, the labels last: where they are, the rest is too.
+    """
+    check_noise_folder(out, overwrite=overwrite)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        hidden = Path(tempfile.mkdtemp(prefix=".noise-", dir=out))
+    except OSError as error:
+        raise FileError(
+            f"folder {str(out)!r}", f"cannot be written ({error})", "Choose another folder"
+        ) from error
+    try:
+        _write_matrices(noisy, hidden)
+        np.save(hidden / "is_error.npy", noisy.is_error)
+        _write_labels(noisy.labels, labels_file, hidden)
+        for name in reversed(FILES):  # what an earlier run of another kind wrote goes too
+            (out / name).unlink(missing_ok=True)
+        written = [out / name for name in FILES if (hidden / name).exists()]
+        for path in written:
+            (hidden / path.name).replace(path)
+        return written
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+def noise_summary(noisy: NoisyLabels, *, classes: int = 30, targets: int = 3) -> str:
+    """How many labels changed, and for each class where they went: intended beside realised."""
+    changed, N = int(noisy.is_error.sum()), len(noisy.is_error)
+    lines = [
+        f"{changed:,} of {N:,} labels changed ({changed / N:.2%}), noise of the kind {noisy.kind}",
+        *("", "intended -> realised:" if noisy.intended else "realised:"),
+    ]
+    rows = [("true class", "samples", "wrong", "goes to")]
+    for k, name in enumerate(noisy.realised.classes[:classes]):
+        wrong = _both(noisy, k, k, complement=True) if noisy.counts[k] else "-"
+        rows.append((name, f"{noisy.counts[k]:,}", wrong, _goes_to(noisy, k, targets)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, count, wrong, goes in rows:
+        cells = (name.ljust(widths[0]), count.rjust(widths[1]), wrong.rjust(widths[2]), goes)
+        lines.append("  ".join(("", *cells)).rstrip())
+    left = len(noisy.realised.classes) - classes
+    return "\n".join([*lines, *([f"  ... and {left:,} classes more"] if left > 0 else [])])
+
+
+def _both(noisy: NoisyLabels, k: int, j: int, *, complement: bool = False) -> str:
+    """What was intended (if a matrix says so) and realised for true class k and given class j."""
+    shares = [m.probabilities[k, j] for m in (noisy.intended, noisy.realised) if m is not None]
+    return " -> ".join(f"{1 - share if complement else share:.1%}" for share in shares)
+
+
+def _goes_to(noisy: NoisyLabels, k: int, most: int) -> str:
+    """The classes that most samples of class k go to."""
+    row = (noisy.intended or noisy.realised).probabilities[k]
+    order = [int(j) for j in np.argsort(-row, kind="stable") if j != k and row[j] > 0]
+    names = noisy.realised.classes
+    found = [f"{names[j]} {_both(noisy, k, j)}" for j in order[:most]]
+    return ", ".join(found + [f"{len(order) - most} more"] * (len(order) > most))
+
+
+def _write_matrices(noisy: NoisyLabels, folder: Path) -> None:
+    from uqled.report.figures import save_figure, transition_heat_map
+
+    matrices = {"realised": noisy.realised}
+    if noisy.intended is not None:
+        matrices = {"intended": noisy.intended, **matrices}
+    for title, matrix in matrices.items():
+        stem = "matrix" if title == "intended" else title
+        matrix.save(folder / f"{stem}.csv")
+        matrix.save(folder / f"{stem}.json")
+    save_figure(transition_heat_map(matrices), folder / "heat_map.png")
+
+
+def _write_labels(labels: NDArray[Any], labels_file: str, folder: Path) -> None:
+    name, _, key = labels_file.rpartition("::") if "::" in labels_file else (labels_file, "", "")
+    source = Path(name)
+    suffix = source.suffix if source.suffix in _WRITERS else ".npy"
+    _WRITERS[suffix](labels, source, key, folder / f"noisy_labels{suffix}")
+
+
+def _write_npy(labels: NDArray[Any], _source: Path, _key: str, path: Path) -> None:
+    np.save(path, labels if labels.dtype.kind in "biufUS" else labels.astype(str))
+
+
+def _write_npz(labels: NDArray[Any], source: Path, key: str, path: Path) -> None:
+    with np.load(source, allow_pickle=False) as archive:
+        arrays: dict[str, Any] = {key or archive.files[0]: labels}
+    np.savez_compressed(path, **arrays)
+
+
+def _write_csv(labels: NDArray[Any], source: Path, key: str, path: Path) -> None:
+    import pandas as pd
+
+    columns = list(pd.read_csv(source, nrows=0).columns)
+    # All is text, the names too: the other columns stay as they are written.
+    frame = pd.read_csv(source, header=None, dtype=str, keep_default_na=False)
+    frame.iloc[1:, columns.index(_column(columns, key))] = labels.astype(str)
+    frame.to_csv(path, header=False, index=False)
+
+
+def _write_parquet(labels: NDArray[Any], source: Path, key: str, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(source)
+    at = table.column_names.index(_column(table.column_names, key))
+    field, column = table.schema.field(at), pa.array(labels.tolist())
+    if pa.types.is_dictionary(field.type):
+        column = column.cast(field.type.value_type).dictionary_encode()
+        field = field.with_type(column.type)
+    pq.write_table(table.set_column(at, field, column.cast(field.type)), path)
+
+
+def _column(columns: list[str], key: str) -> str:
+    """The column that `open_labels` took."""
+    return key or ("label" if "label" in columns else columns[0])
+
+
+_WRITERS: dict[str, Callable[[NDArray[Any], Path, str, Path], None]] = {
+    ".npy": _write_npy,
+    ".npz": _write_npz,
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+}

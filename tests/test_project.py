@@ -1,0 +1,96 @@
+"""The documents are true: examples run, commands exist, options have help, links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import uqled
+from uqled.cli import app
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(uqled.__path__, "uqled.") if module.name
+)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_examples_in_documents_run(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    failed, _ = doctest.testfile(str(path), module_relative=False)
+    assert failed == 0
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name):
+    failed, _ = doctest.testmod(importlib.import_module(name))
+    assert failed == 0
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\((?!http)([^)#]+)", path.read_text()):
+        assert (path.parent / target).exists(), target
+
+
+def commands():
+    return typer.main.get_command(app).commands
+
+
+def test_every_command_and_option_is_explained():
+    for name, command in commands().items():
+        assert command.help, name
+        for option in command.params:
+            assert getattr(option, "help", None), f"{name} {option.name}"
+    for name in (None, *commands()):
+        result = CliRunner().invoke(app, [*([name] if name else []), "--help"])
+        assert result.exit_code == 0
+
+
+def test_commands_in_documents_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    known = {
+        name: {flag for option in command.params for flag in option.opts}
+        for name, command in commands().items()
+    }
+    for path in DOCUMENTS:
+        for block in re.findall(r"```sh\n(.*?)```", path.read_text(), re.DOTALL):
+            for line in block.replace("\\\n", " ").splitlines():
+                words = shlex.split(line, comments=True)
+                if words[:1] == ["make"]:
+                    assert f"\n{words[1]}:" in makefile, line
+                if words[:1] == ["uqled"]:
+                    assert words[1] in known, line
+                    flags = {word for word in words[2:] if word.startswith("--")}
+                    assert flags <= known[words[1]], line
+
+
+def test_public_names_exist():
+    for name in uqled.__all__:
+        assert getattr(uqled, name) is not None
+    assert set(uqled.__all__) <= set(dir(uqled))
+    with pytest.raises(AttributeError, match="magic"):
+        _ = uqled.magic
+
+
+def test_rooms_import_only_from_their_left():
+    order = ["data", "noise", "detect", "report"]
+    ground = {"errors", "arrays", "uncertainty", "progress", "run", "engines"}
+    source = ROOT / "src" / "uqled"
+    for place, room in enumerate(order):
+        allowed = ground | set(order[: place + 1])
+        for path in [source / f"{room}.py", *(source / room).rglob("*.py")]:
+            if path.exists():
+                found = re.findall(r"(?:from|import) uqled\.(\w+)", path.read_text())
+                found += re.findall(r"from uqled import ([\w, ]+)", path.read_text())
+                names = {name.strip() for entry in found for name in entry.split(",")}
+                assert names <= allowed, f"{path.name} imports {names - allowed}"
