@@ -94,9 +94,9 @@ def selected_with(joint, labels, probs, **options):
     with Threads(2) as engine:
         sweeps = Sweeps(inputs, engine, Progress(False))
         statistics = sweeps.class_statistics(["softmax"])
-        agrees = sweeps.confident_joints([member], statistics).agrees["softmax"]
-        best = sweeps.select({member: numbers.pairs})[member]
-    return best.mask(len(labels)) & ~agrees, numbers.pairs
+        joints = sweeps.confident_joints([member], statistics)
+        best = sweeps.select({member: numbers.pairs}, joints)[member]
+    return best.mask(len(labels)) & ~joints.agrees["softmax"], numbers.pairs
 
 
 def assert_only_ties_differ(ours, their, labels, probs, pairs):

@@ -171,9 +171,11 @@ def test_negative_zero_is_a_probability(run):
 
 
 @pytest.mark.parametrize("order", ["rising", "falling", "mixed", "equal"])
-def test_heaps_keep_the_best_of_each_pair(run, order):
+@pytest.mark.parametrize("with_bounds", [True, False])
+@pytest.mark.parametrize("with_leads", [True, False])
+def test_heaps_keep_the_best_of_each_pair(run, order, with_bounds, with_leads):
     rng = np.random.default_rng(1)
-    N, K = 50, 3
+    N = 50
     p = {"rising": np.linspace(0, 1, N), "falling": np.linspace(1, 0, N)}.get(
         order, rng.integers(0, 4, N) / 4 if order == "mixed" else np.full(N, 0.5)
     )
@@ -182,19 +184,34 @@ def test_heaps_keep_the_best_of_each_pair(run, order):
     # class 0 has a pair with 1 (7 places) and with 2 (4 places), class 1 one with 0 (30 places)
     by_class, targets = np.array([0, 2, 3, 3]), np.array([1, 2, 0])
     offsets = np.array([0, 7, 11, 41])
-
-    def heaps():
-        return np.zeros(3, np.int64), np.full(41, np.nan), np.full(41, -1)
+    cuts = np.full(3, -np.inf)
+    if with_leads:
+        best = rows.argmax(axis=1)
+        here = np.flatnonzero(best != labels)
+        leads = rows[here, best[here]] - rows[here, labels[here]]
+        heaps = np.zeros(3, np.int64), np.empty(41), np.empty(41, np.int64)
+        run(
+            kernels.raise_cuts,
+            labels[here], best[here], leads, by_class, targets, offsets, *heaps, cuts,
+        )  # fmt: skip
+        assert heaps[0].tolist() == [0, 0, 0]
+        for q, (i, j, quota) in enumerate([(0, 1, 7), (0, 2, 4), (1, 0, 30)]):
+            known = np.sort(leads[(labels[here] == i) & (best[here] == j)])[::-1]
+            assert cuts[q] == (known[quota - 1] if len(known) >= quota else -np.inf)
 
     halves = []
     for start, stop in ((0, 20), (20, N)):
-        sizes, margins, indices = heaps()
+        heaps = np.zeros(3, np.int64), np.full(41, np.nan), np.full(41, -1)
+        own_cuts, bounds = cuts.copy(), np.empty((0, 0))
+        if with_bounds:
+            bounds = np.full((3, 3), np.inf)
+            bounds[[0, 0, 1], targets] = cuts - kernels.BOUND_SLACK
         run(
             kernels.select_rows,
             rows[start:stop], labels[start:stop], start, False,
-            by_class, targets, offsets, sizes, margins, indices,
+            by_class, targets, offsets, own_cuts, bounds, *heaps,
         )  # fmt: skip
-        halves.append((sizes, margins, indices))
+        halves.append(heaps)
     for one, other in ((0, 1), (1, 0)):  # merged in either order
         sizes, margins, indices = (array.copy() for array in halves[one])
         run(kernels.merge_heaps, offsets, sizes, margins, indices, *halves[other])
@@ -202,4 +219,3 @@ def test_heaps_keep_the_best_of_each_pair(run, order):
             kept = indices[offsets[q] : offsets[q] + sizes[q]].tolist()
             expected = naive.best_of_pair(labels, rows, i, j, quota)
             assert sorted(kept) == sorted(expected)
-    assert K == 3

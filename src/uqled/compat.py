@@ -131,7 +131,7 @@ class _Issues:
         if filter_by in ("prune_by_class", "both"):
             found &= self._pruned_by_class(numbers, large)
         if filter_by in ("prune_by_noise_rate", "both"):
-            found &= self._pruned_by_noise_rate(numbers, large)
+            found &= self._pruned_by_noise_rate(numbers, large, joints)
         return found
 
     def _thresholds(self) -> NDArray[np.float64]:
@@ -193,7 +193,7 @@ class _Issues:
                 found[members[np.argsort(self.probs[members, k])[:number]]] = True
         return found
 
-    def _pruned_by_noise_rate(self, numbers: Ints, large: Bools) -> Bools:
+    def _pruned_by_noise_rate(self, numbers: Ints, large: Bools, joints: Joints) -> Bools:
         quota = np.where(large[:, None], numbers.T, 0)  # [given, true]
         np.fill_diagonal(quota, 0)
         quota = np.minimum(np.maximum(quota, 0), self.counts[:, None])
@@ -204,7 +204,7 @@ class _Issues:
         else:
             one_more = np.minimum(pairs.counts + 1, self.counts[pairs.given])
             room = PairCounts(self.K, pairs.given, pairs.true, one_more)
-            best = self.sweeps.select({_SOFTMAX: room})[_SOFTMAX]
+            best = self.sweeps.select({_SOFTMAX: room}, joints)[_SOFTMAX]
             found, tied = _clear_cut(best, pairs, len(self.labels))
         for q in tied.tolist():  # where margins are equal, cleanlab's sort decides
             i, j, number = int(pairs.given[q]), int(pairs.true[q]), int(pairs.counts[q])

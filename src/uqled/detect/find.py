@@ -168,7 +168,7 @@ def gather(
     }
     selected: dict[Member, NDArray[np.bool_]] = {}
     if selecting:
-        best = sweeps.select({member: numbers[member].pairs for member in selecting})
+        best = sweeps.select({member: numbers[member].pairs for member in selecting}, joints)
         selected = {member: kept.mask(sweeps.N) for member, kept in best.items()}
     labels = sweeps.inputs.labels.codes
     return Evidence(labels, statistics, joints, numbers, selected, entropy_class, F)

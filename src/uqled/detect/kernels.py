@@ -26,6 +26,9 @@ UNIT = 2.0**-40
 #: with its label if the best class is ahead by no more.
 SLACK = 1e-6
 
+#: How far below its cut the bound of a pair is: more than the rounding of a margin in float32.
+BOUND_SLACK = 2.0**-22
+
 _LN2 = 0.6931471805599453
 
 
@@ -284,6 +287,23 @@ def _keep_best(
 
 
 @compiled
+def _margin(row: Rows, target: int, given: int, in_single: bool) -> float:
+    """By how much the target is more probable than the given class."""
+    if in_single:
+        return np.float64(row[target] - row[given])
+    return np.float64(row[target]) - np.float64(row[given])
+
+
+@compiled
+def _reaches(row: Rows, own: Any, bounds: Rows) -> bool:
+    """If some class's margin is at its bound or above: one comparison per class, vector code."""
+    reached = np.int32(0)
+    for j in range(row.size):
+        reached += np.int32(row[j] - own >= bounds[j])
+    return reached > 0
+
+
+@compiled
 def select_rows(
     rows: Rows,
     labels: Ints,
@@ -292,6 +312,8 @@ def select_rows(
     by_class: Ints,
     targets: Ints,
     offsets: Ints,
+    cuts: Rows,
+    bounds: Rows,
     sizes: Ints,
     margins: Rows,
     indices: Ints,
@@ -299,20 +321,62 @@ def select_rows(
     """Offer each row to the heaps of its class's pairs, by margin of the pair's target.
 
     The pairs of class i are `by_class[i]` to `by_class[i + 1]`; pair q is about class `targets[q]`
-    and keeps its best in `offsets[q]` to `offsets[q + 1]` of `margins` and `indices`.
+    and keeps its best in `offsets[q]` to `offsets[q + 1]` of `margins` and `indices`. No sample
+    below `cuts[q]` is among its best. `bounds` [K,K] are the same cuts, a little lower, as a matrix
+    (or empty): most rows of a class with many pairs are below all of them, and are done at once.
     """
-    for r in range(rows.shape[0]):
-        given = labels[r]
-        row = rows[r]
-        own = np.float64(row[given])
-        for q in range(by_class[given], by_class[given + 1]):
-            margin = np.float64(row[targets[q]]) - own
-            if in_single:
-                margin = np.float64(row[targets[q]] - row[given])
-            start, stop = offsets[q], offsets[q + 1]
-            if sizes[q] == stop - start and margin < margins[start]:
+    n, K = rows.shape
+    for r in range(n):
+        given, row = labels[r], rows[r]
+        start, stop = by_class[given], by_class[given + 1]
+        many = bounds.size > 0 and (stop - start) * 8 >= K
+        if many and not _reaches(row, row[given], bounds[given]):
+            continue
+        for q in range(start, stop):
+            margin = _margin(row, targets[q], given, in_single)
+            if margin < cuts[q]:
                 continue
-            sizes[q] = _keep_best(margins, indices, start, stop, sizes[q], margin, first_index + r)
+            first, last = offsets[q], offsets[q + 1]
+            sizes[q] = _keep_best(margins, indices, first, last, sizes[q], margin, first_index + r)
+            if sizes[q] == last - first and margins[first] > cuts[q]:
+                cuts[q] = margins[first]
+                if bounds.size > 0:
+                    bounds[given, targets[q]] = cuts[q] - BOUND_SLACK
+
+
+@compiled
+def raise_cuts(
+    given: Ints,
+    best: Ints,
+    leads: Rows,
+    by_class: Ints,
+    targets: Ints,
+    offsets: Ints,
+    sizes: Ints,
+    margins: Rows,
+    indices: Ints,
+    cuts: Rows,
+) -> None:
+    """Raise each pair's cut to what samples are known to reach: those with the target on top.
+
+    `leads` are the margins of samples given `given` whose most probable class is `best`. The heaps
+    are used and left empty.
+    """
+    for z in range(given.size):
+        low, high = by_class[given[z]], by_class[given[z] + 1]
+        while low < high:
+            middle = (low + high) >> 1
+            if targets[middle] < best[z]:
+                low = middle + 1
+            else:
+                high = middle
+        if low < by_class[given[z] + 1] and targets[low] == best[z]:
+            start, stop = offsets[low], offsets[low + 1]
+            sizes[low] = _keep_best(margins, indices, start, stop, sizes[low], leads[z], z)
+    for q in range(sizes.size):
+        if sizes[q] == offsets[q + 1] - offsets[q]:
+            cuts[q] = margins[offsets[q]]
+        sizes[q] = 0
 
 
 @compiled

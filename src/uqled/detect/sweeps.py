@@ -11,6 +11,7 @@ units, counts are counts, and the best of each pair are the same however they we
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from uqled.arrays import Labels
 from uqled.detect import kernels
-from uqled.detect.joint import PairCounter, PairCounts
+from uqled.detect.joint import DENSE_CLASSES, PairCounter, PairCounts
 from uqled.detect.rows import (
     MAX_BLOCK_ROWS,
     ProbabilityRows,
@@ -151,6 +152,33 @@ class Statistics:
     """[K] entropy above which a sample is not sure."""
 
 
+@dataclass(frozen=True)
+class Leads:
+    """Samples whose most probable class is not the given one."""
+
+    index: NDArray[np.int64]
+    best: NDArray[np.int32]
+    margin: Floats
+    """By how much the best class is more probable than the given one."""
+
+    @classmethod
+    def of_block(
+        cls, rows: NDArray[Any], labels: NDArray[Any], best: NDArray[Any], start: int, single: bool
+    ) -> Leads:
+        here = np.flatnonzero(best != labels)
+        top, own = rows[here, best[here]], rows[here, labels[here]]
+        margin = top - own if single else top.astype(np.float64) - own
+        return cls(here + start, best[here], margin.astype(np.float64))
+
+    @classmethod
+    def together(cls, parts: list[Leads]) -> Leads:
+        return cls(
+            np.concatenate([part.index for part in parts]),
+            np.concatenate([part.best for part in parts]),
+            np.concatenate([part.margin for part in parts]),
+        )
+
+
 @dataclass
 class Joints:
     """What the second sweep found."""
@@ -165,6 +193,8 @@ class Joints:
     """[N] guessed class or -1, of the members asked for."""
     margin: Floats | None = None
     """[N] self-confidence minus the best other class's, of the softmax, if asked for."""
+    leads: dict[Source, Leads] = field(default_factory=dict)
+    """Where the third sweep begins."""
 
 
 class Sweeps:
@@ -244,12 +274,13 @@ class Sweeps:
         found.agrees = {source: np.empty(N, np.bool_) for source in sources}
         found.guess = {member: np.empty(N, np.int32) for member in keep_guess}
         found.margin = np.empty(N) if with_margin else None
+        leads: dict[Source, list[Leads]] = {source: [] for source in sources}
 
-        def of_block(block: tuple[int, int]) -> dict[Any, NDArray[Any]]:
+        def of_block(block: tuple[int, int]) -> dict[Any, Any]:
             start, stop = block
             data = self.inputs.read(sources, start, stop)
             n = stop - start
-            partial: dict[Any, NDArray[Any]] = {}
+            partial: dict[Any, Any] = {}
             for source in sources:
                 rows = data.rows[source]
                 keys = self.inputs.keys(rows)
@@ -264,6 +295,9 @@ class Sweeps:
                     assert self.inputs.softmax is not None  # passes were checked in sweep 1
                     raise self.inputs.softmax.problem(rows[bad], start + bad)
                 partial["best", source], partial["agrees", source] = best, agrees
+                partial["leads", source] = Leads.of_block(
+                    rows, data.labels, best, start, self.inputs.in_single
+                )
                 for member in members:
                     if member.source != source:
                         continue
@@ -288,9 +322,11 @@ class Sweeps:
                 best[start:stop] = partial["best", source]
             for source, agrees in found.agrees.items():
                 agrees[start:stop] = partial["agrees", source]
+                leads[source].append(partial["leads", source])
             if found.margin is not None:
                 found.margin[start:stop] = partial["margin", ""]
         found.pairs = {member: counter.pairs() for member, counter in counters.items()}
+        found.leads = {source: Leads.together(parts) for source, parts in leads.items()}
         return found
 
     def _sure_guess(
@@ -314,12 +350,17 @@ class Sweeps:
         kernels.guess_if_sure(keys, thresholds, entropy, limits, best, found)
         return found
 
-    def select(self, quotas: Mapping[Member, PairCounts]) -> dict[Member, Best]:
+    def select(self, quotas: Mapping[Member, PairCounts], joints: Joints) -> dict[Member, Best]:
         """Sweep 3: for every pair of a member's quotas, the samples with the largest margins."""
         sources = list(dict.fromkeys(member.source for member in quotas))
+        first = {
+            member: Best(pairs).with_cuts(joints.leads[member.source], self.inputs.labels.codes)
+            for member, pairs in quotas.items()
+        }
         pool: SimpleQueue[dict[Member, Best]] = SimpleQueue()
-        for _ in range(self.engine.threads):
-            pool.put({member: Best(pairs) for member, pairs in quotas.items()})
+        pool.put(first)
+        for _ in range(self.engine.threads - 1):
+            pool.put({member: best.empty_copy() for member, best in first.items()})
 
         def of_block(block: tuple[int, int]) -> None:
             data = self.inputs.read(sources, *block)
@@ -349,19 +390,51 @@ class Best:
     """For every pair, its quota of samples with the largest margins; ties to the lower index."""
 
     def __init__(self, quotas: PairCounts) -> None:
-        self.by_class, self.targets = quotas.by_class(), quotas.true
+        self.n_classes = quotas.n_classes
+        self.by_class, self.targets = quotas.by_class(), quotas.true.astype(np.int32)
+        self.given = quotas.given
         self.offsets = np.concatenate([[0], np.cumsum(quotas.counts)])
-        self.sizes = np.zeros(len(quotas.counts), np.int64)
+        self.cuts = np.full(len(quotas.counts), -np.inf)
+        self.bounds: NDArray[Any] | None = None
+        self._empty()
+
+    def _empty(self) -> None:
+        self.sizes = np.zeros(len(self.targets), np.int64)
         self.margins = np.empty(self.offsets[-1])
         self.indices = np.empty(self.offsets[-1], np.int64)
+
+    def with_cuts(self, leads: Leads, labels: NDArray[np.int32]) -> Best:
+        """The same, with cuts raised to what the leads reach."""
+        kernels.raise_cuts(
+            labels[leads.index], leads.best, leads.margin, self.by_class, self.targets,
+            self.offsets, self.sizes, self.margins, self.indices, self.cuts,
+        )  # fmt: skip
+        return self
+
+    def empty_copy(self) -> Best:
+        """Another one with the same cuts, for another thread."""
+        other = copy(self)
+        other.cuts = self.cuts.copy()
+        other._empty()
+        return other
 
     def offer(
         self, rows: NDArray[Any], labels: NDArray[np.int32], first_index: int, in_single: bool
     ) -> None:
+        if self.bounds is None:
+            self.bounds = self._bounds(rows.dtype)
         kernels.select_rows(
-            rows, labels, first_index, in_single, self.by_class, self.targets,
-            self.offsets, self.sizes, self.margins, self.indices,
+            rows, labels, first_index, in_single, self.by_class, self.targets, self.offsets,
+            self.cuts, self.bounds, self.sizes, self.margins, self.indices,
         )  # fmt: skip
+
+    def _bounds(self, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """[K,K] the cuts as a matrix, infinite where there is no pair; empty for many classes."""
+        if self.n_classes > DENSE_CLASSES:
+            return np.empty((0, 0), dtype)
+        bounds = np.full((self.n_classes,) * 2, np.inf, dtype)
+        bounds[self.given, self.targets] = self.cuts - kernels.BOUND_SLACK
+        return bounds
 
     def merge(self, other: Best) -> None:
         kernels.merge_heaps(
