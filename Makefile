@@ -5,7 +5,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 
 .PHONY: demo test test-slow check bench clean
 
-demo: .venv/base
+demo: .venv/torch
 	$(BIN)/uqled demo --out demo-output
 
 test: .venv/dev
@@ -19,19 +19,26 @@ check: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/dev
+bench: .venv/bench
 	$(BIN)/python benchmarks/detection.py
+	$(BIN)/python benchmarks/mc_dropout.py
+	$(BIN)/python benchmarks/decoding.py $(if $(DATA),--data $(DATA))
+	$(if $(DATA),$(BIN)/python benchmarks/prediction.py --data $(DATA))
 
 clean:
 	rm -rf .venv demo-output
 
-.venv/base: pyproject.toml constraints.txt
+# torch first, and pinned: any looser request pulls several gigabytes of GPU packages.
+.venv/torch: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(INSTALL) -e .
+	$(INSTALL) torch==2.13.0
+	$(INSTALL) -e '.[torch,jpeg]'
 	touch $@
 
-# torch first, and pinned: any looser request pulls several gigabytes of GPU packages.
-.venv/dev: .venv/base
-	$(INSTALL) torch==2.13.0
+.venv/dev: .venv/torch
 	$(INSTALL) -e '.[dev]'
+	touch $@
+
+.venv/bench: .venv/dev
+	$(INSTALL) -e '.[dev,bench]'
 	touch $@

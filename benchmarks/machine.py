@@ -15,10 +15,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+PACKAGES = ("uqled", "numpy", "numba", "scipy", "cleanlab")
 RESULTS = Path(__file__).parent / "results"
 
 
-def described() -> dict[str, Any]:
+def described(packages: tuple[str, ...] = PACKAGES) -> dict[str, Any]:
     """The machine and the versions, without anything that names a place."""
     root = Path(__file__).parents[1]
     commit = subprocess.run(
@@ -30,7 +31,6 @@ def described() -> dict[str, Any]:
     ).stdout.strip()
     cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    packages = ("uqled", "numpy", "numba", "scipy", "cleanlab")
     return {
         "date": date.today().isoformat(),
         "code": commit,

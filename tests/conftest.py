@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny networks: a second thread only waits
+
 from pathlib import Path
 from types import SimpleNamespace
 

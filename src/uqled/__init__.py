@@ -6,37 +6,51 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from uqled import compat, noise, uncertainty
+    from uqled import compat, data, models, noise, uncertainty
+    from uqled.data.dataset import Dataset
+    from uqled.data.loading import load
     from uqled.detect.find import find_label_errors
     from uqled.detect.joint import noise_matrix
     from uqled.detect.quality import confident_joint, label_quality_scores
     from uqled.detect.result import LabelErrors
     from uqled.errors import FileError, InputError, MissingInputError, UqledError
+    from uqled.predict.cleaner import LabelCleaner
+    from uqled.predict.crossval import cross_validate
 
 #: Where each public name lives; loaded when it is first used, so that importing stays quick.
 _HOMES = {
     "FileError": "uqled.errors",
     "InputError": "uqled.errors",
+    "Dataset": "uqled.data.dataset",
+    "LabelCleaner": "uqled.predict.cleaner",
     "LabelErrors": "uqled.detect.result",
     "MissingInputError": "uqled.errors",
     "UqledError": "uqled.errors",
     "confident_joint": "uqled.detect.quality",
+    "cross_validate": "uqled.predict.crossval",
     "find_label_errors": "uqled.detect.find",
     "label_quality_scores": "uqled.detect.quality",
+    "load": "uqled.data.loading",
     "noise_matrix": "uqled.detect.joint",
 }
-_ROOMS = ("compat", "noise", "uncertainty")
+_ROOMS = ("compat", "data", "models", "noise", "uncertainty")
 
 __all__ = [
+    "Dataset",
     "FileError",
     "InputError",
+    "LabelCleaner",
     "LabelErrors",
     "MissingInputError",
     "UqledError",
     "compat",
     "confident_joint",
+    "cross_validate",
+    "data",
     "find_label_errors",
     "label_quality_scores",
+    "load",
+    "models",
     "noise",
     "noise_matrix",
     "uncertainty",

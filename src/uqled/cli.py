@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,25 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Data = Annotated[str, typer.Argument(help="Folder, file, archive, hf:NAME or digits.")]
+RunFolder = Annotated[Path, typer.Option("--out", help="The run; a killed one continues there.")]
+Model = Annotated[str, typer.Option(help="small, vgg11, resnet50, probe, logistic, forest, ...")]
+Folds = Annotated[int, typer.Option(help="Each is predicted by a model trained on the others.")]
+Passes = Annotated[int, typer.Option(help="Stochastic passes per sample.")]
+Uncertainty = Annotated[str, typer.Option(help="mc-dropout, ensemble, members, none or auto.")]
+Epochs = Annotated[int | None, typer.Option(help="Of networks: passes over the data.")]
+BatchSize = Annotated[int | None, typer.Option(help="Of networks: samples per step.")]
+Rate = Annotated[float | None, typer.Option(help="Of networks: learning rate.")]
+Preset = Annotated[str | None, typer.Option(help="Of networks: fast, paper or paper-mnist.")]
+Device = Annotated[str | None, typer.Option(help="Of networks: auto, cpu, cuda or mps.")]
+Precision = Annotated[str | None, typer.Option(help="Of networks: auto, 32-true, bf16-mixed.")]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
+Label = Annotated[str | None, typer.Option(help="Of a table: the column of labels.")]
+InputColumns = Annotated[str | None, typer.Option(help="Of a table: input columns, a,b,c.")]
+ImageSize = Annotated[int | None, typer.Option(help="Side in pixels that images are brought to.")]
+Split = Annotated[str | None, typer.Option(help="Part of the data set: train, test, ...")]
+Limit = Annotated[int | None, typer.Option(help="Use so many samples only.")]
+SkipUnreadable = Annotated[bool, typer.Option(help="Go on without files that cannot be read.")]
 Threads = Annotated[int | None, typer.Option(help="Default: one per core. Same result for any.")]
 
 
@@ -85,6 +104,104 @@ def noise(
 
 
 @app.command()
+def predict(
+    data: Data,
+    out: RunFolder,
+    model: Model = "auto",
+    folds: Folds = 4,
+    passes: Passes = 5,
+    uncertainty: Uncertainty = "auto",
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: Rate = None,
+    preset: Preset = None,
+    device: Device = None,
+    precision: Precision = None,
+    seed: Seed = 0,
+    label: Label = None,
+    inputs: InputColumns = None,
+    image_size: ImageSize = None,
+    split: Split = None,
+    limit: Limit = None,
+    skip_unreadable: SkipUnreadable = False,
+) -> None:
+    """Predict every sample by a model that was not trained on it."""
+    options = locals()
+    with _refusing():
+        found = _predictions(**options)
+    typer.echo(f"{len(found):,} samples, {found.accuracy:.2%} predicted as labelled, in {out}")
+
+
+@app.command()
+def find(
+    data: Data,
+    out: RunFolder,
+    method: Annotated[str, typer.Option(help="alg-ens, cl-mcd, cl-pbnr, ... or all.")] = "all",
+    model: Model = "auto",
+    folds: Folds = 4,
+    passes: Passes = 5,
+    uncertainty: Uncertainty = "auto",
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: Rate = None,
+    preset: Preset = None,
+    device: Device = None,
+    precision: Precision = None,
+    seed: Seed = 0,
+    label: Label = None,
+    inputs: InputColumns = None,
+    image_size: ImageSize = None,
+    split: Split = None,
+    limit: Limit = None,
+    skip_unreadable: SkipUnreadable = False,
+) -> None:
+    """Find wrong labels in labelled data: predict and detect in one."""
+    options = locals()
+    from uqled.detect.find import find_label_errors
+    from uqled.detect.methods import check_method
+    from uqled.detect.summary import summary
+
+    with _refusing():
+        check_method(options.pop("method"))
+        found = _predictions(**options)
+        errors = find_label_errors(found, method=method)
+        table = run.Run.open(out).write_issues(errors)
+    typer.echo(f"{found.accuracy:.2%} of {len(found):,} samples are predicted as labelled\n")
+    typer.echo(summary(errors, ids=found.ids, truth=found.truth))
+    typer.echo(f"\nThe table of all samples is {table}")
+
+
+def _predictions(
+    data: str,
+    out: Path,
+    label: str | None,
+    inputs: str | None,
+    image_size: int | None,
+    split: str | None,
+    limit: int | None,
+    skip_unreadable: bool,
+    seed: int,
+    **options: Any,
+) -> run.Predictions:
+    """Load, then cross-validate."""
+    from uqled.data import load
+    from uqled.predict.crossval import cross_validate
+
+    loaded = load(
+        data,
+        label=label,
+        inputs=inputs.split(",") if inputs else None,
+        image_size=image_size,
+        split=split,
+        limit=limit,
+        seed=seed,
+        skip_unreadable=skip_unreadable,
+        progress=True,
+    )
+    return cross_validate(loaded, out=out, seed=seed, progress=True, **options)
+
+
+@app.command()
 def detect(
     labels: Annotated[str, typer.Option(help="Given labels: .npy, .npz, .csv, .parquet, .zarr.")],
     pred_probs: Annotated[str | None, typer.Option(help="Probabilities [N,K].")] = None,
@@ -140,5 +257,4 @@ def demo(
     from uqled.demo import demo as run_demo
 
     with _refusing():
-        out.mkdir(parents=True, exist_ok=True)
         typer.echo(run_demo(out, seed=seed))

@@ -1,91 +1,75 @@
-"""The main job on data that ships with the package: scikit-learn's digits with wrong labels.
-
-Until uqled trains models itself, scikit-learn's forests make the predictions.
-"""
+"""The main job on data that ships with scikit-learn: handwritten digits, some mislabelled."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled import noise, run
+from uqled import noise
+from uqled.data import Dataset, load
 from uqled.detect.find import find_label_errors
 from uqled.detect.result import LabelErrors
 from uqled.detect.summary import summary
+from uqled.predict.crossval import cross_validate
+from uqled.run import Run, replacing
 
-RATE, FOLDS, PASSES, TREES = 0.1, 4, 5, 60
+RATE = 0.1
 
 
 def demo(out: Path, *, seed: int = 0) -> str:
-    """Add 10 % realistic noise, find it again, write a table and a picture; return what to say."""
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    images, true = digits.data, digits.target
-    clean = _passes(images, true, seed=seed)
-    matrix = noise.similarity_matrix(true, clean.mean(axis=0), rate=RATE)
-    labels, is_error = noise.apply_noise(true, matrix, rate=RATE, seed=seed)
-    passes = _passes(images, labels, seed=seed)
-    errors = find_label_errors(labels, passes[0], passes, method="all")
-
-    run.write_issues(errors, out / "issues.csv")
-    _picture(errors, digits.images, true, out / "suspects.png")
+    """Mislabel 10 % of the digits as people would, find them again; return what to say."""
+    data = noisy_digits(seed=seed)
+    predictions = cross_validate(data, "small", out=out, seed=seed, progress=True)
+    errors = find_label_errors(predictions, method="all")
+    table = Run.open(out).write_issues(errors)
+    picture = out / "suspects.png"
+    _draw(errors, data, picture)
+    wrong = int(np.count_nonzero(data.labels.codes != data.truth))
     return "\n".join(
         [
-            f"{len(labels):,} handwritten digits, {int(is_error.sum())} of them given a wrong "
-            f"label; out-of-sample predictions by {FOLDS}-fold cross-validation.",
+            f"{len(data):,} handwritten digits, {wrong} of them given the label of a digit that "
+            f"looks like them; {predictions.accuracy:.1%} are predicted as labelled.",
             "",
-            summary(errors),
+            summary(errors, truth=data.truth),
             "",
-            "how right each method is:",
-            *_scores(errors, is_error),
-            "",
-            f"The table is {out / 'issues.csv'},",
-            f"a picture of the most suspect {out / 'suspects.png'}.",
+            f"The table of all samples is {table}",
+            f"A picture of the most suspect is {picture}",
         ]
     )
 
 
-def _passes(images: NDArray[Any], labels: NDArray[Any], *, seed: int) -> NDArray[np.float64]:
-    """[F,N,K] out-of-sample probabilities of forests that differ in their seed."""
-    from sklearn.ensemble import ExtraTreesClassifier
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+def noisy_digits(*, seed: int) -> Dataset:
+    """The digits with similarity noise, and the truth."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
 
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    forests = [ExtraTreesClassifier(TREES, random_state=seed + f, n_jobs=-1) for f in range(PASSES)]
-    return np.stack(
-        [cross_val_predict(f, images, labels, cv=folds, method="predict_proba") for f in forests]
-    )
-
-
-def _scores(errors: LabelErrors, is_error: NDArray[np.bool_]) -> list[str]:
-    from sklearn.metrics import precision_recall_fscore_support
-
-    lines = [f"  {'':22} precision  recall     F1"]
-    for name, one in errors.by_method.items():
-        p, r, f1, _ = precision_recall_fscore_support(
-            is_error, one.mask, average="binary", zero_division=0
-        )
-        lines.append(f"  {name:22} {p:9.3f} {r:7.3f} {f1:6.3f}")
-    return lines
+    data = load("digits")
+    true = data.labels.codes
+    pixels = data.inputs.reshape(len(data), -1) / 255
+    model = LogisticRegression(max_iter=1_000)
+    probs = cross_val_predict(model, pixels, true, cv=4, method="predict_proba")
+    matrix = noise.similarity_matrix(true, probs, rate=RATE)
+    labels, _ = noise.apply_noise(true, matrix, rate=RATE, seed=seed)
+    return replace(data.with_labels(labels), truth=true, name="digits with similarity noise")
 
 
-def _picture(errors: LabelErrors, images: NDArray[Any], true: NDArray[Any], path: Path) -> None:
-    """The most suspect samples, with the given, the suggested and the true label."""
+def _draw(errors: LabelErrors, data: Dataset, path: Path) -> None:
+    """The most suspect samples, with the given and the suggested label."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 5.4), layout="constrained")
-    axes = figure.subplots(3, 8)
-    for axis, z in zip(axes.flat, errors.ranked, strict=False):
-        axis.imshow(images[z], cmap="gray_r")
-        given, suggested = errors.given[z], errors.suggested[z]
-        right = suggested == true[z]
-        axis.set_title(f"{given} → {suggested}", color="tab:green" if right else "tab:red")
+    axes: NDArray[Any] = figure.subplots(3, 8)
+    for axis, z in zip(axes.flat, errors.ranked.tolist(), strict=False):
+        axis.imshow(data.inputs[z], cmap="gray_r")
+        right = data.truth is not None and errors.best[z] == data.truth[z]
+        title = f"{errors.given[z]} → {errors.suggested[z]}"
+        axis.set_title(title, color="tab:green" if right else "tab:red")
     for axis in axes.flat:
         axis.axis("off")
     figure.suptitle("most suspect: given → suggested label (green: the truth, red: it is not)")
-    with run.replacing(path) as part:
+    with replacing(path) as part:
         figure.savefig(part, dpi=120, format="png")

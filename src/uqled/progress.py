@@ -24,12 +24,12 @@ class Progress:
         self._lines = not on_terminal and show is True
 
     @contextmanager
-    def stage(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
+    def stage(self, name: str, total: int) -> Iterator[Callable[[float], None]]:
         """Yield a function to be told how much more is done."""
         shown: _Bar | _Lines | None = None
-        began, done = time.monotonic(), 0
+        began, done = time.monotonic(), 0.0
 
-        def advance(amount: int) -> None:
+        def advance(amount: float) -> None:
             nonlocal shown, done
             done += amount
             if shown is None and done < total and time.monotonic() - began > _QUIET_SECONDS:
@@ -63,7 +63,7 @@ class _Bar:
         self._progress.start()
         self._task = self._progress.add_task(name, total=total)
 
-    def to(self, done: int) -> None:
+    def to(self, done: float) -> None:
         self._progress.update(self._task, completed=done)
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class _Lines:
         self._name, self._total, self._began = name, total, began
         self._last = -_LINE_SECONDS
 
-    def to(self, done: int) -> None:
+    def to(self, done: float) -> None:
         now = time.monotonic()
         if now - self._last < _LINE_SECONDS and done < self._total:
             return

@@ -1,4 +1,14 @@
-"""The run folder, alone in reading and writing it. So far: the table of issues.
+"""The run folder, alone in reading and writing it.
+
+    run.json                 configuration, seed, versions, state
+    labels.npy, ids.json     given class numbers and names, what a person calls each sample
+    truth.npy                true class numbers, where they are known
+    folds.npy                the fold that predicted each sample
+    pred_probs.npy           [N,K] out-of-sample softmax
+    passes.npy               [F,N,K] out-of-sample stochastic passes
+    folds/0/...              a fold's own: predictions, history.csv, checkpoints while it trains
+    history.csv, training.png
+    issues.parquet           what detection found
 
 Everything is written under a temporary name and renamed, so that a killed process leaves either
 the old file or the new one.
@@ -6,14 +16,21 @@ the old file or the new one.
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from uqled.errors import FileError
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.arrays import Labels
+from uqled.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from uqled.detect.result import LabelErrors
@@ -36,6 +53,217 @@ def replacing(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def write_json(path: Path, content: Any) -> None:
+    """Write plain data."""
+    with replacing(path) as part:
+        part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array as `.npy`."""
+    with replacing(path) as part, part.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Out-of-sample probabilities of a whole data set, as they lie in a run."""
+
+    labels: Labels
+    pred_probs: NDArray[np.float32]
+    """[N,K], memory-mapped."""
+    passes: NDArray[np.float32] | None
+    """[F,N,K], memory-mapped; None where the model has no source of uncertainty."""
+    folds: NDArray[np.int32]
+    """[N] the fold that predicted each sample: it was trained on the others."""
+    ids: list[str]
+    """[N] what a person calls each sample."""
+    truth: NDArray[np.int32] | None
+    """[N] true class numbers, where they are known."""
+    path: Path
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def accuracy(self) -> float:
+        """Share of samples whose most probable class is the given one."""
+        return float(np.mean(np.argmax(self.pred_probs, axis=1) == self.labels.codes))
+
+
+class Run:
+    """One run's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def begin(cls, path: Path, configuration: dict[str, Any]) -> Run:
+        """A new run, or the same one again: a folder with another configuration is refused."""
+        run = cls(path)
+        if run._file.exists():
+            before, now = run.configuration(), json.loads(json.dumps(configuration))
+            changed = sorted(
+                key for key in before.keys() | now.keys() if before.get(key) != now.get(key)
+            )
+            if changed:
+                shown = [f"{k}: {before.get(k)!r} then, {now.get(k)!r} now" for k in changed[:5]]
+                raise InputError(
+                    "out",
+                    f"{str(path)!r} holds a run with another configuration ({'; '.join(shown)})",
+                    "Choose another folder, or repeat the configuration to continue that run",
+                )
+            return run
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise InputError(
+                "out", f"{str(path)!r} exists and is no run", "Choose a new or an empty folder"
+            )
+        path.mkdir(parents=True, exist_ok=True)
+        write_json(run._file, {"configuration": configuration, "versions": _versions()})
+        return run
+
+    @classmethod
+    def open(cls, path: Path | str) -> Run:
+        """An existing run."""
+        run = cls(Path(path))
+        if not run._file.is_file():
+            raise FileError(f"folder {str(path)!r}", "holds no run", "Name a folder with run.json")
+        return run
+
+    def configuration(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._read_json("run.json")["configuration"]
+        return found
+
+    def write_data(
+        self, labels: Labels, ids: list[str], truth: NDArray[np.int32] | None, folds: NDArray[Any]
+    ) -> None:
+        """Write what is known before training."""
+        write_array(self.path / "labels.npy", labels.codes)
+        write_array(self.path / "folds.npy", folds)
+        values = labels.values.tolist()
+        write_json(
+            self.path / "ids.json", {"classes": values, "names": list(labels.names), "ids": ids}
+        )
+        if truth is not None:
+            write_array(self.path / "truth.npy", truth)
+
+    def fold_folder(self, fold: int) -> Path:
+        folder = self.path / "folds" / str(fold)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def write_fold(
+        self, fold: int, pred_probs: NDArray[np.float32], passes: NDArray[np.float32] | None
+    ) -> None:
+        """Write a finished fold; `pred_probs.npy` comes last and says that it is finished."""
+        folder = self.fold_folder(fold)
+        if passes is not None:
+            write_array(folder / "passes.npy", passes)
+        write_array(folder / "pred_probs.npy", pred_probs)
+        for checkpoint in folder.rglob("checkpoint.pt"):
+            checkpoint.unlink()
+
+    def read_fold(self, fold: int) -> tuple[NDArray[np.float32], NDArray[np.float32] | None] | None:
+        """A finished fold, or None."""
+        folder = self.fold_folder(fold)
+        if not (folder / "pred_probs.npy").exists():
+            return None
+        passes = folder / "passes.npy"
+        return (
+            self._array(folder / "pred_probs.npy"),
+            self._array(passes) if passes.exists() else None,
+        )
+
+    def write_predictions(
+        self,
+        parts: list[NDArray[np.intp]],
+        n_classes: int,
+        passes: NDArray[np.float32] | None = None,
+    ) -> None:
+        """Put the folds together: `parts` are the samples that each fold predicted.
+
+        `passes` [F,N,K] are the user's own, where the folds have none.
+        """
+        N = sum(len(part) for part in parts)
+        folds = [self.read_fold(fold) for fold in range(len(parts))]
+        found = [fold for fold in folds if fold is not None]
+        assert len(found) == len(parts)
+        if passes is not None:
+            write_array(self.path / "passes.npy", passes)
+        elif found[0][1] is not None:
+            self._scatter("passes.npy", (len(found[0][1]), N, n_classes), parts, found, 1)
+        self._scatter("pred_probs.npy", (N, n_classes), parts, found, 0)
+
+    def _scatter(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        parts: list[NDArray[np.intp]],
+        folds: list[Any],
+        which: int,
+    ) -> None:
+        with replacing(self.path / name) as file:
+            whole = np.lib.format.open_memmap(file, "w+", np.float32, shape)
+            for part, fold in zip(parts, folds, strict=True):
+                whole[..., part, :] = fold[which]
+            whole.flush()
+
+    def predictions(self) -> Predictions:
+        """The out-of-sample predictions of a finished run."""
+        if not (self.path / "pred_probs.npy").exists():
+            raise FileError(
+                f"run {str(self.path)!r}",
+                "is not finished",
+                "Repeat the command that began it: it continues where it stopped",
+            )
+        about = self._read_json("ids.json")
+        labels = Labels(
+            np.array(self._array(self.path / "labels.npy")),
+            np.array(about["classes"]),
+            tuple(about["names"]),
+        )
+        passes, truth = self.path / "passes.npy", self.path / "truth.npy"
+        return Predictions(
+            labels,
+            self._array(self.path / "pred_probs.npy"),
+            self._array(passes) if passes.exists() else None,
+            np.array(self._array(self.path / "folds.npy")),
+            about["ids"],
+            np.array(self._array(truth)) if truth.exists() else None,
+            self.path,
+        )
+
+    def write_issues(self, errors: LabelErrors) -> Path:
+        """Write what detection found, every method's flags among it."""
+        path = self.path / "issues.parquet"
+        write_issues(errors, path, ids=self._read_json("ids.json")["ids"])
+        return path
+
+    @property
+    def _file(self) -> Path:
+        return self.path / "run.json"
+
+    def _read_json(self, name: str) -> Any:
+        path = self.path / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FileError(
+                f"file {str(path)!r}", f"cannot be read ({error})", "Begin the run anew"
+            ) from error
+
+    def _array(self, path: Path) -> NDArray[Any]:
+        try:
+            found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise FileError(
+                f"file {str(path)!r}",
+                f"cannot be read ({error})",
+                "Remove it and repeat the command that began the run",
+            ) from error
+        return found
+
+
 def check_issues_path(path: Path) -> None:
     """Refuse a table of issues that could not be written, before the work is done."""
     if path.suffix not in ISSUE_FORMATS:
@@ -47,10 +275,17 @@ def check_issues_path(path: Path) -> None:
     _check_place(path)
 
 
-def write_issues(errors: LabelErrors, path: Path) -> None:
-    """Write one row per sample, as `.csv`, `.parquet` or `.json` (a list of records)."""
+def write_issues(errors: LabelErrors, path: Path, *, ids: list[str] | None = None) -> None:
+    """Write one row per sample, as `.csv`, `.parquet` or `.json` (a list of records).
+
+    Where all methods were asked for, each has a column of flags.
+    """
     frame = errors.to_frame()
     frame.insert(0, "index", frame.index)
+    if ids is not None:
+        frame.insert(1, "id", ids)
+    for name, one in errors.by_method.items():
+        frame[name] = one.mask
     with replacing(path) as part:
         if path.suffix == ".csv":
             frame.to_csv(part, index=False)
@@ -58,6 +293,18 @@ def write_issues(errors: LabelErrors, path: Path) -> None:
             frame.to_parquet(part, index=False)
         else:
             frame.to_json(part, orient="records", indent=1)
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in ("uqled", "numpy", "numba", "scikit-learn", "torch"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def _check_place(path: Path) -> None:

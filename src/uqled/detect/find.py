@@ -18,6 +18,7 @@ from uqled.detect.sweeps import EntropyClass, Inputs, Member, Sweeps
 from uqled.engines.local import Threads, available_threads
 from uqled.errors import InputError
 from uqled.progress import Progress
+from uqled.run import Predictions
 
 
 def find_label_errors(
@@ -39,6 +40,7 @@ def find_label_errors(
     Parameters
     ----------
     labels
+        What `uqled.cross_validate` gives, which has the probabilities too; or
         [N] given labels: class numbers, or strings (sorted, unless `classes` orders them), as a
         list, a NumPy array, a pandas or Arrow column.
     pred_probs
@@ -74,6 +76,12 @@ def find_label_errors(
     >>> errors.ranked.tolist(), errors.suggested[errors.ranked].tolist()
     ([4], [0])
     """
+    if isinstance(labels, Predictions):
+        if pred_probs is not None or passes is not None or classes is not None:
+            raise InputError(
+                "labels", "are predictions, which have probabilities", "Pass nothing beside them"
+            )
+        labels, pred_probs, passes = labels.labels, labels.pred_probs, labels.passes
     given = tuple(
         name
         for name, array in (("pred_probs", pred_probs), ("passes", passes))
@@ -120,7 +128,10 @@ def read_inputs(
     arrays.same_shape(n_labels, *shapes)
     rows = softmax or stack
     assert rows is not None
-    codes = arrays.as_labels(labels, n_classes=rows.n_classes, classes=classes)
+    if isinstance(labels, Labels):
+        codes = labels
+    else:
+        codes = arrays.as_labels(labels, n_classes=rows.n_classes, classes=classes)
     return Inputs(codes, softmax, stack)
 
 

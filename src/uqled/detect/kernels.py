@@ -295,7 +295,7 @@ def _margin(row: Rows, target: int, given: int, in_single: bool) -> float:
 
 
 @compiled
-def _reaches(row: Rows, own: Any, bounds: Rows) -> bool:
+def _reaches(row: Rows, own: Any, bounds: Rows) -> Any:
     """If some class's margin is at its bound or above: one comparison per class, vector code."""
     reached = np.int32(0)
     for j in range(row.size):

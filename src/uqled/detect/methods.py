@@ -169,14 +169,19 @@ class Choice:
     agreement: int = 0
 
 
-def chosen(
-    method: str, agreement: int | None, frac_noise: float, *, given: tuple[str, ...]
-) -> list[Choice]:
-    """The methods that `method` stands for, the one that stands for all of them first."""
+def check_method(method: str) -> None:
+    """Refuse a name that no method has."""
     if method != "all" and method not in METHODS:
         raise InputError(
             "method", f"is {method!r}", f"Choose one of {', '.join([*METHODS, 'all'])}"
         )
+
+
+def chosen(
+    method: str, agreement: int | None, frac_noise: float, *, given: tuple[str, ...]
+) -> list[Choice]:
+    """The methods that `method` stands for, the one that stands for all of them first."""
+    check_method(method)
     if agreement is not None:
         agreement = arrays.whole_number(agreement, "agreement", low=1, high=4)
         if method not in ("alg-ens", "all"):

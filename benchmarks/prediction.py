@@ -1,0 +1,249 @@
+"""From data to flags, beside what a person would put together today, in the same run.
+
+    python benchmarks/prediction.py --data FOLDER      FOLDER holds cifar10/train.parquet
+    python benchmarks/prediction.py --data FOLDER --small
+
+1. The same network, folds, epochs and F on a part of CIFAR-10: uqled against skorch for training
+   (scikit-learn's folds), baal for Monte Carlo dropout and cleanlab for the flags. The peer trains
+   once per fold and uses that training for both softmax and passes, as we do.
+2. `probe` on 10,000 samples with 1,280 made-up features: four folds, F = 5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import machine
+
+EPOCHS, FOLDS, PASSES, BATCH, RATE = 6, 4, 5, 128, 0.1
+
+
+def ours(data: Any, out: Path, seed: int) -> dict[str, float]:
+    from uqled.detect.find import find_label_errors
+    from uqled.predict.crossval import cross_validate
+
+    began = time.perf_counter()
+    found = cross_validate(
+        data, "small", folds=FOLDS, passes=PASSES, epochs=EPOCHS, batch_size=BATCH, lr=RATE,
+        augment="none", out=out, seed=seed, progress=False,
+    )  # fmt: skip
+    trained = time.perf_counter() - began
+    errors = find_label_errors(found, method="cl-mcd")
+    return {
+        "seconds": time.perf_counter() - began,
+        "training": trained,
+        "accuracy": found.accuracy,
+        "mean of passes": _accuracy(found.passes.mean(axis=0), data.labels.codes),
+        "flagged": errors.n_flagged,
+    }
+
+
+def theirs(data: Any, seed: int) -> dict[str, float]:
+    """skorch, baal and cleanlab, with the same network, optimiser, schedule and folds."""
+    import torch
+    from baal.bayesian.dropout import patch_module
+    from baal.modelwrapper import ModelWrapper, TrainingArgs
+    from cleanlab.filter import find_label_issues
+    from scipy.special import softmax
+    from skorch import NeuralNetClassifier
+    from skorch.callbacks import LRScheduler
+    from torch.utils.data import TensorDataset
+
+    from uqled import models
+    from uqled.predict.crossval import stratified_parts
+
+    began = time.perf_counter()
+    labels = data.labels.codes.astype(np.int64)
+    images = data.inputs.astype(np.float32).transpose(0, 3, 1, 2)
+    images = (images - images.mean((0, 2, 3), keepdims=True)) / images.std((0, 2, 3), keepdims=True)
+    images = np.ascontiguousarray(images)
+    N, K = len(labels), data.n_classes
+    probs, passes = np.empty((N, K), np.float32), np.empty((PASSES, N, K), np.float32)
+    for fold, test in enumerate(stratified_parts(data.labels, FOLDS, seed=seed)):
+        train = np.setdiff1d(np.arange(N), test)
+        network = models.build(
+            "small", n_classes=K, image_shape=data.inputs.shape[1:], seed=seed + fold
+        )
+        steps = EPOCHS * (len(train) // BATCH)
+        net = NeuralNetClassifier(
+            network,
+            criterion=torch.nn.CrossEntropyLoss,
+            optimizer=torch.optim.SGD,
+            optimizer__momentum=0.9,
+            optimizer__nesterov=True,
+            optimizer__weight_decay=5e-4,
+            lr=RATE,
+            batch_size=BATCH,
+            max_epochs=EPOCHS,
+            train_split=None,
+            iterator_train__shuffle=True,
+            iterator_train__drop_last=True,
+            callbacks=[
+                LRScheduler(
+                    torch.optim.lr_scheduler.OneCycleLR,
+                    step_every="batch",
+                    max_lr=RATE,
+                    total_steps=steps,
+                    pct_start=0.25,
+                )
+            ],
+            verbose=0,
+        )
+        net.fit(images[train], labels[train])
+        probs[test] = softmax(net.forward(images[test]).numpy(), axis=1)
+        wrapper = ModelWrapper(
+            patch_module(net.module_.eval(), inplace=False),
+            TrainingArgs(batch_size=BATCH, use_cuda=False, workers=0),
+        )
+        shown = TensorDataset(torch.from_numpy(images[test]), torch.from_numpy(labels[test]))
+        draws = wrapper.predict_on_dataset(shown, iterations=PASSES, verbose=False)  # [m,K,F]
+        passes[:, test] = softmax(draws, axis=1).transpose(2, 0, 1)
+    trained = time.perf_counter() - began
+    flags = find_label_issues(labels, passes.mean(axis=0))
+    return {
+        "seconds": time.perf_counter() - began,
+        "training": trained,
+        "accuracy": _accuracy(probs, labels),
+        "mean of passes": _accuracy(passes.mean(axis=0), labels),
+        "flagged": int(flags.sum()),
+    }
+
+
+def _accuracy(probs: Any, labels: Any) -> float:
+    return float((probs.argmax(axis=1) == labels).mean())
+
+
+def probe(N: int) -> dict[str, Any]:
+    """Heads on made-up features, which exist already."""
+    from uqled.data import Dataset
+    from uqled.models import probe as room
+    from uqled.predict.crossval import stratified_parts
+    from uqled.predict.network import NetworkLearner
+    from uqled.predict.probing import head_training
+
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 10, N)
+    centres = rng.normal(size=(10, 1280)).astype(np.float32)
+    features = (0.12 * centres[labels] + rng.normal(size=(N, 1280))).astype(np.float32)
+    data = Dataset.from_arrays(features, labels)
+    learner = NetworkLearner(
+        "probe", lambda seed: room.head(1280, 10, seed), lambda _: features, head_training()
+    )
+    times, accuracies = [], []
+    for repeat in range(3):
+        began, right = time.perf_counter(), 0
+        for fold, part in enumerate(stratified_parts(data.labels, FOLDS, seed=repeat)):
+            train = np.setdiff1d(np.arange(N), part)
+            with tempfile.TemporaryDirectory() as folder:
+                found = learner.fit_predict(
+                    data, train, part, passes=PASSES, seed=fold, folder=Path(folder),
+                    advance=lambda _: None,
+                )  # fmt: skip
+            right += int((found.pred_probs.argmax(axis=1) == labels[part]).sum())
+        times.append(time.perf_counter() - began)
+        accuracies.append(right / N)
+    return {"N": N, "seconds": machine.spread(times), "accuracy": accuracies}
+
+
+def pipelines(folder: Path, n: int, seed: int, who: str) -> dict[str, Any]:
+    from uqled.data import load
+
+    data = load(str(folder / "cifar10" / "train.parquet"), limit=n, seed=0)
+    if who == "theirs":
+        return theirs(data, seed)
+    with tempfile.TemporaryDirectory() as out:
+        return ours(data, Path(out) / "run", seed)
+
+
+def _child(*arguments: str) -> Any:
+    command = [sys.executable, __file__, *arguments]
+    out = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(out.stdout.splitlines()[-1])
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result as a page."""
+    m, rows = result["machine"], result["pipelines"]
+    versions = ", ".join(f"{name} {number}" for name, number in m["versions"].items())
+    lines = [
+        "# From data to flags",
+        "",
+        f"{m['date']}, code {m['code']}; {m['cpu']}, {m['cores']} cores, {m['memory_gib']} GiB; "
+        f"Python {m['python']}, {versions}. Made by `benchmarks/prediction.py`.",
+        "",
+        f"{result['n']:,} images of CIFAR-10, network `small`, {FOLDS} folds, {EPOCHS} epochs, "
+        f"F = {PASSES}; seeds taking turns. Median (least to most, n).",
+        "",
+        "| | uqled | skorch + baal + cleanlab |",
+        "|---|---|---|",
+    ]
+    for name in ("seconds", "accuracy", "mean of passes"):
+        cells = [machine.spread([one[name] for one in rows[who]]) for who in ("ours", "theirs")]
+        shown = [
+            f"{c['median']:.3g} ({c['least']:.3g} to {c['most']:.3g}, n = {c['n']})" for c in cells
+        ]
+        lines.append(f"| {name} | {shown[0]} | {shown[1]} |")
+    fast = [machine.spread([o["seconds"] for o in rows[w]])["median"] for w in ("ours", "theirs")]
+    right = [np.mean([one["accuracy"] for one in rows[who]]) for who in ("ours", "theirs")]
+    ratio, points = fast[1] / fast[0], 100 * (right[0] - right[1])
+    s = result["probe"]["seconds"]
+    lines += [
+        "",
+        "| what | measured | goal | |",
+        "|---|---|---|---|",
+        f"| times faster from start to flags | {ratio:.2f} | >= 3 | {_met(ratio >= 3)} |",
+        f"| mean accuracy, points above it | {points:+.2f} | >= -1 | {_met(points >= -1)} |",
+        f"| `probe`, {result['probe']['N']:,} x 1,280 features, 4 folds, F = 5, seconds | "
+        f"{s['median']:.3g} ({s['least']:.3g} to {s['most']:.3g}, n = {s['n']}) | < 30 | "
+        f"{_met(s['median'] < 30)} |",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _met(met: bool) -> str:
+    return "met" if met else "**missed**"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--n", type=int, default=4_000)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--who")
+    arguments = parser.parse_args()
+    if arguments.who == "probe":
+        print(json.dumps(probe(arguments.n)))
+        return
+    if arguments.who:
+        print(json.dumps(pipelines(arguments.data, arguments.n, arguments.seed, arguments.who)))
+        return
+    n, seeds = (400, 1) if arguments.small else (arguments.n, 3)
+    common = ["--data", str(arguments.data), "--n", str(n)]
+    found: dict[str, list[Any]] = {"ours": [], "theirs": []}
+    for seed in range(seeds):
+        for who in found:
+            found[who].append(_child(*common, "--seed", str(seed), "--who", who))
+            print(who, found[who][-1], file=sys.stderr, flush=True)
+    size = "1000" if arguments.small else "10000"
+    probed = _child("--data", str(arguments.data), "--n", size, "--who", "probe")
+    packages = ("uqled", "torch", "lightning-fabric", "skorch", "baal", "cleanlab")
+    about = machine.described(packages)
+    result = {"machine": about, "n": n, "pipelines": found, "probe": probed}
+    if arguments.small:
+        print(table(result))
+    else:
+        machine.save("prediction", result, table(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,356 @@
+"""Images are decoded once, into a `.npy` on disk that is memory-mapped from then on.
+
+The file's name is a hash of the encoded bytes of all images in their order and of the size they
+are brought to, so it can be deleted at any time, and changed files never meet an old cache.
+Beside it lies a `.json` with the images that cannot be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import run
+from uqled.arrays import whole_number
+from uqled.data.images import (
+    Look,
+    UnreadableError,
+    decode_alike,
+    decode_into,
+    look,
+    resize_into,
+    white_level,
+)
+from uqled.engines.local import Threads, available_threads
+from uqled.errors import FileError, InputError
+from uqled.progress import Progress
+
+MAX_SIDE = 224
+"""Pixels of the longer side, where the data chooses the size itself."""
+
+_FORMAT = "1"  # of the cache: another number, and images are decoded again
+_BLOCK = 64  # images that a thread takes at a time
+_HELD_BYTES = 1 << 28  # of encoded images, kept from hashing to decoding
+_HELD_EACH = 1 << 20  # larger images are read again
+_STALE_SECONDS = 86_400  # after which an unfinished file is a killed process's
+
+
+New = Callable[[tuple[int, ...]], NDArray[np.uint8]]
+Out = TypeVar("Out")
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Images as files hold them."""
+
+    read: Callable[[Any], bytes]
+    keys: NDArray[Any]
+    """[N] what `read` takes."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, chosen: Any) -> Encoded:
+        return Encoded(self.read, self.keys[chosen])
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Images of one size."""
+
+    images: NDArray[np.uint8]
+    """[n,H,W,C], those that can be read."""
+    unreadable: dict[int, str]
+    """The others: index among all, and the reason."""
+
+
+def cache_folder(cache: Path | str | None = None) -> Path:
+    """`cache`, or the environment's UQLED_CACHE, or `uqled` in the user's cache folder."""
+    if cache is None:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        cache = os.environ.get("UQLED_CACHE") or Path(base) / "uqled"
+    return Path(cache).expanduser()
+
+
+def decoded(
+    encoded: Encoded,
+    *,
+    size: int | tuple[int, int] | None = None,
+    cache: Path | str | bool | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Decoded:
+    """All images, resized to `size` or else to what `common_size` says.
+
+    One channel where every image is grey, otherwise three. `cache=False` decodes into memory.
+    """
+    wanted = None if size is None else _as_size(size)
+    with Threads(threads or available_threads()) as engine, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"PIL\.")  # what matters is among the reasons
+        work = _Work(encoded, wanted, engine, progress or Progress(False))
+        if cache is False:
+            images, unreadable = work.decode(lambda shape: np.empty(shape, np.uint8))
+            kept = np.delete(images, list(unreadable), axis=0) if unreadable else images
+            return Decoded(kept, unreadable)
+        folder = cache_folder(None if cache is True else cache) / "images"
+        return _on_disk(folder / f"{work.key()}.npy", work)
+
+
+class _Work:
+    """Images on their way from bytes to pixels."""
+
+    def __init__(
+        self, encoded: Encoded, size: tuple[int, int] | None, engine: Threads, progress: Progress
+    ) -> None:
+        self._from, self._keys, self._size = encoded.read, encoded.keys.tolist(), size
+        self._everything = range(len(encoded))
+        self._engine, self._progress = engine, progress
+        self._held: dict[int, bytes] = {}
+        self.lost: dict[int, str] = {}
+        """Images whose bytes could not be had, and why."""
+
+    def key(self) -> str:
+        """A hash of the encoded bytes and the wanted size. Bytes are held while there is room."""
+
+        def read(i: int) -> tuple[bytes, bytes]:
+            try:
+                data = hashed = self._read(i)
+            except UnreadableError as error:
+                data, hashed = b"", str(error).encode()
+            small = len(data) <= _HELD_EACH  # many large ones wait for each other in memory
+            return hashlib.blake2b(hashed, digest_size=16).digest(), data if small else b""
+
+        found = hashlib.blake2b(repr((_FORMAT, self._size)).encode(), digest_size=16)
+        room = _HELD_BYTES
+        for i, (digest, data) in enumerate(self._over("reading images", self._everything, read)):
+            found.update(digest)
+            room -= len(data)
+            if data and room >= 0:
+                self._held[i] = data
+        return found.hexdigest()
+
+    def decode(self, new: New) -> tuple[NDArray[np.uint8], dict[int, str]]:
+        """`new(shape)` filled with all images, and which could not be read, and why."""
+        filled = self._decode_alike(new)
+        if filled is None:
+            images, odd = None, list(self._everything)
+        else:
+            images, odd = filled
+        looks = self._look(odd)
+        seen = {i: found for i, found in looks.items() if isinstance(found, Look)}
+        unreadable = {i: found for i, found in looks.items() if isinstance(found, str)}
+        if images is None:
+            images = new(self._shape(list(seen.values())))
+        rows = images.view(np.ndarray)
+        white = white_level(max((one.peak for one in seen.values()), default=0.0))
+
+        def fill(i: int) -> str | None:
+            try:
+                decode_into(rows[i], self._read(i), seen[i], white=white)
+            except UnreadableError as error:
+                return str(error)
+            return None
+
+        filled_rows = [i for i in odd if i in seen]
+        reasons = self._over("decoding images", filled_rows, fill)
+        unreadable |= {i: why for i, why in zip(filled_rows, reasons, strict=True) if why}
+        return images, dict(sorted(unreadable.items()))
+
+    def _decode_alike(self, new: New) -> tuple[NDArray[np.uint8], list[int]] | None:
+        """The short way where more than half are colour JPEGs like the first one.
+
+        No header is read twice. Returns the images and the rows that are still to be filled.
+        """
+        first = self._look([0])[0]
+        if isinstance(first, str) or not first.plain or first.grey:
+            return None
+        shape = self._shape([first])
+        if shape[1:3] != (first.height, first.width):
+            return None
+        images = new(shape)
+        rows = images.view(np.ndarray)
+
+        def fill(block: Sequence[int]) -> list[bool]:
+            try:
+                return decode_alike(rows[block[0] : block[-1] + 1], [*map(self._read, block)])
+            except UnreadableError:
+                return [False] * len(block)
+
+        done = self._over_blocks("decoding images", self._everything, fill)
+        odd = [i for i, is_done in enumerate(done) if not is_done]
+        return (images, odd) if 2 * len(odd) < len(rows) else None
+
+    def _shape(self, seen: list[Look]) -> tuple[int, int, int, int]:
+        height, width = self._size or (common_size(seen) if seen else (1, 1))
+        return len(self._keys), height, width, 1 if all(one.grey for one in seen) else 3
+
+    def _look(self, rows: Sequence[int]) -> dict[int, Look | str]:
+        def look_at(i: int) -> Look | str:
+            try:
+                return look(self._read(i))
+            except UnreadableError as error:
+                return str(error)
+
+        return dict(zip(rows, self._over("looking at images", rows, look_at), strict=True))
+
+    def _read(self, i: int) -> bytes:
+        try:
+            return self._held.get(i) or self._from(self._keys[i])
+        except FileNotFoundError as error:
+            self.lost[i] = "is not there"
+            raise UnreadableError(self.lost[i]) from error
+        except OSError as error:
+            self.lost[i] = error.strerror or str(error)
+            raise UnreadableError(self.lost[i]) from error
+
+    def _over(
+        self, stage: str, rows: Sequence[int], function: Callable[[int], Out]
+    ) -> Iterator[Out]:
+        """Yield `function` of each row, in order."""
+        return self._over_blocks(stage, rows, lambda block: [function(i) for i in block])
+
+    def _over_blocks(
+        self, stage: str, rows: Sequence[int], function: Callable[[Sequence[int]], list[Out]]
+    ) -> Iterator[Out]:
+        """Yield what `function` makes of the rows, in order; blocks of rows go to threads."""
+        blocks = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+        with self._progress.stage(stage, len(rows)) as advance:
+            for part in self._engine.map(function, blocks):
+                yield from part
+                advance(len(part))
+
+
+def resized(images: NDArray[np.uint8], size: int | tuple[int, int]) -> NDArray[np.uint8]:
+    """Images [N,H,W,C] in memory at another size."""
+    height, width = _as_size(size)
+    if images.shape[1:3] == (height, width):
+        return images
+    found = np.empty((len(images), height, width, images.shape[3]), np.uint8)
+    for row, image in zip(found, images, strict=True):
+        resize_into(row, image)
+    return found
+
+
+def common_size(seen: list[Look]) -> tuple[int, int]:
+    """(height, width) of most images, or the medians where no size has half of them.
+
+    Shrunk in proportion so that the longer side is at most `MAX_SIDE`.
+    """
+    counts = Counter((height, width) for height, width, *_ in seen)
+    most = max(counts.values())
+    height, width = min(size for size in counts if counts[size] == most)
+    if 2 * most < len(seen):
+        height, width = np.median([one[:2] for one in seen], axis=0).tolist()
+    scale = min(1.0, MAX_SIDE / max(height, width))
+    return max(1, round(height * scale)), max(1, round(width * scale))
+
+
+def _as_size(size: int | tuple[int, int]) -> tuple[int, int]:
+    sides = (size, size) if isinstance(size, int | np.integer) else tuple(size)
+    if len(sides) != 2:
+        raise InputError("image_size", f"is {size!r}", "Pass pixels, or (height, width)")
+    height, width = (whole_number(side, "image_size", low=1) for side in sides)
+    return height, width
+
+
+def _on_disk(path: Path, work: _Work) -> Decoded:
+    """The images in `path`, decoded into it unless it is there and whole."""
+    found = _open(path)
+    if found is not None:
+        return found
+    _make_folder(path.parent)
+    lost = set(work.lost)
+    with run.replacing(path) as part:
+        images, unreadable = work.decode(lambda shape: _new_array(part, shape))
+        if late := sorted(set(work.lost) - lost):  # nothing that could be kept under this key
+            raise FileError(
+                "images", f"changed while they were read ({work.lost[late[0]]})", "Try again"
+            )
+        images = _without(images, unreadable, part) if unreadable else images
+        images.flush()  # type: ignore[attr-defined]
+        about = {"shape": images.shape, "unreadable": unreadable}
+        del images
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        run.write_json(path.with_suffix(".json"), about)
+    found = _open(path)
+    if found is None:
+        raise FileError(f"cache {str(path)!r}", "cannot be read back", "Pass cache=False")
+    return found
+
+
+def _open(path: Path) -> Decoded | None:
+    """A whole cache, or None."""
+    try:
+        about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        unreadable = {int(i): str(why) for i, why in about["unreadable"].items()}
+        if 0 in about["shape"]:
+            return Decoded(np.empty(about["shape"], np.uint8), unreadable)
+        images = np.load(path, mmap_mode="r", allow_pickle=False)
+        whole = list(images.shape) == about["shape"] and images.dtype == np.uint8
+    except (OSError, ValueError, EOFError, LookupError, TypeError, AttributeError):
+        return None
+    return Decoded(images, unreadable) if whole else None
+
+
+def _new_array(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.uint8]]:
+    """An array on disk whose space is reserved: a full disk is an error now, not a crash later."""
+    try:
+        images = np.lib.format.open_memmap(path, "w+", np.uint8, shape)
+        if hasattr(os, "posix_fallocate"):
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    except OSError as error:
+        raise FileError(
+            f"cache folder {str(path.parent)!r}",
+            f"has no room for {np.prod(shape) / 2**20:,.0f} MiB ({error.strerror or error})",
+            "Free some, choose another folder (cache, or UQLED_CACHE), or a smaller image_size",
+        ) from error
+    return images
+
+
+def _without(
+    images: NDArray[np.uint8], unreadable: dict[int, str], path: Path
+) -> NDArray[np.uint8]:
+    """The array at `path` again, without some rows."""
+    kept = [row for row in range(len(images)) if row not in unreadable]
+    whole = path.with_suffix(".whole")
+    path.rename(whole)
+    try:
+        fewer = _new_array(path, (len(kept), *images.shape[1:]))
+        for to, row in enumerate(kept):
+            fewer[to] = images[row]
+    finally:
+        whole.unlink()
+    return fewer
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder, and remove what processes that were killed left in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        problem = None if os.access(folder, os.W_OK) else "cannot be written"
+    except OSError as error:
+        problem = f"cannot be made ({error.strerror})"
+    if problem is not None:
+        raise FileError(
+            f"cache folder {str(folder)!r}",
+            problem,
+            "Choose another one (cache, or the environment's UQLED_CACHE), or none (cache=False)",
+        )
+    for left in folder.glob(".*"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > _STALE_SECONDS:
+                left.unlink()

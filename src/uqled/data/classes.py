@@ -1,0 +1,55 @@
+"""Given labels of any column as class numbers, where the data alone says what the classes are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from uqled.arrays import Labels, label_column
+from uqled.errors import InputError
+
+
+def labels_of(
+    column: Any,
+    *,
+    names: Sequence[str] | None = None,
+    values: Sequence[Any] | None = None,
+    name: str = "labels",
+) -> Labels:
+    """Class numbers of a column of labels.
+
+    `names` of classes 0 to K-1 keep classes without samples; integers are then numbers among them
+    and strings names, unless `values` says how the classes are written. A pandas categorical
+    brings its own. Otherwise the classes are the values that occur, sorted.
+
+    >>> labels = labels_of([3, 7, 3])
+    >>> labels.codes.tolist(), labels.values.tolist(), labels.names
+    ([0, 1, 0], [3, 7], ('3', '7'))
+    """
+    if names is None and values is None and hasattr(getattr(column, "dtype", None), "categories"):
+        values = column.dtype.categories.tolist()
+    is_bool = getattr(getattr(column, "dtype", None), "kind", None) == "b"
+    found = label_column(column, name)
+    if values is None and names is not None:
+        values = range(len(names)) if found.dtype.kind in "iu" else list(names)
+    if values is None:
+        values = sorted(set(found.tolist()))
+    known = np.asarray(values)
+    number = {value: code for code, value in enumerate(known.tolist())}
+    codes = np.fromiter((number.get(value, -1) for value in found.tolist()), np.int32, len(found))
+    if (codes < 0).any():
+        at = int(np.argmax(codes < 0))
+        raise InputError(
+            name,
+            f"contain {found.tolist()[at]!r} at index {at} ({int((codes < 0).sum())} such), which "
+            f"is none of the {len(known)} classes",
+            "Leave unlabelled samples out (-1 stands for them in many data sets)"
+            if found.dtype.kind in "iu"
+            else "Correct the labels",
+        )
+    if is_bool:
+        known = known.astype(bool)
+    shown = names if names is not None else known.tolist()
+    return Labels(codes, known, tuple(map(str, shown)))

@@ -1,0 +1,246 @@
+"""What the loaders give: inputs, given labels, and what a person calls each sample."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from uqled import arrays
+from uqled.arrays import Labels
+from uqled.data.classes import labels_of
+from uqled.errors import InputError
+
+Kind = Literal["images", "texts", "table"]
+
+_HASHED_BYTES = 1 << 26  # of inputs, at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Labelled samples.
+
+    `load` makes them of files, `Dataset.from_arrays` of what is in memory.
+    """
+
+    kind: Kind
+    inputs: Any
+    """images: uint8 [N,H,W,C] with one or three channels, perhaps a read-only memory map;
+    texts: [N] strings as objects; table: a pandas frame of features, or floats [N,D]."""
+    labels: Labels
+    ids: NDArray[Any]
+    """[N] strings: the path inside the data, or the row."""
+    name: str
+    truth: NDArray[np.int32] | None = None
+    """[N] true class numbers, where they are known."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """What could not be read and was left out: the id, and the reason."""
+
+    def __post_init__(self) -> None:
+        _check_inputs(self.kind, self.inputs)
+        N = len(self.labels)
+        lengths = {"inputs": len(self.inputs), "ids": len(self.ids)}
+        lengths |= {} if self.truth is None else {"truth": len(self.truth)}
+        for name, length in lengths.items():
+            if length != N:
+                raise InputError(
+                    name, f"have {length} entries for {N} labels", "Give one per sample"
+                )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        inputs: Any,
+        labels: Any,
+        *,
+        classes: list[str] | None = None,
+        ids: ArrayLike | None = None,
+        name: str = "arrays",
+    ) -> Dataset:
+        """Samples that are in memory.
+
+        uint8 of three or four axes is images (channels last or second), strings are texts, a
+        pandas frame or numbers [N,D] a table. `classes` names the class numbers 0 to K-1.
+
+        >>> data = Dataset.from_arrays(np.zeros((4, 2)), ["cat", "dog", "cat", "dog"])
+        >>> data.kind, data.labels.names, data.labels.codes.tolist()
+        ('table', ('cat', 'dog'), [0, 1, 0, 1])
+        """
+        kind, inputs = _as_inputs(inputs)
+        found = labels_of(labels, names=classes)
+        names = np.arange(len(found)) if ids is None else np.asarray(ids)
+        return cls(kind, inputs, found, names.astype(str).astype(object), name)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def n_classes(self) -> int:
+        return self.labels.n_classes
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of inputs, labels and class names: equal for equal data, wherever it lay."""
+        found = hashlib.blake2b(self.kind.encode(), digest_size=16)
+        _hash_inputs(self.inputs, found)
+        found.update(self.labels.codes.tobytes())
+        found.update(repr((self.labels.names, self.labels.values.tolist())).encode())
+        return found.hexdigest()
+
+    def subset(self, indices: ArrayLike | slice) -> Dataset:
+        """These samples, in this order; a view of the inputs where they are evenly spaced."""
+        if not isinstance(indices, slice):
+            indices = _checked_indices(indices, len(self))
+        chosen = _evenly_spaced(indices)
+        by_row = self.inputs.iloc if hasattr(self.inputs, "iloc") else self.inputs
+        return replace(
+            self,
+            inputs=by_row[chosen],
+            labels=replace(self.labels, codes=self.labels.codes[chosen]),
+            ids=self.ids[chosen],
+            truth=None if self.truth is None else self.truth[chosen],
+        )
+
+    def limited(self, n: int, seed: int = 0) -> Dataset:
+        """`n` samples drawn at random with the classes' shares, each class at least once."""
+        return self.subset(stratified(self.labels.codes, n, seed=seed))
+
+    def with_labels(self, codes: ArrayLike) -> Dataset:
+        """The same samples with other class numbers [N]; the truth stays."""
+        found = arrays.label_column(codes, "codes")
+        if len(found) != len(self) or found.dtype.kind not in "iu":
+            raise InputError(
+                "codes", f"are {found.dtype} of length {len(found)}", f"Pass {len(self)} integers"
+            )
+        if found.min() < 0 or found.max() >= self.n_classes:
+            raise InputError(
+                "codes",
+                f"reach from {found.min()} to {found.max()}",
+                f"Pass class numbers from 0 to {self.n_classes - 1}",
+            )
+        return replace(self, labels=replace(self.labels, codes=found.astype(np.int32)))
+
+
+def stratified(codes: NDArray[np.int32], n: int, *, seed: int) -> NDArray[np.intp]:
+    """Indices of `n` samples drawn at random with the classes' shares, in ascending order.
+
+    The j-th sample drawn from a class of c comes when j/c of every class has come, so that each
+    class has one before any has two.
+    """
+    n = arrays.whole_number(n, "limit", low=2)
+    order = np.random.default_rng(arrays.whole_number(seed, "seed", low=0)).permutation(len(codes))
+    by_class = order[np.argsort(codes[order], kind="stable")]  # [N] class by class, each shuffled
+    counts = np.bincount(codes)
+    starts = np.cumsum(counts) - counts
+    own = codes[by_class]
+    due = (np.arange(len(codes)) - starts[own]) / counts[own]
+    return np.sort(by_class[np.argsort(due, kind="stable")[:n]])
+
+
+def as_images(array: NDArray[Any], name: str = "inputs") -> NDArray[np.uint8]:
+    """uint8 [N,H,W,C] with one or three channels, of bytes with or without channels, or NCHW."""
+    if array.ndim == 3:
+        array = array[..., None]
+    elif array.ndim == 4 and array.shape[3] not in (1, 3, 4) and array.shape[1] in (1, 3, 4):
+        array = array.transpose(0, 2, 3, 1)
+    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] not in (1, 3, 4):
+        raise InputError(
+            name,
+            f"are {array.dtype} of shape {array.shape}",
+            "Images are uint8 [N,H,W] or [N,H,W,C] with 1, 3 or 4 channels: for floats from 0 to "
+            "1, (255 * images).round().astype('uint8')",
+        )
+    return array if array.shape[3] != 4 else on_white(array)
+
+
+def on_white(rgba: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """[..., 4] colours with opacity as they look on white paper: [..., 3]."""
+    alpha = rgba[..., 3:].astype(np.uint32)
+    mixed = rgba[..., :3] * alpha + 255 * (255 - alpha)
+    return ((mixed + 127) // 255).astype(np.uint8)
+
+
+def _as_inputs(inputs: Any) -> tuple[Kind, Any]:
+    if hasattr(inputs, "columns"):
+        return "table", inputs
+    array = arrays.in_memory(inputs)
+    if array.ndim >= 3 or (array.dtype == np.uint8 and array.ndim != 2):
+        return "images", as_images(array)
+    if array.ndim == 1 and array.dtype.kind in "OUT":
+        return "texts", array.astype(object)
+    if array.ndim == 2 and array.dtype.kind in "fiub":
+        return "table", array.astype(np.result_type(array.dtype, np.float32), copy=False)
+    raise InputError(
+        "inputs",
+        f"are {array.dtype} of shape {array.shape}",
+        "Pass uint8 images [N,H,W,C], texts [N], numbers [N,D] or a pandas frame",
+    )
+
+
+def _check_inputs(kind: Kind, inputs: Any) -> None:
+    shape, dtype = np.shape(inputs), getattr(inputs, "dtype", None)
+    letter = "" if dtype is None else dtype.kind
+    fits = {
+        "images": dtype == np.uint8 and len(shape) == 4 and shape[3] in (1, 3),
+        "texts": letter == "O" and len(shape) == 1,
+        "table": hasattr(inputs, "columns") or (len(shape) == 2 and letter == "f"),
+    }
+    if kind not in fits:
+        raise InputError("kind", f"is {kind!r}", f"Choose one of {', '.join(fits)}")
+    if not fits[kind]:
+        raise InputError(
+            "inputs",
+            f"of kind {kind!r} are {dtype or type(inputs).__name__} of shape {shape}",
+            "Let Dataset.from_arrays bring them into their form",
+        )
+
+
+def _checked_indices(indices: ArrayLike, N: int) -> NDArray[np.intp]:
+    found = np.asarray(indices)
+    if found.dtype == bool and found.shape == (N,):
+        return np.flatnonzero(found)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise InputError(
+            "indices",
+            f"are {found.dtype} of shape {found.shape}",
+            "Pass a mask, a slice, or integers",
+        )
+    if found.size and (found.min() < -N or found.max() >= N):
+        raise InputError(
+            "indices", f"reach from {found.min()} to {found.max()}", f"There are {N} samples"
+        )
+    return found.astype(np.intp)
+
+
+def _evenly_spaced(indices: NDArray[np.intp] | slice) -> NDArray[np.intp] | slice:
+    """The indices as a slice, where they are one: it needs no copy."""
+    if isinstance(indices, slice) or len(indices) < 2:
+        return indices
+    steps = np.diff(indices)
+    step = int(steps[0])
+    if step <= 0 or indices[0] < 0 or (steps != step).any():
+        return indices
+    return slice(int(indices[0]), int(indices[-1]) + 1, step)
+
+
+def _hash_inputs(inputs: Any, found: hashlib.blake2b) -> None:
+    if hasattr(inputs, "columns"):
+        from pandas.util import hash_pandas_object
+
+        found.update(repr([(str(c), str(t)) for c, t in inputs.dtypes.items()]).encode())
+        found.update(hash_pandas_object(inputs, index=False).to_numpy().tobytes())
+    elif inputs.dtype == object:
+        for text in inputs:
+            data = text.encode("utf-8", "surrogatepass")
+            found.update(len(data).to_bytes(8, "little"))
+            found.update(data)
+    else:
+        found.update(repr((inputs.shape, inputs.dtype.str)).encode())
+        rows = max(1, _HASHED_BYTES // max(1, cast(int, inputs[:1].nbytes)))
+        for start in range(0, len(inputs), rows):
+            found.update(np.ascontiguousarray(inputs[start : start + rows]).data)

@@ -1,0 +1,245 @@
+"""Encoded pictures of any kind to bytes [H,W,C]: what a header says, and one picture decoded.
+
+JPEGs go to simplejpeg where it is installed (the same pixels, many times faster for small ones),
+everything else and whatever it refuses to Pillow.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+
+from uqled.data.dataset import on_white
+
+try:
+    import simplejpeg
+except ImportError:
+    simplejpeg = None
+
+ENDINGS = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".avif", ".gif", ".bmp", ".tif", ".tiff"),
+    *(".jp2", ".tga", ".pbm", ".pgm", ".pnm", ".ppm"),
+)
+
+_DEEP_MODES = frozenset(["I", "F", "I;16", "I;16B", "I;16L", "I;16N"])  # more than eight bits
+_GREY_MODES = _DEEP_MODES | {"1", "L", "LA", "La"}
+_ORIENTATION = ExifTags.Base.Orientation
+_ON_THE_SIDE = (5, 6, 7, 8)  # orientations that swap height and width
+_TURNED = (b"Exif", b"eXIf", b"EXIF", b":Orientation", b"Raw profile type")
+"""What files that say how they are turned contain, near their beginning or end."""
+_APP1 = b"\xff\xe1"  # the part of a JPEG where it is said
+_SCRATCH_BYTES = 1 << 18
+_ENDS = 1 << 16  # bytes searched for that
+
+
+class Look(NamedTuple):
+    """What is known of a picture before it is decoded."""
+
+    height: int
+    width: int
+    """As it is shown: after the EXIF rotation."""
+    grey: bool
+    peak: float = 0.0
+    """The largest value of a picture with more than eight bits, otherwise 0."""
+    plain: bool = False
+    """simplejpeg gives the pixels as they are shown."""
+
+
+class UnreadableError(Exception):
+    """Why a picture cannot be read, for people."""
+
+
+def look(data: bytes) -> Look:
+    """Size and colour of an encoded picture; deeper than eight bits is decoded for its peak."""
+    if not data:
+        raise UnreadableError("is empty")
+    try:
+        if (found := _look_at_jpeg(data)) is not None:
+            return found
+        with Image.open(io.BytesIO(data)) as picture:
+            return _look_at(picture, data)
+    except Exception as error:  # parsers of third parties on any bytes
+        raise UnreadableError(_reason(error)) from error
+
+
+def decode_into(row: NDArray[np.uint8], data: bytes, seen: Look, *, white: float) -> None:
+    """Fill `row` [H,W,C] with a picture, resized where its size is another.
+
+    `white` is the value that becomes 255 in pictures with more than eight bits.
+    """
+    height, width, channels = row.shape
+    if seen.plain and (seen.height, seen.width) == (height, width):
+        try:
+            simplejpeg.decode_jpeg(data, "RGB" if channels == 3 else "GRAY", buffer=row)
+        except ValueError:
+            pass  # Pillow forgives some, and explains the rest
+        else:
+            return
+    try:
+        picture = _opened(data, seen, (height, width), "RGB" if channels == 3 else "L", white)
+        _fill(row, picture)
+    except Exception as error:
+        raise UnreadableError(_reason(error)) from error
+
+
+def decode_alike(rows: NDArray[np.uint8], contents: list[bytes]) -> list[bool]:
+    """Fill rows [n,H,W,3] with JPEGs of just that size; which of them were, and nothing turns.
+
+    The inner loop for small images. libjpeg-turbo writes past the cache where a line of pixels
+    begins on a boundary of 32 bytes, which costs a small image a sixth of its time: so a few at a
+    time are decoded off that boundary and copied.
+    """
+    step = max(1, _SCRATCH_BYTES // rows[0].nbytes)
+    scratch = _off_boundary((step, *rows.shape[1:]))
+    shape, done, decode = rows.shape[1:], [], simplejpeg.decode_jpeg
+    for start in range(0, len(rows), step):
+        part = contents[start : start + step]
+        for row, data in zip(scratch, part, strict=False):
+            # Tables right after the JFIF header, or no EXIF part anywhere: nothing turns it.
+            fits = data[20:22] == b"\xff\xdb" or data.find(_APP1, 0, _ENDS) < 0
+            if fits:
+                try:
+                    fits = decode(data, buffer=row).shape == shape
+                except ValueError:
+                    fits = False
+            done.append(fits)
+        rows[start : start + len(part)] = scratch[: len(part)]
+    return done
+
+
+def _off_boundary(shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    size = math.prod(shape)
+    memory = np.empty(size + 48, np.uint8)
+    begin = (16 - memory.ctypes.data) % 32
+    return memory[begin : begin + size].reshape(shape)
+
+
+def resize_into(row: NDArray[np.uint8], pixels: NDArray[np.uint8]) -> None:
+    """Fill `row` [H,W,C] with pixels [h,w,C] of another size."""
+    _fill(row, Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[..., 0]))
+
+
+def white_level(peak: float) -> float:
+    """The value of white among pictures with more than eight bits, of their largest value.
+
+    The full scale of the fewest bits that hold it (8, 10, 12, 14 or 16): 12-bit pictures in
+    16-bit files are not all dark. Floats up to 1 have white at 1.
+    """
+    if 0 < peak <= 1:
+        return 1.0
+    return next((2.0**bits - 1 for bits in (8, 10, 12, 14, 16) if peak < 2**bits), peak)
+
+
+def _fill(row: NDArray[np.uint8], picture: Image.Image) -> None:
+    height, width, _ = row.shape
+    if picture.size != (width, height):
+        picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+    row[...] = np.asarray(picture).reshape(row.shape)
+
+
+def _look_at_jpeg(data: bytes) -> Look | None:
+    """What simplejpeg can decode itself."""
+    if simplejpeg is None or data[:2] != b"\xff\xd8":
+        return None
+    try:
+        height, width, space, _ = simplejpeg.decode_jpeg_header(data)
+    except ValueError:
+        return None
+    if space not in ("YCbCr", "RGB", "Gray"):
+        return None
+    turned = _orientation(data)
+    if turned in _ON_THE_SIDE:
+        height, width = width, height
+    return Look(height, width, space == "Gray", plain=turned == 1)
+
+
+def _look_at(picture: Image.Image, data: bytes) -> Look:
+    width, height = picture.size
+    grey, peak = picture.mode in _GREY_MODES, 0.0
+    if picture.mode in _DEEP_MODES:
+        values = np.asarray(picture)
+        if not np.isfinite(values).all():
+            raise UnreadableError("holds values that are not finite")
+        peak = float(values.max())
+    if _orientation(data, picture) in _ON_THE_SIDE:
+        height, width = width, height
+    return Look(height, width, grey, peak)
+
+
+def _opened(data: bytes, seen: Look, size: tuple[int, int], mode: str, white: float) -> Image.Image:
+    """The picture as it is shown, in `mode`; a JPEG far larger than `size` is decoded smaller."""
+    if simplejpeg is not None and data[:2] == b"\xff\xd8":
+        turned = 1 if seen.plain else _orientation(data)
+        raw = (seen.width, seen.height) if turned in _ON_THE_SIDE else (seen.height, seen.width)
+        wanted = size[::-1] if turned in _ON_THE_SIDE else size
+        shrink = _shrink(raw, wanted)
+        try:
+            pixels = simplejpeg.decode_jpeg(
+                data,
+                "RGB" if mode == "RGB" else "GRAY",
+                min_height=-(-raw[0] // shrink),
+                min_width=-(-raw[1] // shrink),
+            )
+        except ValueError:
+            pass  # CMYK, broken, or unusual: Pillow's
+        else:
+            picture = Image.fromarray(pixels if mode == "RGB" else pixels[..., 0])
+            return _turned(picture, turned)
+    with Image.open(io.BytesIO(data)) as picture:
+        if picture.format in ("JPEG", "MPO"):
+            turned = _orientation(data, picture)
+            wanted = size[::-1] if turned in _ON_THE_SIDE else size
+            shrink = _shrink(picture.size[::-1], wanted)
+            picture.draft(None, (picture.width // shrink, picture.height // shrink))
+        picture.load()
+        return _flat(ImageOps.exif_transpose(picture), mode, white)
+
+
+def _flat(picture: Image.Image, mode: str, white: float) -> Image.Image:
+    """Eight bits per channel, grey or colours, nothing transparent."""
+    if picture.mode in _DEEP_MODES:
+        levels = np.asarray(picture).astype(np.float64) * (255 / white)
+        return Image.fromarray(np.clip(np.rint(levels), 0, 255).astype(np.uint8)).convert(mode)
+    if picture.has_transparency_data:
+        picture = Image.fromarray(on_white(np.asarray(picture.convert("RGBA"))))
+    return picture.convert(mode)
+
+
+def _shrink(raw: tuple[int, int], wanted: tuple[int, int]) -> int:
+    """By what a JPEG can be shrunk while it is decoded, twice as large as wanted or larger."""
+    room = min(raw[0] // (2 * wanted[0]), raw[1] // (2 * wanted[1]))
+    return next((factor for factor in (8, 4, 2) if room >= factor), 1)
+
+
+def _orientation(data: bytes, picture: Image.Image | None = None) -> int:
+    """The EXIF orientation, 1 to 8; nearly free where none is given. TIFFs are turned by Pillow."""
+    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
+    if not any(mark in ends for mark in _TURNED):
+        return 1
+    if picture is None:
+        with Image.open(io.BytesIO(data)) as opened:
+            return _orientation(data, opened)
+    found: Any = 1 if picture.format == "TIFF" else picture.getexif().get(_ORIENTATION, 1)
+    return int(found) if found in range(1, 9) else 1
+
+
+def _turned(picture: Image.Image, orientation: int) -> Image.Image:
+    if orientation == 1:
+        return picture
+    picture.getexif()[_ORIENTATION] = orientation
+    return ImageOps.exif_transpose(picture)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnreadableError):
+        return str(error)
+    if isinstance(error, UnidentifiedImageError):
+        return "is no image that Pillow knows"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"has more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels"
+    return f"{str(error).strip() or type(error).__name__}"

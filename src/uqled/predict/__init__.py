@@ -1,0 +1,1 @@
+"""Data and a model in, out-of-sample predictions on disk out."""

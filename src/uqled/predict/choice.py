@@ -1,0 +1,111 @@
+"""From what the user calls a model to a learner."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from uqled.data.dataset import Dataset
+from uqled.errors import InputError
+from uqled.predict.learner import Learner
+
+NETWORKS = ("small", "vgg11", "resnet50")
+ESTIMATORS = ("logistic", "forest", "boosting")
+SOURCES = ("auto", "mc-dropout", "ensemble", "bootstrap", "members", "none")
+
+
+def learner_for(
+    model: Any, data: Dataset, *, uncertainty: str = "auto", **training: Any
+) -> Learner:
+    """A learner of a name, a scikit-learn classifier, or a function that makes a network."""
+    if uncertainty not in SOURCES:
+        raise InputError(
+            "uncertainty", f"is {uncertainty!r}", f"Choose one of {', '.join(SOURCES)}"
+        )
+    given = {name: value for name, value in training.items() if value is not None}
+    if isinstance(model, str) and model == "auto":
+        model = "small" if data.kind == "images" else "auto"
+    if _is_estimator(model):
+        if given:
+            raise InputError(
+                next(iter(given)), f"is given with {model!r}", "It is an option of networks"
+            )
+        from uqled.predict.estimators import estimator_learner
+
+        if uncertainty == "mc-dropout":
+            raise InputError(
+                "uncertainty", "is 'mc-dropout', but the model is no network", "Use auto"
+            )
+        return estimator_learner(model, data, uncertainty)  # type: ignore[arg-type]
+    return _network(model, data, uncertainty, given)
+
+
+def _is_estimator(model: Any) -> bool:
+    if isinstance(model, str):
+        return model in ESTIMATORS or model == "auto"
+    return hasattr(model, "fit") and hasattr(model, "get_params")
+
+
+def _network(model: Any, data: Dataset, uncertainty: str, given: dict[str, Any]) -> Learner:
+    try:
+        from uqled.predict.network import NetworkLearner, image_inputs
+        from uqled.predict.training import PRESETS, Training, make_fabric
+    except ImportError as error:
+        raise InputError(
+            "model", f"{model!r} needs PyTorch and Lightning Fabric", "pip install 'uqled[torch]'"
+        ) from error
+    if uncertainty in ("members", "bootstrap"):
+        raise InputError(
+            "uncertainty",
+            f"is {uncertainty!r}, but a network has none",
+            "Use mc-dropout or ensemble",
+        )
+    preset = given.pop("preset", "fast")
+    if preset not in PRESETS:
+        raise InputError("preset", f"is {preset!r}", f"Choose one of {', '.join(PRESETS)}")
+    unknown = given.keys() - {field.name for field in fields(Training)}
+    if unknown:
+        known = ", ".join(field.name for field in fields(Training))
+        raise InputError(sorted(unknown)[0], "is no option of training", f"Choose among {known}")
+    training = _checked(replace(PRESETS[preset], **given))
+    make_fabric(training)  # refuse hardware that is not there before anything is written
+    source: Any = "mc-dropout" if uncertainty == "auto" else uncertainty
+
+    from uqled import models
+    from uqled.models.dropout import need_dropout
+
+    if isinstance(model, str) and model.split(":")[0] == "probe":
+        from uqled.predict.probing import probe_learner
+
+        return probe_learner(model, data, training, source, given=set(given))
+    shape = image_inputs(data).shape[1:]
+
+    def make(seed: int) -> Any:
+        return models.build(model, n_classes=data.n_classes, image_shape=shape, seed=seed)
+
+    network = make(0)  # refuse what cannot be built or asked before anything is written
+    if source == "mc-dropout":
+        need_dropout(network)
+    name = model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
+    return NetworkLearner(name, make, image_inputs, training, source)
+
+
+def _checked(training: Any) -> Any:
+    from uqled import arrays
+
+    arrays.whole_number(training.epochs, "epochs", low=1)
+    arrays.whole_number(training.batch_size, "batch_size", low=2)
+    arrays.whole_number(training.devices, "devices", low=1)
+    if not training.lr > 0:
+        raise InputError("lr", f"is {training.lr}", "Pass a number above 0, such as 0.1")
+    for name, known in (
+        ("device", ("auto", "cpu", "cuda", "mps")),
+        ("precision", ("auto", "32-true", "bf16-mixed", "16-mixed", "bf16-true")),
+        ("augment", ("auto", "crop-flip", "none")),
+        ("schedule", ("one-cycle", "steps")),
+    ):
+        if getattr(training, name) not in known:
+            raise InputError(
+                name, f"is {getattr(training, name)!r}", f"Choose one of {', '.join(known)}"
+            )
+    return training

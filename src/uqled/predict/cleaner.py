@@ -1,0 +1,259 @@
+"""A scikit-learn classifier that finds wrong labels before it learns."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import (
+    Tags,
+    _safe_indexing,
+    assert_all_finite,
+    column_or_1d,
+    get_tags,
+    indexable,
+)
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from uqled import arrays
+from uqled.arrays import Labels
+from uqled.detect.find import find_label_errors
+from uqled.detect.methods import chosen
+from uqled.detect.result import LabelErrors
+from uqled.errors import InputError
+from uqled.predict.estimators import default_forest
+from uqled.predict.sources import (
+    Uncertainty,
+    check_classifier,
+    check_uncertainty,
+    fit,
+    fold_predictions,
+    seeded,
+)
+
+
+class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Finds the wrong labels of its training data, drops or corrects them, and learns the rest.
+
+    `fit` predicts every sample by a classifier that was not trained on it (stratified
+    cross-validation), flags the labels that are probably wrong, and fits a clone of the classifier
+    on what remains. No class is dropped altogether: its least suspect sample stays.
+
+    Parameters
+    ----------
+    estimator
+        Any scikit-learn classifier with `predict_proba`, or a pipeline that ends in one; it is
+        cloned, never changed. Default: a forest of extremely randomised trees.
+    method, agreement
+        As in `uqled.find_label_errors`. `"cl-pbnr"` needs no passes and one fit per fold.
+    folds
+        Folds of the cross-validation: fewer where no class has as many samples.
+    passes, uncertainty
+        How many stochastic passes, and where from: `"members"` of a forest or bagging, an
+        `"ensemble"` of fits with other seeds, `"bootstrap"` fits on resampled data, or `"auto"`:
+        members where there are enough, otherwise bootstrap, which fits `passes` times per fold.
+    treatment
+        `"drop"` leaves the flagged samples out; `"relabel"` gives them the suggested label.
+    seed
+        Of folds, resampling and every random state that the classifier leaves open. The same seed
+        gives the same result.
+
+    Attributes
+    ----------
+    label_errors_ : LabelErrors
+        What was found, one entry per sample of the training data.
+    estimator_ : classifier
+        Fitted on the cleaned data.
+    classes_ : ndarray [K]
+    n_features_in_, feature_names_in_
+        Those of `estimator_`, where it has them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[10] = 2  # a setosa that somebody called virginica
+    >>> cleaner = LabelCleaner(LogisticRegression(max_iter=1000)).fit(X, y)
+    >>> int(cleaner.label_errors_.ranked[0]), int(cleaner.label_errors_.suggested[10])
+    (10, 0)
+    >>> cleaner.predict(X[10:11]).tolist()
+    [0]
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        method: str = "alg-ens",
+        agreement: int | None = None,
+        folds: int = 4,
+        passes: int = 5,
+        treatment: Literal["drop", "relabel"] = "drop",
+        uncertainty: Uncertainty = "auto",
+        seed: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.agreement = agreement
+        self.folds = folds
+        self.passes = passes
+        self.treatment = treatment
+        self.uncertainty = uncertainty
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LabelCleaner:
+        """Find wrong labels in y [N], treat them, and fit the classifier.
+
+        X is whatever the classifier takes, rows first; y any labels that scikit-learn takes, text
+        or numbers; `sample_weight` [N] weighs the samples in every fit.
+        """
+        model = self._model()
+        uncertainty = self._checked(model)
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        X, y = indexable(X, y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X)
+        found = self._errors(model, uncertainty, X, y, sample_weight)
+        classes = found.labels.values
+        rows, codes = _treated(found, self.treatment)
+        weight = None if sample_weight is None else sample_weight[rows]
+        fitted = seeded(model, (self.seed,), keep=True)
+        fit(fitted, _safe_indexing(X, rows), classes[codes], weight)
+        self.classes_, self.label_errors_, self.estimator_ = classes, found, fitted
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """[m] the most probable class."""
+        check_is_fitted(self)
+        found: NDArray[Any] = self.estimator_.predict(X)
+        return found
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """[m,K] probabilities, columns as in `classes_`."""
+        check_is_fitted(self)
+        found: NDArray[Any] = self.estimator_.predict_proba(X)
+        return found
+
+    @property
+    def n_features_in_(self) -> int:
+        check_is_fitted(self)
+        return int(self.estimator_.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        check_is_fitted(self)
+        found: NDArray[Any] = self.estimator_.feature_names_in_
+        return found
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._model())
+        tags.input_tags = inner.input_tags
+        if inner.classifier_tags is not None:
+            tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
+            tags.classifier_tags.poor_score = inner.classifier_tags.poor_score
+        return tags
+
+    def _model(self) -> Any:
+        return default_forest() if self.estimator is None else self.estimator
+
+    def _checked(self, model: Any) -> Uncertainty:
+        """The source of passes, once every parameter is known to be usable."""
+        arrays.whole_number(self.folds, "folds", low=2)
+        arrays.whole_number(self.passes, "passes", low=1)
+        arrays.whole_number(self.seed, "seed", low=0)
+        if self.treatment not in ("drop", "relabel"):
+            raise InputError("treatment", f"is {self.treatment!r}", "Pass 'drop' or 'relabel'")
+        check_classifier(model, "estimator")
+        check_uncertainty(model, self.uncertainty)
+        if get_tags(model).input_tags.pairwise:
+            raise InputError(
+                "estimator",
+                "takes distances or kernels between samples, which cannot be split by rows",
+                "Pass one that takes features",
+            )
+        given = ("pred_probs",) if self.uncertainty == "none" else ("pred_probs", "passes")
+        choices = chosen(self.method, self.agreement, 1.0, given=given)
+        needs_passes = any("passes" in choice.method.needs for choice in choices)
+        return self.uncertainty if needs_passes else "none"
+
+    def _errors(
+        self,
+        model: Any,
+        uncertainty: Uncertainty,
+        X: Any,
+        y: NDArray[Any],
+        sample_weight: NDArray[Any] | None,
+    ) -> LabelErrors:
+        """What detection finds in out-of-sample predictions."""
+        classes, codes = np.unique(y, return_inverse=True)
+        labels = Labels(codes.astype(np.int32), classes, tuple(map(str, classes.tolist())))
+        arrays.at_least_two_classes(labels, "y")
+        N, K = len(labels), labels.n_classes
+        pred_probs = np.empty((N, K), np.float32)
+        passes = None if uncertainty == "none" else np.empty((self.passes, N, K), np.float32)
+        for fold, (train, test) in enumerate(_splits(labels, self.folds, self.seed)):
+            predicted = fold_predictions(
+                model,
+                _safe_indexing(X, train),
+                y[train],
+                _safe_indexing(X, test),
+                classes=classes,
+                passes=self.passes,
+                uncertainty=uncertainty,
+                seed=self.seed + fold,
+                sample_weight=None if sample_weight is None else sample_weight[train],
+            )
+            pred_probs[test] = predicted.pred_probs
+            if passes is not None:
+                passes[:, test] = predicted.passes
+        found = find_label_errors(
+            labels.codes, pred_probs, passes, method=self.method, agreement=self.agreement
+        )
+        every = {name: replace(one, labels=labels) for name, one in found.by_method.items()}
+        return replace(found, labels=labels, by_method=every)
+
+
+def _splits(
+    labels: Labels, folds: int, seed: int
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """(train, test) of each fold. A class of one sample is in no training part when it is asked."""
+    largest = int(np.bincount(labels.codes).max())
+    if largest == 1:
+        raise InputError(
+            "y",
+            f"has {len(labels)} classes of one sample each",
+            "Pass class labels of which at least one occurs twice",
+        )
+    splitter = StratifiedKFold(min(folds, largest), shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about classes smaller than the folds
+        return list(splitter.split(labels.codes, labels.codes))
+
+
+def _treated(
+    found: LabelErrors, treatment: Literal["drop", "relabel"]
+) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+    """(rows to learn from, their class numbers): every class is among them."""
+    given, flagged = found.labels.codes, found.mask.copy()
+    while True:
+        if treatment == "drop":
+            rows = np.flatnonzero(~flagged)
+            codes = given[rows]
+        else:
+            rows = np.arange(len(given))
+            codes = np.where(flagged, found.best, given)
+        lost = np.flatnonzero(np.bincount(codes, minlength=found.labels.n_classes) == 0)
+        if not len(lost):
+            return rows, codes
+        own = np.flatnonzero(given == lost[0])
+        flagged[own[np.argmax(found.scores[own])]] = False  # the least suspect keeps its label

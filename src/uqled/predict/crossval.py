@@ -1,0 +1,155 @@
+"""Out-of-sample predictions of a whole data set, fold by fold, in a run that can be continued."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import arrays
+from uqled.arrays import Labels
+from uqled.data.dataset import Dataset
+from uqled.errors import InputError
+from uqled.predict.choice import learner_for
+from uqled.predict.history import write_history
+from uqled.predict.learner import FoldPredictions
+from uqled.progress import Progress
+from uqled.run import Predictions, Run
+
+_UNITS = 1_000  # of progress, per fold
+
+
+def cross_validate(
+    data: Dataset,
+    model: Any = "auto",
+    *,
+    folds: int = 4,
+    passes: int = 5,
+    uncertainty: Any = "auto",
+    out: Path | str,
+    seed: int = 0,
+    progress: bool | None = None,
+    **training: Any,
+) -> Predictions:
+    """Predict every sample by a model that was not trained on it.
+
+    Parameters
+    ----------
+    data
+        What `uqled.data.load` gives.
+    model
+        `"small"`, `"vgg11"`, `"resnet50"`, `"probe"` (or `"probe:NETWORK"`) for images;
+        `"logistic"`, `"forest"`, `"boosting"` for texts and tables; `"auto"`; a scikit-learn
+        classifier; a function that makes a network, itself or as `"module:function"`.
+    folds
+        Stratified folds: each sample is predicted by a model trained on the other folds.
+    passes
+        Stochastic passes F.
+    uncertainty
+        Where the passes come from: `"mc-dropout"`, `"ensemble"` (F trainings with other seeds),
+        `"members"` (of a forest or bagging), `"none"`, an array [F,N,K] of your own, or `"auto"`:
+        the first that the model has.
+    out
+        The run's folder. A run that was killed continues there; another configuration is refused.
+    training
+        Of networks: `epochs`, `batch_size`, `lr`, `preset`, `device`, `precision`, `augment`.
+    """
+    folds = arrays.whole_number(folds, "folds", low=2)
+    passes = arrays.whole_number(passes, "passes", low=1)
+    seed = arrays.whole_number(seed, "seed", low=0)
+    given, uncertainty = _given_passes(uncertainty, data)
+    learner = learner_for(model, data, uncertainty=uncertainty, **training)
+    parts = stratified_parts(data.labels, folds, seed=seed)
+    run = Run.begin(
+        Path(out),
+        {
+            "data": {"name": data.name, "fingerprint": data.fingerprint, "samples": len(data)},
+            "classes": list(data.labels.names),
+            "model": learner.name,
+            "settings": learner.settings(),
+            "folds": folds,
+            "passes": passes if given is None else hashlib.blake2b(given.tobytes()).hexdigest(),
+            "seed": seed,
+        },
+    )
+    fold_of = np.empty(len(data), np.int32)
+    for fold, part in enumerate(parts):
+        fold_of[part] = fold
+    run.write_data(data.labels, data.ids.tolist(), data.truth, fold_of)
+    everyone = np.arange(len(data))
+    name = f"cross-validation, {learner.name}, {folds} folds"
+    with Progress(progress).stage(name, folds * _UNITS) as advance:
+        for fold, part in enumerate(parts):
+            if run.read_fold(fold) is not None:
+                advance(_UNITS)
+                continue
+            found = learner.fit_predict(
+                data,
+                np.setdiff1d(everyone, part),
+                part,
+                passes=passes,
+                seed=seed + fold,
+                folder=run.fold_folder(fold),
+                advance=lambda share: advance(share * _UNITS),
+            )
+            _check_fold(found, len(part), data.n_classes, fold)
+            run.write_fold(fold, found.pred_probs, found.passes)
+    run.write_predictions(parts, data.n_classes, given)
+    write_history(run, folds)
+    return run.predictions()
+
+
+def stratified_parts(labels: Labels, folds: int, *, seed: int) -> list[NDArray[np.intp]]:
+    """The samples that each fold predicts: a partition, each class spread evenly."""
+    from sklearn.model_selection import StratifiedKFold
+
+    arrays.at_least_two_classes(labels)
+    counts = np.bincount(labels.codes, minlength=labels.n_classes)
+    small = np.flatnonzero((counts > 0) & (counts < folds))
+    if len(small):
+        shown = ", ".join(f"{labels.names[k]!r} ({counts[k]})" for k in small[:5])
+        raise InputError(
+            "folds",
+            f"is {folds}, but {len(small)} classes have fewer samples: {shown}"
+            f"{' ...' if len(small) > 5 else ''}",
+            "Lower the number of folds, or merge or leave out such classes",
+        )
+    splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    parts = [test for _, test in splitter.split(np.zeros(len(labels)), labels.codes)]
+    times = np.bincount(np.concatenate(parts), minlength=len(labels))
+    if not (times == 1).all():
+        raise AssertionError("the folds do not partition the data")
+    return parts
+
+
+def _check_fold(found: FoldPredictions, n: int, n_classes: int, fold: int) -> None:
+    """Refuse what is no prediction before it is stored: a diverged training, a wrong shape."""
+    for name, array in (("pred_probs", found.pred_probs), ("passes", found.passes)):
+        if array is None:
+            continue
+        if array.shape[-2:] != (n, n_classes) or array.dtype != np.float32:
+            raise AssertionError(f"{name} of fold {fold}: {array.dtype} {array.shape}")
+        if not np.isfinite(array).all():
+            raise InputError(
+                "lr",
+                f"or the network made training diverge: fold {fold} predicts NaN",
+                "Lower the learning rate, or train in 32-bit precision",
+            )
+
+
+def _given_passes(uncertainty: Any, data: Dataset) -> tuple[NDArray[np.float32] | None, str]:
+    """(the user's own passes or None, the name of the source)."""
+    if isinstance(uncertainty, str):
+        return None, uncertainty
+    own = arrays.passes(uncertainty, "uncertainty").astype(np.float32)
+    arrays.same_shape(len(data), None, own.shape)
+    if own.shape[2] != data.n_classes:
+        raise InputError(
+            "uncertainty",
+            f"has {own.shape[2]} classes (shape {own.shape}), but the data has {data.n_classes}",
+            "Give one column per class",
+        )
+    return own, "none"

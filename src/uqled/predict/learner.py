@@ -1,0 +1,57 @@
+"""What cross-validation asks of a model, whatever it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.data.dataset import Dataset
+
+#: Told how much more of the fold is done; the amounts of a fold add up to 1.
+Advance = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class FoldPredictions:
+    """Probabilities of the samples that a fold did not train on, K columns always.
+
+    A class that the training part misses has probability 0.
+    """
+
+    pred_probs: NDArray[np.float32]
+    """[m,K]"""
+    passes: NDArray[np.float32] | None
+    """[F,m,K], or None where the model has no source of uncertainty."""
+
+
+class Learner(Protocol):
+    """A model that trains on some samples and predicts others."""
+
+    @property
+    def name(self) -> str:
+        """What the run calls it."""
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that changes the result, as plain JSON: part of the run's configuration."""
+
+    def fit_predict(
+        self,
+        data: Dataset,
+        train: NDArray[np.intp],
+        test: NDArray[np.intp],
+        *,
+        passes: int,
+        seed: int,
+        folder: Path,
+        advance: Advance,
+    ) -> FoldPredictions:
+        """Train on the samples `train`, predict the samples `test`.
+
+        `folder` is the fold's own, for checkpoints and `history.csv`: what an interrupted call
+        left there is continued, to the same result.
+        """

@@ -1,0 +1,136 @@
+"""Networks as learners: trained per fold, then asked with Monte Carlo dropout or as an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from uqled.data.dataset import Dataset
+from uqled.errors import InputError
+from uqled.models.dropout import need_dropout
+from uqled.models.mcd import split_at_dropout, stochastic_passes
+from uqled.predict.learner import Advance, FoldPredictions
+from uqled.predict.samples import Samples, other_samples, samples_like
+from uqled.predict.training import Training, make_fabric, mixed, resolved_precision, train
+
+Source = Literal["mc-dropout", "ensemble", "none"]
+
+_TRAINING_SHARE = 0.9  # of the progress of a fold
+_PREDICTED = 512  # samples predicted at a time
+
+
+@dataclass(frozen=True)
+class NetworkLearner:
+    """A network that is made anew for every training."""
+
+    name: str
+    make: Callable[[int], nn.Module]
+    """From a seed to an untrained network."""
+    inputs_of: Callable[[Dataset], NDArray[Any]]
+    """[N,H,W,C] images or [N,D] features of a data set."""
+    training: Training
+    source: Source = "mc-dropout"
+
+    def settings(self) -> dict[str, Any]:
+        found = asdict(self.training) | {"uncertainty": self.source}
+        return found | {"precision": resolved_precision(self.training)}
+
+    def fit_predict(
+        self,
+        data: Dataset,
+        train: NDArray[np.intp],
+        test: NDArray[np.intp],
+        *,
+        passes: int,
+        seed: int,
+        folder: Path,
+        advance: Advance,
+    ) -> FoldPredictions:
+        """Train on `train`, continuing from a checkpoint in `folder`; predict `test`."""
+        inputs = self.inputs_of(data)
+        seen = samples_like(inputs, train, crop_and_flip=self._augmented(inputs))
+        asked = other_samples(seen, inputs, test)
+        labels = data.labels.codes[train]
+        if self.source != "ensemble":
+            model = self._trained(seen, labels, seed, folder, advance, 1.0)
+            F = passes if self.source == "mc-dropout" else 0
+            softmax, stochastic = self._predicted(model, asked, F, seed)
+            advance(1 - _TRAINING_SHARE)
+        else:
+            members = []
+            for member in range(passes):
+                own = folder / f"member-{member}"
+                own.mkdir(exist_ok=True)
+                own_seed = mixed(seed, 7, member) if member else seed
+                model = self._trained(seen, labels, own_seed, own, advance, 1 / passes)
+                members.append(self._predicted(model, asked, 0, own_seed)[0])
+                advance((1 - _TRAINING_SHARE) / passes)
+            softmax, stochastic = members[0], np.stack(members)
+        return FoldPredictions(softmax, stochastic)
+
+    def _trained(
+        self,
+        samples: Samples,
+        labels: NDArray[Any],
+        seed: int,
+        folder: Path,
+        advance: Advance,
+        share: float,
+    ) -> nn.Module:
+        model = self.make(mixed(seed, 0))
+        if self.source == "mc-dropout":
+            need_dropout(model)
+        train(
+            model,
+            samples,
+            labels,
+            self.training,
+            seed=seed,
+            folder=folder,
+            advance=lambda part: advance(part * share * _TRAINING_SHARE),
+        )
+        return model.eval()
+
+    def _predicted(
+        self, model: nn.Module, samples: Samples, passes: int, seed: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """(softmax [m,K], passes [F,m,K] or None)."""
+        fabric = make_fabric(replace(self.training, devices=1))
+        device = fabric.device
+        model, samples = model.to(device), samples.to(device)
+        single, several = [], []
+        with torch.inference_mode(), fabric.autocast():
+            network = split_at_dropout(model, samples.batch(slice(0, 2))) if passes else model
+            for start in range(0, len(samples), _PREDICTED):
+                batch = samples.batch(slice(start, start + _PREDICTED))
+                if passes:
+                    own = mixed(seed, 1, start)
+                    softmax, stochastic = stochastic_passes(network, batch, passes, seed=own)
+                    several.append(stochastic.float().cpu().numpy())
+                else:
+                    softmax = torch.softmax(model(batch).float(), dim=1)
+                single.append(softmax.float().cpu().numpy())
+        together = np.concatenate(several, axis=1) if several else None
+        return np.concatenate(single), together
+
+    def _augmented(self, inputs: NDArray[Any]) -> bool:
+        if inputs.ndim != 4 or self.training.augment == "none":
+            return False
+        return self.training.augment == "crop-flip" or inputs.shape[3] == 3
+
+
+def image_inputs(data: Dataset) -> NDArray[Any]:
+    """The images themselves."""
+    if data.kind != "images":
+        raise InputError(
+            "model", f"is a network of images, but the data is {data.kind}", "Choose another model"
+        )
+    found: NDArray[Any] = data.inputs
+    return found

@@ -1,0 +1,247 @@
+"""Training one network, on Lightning Fabric: devices, precision, checkpoints.
+
+Data is resident in memory and augmented in batches. Every epoch draws its random numbers from the
+seed and its own number, so that a training continued from a checkpoint ends where one that was
+never interrupted does.
+"""
+
+from __future__ import annotations
+
+import csv
+import logging
+import math
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from uqled.errors import InputError
+from uqled.predict.learner import Advance
+from uqled.predict.samples import Samples
+from uqled.run import replacing
+
+Schedule = Literal["one-cycle", "steps"]
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained."""
+
+    epochs: int = 12
+    """Passes over the training part."""
+    batch_size: int = 128
+    """Samples per step; a last partial batch is dropped."""
+    lr: float = 0.1
+    """Learning rate: the highest of the one-cycle schedule, the first of steps."""
+    schedule: Schedule = "one-cycle"
+    """One-cycle rises for a quarter and falls to zero; steps divide by ten at each milestone."""
+    milestones: tuple[int, ...] = ()
+    """Epochs at which steps divide the rate."""
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    augment: Literal["auto", "crop-flip", "none"] = "auto"
+    """Random crop with padding 4 and horizontal flip; auto: for colour images."""
+    device: str = "auto"
+    """auto, cpu, cuda or mps."""
+    devices: int = 1
+    """How many of them share each batch."""
+    precision: str = "auto"
+    """32-true, bf16-mixed, 16-mixed; auto: bfloat16 where the hardware has it."""
+
+
+PRESETS = {
+    "fast": Training(),
+    "paper": Training(350, 256, 0.1, "steps", (150, 250)),
+    "paper-mnist": Training(15, 256, 0.01, "steps"),
+}
+
+
+def has_bfloat16(device: str) -> bool:
+    """If the hardware multiplies bfloat16 faster than float32."""
+    if device == "cuda" or (device == "auto" and torch.cuda.is_available()):
+        return torch.cuda.is_bf16_supported()
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    return device in ("auto", "cpu") and ("avx512_bf16" in flags or "amx_bf16" in flags)
+
+
+def resolved_precision(training: Training) -> str:
+    """The precision that `auto` stands for on this machine."""
+    if training.precision != "auto":
+        return training.precision
+    return "bf16-mixed" if has_bfloat16(training.device) else "32-true"
+
+
+def make_fabric(training: Training) -> Any:
+    """The device, the number of them and the precision."""
+    from lightning_fabric import Fabric
+
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it tells what it was told
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # hints about hardware that is there but not asked for
+        try:
+            return Fabric(
+                accelerator=training.device,
+                devices=training.devices,
+                strategy="auto" if training.devices == 1 else "ddp_spawn",
+                precision=resolved_precision(training),  # type: ignore[arg-type]
+            )
+        except (ValueError, RuntimeError, TypeError) as error:
+            raise InputError(
+                "device",
+                f"{training.device!r} with precision {training.precision!r} cannot be used "
+                f"({str(error).splitlines()[0]})",
+                "Use device auto or cpu, and precision auto or 32-true",
+            ) from error
+
+
+def mixed(seed: int, *keys: int) -> int:
+    """A seed of its own for each use."""
+    return int(np.random.SeedSequence([seed, *keys]).generate_state(1)[0])
+
+
+def train(
+    model: nn.Module,
+    samples: Samples,
+    labels: np.ndarray,
+    training: Training,
+    *,
+    seed: int,
+    folder: Path,
+    advance: Advance,
+) -> None:
+    """Train `model` in place, continuing from the checkpoint in `folder` if there is one.
+
+    `history.csv` in `folder` gets a line per epoch. `advance` is told shares of the training.
+    """
+    fabric = make_fabric(training)
+    targets = torch.from_numpy(labels.astype(np.int64))
+    one_process = training.devices == 1
+    arguments = (model, samples, targets, training, seed, folder)
+    state = fabric.launch(_fit, *arguments, advance if one_process else None)
+    if not one_process:
+        model.load_state_dict(state)
+        advance(1.0)
+
+
+def _fit(
+    fabric: Any,
+    model: nn.Module,
+    samples: Samples,
+    labels: Tensor,
+    training: Training,
+    seed: int,
+    folder: Path,
+    advance: Advance | None,
+) -> dict[str, Tensor] | None:
+    module = model.to(memory_format=torch.channels_last) if samples.are_images else model
+    own_step = getattr(module, "training_step", None)  # a LightningModule of the user's own
+    optimiser, own_rate = _optimiser(module, training)
+    wrapped, optimiser = fabric.setup(module, optimiser, move_to_device=True)
+    if own_step is not None:
+        wrapped.mark_forward_method("training_step")
+    samples, labels = samples.to(fabric.device), labels.to(fabric.device)
+    first, history = _resume(fabric, folder, wrapped, optimiser)
+    n, batch = len(labels), min(training.batch_size, len(labels))
+    steps = n // batch
+    module.train()
+    with torch.random.fork_rng(devices=_cuda(fabric)):
+        for epoch in range(first, training.epochs):
+            draws = torch.Generator().manual_seed(mixed(seed, epoch))
+            torch.manual_seed(mixed(seed, epoch, 1 + fabric.global_rank))  # dropout
+            order = torch.randperm(n, generator=draws)
+            total, right = torch.zeros((), device=fabric.device), torch.zeros((), dtype=torch.int64)
+            for step in range(steps):
+                if not own_rate:
+                    rate = learning_rate(training, (epoch * steps + step) / steps)
+                    for group in optimiser.param_groups:
+                        group["lr"] = rate
+                chosen = order[step * batch : (step + 1) * batch]
+                chosen = chosen[fabric.global_rank :: fabric.world_size]
+                x, y = samples.batch(chosen, draws), labels[chosen]
+                optimiser.zero_grad(set_to_none=True)
+                if own_step is not None:
+                    loss = wrapped.training_step((x, y), step)
+                    loss = loss["loss"] if isinstance(loss, dict) else loss
+                else:
+                    scores = wrapped(x)
+                    loss = functional.cross_entropy(scores, y)
+                    right += (scores.detach().argmax(dim=1) == y).sum().cpu()
+                fabric.backward(loss)
+                optimiser.step()
+                total += loss.detach()
+            seen = steps * (batch // fabric.world_size)
+            accuracy = math.nan if own_step is not None else float(right) / seen
+            history.append((epoch + 1, float(total) / steps, accuracy))
+            if fabric.is_global_zero:
+                _write_history(folder, history)
+                _save(folder, module, optimiser, epoch + 1, history)
+            if advance is not None:
+                advance(1 / training.epochs)
+    if advance is not None and first:
+        advance(first / training.epochs)
+    return None if advance is not None else {k: v.cpu() for k, v in module.state_dict().items()}
+
+
+def learning_rate(training: Training, epoch: float) -> float:
+    """The rate after so many epochs and parts of one."""
+    if training.schedule == "steps":
+        return training.lr * 0.1 ** sum(epoch >= milestone for milestone in training.milestones)
+    share, rise = epoch / training.epochs, 0.25
+    if share < rise:
+        return training.lr * (0.1 + 0.9 * share / rise)
+    return training.lr * (1 + math.cos(math.pi * (share - rise) / (1 - rise))) / 2
+
+
+def _optimiser(module: nn.Module, training: Training) -> tuple[Any, bool]:
+    """(optimiser, if it sets its own rate). Biases and normalisation are not decayed."""
+    if hasattr(module, "configure_optimizers"):
+        found = module.configure_optimizers()
+        while isinstance(found, tuple | list):
+            found = found[0]
+        return (found["optimizer"] if isinstance(found, dict) else found), True
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": training.weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.SGD(groups, training.lr, momentum=training.momentum, nesterov=True), False
+
+
+def _resume(
+    fabric: Any, folder: Path, model: nn.Module, optimiser: Any
+) -> tuple[int, list[tuple[int, float, float]]]:
+    """(finished epochs, their history), with weights and optimiser as they were then."""
+    path = folder / "checkpoint.pt"
+    if not path.exists():
+        return 0, []
+    saved = torch.load(path, map_location=fabric.device, weights_only=True)
+    model.load_state_dict(saved["model"])
+    optimiser.load_state_dict(saved["optimiser"])
+    return saved["epochs"], [tuple(row) for row in saved["history"]]
+
+
+def _save(folder: Path, module: nn.Module, optimiser: Any, epochs: int, history: Any) -> None:
+    state = {
+        "model": module.state_dict(),
+        "optimiser": optimiser.state_dict(),
+        "epochs": epochs,
+        "history": [list(row) for row in history],
+    }
+    with replacing(folder / "checkpoint.pt") as part:
+        torch.save(state, part)
+
+
+def _write_history(folder: Path, history: list[tuple[int, float, float]]) -> None:
+    with replacing(folder / "history.csv") as part, part.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["epoch", "loss", "accuracy"])
+        writer.writerows(history)
+
+
+def _cuda(fabric: Any) -> list[int]:
+    return [fabric.device.index or 0] if fabric.device.type == "cuda" else []

@@ -1,0 +1,487 @@
+"""Images of every kind come out as they are shown, once decoded and then from the cache."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from uqled import FileError, InputError
+from uqled.data import cache, images, load
+from uqled.data.cache import Encoded, common_size, decoded
+from uqled.data.found import as_objects
+from uqled.data.images import Look, white_level
+
+RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255,) * 3, (0,) * 3
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("UQLED_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "images"
+
+
+@pytest.fixture(params=["simplejpeg", "Pillow"])
+def decoder(request, monkeypatch):
+    if request.param == "Pillow":
+        monkeypatch.setattr(images, "simplejpeg", None)
+    elif images.simplejpeg is None:
+        pytest.skip("simplejpeg is not installed")
+    return request.param
+
+
+def encoded(picture, form="PNG", **options):
+    file = io.BytesIO()
+    picture.save(file, form, **options)
+    return file.getvalue()
+
+
+def source(*contents):
+    return Encoded(lambda i: contents[i], np.arange(len(contents)))
+
+
+def one(content, **options):
+    found = decoded(source(content), cache=False, **options)
+    assert found.unreadable == {}
+    return found.images[0]
+
+
+def four_corners(width=32, height=16):
+    """Red, green, blue and white in the corners, read as text is."""
+    picture = Image.new("RGB", (width, height))
+    for colour, box in (
+        (RED, (0, 0, width // 2, height // 2)),
+        (GREEN, (width // 2, 0, width, height // 2)),
+        (BLUE, (0, height // 2, width // 2, height)),
+        (WHITE, (width // 2, height // 2, width, height)),
+    ):
+        picture.paste(colour, box)
+    return picture
+
+
+def photo(seed=0, width=32, height=32):
+    """A smooth picture with all frequencies that JPEG keeps, and some that it does not."""
+    rng = np.random.default_rng(seed)
+    coarse = Image.fromarray(rng.integers(0, 256, (4, 4, 3), np.uint8)).resize((width, height))
+    noise = rng.integers(-20, 21, (height, width, 3))
+    return Image.fromarray(np.clip(np.asarray(coarse) + noise, 0, 255).astype(np.uint8))
+
+
+def test_colour_modes_come_out_as_they_look():
+    grey = Image.new("L", (4, 4), 77)
+    palette = Image.new("P", (4, 4), 1)
+    palette.putpalette([*BLACK, 10, 20, 30])
+    holes = palette.copy()
+    holes.info["transparency"] = 1
+    expected = {
+        "grey": (encoded(grey), [77]),
+        "one bit": (encoded(Image.new("1", (4, 4), 1)), [255]),
+        "colour": (encoded(Image.new("RGB", (4, 4), (1, 2, 3))), [1, 2, 3]),
+        "palette": (encoded(palette), [10, 20, 30]),
+        "palette with a transparent colour": (encoded(holes, transparency=1), [255] * 3),
+        "half transparent": (encoded(Image.new("RGBA", (4, 4), (10, 20, 30, 51))), [206, 208, 210]),
+        "grey and transparent": (encoded(Image.new("LA", (4, 4), (10, 0))), [255]),
+        "a transparent grey": (encoded(grey, transparency=77), [255]),
+        "CMYK": (encoded(Image.new("CMYK", (4, 4), (255, 0, 255, 0)), "TIFF"), [0, 255, 0]),
+        "GIF": (encoded(Image.new("RGB", (4, 4), RED), "GIF"), [255, 0, 0]),
+        "BMP": (encoded(Image.new("RGB", (4, 4), BLUE), "BMP"), [0, 0, 255]),
+        "WebP": (encoded(Image.new("RGB", (4, 4), (9, 8, 7)), "WEBP", lossless=True), [9, 8, 7]),
+    }
+    for name, (content, pixel) in expected.items():
+        assert one(content)[1, 1].tolist() == pixel, name
+
+
+def test_cmyk_jpegs_have_their_colours(decoder):
+    picture = four_corners().resize((64, 64)).convert("CMYK")
+    found = one(encoded(picture, "JPEG", quality=95))
+    assert np.abs(found[8, 8].astype(int) - RED).max() < 8, decoder
+    assert np.abs(found[8, 56].astype(int) - GREEN).max() < 8
+    assert np.abs(found[56, 8].astype(int) - BLUE).max() < 8
+
+
+def test_grey_among_colours_gets_three_channels(decoder):
+    grey, colour = Image.new("L", (8, 8), 77), Image.new("RGB", (8, 8), RED)
+    for form in ("PNG", "JPEG"):
+        only = decoded(source(encoded(grey, form), encoded(grey, form)), cache=False).images
+        mixed = decoded(source(encoded(grey, form), encoded(colour, form)), cache=False).images
+        assert only.shape == (2, 8, 8, 1), decoder
+        assert only[0, 3, 3].tolist() == [77]
+        assert mixed[0, 3, 3].tolist() == [77] * 3
+        assert np.abs(mixed[1, 3, 3].astype(int) - RED).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([0, 65535, 32768], [0, 255, 128]),
+        ([0, 4095, 2048], [0, 255, 128]),  # 12 bits in 16
+        ([0, 255, 100], [0, 255, 100]),
+        ([0, 1000, 512], [0, 249, 128]),  # 10 bits
+    ],
+)
+@pytest.mark.parametrize("form", ["PNG", "TIFF", "PPM"])
+def test_sixteen_bits_are_scaled_by_what_the_data_set_uses(values, shown, form):
+    contents = [encoded(Image.fromarray(np.full((2, 2), v, np.uint16)), form) for v in values]
+    found = decoded(source(*contents), cache=False).images
+    assert found[:, 0, 0, 0].tolist() == shown
+
+
+def test_white_levels():
+    levels = [white_level(peak) for peak in (0, 0.5, 255, 256, 4096, 65535, 70000)]
+    assert levels == [255, 1, 255, 1023, 16383, 65535, 70000]
+
+
+def test_float_images():
+    dark, bright = (Image.fromarray(np.full((2, 2), v, np.float32)) for v in (0.2, 1.0))
+    found = decoded(source(encoded(dark, "TIFF"), encoded(bright, "TIFF")), cache=False)
+    assert found.images[:, 0, 0, 0].tolist() == [51, 255]
+    broken = Image.fromarray(np.full((2, 2), np.nan, np.float32))
+    assert "not finite" in decoded(source(encoded(broken, "TIFF")), cache=False).unreadable[0]
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_rotation(form, orientation, decoder):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    content = encoded(
+        four_corners(), form, exif=exif, **({"quality": 95} if form == "JPEG" else {})
+    )
+    with Image.open(io.BytesIO(content)) as picture:
+        picture.load()
+        expected = np.asarray(ImageOps.exif_transpose(picture).convert("RGB"))
+    found = one(content)
+    assert found.shape == expected.shape, decoder
+    assert (found == expected).all()
+    # A camera held so that the picture's right side is up (6) is turned clockwise: what was red,
+    # the first corner, is then on the top right.
+    if orientation == 6:
+        assert np.abs(found[8, 12].astype(int) - RED).max() < 40
+    small = one(content, size=8)
+    assert small.shape == (8, 8, 3)
+    assert np.abs(small[1, 1].astype(int) - expected[2, 2]).max() < 60
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"subsampling": 0}, {"subsampling": 1}, {"progressive": 1}]
+)
+@pytest.mark.parametrize("size", [(32, 32), (33, 47), (1, 5)])
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_jpegs_have_the_same_pixels_as_pillows(options, size, mode):
+    content = encoded(photo(1, *size).convert(mode), "JPEG", **options)
+    with Image.open(io.BytesIO(content)) as picture:
+        expected = np.asarray(picture).reshape(*size[::-1], -1)
+    assert (one(content) == expected).all()
+
+
+@pytest.mark.parametrize("size", [(640, 480), (801, 602), (300, 1000)])
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_large_jpegs_do_not_depend_on_the_decoder(size, orientation, monkeypatch):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    content = encoded(photo(2, *size), "JPEG", exif=exif)
+    found = one(content, size=(48, 40))
+    monkeypatch.setattr(images, "simplejpeg", None)
+    assert (one(content, size=(48, 40)) == found).all()
+    picture = ImageOps.exif_transpose(Image.open(io.BytesIO(content)))
+    plainly = np.asarray(picture.resize((40, 48), Image.Resampling.BILINEAR))
+    assert np.abs(found.astype(int) - plainly).mean() < 2
+
+
+def test_a_broken_exif_part_is_passed_over(decoder):
+    whole = encoded(photo(), "JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x05\x01\x12\0\x03")
+    assert (one(whole) == one(encoded(photo(), "JPEG"))).all(), decoder
+
+
+def looks(*sizes):
+    return [Look(height, width, True) for height, width in sizes]
+
+
+def test_the_common_size():
+    assert common_size(looks((20, 30), (20, 30), (99, 99), (8, 8))) == (20, 30)
+    assert common_size(looks((20, 30), (22, 40), (30, 35))) == (22, 35)
+    assert common_size(looks((3000, 4000))) == (168, 224)
+    assert common_size(looks((1, 4000))) == (1, 224)
+
+
+def test_mixed_sizes_come_out_at_one(decoder):
+    pictures = [photo(s, *size) for s, size in enumerate([(32, 24), (64, 48), (32, 24), (10, 90)])]
+    found = decoded(source(*(encoded(picture) for picture in pictures)), cache=False).images
+    assert found.shape == (4, 24, 32, 3), decoder
+    assert (found[0] == np.asarray(pictures[0])).all()
+    for row in (1, 3):
+        resized = pictures[row].resize((32, 24), Image.Resampling.BILINEAR)
+        assert (found[row] == np.asarray(resized)).all()
+    assert decoded(source(encoded(pictures[0])), size=7, cache=False).images.shape == (1, 7, 7, 3)
+    for wrong in (0, (3, 4, 5), (3, -1), 2.5):
+        with pytest.raises((InputError, TypeError), match=r"image_size|iterable"):
+            decoded(source(encoded(pictures[0])), size=wrong, cache=False)
+
+
+def broken_files():
+    """Contents, and what the reason must say."""
+    jpeg, png = encoded(photo(), "JPEG"), encoded(photo())
+    return {
+        "cut.jpg": (jpeg[:-50], "truncated"),
+        "half.jpg": (jpeg[: len(jpeg) // 2], "truncated"),
+        "cut.png": (png[: len(png) // 2], "truncated"),
+        "empty.png": (b"", "is empty"),
+        "page.png": (b"<html>not found</html>", "no image"),
+        "head.jpg": (jpeg[:20], ""),
+    }
+
+
+def folder_of(tmp_path, **files):
+    for name, content in files.items():
+        path = tmp_path / "data" / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return tmp_path / "data"
+
+
+def classes_of(tmp_path, extra=()):
+    files = {f"{c}__{n}_dot_png": encoded(photo(10 * c + n)) for c in range(2) for n in range(3)}
+    folder = folder_of(tmp_path, **files)
+    for name, content in extra:
+        (folder / "1" / name).write_bytes(content)
+    return folder
+
+
+def test_unreadable_files_are_all_listed(tmp_path, decoder):
+    broken = broken_files()
+    folder = classes_of(tmp_path, [(name, content) for name, (content, _) in broken.items()])
+    with pytest.raises(FileError, match="6 unreadable of 12 images") as refused:
+        load(folder)
+    for name, (_, reason) in broken.items():
+        lines = [line.strip() for line in str(refused.value).splitlines()]
+        (found,) = [line for line in lines if line.startswith(f"1/{name}: ")]
+        assert reason in found.lower(), decoder
+        assert len(found) > len(f"1/{name}: ")
+    assert "skip_unreadable" in str(refused.value)
+
+
+def test_unreadable_files_can_be_skipped(tmp_path, decoder):
+    folder = classes_of(
+        tmp_path, [(name, content) for name, (content, _) in broken_files().items()]
+    )
+    expected = load(classes_of(tmp_path / "sound"))
+    for _ in range(2):  # the second time from the cache
+        data = load(folder, skip_unreadable=True)
+        assert data.ids.tolist() == expected.ids.tolist(), decoder
+        assert (data.inputs == expected.inputs).all()
+        assert data.skipped.keys() == {f"1/{name}" for name in broken_files()}
+    assert isinstance(data.inputs, np.memmap)
+    in_memory = load(folder, skip_unreadable=True, cache=False)
+    assert (in_memory.inputs == expected.inputs).all()
+
+
+def test_sound_headers_are_not_taken_for_sound_images(tmp_path, own_cache):
+    cut = {name: broken_files()[name] for name in ("cut.jpg", "cut.png")}
+    folder = classes_of(tmp_path, [(name, content) for name, (content, _) in cut.items()])
+    data = load(folder, skip_unreadable=True)
+    assert all(isinstance(images.look(content), Look) for content, _ in cut.values())
+    assert data.skipped.keys() == {"1/cut.jpg", "1/cut.png"}
+    about = json.loads(next(own_cache.glob("*.json")).read_text())
+    assert about["shape"] == [6, 32, 32, 3]
+
+
+def test_only_so_many_unreadable_files_are_listed(tmp_path):
+    folder = classes_of(tmp_path, [(f"{n:03}.png", b"") for n in range(70)])
+    with pytest.raises(FileError, match="70 unreadable") as refused:
+        load(folder)
+    assert str(refused.value).count("is empty") == 50
+    assert "and 20 more" in str(refused.value)
+
+
+def test_nothing_but_unreadable_files(tmp_path):
+    folder = folder_of(tmp_path, a__x_dot_png=b"", b__x_dot_png=b"")
+    with pytest.raises(FileError, match="2 unreadable of 2"):
+        load(folder)
+    with pytest.raises(InputError, match="0 sample"):
+        load(folder, skip_unreadable=True)
+
+
+@pytest.fixture
+def no_decoding(monkeypatch):
+    """Fails whoever decodes."""
+
+    def forbid():
+        def refuse(*_, **__):
+            raise AssertionError("decoded again")
+
+        monkeypatch.setattr(cache, "decode_into", refuse)
+
+    return forbid
+
+
+def test_images_are_decoded_once(tmp_path, own_cache, no_decoding):
+    folder = classes_of(tmp_path)
+    first = load(folder)
+    assert isinstance(first.inputs, np.memmap)
+    assert not first.inputs.flags.writeable
+    no_decoding()
+    second = load(folder)
+    assert second.fingerprint == first.fingerprint
+    for path in folder.rglob("*.png"):  # the same content with another time and another name
+        os.utime(path, (0, 0))
+    folder.rename(tmp_path / "moved")
+    assert load(tmp_path / "moved").fingerprint == first.fingerprint
+    assert len(list(own_cache.glob("*.npy"))) == 1
+    with pytest.raises(AssertionError, match="decoded again"):
+        load(tmp_path / "moved", image_size=16)
+
+
+def test_other_content_is_decoded_anew_even_at_the_same_size_and_time(tmp_path):
+    folder = classes_of(tmp_path)
+    first = load(folder)
+    path = folder / "0" / "1.png"
+    before, times = path.read_bytes(), path.stat()
+    pixels = np.asarray(Image.open(path)).copy()
+    pixels[0, 0] ^= 1
+    path.write_bytes(encoded(Image.fromarray(pixels), compress_level=0))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    second = load(folder)
+    assert (second.inputs[1] == pixels).all()
+    assert (second.inputs[0] == first.inputs[0]).all()
+    path.write_bytes(before)
+    assert load(folder).fingerprint == first.fingerprint
+
+
+@pytest.mark.parametrize(
+    "damage", ["cut", "empty", "garbage", "other shape", "no json", "bad json"]
+)
+def test_a_broken_cache_is_built_again(tmp_path, own_cache, damage):
+    folder = classes_of(tmp_path)
+    first = load(folder)
+    expected = np.array(first.inputs)
+    del first
+    (path,) = own_cache.glob("*.npy")
+    content = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[:-100])
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "garbage":
+        path.write_bytes(b"x" * len(content))
+    elif damage == "other shape":
+        np.save(path, np.zeros((6, 2, 2, 3), np.uint8))
+    else:
+        about = path.with_suffix(".json")
+        about.unlink() if damage == "no json" else about.write_text("{")
+    assert (load(folder).inputs == expected).all()
+    assert (np.load(path) == expected).all()
+
+
+def test_the_cache_leaves_no_parts(tmp_path, own_cache, monkeypatch):
+    folder = classes_of(tmp_path)
+    own_cache.mkdir(parents=True)
+    stale, fresh = own_cache / ".old.npy", own_cache / ".new.npy"
+    for left in (stale, fresh):
+        left.write_bytes(b"part of a killed process")
+    os.utime(stale, (0, time.time() - 90_000))
+
+    def fail(*_, **__):
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr(cache, "decode_into", fail)
+    with pytest.raises(RuntimeError, match="killed"):
+        load(folder)
+    assert [path.name for path in own_cache.iterdir()] == [".new.npy"]
+
+
+def test_no_cache_leaves_no_file(tmp_path, own_cache):
+    data = load(classes_of(tmp_path), cache=False)
+    assert type(data.inputs) is np.ndarray
+    assert not own_cache.exists()
+
+
+def test_the_cache_folder(tmp_path, monkeypatch):
+    data = load(classes_of(tmp_path), cache=tmp_path / "here")
+    assert len(list((tmp_path / "here" / "images").glob("*.npy"))) == 1
+    assert len(data) == 6
+    monkeypatch.delenv("UQLED_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache.cache_folder() == tmp_path / "xdg" / "uqled"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache.cache_folder() == tmp_path / ".cache" / "uqled"
+
+
+def test_a_cache_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match=r"cannot be made.*UQLED_CACHE"):
+        load(classes_of(tmp_path), cache=tmp_path / "file")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(FileError, match=r"no room for .* MiB \(No space left"):
+        load(classes_of(tmp_path))
+
+
+def test_threads_do_not_change_the_result():
+    contents = [encoded(photo(s), "JPEG") for s in range(300)]
+    found = [decoded(source(*contents), cache=False, threads=t).images for t in (1, 4)]
+    assert (found[0] == found[1]).all()
+    for row in (0, 63, 64, 299):
+        assert (found[0][row] == np.asarray(Image.open(io.BytesIO(contents[row])))).all()
+
+
+def test_files_that_vanish_while_they_are_read_leave_no_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "_HELD_BYTES", 0)
+    content, reads = encoded(photo(), "JPEG"), []
+
+    def read(i):
+        reads.append(i)
+        if i == 3 and reads.count(3) > 1:
+            raise FileNotFoundError(2, "No such file")
+        return content
+
+    images = Encoded(read, as_objects(range(5)))
+    with pytest.raises(FileError, match=r"changed while they were read \(is not there\)"):
+        decoded(images, cache=tmp_path)
+    assert [path.name for path in tmp_path.rglob("*.*")] == []
+
+
+@pytest.mark.parametrize("room", [0, 1 << 20])
+def test_files_are_read_once_while_there_is_room(tmp_path, monkeypatch, room):
+    monkeypatch.setattr(cache, "_HELD_BYTES", room)
+    contents, reads = [encoded(photo(s), "JPEG") for s in range(70)], []
+
+    def read(i):
+        reads.append(i)
+        return contents[i]
+
+    found = decoded(Encoded(read, as_objects(range(70))), cache=tmp_path)
+    assert len(reads) == (70 if room else 70 + 1 + 70)  # hashed, the first looked at, decoded
+    assert (found.images[69] == np.asarray(Image.open(io.BytesIO(contents[69])))).all()
+
+
+def test_jpegs_unlike_the_others(decoder):
+    """The short way for equal JPEGs gives what the long way gives."""
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    plain = [encoded(photo(s), "JPEG") for s in range(5)]
+    odd = [
+        encoded(photo(5), "JPEG", exif=exif),
+        encoded(photo(6, 40, 20), "JPEG"),
+        encoded(photo(7, 16, 64), "JPEG"),
+        encoded(photo(8).convert("L"), "JPEG"),
+    ]
+    turned = np.asarray(Image.open(io.BytesIO(odd[0])))[::-1, ::-1]
+    for order in ([*plain, *odd], [*odd, *plain]):
+        found = decoded(source(*order), cache=False).images
+        assert found.shape == (9, 32, 32, 3), decoder
+        for content, row in zip(order, found, strict=True):
+            picture = Image.open(io.BytesIO(content)).convert("RGB")
+            resized = np.asarray(picture.resize((32, 32), Image.Resampling.BILINEAR))
+            assert (row == (turned if content is odd[0] else resized)).all()
+    few = decoded(source(*plain[:2], *odd[1:3], odd[2]), cache=False).images
+    assert few.shape[1:] == (32, 32, 3)
+    assert decoded(source(plain[0], odd[2], odd[2]), cache=False).images.shape == (3, 64, 16, 3)

@@ -1,0 +1,234 @@
+"""Passes of scikit-learn's classifiers: members of a forest or bagging, several fits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.ensemble import (
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from uqled import Dataset, InputError
+from uqled.predict.estimators import estimator_learner
+from uqled.predict.sources import fold_predictions, seeded
+
+X, Y = load_wine(return_X_y=True)
+PARTS = np.random.default_rng(0).permutation(len(Y))
+TRAIN, TEST = PARTS[:120], PARTS[120:]
+
+
+def predicted(model, *, passes=5, uncertainty="auto", y=Y, seed=0, classes=(0, 1, 2), **options):
+    return fold_predictions(
+        model, X[TRAIN], y[TRAIN], X[TEST], classes=np.array(classes), passes=passes,
+        uncertainty=uncertainty, seed=seed, **options,
+    )  # fmt: skip
+
+
+# -- members ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
+def test_groups_of_trees(kind):
+    forest = kind(10, random_state=3, max_depth=3)
+    found = predicted(forest, passes=3)
+    fitted = clone(forest).fit(X[TRAIN], Y[TRAIN])
+    np.testing.assert_allclose(found.pred_probs, fitted.predict_proba(X[TEST]), atol=1e-6)
+    trees = np.stack([tree.predict_proba(X[TEST]) for tree in fitted.estimators_])
+    naive = [trees[:3].mean(axis=0), trees[3:6].mean(axis=0), trees[6:].mean(axis=0)]
+    np.testing.assert_allclose(found.passes, naive, atol=1e-6)
+    assert not np.array_equal(found.passes[0], found.passes[1])
+
+
+@pytest.mark.parametrize(
+    "base",
+    [KNeighborsClassifier(2), make_pipeline(StandardScaler(), LinearSVC())],
+    ids=["probabilities", "votes"],
+)
+def test_members_of_bagging_that_missed_classes(base):
+    """Five samples a member: some see two classes of three, and columns of four are drawn."""
+    model = BaggingClassifier(base, 20, max_samples=5, max_features=4, random_state=0)
+    y = np.array(["x", "b", "m"])[Y]
+    found = predicted(model, passes=4, y=y, classes=["a", "b", "m", "x"])
+    fitted = clone(model).fit(X[TRAIN], y[TRAIN])
+    assert fitted.classes_.tolist() == ["b", "m", "x"]
+    seen = {len(member.classes_) for member in fitted.estimators_}
+    assert min(seen) < 3, "the case that this test is about"
+    np.testing.assert_allclose(
+        found.pred_probs[:, 1:], fitted.predict_proba(X[TEST]), rtol=1e-5, atol=1e-6
+    )
+    np.testing.assert_allclose(found.passes.mean(axis=0), found.pred_probs, atol=1e-6)
+    assert (found.pred_probs[:, 0] == 0).all()
+    assert (found.passes[:, :, 0] == 0).all()
+
+
+def test_members_behind_pipelines_and_searches():
+    forest = RandomForestClassifier(10, random_state=3)
+    plain = predicted(forest, passes=2)
+    piped = predicted(make_pipeline(FunctionTransformer(), make_pipeline(forest)), passes=2)
+    search = GridSearchCV(forest, {"max_depth": [None]}, cv=2)
+    searched = predicted(make_pipeline(search), passes=2, uncertainty="members")
+    for found in (piped, searched):
+        np.testing.assert_array_equal(found.passes, plain.passes)
+
+
+def test_a_forest_of_several_threads_gives_the_same():
+    found = [predicted(RandomForestClassifier(30, n_jobs=jobs)) for jobs in (1, 2, 2)]
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0].pred_probs, other.pred_probs)
+        np.testing.assert_array_equal(found[0].passes, other.passes)
+
+
+def test_forests_take_missing_values():
+    holes = X.copy()
+    holes[::3, 0] = np.nan
+    model = RandomForestClassifier(10, random_state=0)
+    found = fold_predictions(
+        model, holes[TRAIN], Y[TRAIN], holes[TEST], classes=np.arange(3), passes=2
+    )
+    fitted = clone(model).fit(holes[TRAIN], Y[TRAIN])
+    np.testing.assert_allclose(found.pred_probs, fitted.predict_proba(holes[TEST]), atol=1e-6)
+
+
+def test_more_passes_than_members():
+    forest = RandomForestClassifier(4)
+    with pytest.raises(InputError, match="passes is 5, but RandomForestClassifier has 4 members"):
+        predicted(forest, uncertainty="members")
+    first = predicted(forest, uncertainty="bootstrap")
+    np.testing.assert_array_equal(predicted(forest).passes, first.passes)  # auto
+
+
+# -- several fits -------------------------------------------------------------------------------
+
+
+class Recorder(GaussianNB):
+    """Notes what it was fitted on; stops at a chosen fit."""
+
+    fits: list[tuple[np.ndarray, np.ndarray]] = []  # noqa: RUF012
+    stop_at: int | None = None
+
+    def fit(self, X, y, sample_weight=None):
+        if len(self.fits) == self.stop_at:
+            raise KeyboardInterrupt
+        self.fits.append((X, y))
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.fixture
+def recorder(monkeypatch):
+    monkeypatch.setattr(Recorder, "fits", [])
+    return Recorder()
+
+
+def test_bootstrap_keeps_the_classes(recorder):
+    y = np.array(["b", "c", "a"])[Y]
+    y[TRAIN[0]] = "rare"
+    found = predicted(recorder, y=y, classes=["a", "b", "c", "rare"])
+    plain = GaussianNB().fit(X[TRAIN], y[TRAIN])
+    np.testing.assert_allclose(found.pred_probs, plain.predict_proba(X[TEST]), atol=1e-6)
+    np.testing.assert_array_equal(found.passes[0], found.pred_probs)
+    assert len(recorder.fits) == 5
+    rows = {tuple(row): label for row, label in zip(X[TRAIN], y[TRAIN], strict=True)}
+    for f, (X_seen, y_seen) in enumerate(recorder.fits):
+        assert sorted(y_seen) == sorted(y[TRAIN])
+        assert [rows[tuple(row)] for row in X_seen] == y_seen.tolist()
+        share = len({tuple(row) for row in X_seen}) / len(X_seen)
+        assert share == 1 if f == 0 else 0.5 < share < 0.8  # 1 - 1/e = 0.63 are drawn
+    distinct = {one.tobytes() for one in found.passes}
+    assert len(distinct) == 5
+
+
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
+def test_ensemble_of_seeds():
+    model = MLPClassifier((4,), max_iter=20, learning_rate_init=0.1, random_state=7)
+    pipe = make_pipeline(StandardScaler(), model)
+    found = predicted(pipe, uncertainty="ensemble", passes=3)
+    plain = clone(pipe).fit(X[TRAIN], Y[TRAIN]).predict_proba(X[TEST])
+    np.testing.assert_allclose(found.passes[0], plain, atol=1e-6)  # the seed that was set stays
+    np.testing.assert_array_equal(found.passes[0], found.pred_probs)
+    assert len({one.tobytes() for one in found.passes}) == 3
+
+
+def test_ensemble_without_randomness_is_refused():
+    with pytest.raises(InputError, match=r"KNeighborsClassifier gives the same.*Use 'bootstrap'"):
+        estimator_learner(
+            KNeighborsClassifier(), Dataset.from_arrays(X, Y), "ensemble"
+        )  # has no seed
+    with pytest.raises(InputError, match=r"LogisticRegression gives the same.*Use 'bootstrap'"):
+        predicted(  # has one, and does not use it
+            make_pipeline(StandardScaler(), LogisticRegression()), uncertainty="ensemble"
+        )
+    easy = np.repeat([[0.0], [1.0]], 20, axis=0)
+    sure = fold_predictions(  # agree because there is no doubt, not for want of randomness
+        DecisionTreeClassifier(), easy, np.repeat([0, 1], 20), easy, classes=np.arange(2),
+        passes=3, uncertainty="ensemble",
+    )  # fmt: skip
+    np.testing.assert_array_equal(sure.passes[2], np.repeat(np.eye(2), 20, axis=0))
+
+
+def test_interrupted_fits_continue(recorder, tmp_path, monkeypatch):
+    whole = predicted(recorder, folder=tmp_path)
+    assert not list(tmp_path.iterdir()), "finished fits are removed"
+    recorder.fits.clear()
+    monkeypatch.setattr(Recorder, "stop_at", 3)
+    with pytest.raises(KeyboardInterrupt):
+        predicted(recorder, folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+    monkeypatch.setattr(Recorder, "stop_at", None)
+    recorder.fits.clear()
+    continued = predicted(recorder, folder=tmp_path)
+    assert len(recorder.fits) == 2
+    np.testing.assert_array_equal(continued.pred_probs, whole.pred_probs)
+    np.testing.assert_array_equal(continued.passes, whole.passes)
+
+
+@pytest.mark.parametrize("uncertainty", ["members", "ensemble", "bootstrap"])
+def test_same_seed_same_passes(uncertainty):
+    model = RandomForestClassifier(10, max_depth=2)
+    one, two, other = (predicted(model, uncertainty=uncertainty, seed=s) for s in (0, 0, 1))
+    np.testing.assert_array_equal(one.passes, two.passes)
+    assert not np.array_equal(one.passes, other.passes)
+    assert model.random_state is None
+
+
+def test_random_states_of_every_step():
+    model = make_pipeline(RandomForestClassifier(random_state=5), MLPClassifier())
+    kept, drawn = seeded(model, (0, 1), keep=True), seeded(model, (0, 1))
+    assert kept[0].random_state == 5
+    assert kept[1].random_state == drawn[1].random_state is not None
+    assert drawn[0].random_state not in (5, drawn[1].random_state)
+
+
+# -- classes that are not there -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model", [GaussianNB(), RandomForestClassifier(6)], ids=["fits", "members"]
+)
+def test_training_part_without_a_class(model):
+    y = Y.copy()
+    y[TRAIN] = np.where(y[TRAIN] == 1, 0, y[TRAIN])
+    found = predicted(model, y=y, passes=2, classes=np.arange(4))
+    assert found.pred_probs.shape == (58, 4)
+    assert (found.passes[:, :, [1, 3]] == 0).all()
+    assert (found.pred_probs[:, [0, 2]].max(axis=0) > 0.9).all()
+
+
+@pytest.mark.parametrize("uncertainty", ["auto", "none"])
+def test_training_part_of_one_class(uncertainty):
+    """LogisticRegression refuses it; the answer is known without."""
+    found = predicted(LogisticRegression(), y=np.full(len(Y), 1), uncertainty=uncertainty)
+    np.testing.assert_array_equal(found.pred_probs, np.tile([0, 1, 0], (len(TEST), 1)))
+    assert (found.passes is None) == (uncertainty == "none")
