@@ -32,8 +32,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from uqled import InputError, LabelCleaner, LabelErrors
 from uqled.arrays import Labels
+from uqled.cleaner import _treated
 from uqled.errors import MissingInputError
-from uqled.predict.cleaner import _treated
 from uqled.predict.sources import fold_predictions
 
 #: scikit-learn expects the same of its own TunedThresholdClassifierCV and BaggingClassifier: a
@@ -142,7 +142,7 @@ def test_every_method():
 
 
 def test_no_passes_where_the_method_needs_none(monkeypatch):
-    from uqled.predict import cleaner as module
+    from uqled import cleaner as module
 
     seen = []
 

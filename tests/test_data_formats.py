@@ -297,6 +297,11 @@ def test_cifar_archives_that_cannot_be_used(tmp_path):
         archive.add(folder / "data_batch_1", "data_batch_1")
     with pytest.raises(FileError, match="no CIFAR archive for Python"):
         load(tmp_path / "other.tar.gz")
+    for wrong in ({b"x": 1}, {b"label_names": 3}, [1]):
+        cifar_folder(tmp_path / f"cifar-10-{wrong}", 10)
+        (tmp_path / f"cifar-10-{wrong}" / "batches.meta").write_bytes(python2_pickle(wrong))
+        with pytest.raises(FileError, match=r"cannot be read|holds a list"):
+            load(tmp_path / f"cifar-10-{wrong}")
     (tmp_path / "broken.tar.gz").write_bytes(b"\x1f\x8b broken")
     with pytest.raises(FileError, match="cannot be read"):
         load(tmp_path / "broken.tar.gz")

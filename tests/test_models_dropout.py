@@ -164,6 +164,17 @@ def test_added_dropout_is_where_the_networks_of_the_paper_have_it(make):
         assert torch.equal(one, other)
 
 
+def test_a_copy_is_in_the_modes_of_the_original():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2).eval(), nn.ReLU(), nn.Linear(2, 2))
+    added = add_dropout(model, layers=1)
+    assert added.training
+    assert added.dropout1.training
+    modes = {name: module.training for name, module in added.named_children()}
+    assert modes == {"0": True, "1": False, "2": True, "dropout1": True, "3": True}
+    assert model.training
+    assert not model[1].training
+
+
 def test_dropout_in_a_plain_sequence():
     model = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4), nn.GELU(),

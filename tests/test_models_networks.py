@@ -219,7 +219,8 @@ def test_small_learns_digits_and_so_do_its_passes():
     x = torch.from_numpy(digits.images).float().unsqueeze(1) / 8 - 1
     y = torch.from_numpy(digits.target)
     model = build("small", n_classes=10, image_shape=(8, 8, 1), seed=0)
-    optimiser = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    optimiser = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.05, total_steps=3 * 14)
     torch.manual_seed(0)
     for _ in range(3):
         for rows in torch.randperm(1400).split(100):
@@ -227,6 +228,7 @@ def test_small_learns_digits_and_so_do_its_passes():
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
+            schedule.step()
     softmax, passes = models.stochastic_passes(model, x[1400:], 5, seed=0)
     for probabilities in (softmax, passes.mean(dim=0)):
         assert (probabilities.argmax(dim=1) == y[1400:]).float().mean() > 0.9

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from uqled import compat, data, models, noise, uncertainty
+    from uqled.cleaner import LabelCleaner
     from uqled.data.dataset import Dataset
     from uqled.data.loading import load
     from uqled.detect.find import find_label_errors
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from uqled.detect.quality import confident_joint, label_quality_scores
     from uqled.detect.result import LabelErrors
     from uqled.errors import FileError, InputError, MissingInputError, UqledError
-    from uqled.predict.cleaner import LabelCleaner
     from uqled.predict.crossval import cross_validate
 
 #: Where each public name lives; loaded when it is first used, so that importing stays quick.
@@ -22,7 +22,7 @@ _HOMES = {
     "FileError": "uqled.errors",
     "InputError": "uqled.errors",
     "Dataset": "uqled.data.dataset",
-    "LabelCleaner": "uqled.predict.cleaner",
+    "LabelCleaner": "uqled.cleaner",
     "LabelErrors": "uqled.detect.result",
     "MissingInputError": "uqled.errors",
     "UqledError": "uqled.errors",

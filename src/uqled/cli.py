@@ -25,7 +25,7 @@ RunFolder = Annotated[Path, typer.Option("--out", help="The run; a killed one co
 Model = Annotated[str, typer.Option(help="small, vgg11, resnet50, probe, logistic, forest, ...")]
 Folds = Annotated[int, typer.Option(help="Each is predicted by a model trained on the others.")]
 Passes = Annotated[int, typer.Option(help="Stochastic passes per sample.")]
-Uncertainty = Annotated[str, typer.Option(help="mc-dropout, ensemble, members, none or auto.")]
+Uncertainty = Annotated[str, typer.Option(help="mc-dropout, ensemble, bootstrap, members, none.")]
 Epochs = Annotated[int | None, typer.Option(help="Of networks: passes over the data.")]
 BatchSize = Annotated[int | None, typer.Option(help="Of networks: samples per step.")]
 Rate = Annotated[float | None, typer.Option(help="Of networks: learning rate.")]

@@ -103,13 +103,16 @@ def cifar(place: Path, split: str | None) -> Found:
             "Get the archive again, in the version for Python",
         )
     parts = [_unpickled(members[name](), place) for name in batches]
-    names = [name.decode() for name in _unpickled(members[meta](), place)[names_key.encode()]]
+    about = _unpickled(members[meta](), place)
     try:
+        names = [name.decode() for name in about[names_key.encode()]]
         pixels = np.concatenate([part[b"data"] for part in parts]).reshape(-1, 3, 32, 32)
         labels = np.concatenate([part[labels_key.encode()] for part in parts])
         files = [name.decode() for part in parts for name in part[b"filenames"]]
-    except (KeyError, ValueError) as error:
-        raise unreadable(place, error) from error
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise unreadable(
+            place, error, "Get the archive again, in the version for Python"
+        ) from error
     images = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))
     ids = as_ids(f"{chosen}/{name}" for name in files)
     return Found("images", images, labels_of(labels, names=names), ids)

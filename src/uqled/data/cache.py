@@ -30,6 +30,7 @@ from uqled.data.images import (
     decode_alike,
     decode_into,
     look,
+    off_boundary,
     resize_into,
     white_level,
 )
@@ -41,7 +42,7 @@ MAX_SIDE = 224
 """Pixels of the longer side, where the data chooses the size itself."""
 
 _FORMAT = "1"  # of the cache: another number, and images are decoded again
-_BLOCK = 64  # images that a thread takes at a time
+_BLOCK = 64  # images that a thread takes at a time, at most
 _HELD_BYTES = 1 << 28  # of encoded images, kept from hashing to decoding
 _HELD_EACH = 1 << 20  # larger images are read again
 _STALE_SECONDS = 86_400  # after which an unfinished file is a killed process's
@@ -101,7 +102,7 @@ def decoded(
         warnings.filterwarnings("ignore", module=r"PIL\.")  # what matters is among the reasons
         work = _Work(encoded, wanted, engine, progress or Progress(False))
         if cache is False:
-            images, unreadable = work.decode(lambda shape: np.empty(shape, np.uint8))
+            images, unreadable = work.decode(off_boundary)
             kept = np.delete(images, list(unreadable), axis=0) if unreadable else images
             return Decoded(kept, unreadable)
         folder = cache_folder(None if cache is True else cache) / "images"
@@ -225,7 +226,8 @@ class _Work:
         self, stage: str, rows: Sequence[int], function: Callable[[Sequence[int]], list[Out]]
     ) -> Iterator[Out]:
         """Yield what `function` makes of the rows, in order; blocks of rows go to threads."""
-        blocks = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+        size = max(1, min(_BLOCK, len(rows) // (4 * self._engine.threads)))
+        blocks = (rows[start : start + size] for start in range(0, len(rows), size))
         with self._progress.stage(stage, len(rows)) as advance:
             for part in self._engine.map(function, blocks):
                 yield from part

@@ -90,12 +90,12 @@ def decode_into(row: NDArray[np.uint8], data: bytes, seen: Look, *, white: float
 def decode_alike(rows: NDArray[np.uint8], contents: list[bytes]) -> list[bool]:
     """Fill rows [n,H,W,3] with JPEGs of just that size; which of them were, and nothing turns.
 
-    The inner loop for small images. libjpeg-turbo writes past the cache where a line of pixels
-    begins on a boundary of 32 bytes, which costs a small image a sixth of its time: so a few at a
-    time are decoded off that boundary and copied.
+    The inner loop for small images. Rows that lie on a boundary of 32 bytes (those of a `.npy`)
+    are decoded a few at a time beside it, and copied: see `off_boundary`.
     """
-    step = max(1, _SCRATCH_BYTES // rows[0].nbytes)
-    scratch = _off_boundary((step, *rows.shape[1:]))
+    is_on_boundary = rows.ctypes.data % 32 == 0
+    step = max(1, _SCRATCH_BYTES // rows[0].nbytes) if is_on_boundary else len(rows)
+    scratch = off_boundary((step, *rows.shape[1:])) if is_on_boundary else rows
     shape, done, decode = rows.shape[1:], [], simplejpeg.decode_jpeg
     for start in range(0, len(rows), step):
         part = contents[start : start + step]
@@ -108,11 +108,17 @@ def decode_alike(rows: NDArray[np.uint8], contents: list[bytes]) -> list[bool]:
                 except ValueError:
                     fits = False
             done.append(fits)
-        rows[start : start + len(part)] = scratch[: len(part)]
+        if is_on_boundary:
+            rows[start : start + len(part)] = scratch[: len(part)]
     return done
 
 
-def _off_boundary(shape: tuple[int, ...]) -> NDArray[np.uint8]:
+def off_boundary(shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """New memory for images, where a JPEG decodes fastest.
+
+    libjpeg-turbo writes past the processor's cache where a line of pixels begins on a boundary of
+    32 bytes. That costs a small image a sixth of its time.
+    """
     size = math.prod(shape)
     memory = np.empty(size + 48, np.uint8)
     begin = (16 - memory.ctypes.data) % 32
