@@ -362,6 +362,24 @@ def test_pairs_are_counted_the_same_dense_and_sparse():
     assert whole.tolist() == naive.calibrated(dense.matrix().tolist(), labels)
 
 
+def test_negative_zeros_are_zeros():
+    passes = np.tile(np.array([[0.7, 0.3, 0.0]]), (2, 60, 1))
+    passes[:, ::2] = passes[:, ::2, [1, 0, 2]]
+    labels = np.arange(60) % 3
+    plain = uqled.find_label_errors(labels, passes[0], passes, method="all")
+    signed = np.where(passes == 0, -0.0, passes)
+    found = uqled.find_label_errors(labels, signed[0], signed, method="all")
+    assert_same(masks(found), masks(plain))
+    assert found.entropy == pytest.approx(plain.entropy)
+
+
+def test_a_sure_label_has_the_best_score():
+    probs = [[1.0, 0.0], [1 - 1e-7, 1e-7], [0.9, 0.1], [0.1, 0.9]]
+    scores = uqled.label_quality_scores([0] * 4, probs, method="confidence-weighted-entropy")
+    assert scores[0] == 1
+    assert (np.diff(scores) < 0).all()
+
+
 def test_label_quality_scores(predictions):
     from cleanlab.rank import get_label_quality_scores
 

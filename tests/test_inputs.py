@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 import uqled
 from conftest import make_predictions
@@ -118,6 +119,12 @@ REFUSED = {
         (np.array(["a", "b"])[LABELS % 2], SOFTMAX, None),
         "labels have 2 different values, but the probabilities have 4 columns",
     ),
+    "ragged probabilities": (([0, 1], [[0.5, 0.5], [1.0]], None), "pred_probs is a list"),
+    "a sparse matrix": ((LABELS, csr_array(SOFTMAX), None), "pred_probs is a sparse matrix"),
+    "masked rows": (
+        (LABELS, np.ma.masked_array(SOFTMAX, SOFTMAX > 0.9), None),
+        "pred_probs is masked in places",
+    ),
     "text for probabilities": ((LABELS, np.full((40, 4), "x"), None), "pred_probs has type <U1"),
     "objects for probabilities": ((LABELS, SOFTMAX.astype(object), None), "pred_probs has type"),
     "complex probabilities": ((LABELS, SOFTMAX + 0j, None), "pred_probs has type complex128"),
@@ -183,7 +190,9 @@ def test_all_takes_what_the_inputs_allow():
         ({"method": "cl-pbnr", "threads": 0}, "threads is 0"),
         ({"method": "cl-pbnr", "threads": True}, "threads is True"),
         ({"method": "cl-pbnr", "classes": ["a", "b"]}, "classes has 2 entries for 4 columns"),
-        ({"method": "cl-pbnr", "classes": ["a", "b", "b", "c"]}, "classes has 4 entries"),
+        ({"method": "cl-pbnr", "classes": ["a", "b", "b", "c"]}, "classes name 'b' twice"),
+        ({"method": "cl-pbnr", "classes": "abcd"}, "classes has no entries for 4 columns"),
+        ({"method": ["cl-pbnr"]}, "method is ['cl-pbnr']"),
     ],
 )
 def test_options_are_refused_by_name(options, message):

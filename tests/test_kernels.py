@@ -29,7 +29,7 @@ def data(request):
     return make_predictions(3, N=60, K=7, dtype=request.param)
 
 
-@pytest.mark.parametrize("p", [0.0, 1.0, 0.5, 1 / 3, 0.25, 1e-12, 1e-300, 5e-324, 0.9999999])
+@pytest.mark.parametrize("p", [0.0, -0.0, 1.0, 0.5, 1 / 3, 0.25, 1e-12, 1e-300, 5e-324, 0.9999999])
 def test_p_log_p_is_exact_to_the_last_digits(run, p):
     expected = p * math.log(p) if p > 0 else 0.0
     assert run(kernels._p_log_p, p) == pytest.approx(expected, rel=1e-14, abs=1e-300)

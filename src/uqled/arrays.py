@@ -61,12 +61,15 @@ def as_labels(
     column = label_column(labels, name)
     if classes is not None:
         values = np.asarray(classes)
-        if values.ndim != 1 or len(values) != n_classes or len(set(values.tolist())) != n_classes:
+        if values.ndim != 1 or len(values) != n_classes:
             raise InputError(
                 "classes",
-                f"has {len(values)} entries for {n_classes} columns of probabilities",
+                f"has {values.size if values.ndim == 1 else 'no'} entries for {n_classes} columns "
+                "of probabilities",
                 "Name every column once, in the order of the columns",
             )
+        if len(twice := sorted({str(v) for v in values if (values == v).sum() > 1})):
+            raise InputError("classes", f"name {twice[0]!r} twice", "Name every column once")
         texts = values.dtype.kind not in "iu" and column.dtype.kind in "iu"
         if texts and all(str(value).isdecimal() for value in values):  # the columns of a CSV
             values, texts = np.array([int(value) for value in values]), False
@@ -123,6 +126,26 @@ def at_least_two_classes(labels: Labels, name: str = "labels") -> None:
             f"contain one class only ({only!r}, {len(labels)} samples)",
             "Pass the whole data set: a wrong label can only be seen beside another class",
         )
+
+
+def with_shape(array: Any, name: str) -> Any:
+    """What has a shape as it is, anything else as an array; what cannot be rows is refused."""
+    if np.ma.is_masked(array):
+        raise InputError(
+            name, "is masked in places", "Leave such samples out: a masked value is none"
+        )
+    if type(array).__module__.startswith("scipy.sparse"):
+        raise InputError(name, "is a sparse matrix", "Pass array.toarray()")
+    if hasattr(array, "shape") and (hasattr(array, "dtype") or hasattr(array, "iloc")):
+        return array
+    try:
+        return np.asarray(array)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            name,
+            f"is a {type(array).__name__} that is no array ({error})",
+            "Pass rows of equal length",
+        ) from None
 
 
 def shape_of(array: Any, *, ndim: int, name: str) -> tuple[int, ...]:

@@ -117,7 +117,8 @@ def _p_log_p(p: float) -> float:
     which it cannot do with the library's logarithm.
     """
     # Split p into 2^e * m with m from sqrt(1/2) to sqrt(2), on its bits.
-    shifted = np.float64(p).view(np.int64) + np.int64(0x00095F619980C433)
+    bits = np.float64(p).view(np.int64) & np.int64(0x7FFFFFFFFFFFFFFF)  # -0.0 is 0
+    shifted = bits + np.int64(0x00095F619980C433)
     m = np.int64((shifted & np.int64(0x000FFFFFFFFFFFFF)) + np.int64(0x3FE6A09E667F3BCD))
     e = np.int64((shifted >> np.int64(52)) | np.int64(0x4330000000000000))  # 2^52 + e + 1023
     mantissa, exponent = m.view(np.float64), e.view(np.float64) - 4503599627371519.0

@@ -171,7 +171,7 @@ class Choice:
 
 def check_method(method: str) -> None:
     """Refuse a name that no method has."""
-    if method != "all" and method not in METHODS:
+    if not isinstance(method, str) or (method != "all" and method not in METHODS):
         raise InputError(
             "method", f"is {method!r}", f"Choose one of {', '.join([*METHODS, 'all'])}"
         )

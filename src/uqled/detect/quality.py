@@ -90,5 +90,6 @@ def _confidence_weighted_entropy(rows: NDArray[Any], own: NDArray[Any]) -> NDArr
     entropy, information = np.empty(n), np.empty(n)
     kernels.uncertainty_rows(rows, 0, n, 1, mean, entropy, information)
     ratio = entropy / np.log(K) / np.maximum(own, kernels.SLACK)
-    scores: NDArray[np.float64] = np.log(ratio + 1) / np.maximum(ratio, kernels.SLACK)
+    sure = ratio < kernels.SLACK  # of its own label: the limit, which is 1
+    scores: NDArray[np.float64] = np.where(sure, 1.0, np.log1p(ratio) / np.where(sure, 1.0, ratio))
     return scores

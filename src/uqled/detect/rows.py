@@ -45,7 +45,7 @@ class ProbabilityRows:
     """Row blocks of one array: [N,K] (one pass) or [F,N,K]."""
 
     def __init__(self, array: Any, *, name: str, ndim: int) -> None:
-        array = array if hasattr(array, "shape") else np.asarray(array)
+        array = arrays.with_shape(array, name)
         shape = arrays.shape_of(array, ndim=ndim, name=name)
         self.name = name
         self.shape = shape
@@ -161,10 +161,12 @@ class _MappedFile:
         return found if found._shows(np.asarray(array).reshape(-1)) else None
 
     def _shows(self, values: NDArray[Any]) -> bool:
-        few = min(len(values), 1024)
-        ends = (values[:few], 0), (values[-few:], values.nbytes - few * values.itemsize)
-        for part, at in ends:
-            if os.pread(self._file.fileno(), part.nbytes, self.offset + at) != part.tobytes():
+        """If a few hundred places, spread over the array, hold the same values in the file."""
+        few = 16
+        for start in np.linspace(0, max(len(values) - few, 0), 256, dtype=np.int64).tolist():
+            part = values[start : start + few]
+            at = self.offset + start * values.itemsize
+            if os.pread(self._file.fileno(), part.nbytes, at) != part.tobytes():
                 return False
         return True
 

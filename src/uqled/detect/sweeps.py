@@ -365,9 +365,12 @@ class Sweeps:
         def of_block(block: tuple[int, int]) -> None:
             data = self.inputs.read(sources, *block)
             kept = pool.get()
-            for member, best in kept.items():
-                best.offer(data.rows[member.source], data.labels, block[0], self.inputs.in_single)
-            pool.put(kept)
+            try:
+                for member, best in kept.items():
+                    rows = data.rows[member.source]
+                    best.offer(rows, data.labels, block[0], self.inputs.in_single)
+            finally:
+                pool.put(kept)
 
         for _ in self._map("sweep 3 of 3, selection", of_block):
             pass
