@@ -36,6 +36,8 @@ def folder(tmp_path):
     names = NAMES[data.labels]
     pd.DataFrame({"id": range(400), "label": names}).to_csv(tmp_path / "labels.csv", index=False)
     pd.DataFrame({"animal": names}).to_parquet(tmp_path / "labels.parquet")
+    np.savetxt(tmp_path / "bare-labels.csv", data.labels, fmt="%d")
+    np.savetxt(tmp_path / "bare-probs.csv", data.softmax, delimiter=",")
     frame = pd.DataFrame(data.softmax, columns=NAMES)
     frame.to_csv(tmp_path / "probs.csv", index=False)
     frame.to_parquet(tmp_path / "probs.parquet")
@@ -90,6 +92,19 @@ def test_files_in_table_out(folder, expected, labels, probs, passes, out):
     assert not [p for p in folder.iterdir() if p.name.startswith(".")]  # no temporary file is left
 
 
+def test_the_columns_can_be_named(folder):
+    labels = pd.read_parquet(folder / "labels.parquet")
+    few = labels["animal"] != "eel"
+    labels[few].to_parquet(folder / "few.parquet")
+    np.save(folder / "few.npy", np.load(folder / "probs.npy")[few.to_numpy()])
+    arguments = ["--labels", folder / "few.parquet", "--pred-probs", folder / "few.npy"]
+    assert "Give the columns' order" in invoke("detect", *arguments).stderr
+    result = invoke("detect", *arguments, "--classes", "ant,bee,cat,dog,eel")
+    assert result.exit_code == 0, result.stderr
+    assert "of 301 labels flagged" in result.output
+    assert " -> " in result.output
+
+
 def test_all_methods_by_default(folder):
     result = invoke(
         "detect", "--labels", folder / "labels.npy", "--pred-probs", folder / "probs.npy"
@@ -113,6 +128,8 @@ def test_all_methods_by_default(folder):
         (["--labels", "probs.csv", "--pred-probs", "probs.npy"], "Say which holds the labels"),
         (["--labels", "labels.npy", "--pred-probs", "labels.csv"], "column of something else"),
         (["--labels", "labels.npy", "--passes", "probs.csv"], "which has no passes"),
+        (["--labels", "bare-labels.csv", "--pred-probs", "probs.npy"], "has no header"),
+        (["--labels", "labels.npy", "--pred-probs", "bare-probs.csv"], "has no header"),
         ([*GIVEN, "--method", "x"], "method is 'x'"),
         ([*GIVEN, "--method", "cl-mcd"], "passes is missing"),
         ([*GIVEN, "--out", "x.xlsx"], "has the ending '.xlsx'"),

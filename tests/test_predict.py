@@ -25,7 +25,7 @@ from uqled.predict import samples as samples_module
 from uqled.predict.choice import learner_for
 from uqled.predict.crossval import cross_validate, stratified_parts
 from uqled.predict.learner import FoldPredictions
-from uqled.predict.training import PRESETS, Training, learning_rate
+from uqled.predict.training import PRESETS, learning_rate
 from uqled.run import Run
 
 QUICK = {"folds": 3, "passes": 2, "epochs": 2, "batch_size": 32, "lr": 0.05, "seed": 5}
@@ -133,6 +133,16 @@ def test_other_data_is_refused(finished):
         cross_validate(data.with_labels(codes), tiny, out=finished.path, **QUICK)
 
 
+def test_a_run_folder_that_cannot_be_made_or_read(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(uqled.InputError, match="cannot be made"):
+        cross_validate(digits(), tiny, out=tmp_path / "file" / "run", **QUICK)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text("{}")
+    with pytest.raises(uqled.FileError, match="is no run's"):
+        cross_validate(digits(), tiny, out=tmp_path / "broken", **QUICK)
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "precious.txt").write_text("x")
     with pytest.raises(uqled.InputError, match="is no run"):
@@ -236,7 +246,7 @@ def test_passes_of_ones_own(tmp_path, finished):
     assert (found.pred_probs == finished.pred_probs).all()
     with pytest.raises(uqled.InputError, match="another configuration"):
         cross_validate(digits(), tiny, out=tmp_path, uncertainty=own[:1], **QUICK)
-    with pytest.raises(uqled.InputError, match="passes has shape"):
+    with pytest.raises(uqled.InputError, match="uncertainty has shape"):
         cross_validate(digits(), tiny, out=tmp_path / "x", uncertainty=own[:, :9], **QUICK)
 
 
@@ -282,6 +292,43 @@ def test_a_lightning_module_trains_itself(tmp_path):
     assert found.accuracy > 0.6
 
 
+def test_a_lightning_module_with_a_scheduler_is_refused(tmp_path):
+    lightning = pytest.importorskip("pytorch_lightning")
+
+    class Own(lightning.LightningModule):
+        def __init__(self, n_classes, image_shape):
+            super().__init__()
+            self.network = tiny(n_classes, image_shape)
+
+        def forward(self, x):
+            return self.network(x)
+
+        def training_step(self, batch, batch_idx):
+            return nn.functional.cross_entropy(self(batch[0]), batch[1]) + 0 * batch_idx
+
+        def configure_optimizers(self):
+            found = torch.optim.SGD(self.parameters(), lr=0.1)
+            return [found], [torch.optim.lr_scheduler.StepLR(found, 1)]
+
+    with pytest.raises(uqled.InputError, match="Return one optimiser"):
+        cross_validate(digits(), Own, out=tmp_path, **QUICK)
+
+
+def test_another_network_of_the_same_name_is_refused(tmp_path):
+    def made(width):
+        def net(n_classes, image_shape):
+            pixels = int(np.prod(image_shape))
+            return nn.Sequential(
+                nn.Flatten(), nn.Linear(pixels, width), nn.Dropout(0.5), nn.Linear(width, n_classes)
+            )
+
+        return net
+
+    cross_validate(digits(), made(8), out=tmp_path, **QUICK)
+    with pytest.raises(uqled.InputError, match="another configuration"):
+        cross_validate(digits(), made(16), out=tmp_path, **QUICK)
+
+
 def test_a_scikit_learn_classifier(tmp_path):
     data = digits()
     found = cross_validate(data, LogisticRegression(max_iter=500), out=tmp_path, folds=3, passes=2)
@@ -307,6 +354,10 @@ def test_classes_smaller_than_the_folds_are_named():
         ({"passes": 0}, "passes is 0"),
         ({"epochs": 0}, "epochs is 0"),
         ({"lr": -1.0}, "lr is -1.0"),
+        ({"lr": "0.1"}, "lr is '0.1'"),
+        ({"milestones": 3}, "milestones is 3"),
+        ({"momentum": 5}, "momentum is 5"),
+        ({"precision": "bf16-true"}, "precision is 'bf16-true'"),
         ({"batch_size": 1}, "batch_size is 1"),
         ({"preset": "slow"}, "preset is 'slow'"),
         ({"device": "tpu"}, "device is 'tpu'"),
@@ -348,8 +399,10 @@ def test_schedules():
     assert (paper.epochs, paper.batch_size) == (350, 256)
     mnist = PRESETS["paper-mnist"]
     assert (mnist.epochs, mnist.batch_size, mnist.lr, mnist.milestones) == (15, 256, 0.01, ())
-    assert Training().momentum == 0.9
-    assert Training().weight_decay == 5e-4
+    for training in (paper, mnist):
+        assert (training.momentum, training.weight_decay) == (0.9, 5e-4)
+        assert not training.nesterov
+        assert training.decay_all
 
 
 def test_crops_and_flips_are_shifts_and_mirrors():

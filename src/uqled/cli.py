@@ -162,7 +162,7 @@ def find(
     from uqled.detect.summary import summary
 
     with _refusing():
-        check_method(options.pop("method"))
+        check_method(options.pop("method"), with_passes=uncertainty != "none")
         found = _predictions(**options)
         errors = find_label_errors(found, method=method)
         table = run.Run.open(out).write_issues(errors)
@@ -213,6 +213,7 @@ def detect(
     ),
     min_examples_per_class: Annotated[int, typer.Option(help="So many stay unflagged.")] = 1,
     frac_noise: Annotated[float, typer.Option(help="Flag this part of each count.")] = 1.0,
+    classes: Annotated[str | None, typer.Option(help="The columns, in order: cat,dog.")] = None,
     threads: Threads = None,
     out: Annotated[Path | None, typer.Option(help="Table: .csv, .parquet or .json.")] = None,
 ) -> None:
@@ -236,6 +237,7 @@ def detect(
             entropy_class=entropy_class,  # type: ignore[arg-type]
             min_examples_per_class=min_examples_per_class,
             frac_noise=frac_noise,
+            classes=None if classes is None else classes.split(","),
             threads=threads,
             progress=True,
         )

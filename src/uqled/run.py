@@ -114,11 +114,16 @@ class Run:
                     "Choose another folder, or repeat the configuration to continue that run",
                 )
             return run
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and (not path.is_dir() or any(_not_left_over(path))):
             raise InputError(
                 "out", f"{str(path)!r} exists and is no run", "Choose a new or an empty folder"
             )
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                "out", f"{str(path)!r} cannot be made ({error.strerror})", "Choose another folder"
+            ) from error
         write_json(run._file, {"configuration": configuration, "versions": _versions()})
         return run
 
@@ -131,8 +136,11 @@ class Run:
         return run
 
     def configuration(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._read_json("run.json")["configuration"]
-        return found
+        found = self._read_json("run.json")
+        if not isinstance(found, dict) or not isinstance(found.get("configuration"), dict):
+            raise FileError(f"file {str(self._file)!r}", "is no run's", "Begin the run anew")
+        configuration: dict[str, Any] = found["configuration"]
+        return configuration
 
     def write_data(
         self, labels: Labels, ids: list[str], truth: NDArray[np.int32] | None, folds: NDArray[Any]
@@ -160,7 +168,7 @@ class Run:
         if passes is not None:
             write_array(folder / "passes.npy", passes)
         write_array(folder / "pred_probs.npy", pred_probs)
-        for checkpoint in folder.rglob("checkpoint.pt"):
+        for checkpoint in [*folder.rglob("checkpoint.pt"), *folder.rglob(".checkpoint-*.pt")]:
             checkpoint.unlink()
 
     def read_fold(self, fold: int) -> tuple[NDArray[np.float32], NDArray[np.float32] | None] | None:
@@ -262,6 +270,11 @@ class Run:
                 "Remove it and repeat the command that began the run",
             ) from error
         return found
+
+
+def _not_left_over(folder: Path) -> list[Path]:
+    """What is in a folder beside the temporary files of a killed process."""
+    return [path for path in folder.iterdir() if not path.name.startswith(".run-")]
 
 
 def check_issues_path(path: Path) -> None:

@@ -183,14 +183,16 @@ class _Work:
         images = new(shape)
         rows = images.view(np.ndarray)
 
-        def fill(block: Sequence[int]) -> list[bool]:
+        def fill(block: Sequence[int]) -> list[int]:
+            held, read, keys = self._held, self._from, self._keys
             try:
-                return decode_alike(rows[block[0] : block[-1] + 1], [*map(self._read, block)])
-            except UnreadableError:
-                return [False] * len(block)
+                contents = [held[i] if i in held else read(keys[i]) for i in block]
+            except OSError:
+                return list(block)
+            unfilled = decode_alike(rows[block[0] : block[-1] + 1], contents)
+            return [block[at] for at in unfilled]
 
-        done = self._over_blocks("decoding images", self._everything, fill)
-        odd = [i for i, is_done in enumerate(done) if not is_done]
+        odd = [*self._over_blocks("decoding images", self._everything, fill)]
         return (images, odd) if 2 * len(odd) < len(rows) else None
 
     def _shape(self, seen: list[Look]) -> tuple[int, int, int, int]:
@@ -229,9 +231,9 @@ class _Work:
         size = max(1, min(_BLOCK, len(rows) // (4 * self._engine.threads)))
         blocks = (rows[start : start + size] for start in range(0, len(rows), size))
         with self._progress.stage(stage, len(rows)) as advance:
-            for part in self._engine.map(function, blocks):
+            for block, part in self._engine.map(lambda block: (block, function(block)), blocks):
                 yield from part
-                advance(len(part))
+                advance(len(block))
 
 
 def resized(images: NDArray[np.uint8], size: int | tuple[int, int]) -> NDArray[np.uint8]:

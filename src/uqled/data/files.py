@@ -154,11 +154,36 @@ def _table(path: Path) -> Any:
     from pyarrow import ArrowException
 
     try:
-        return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+        frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
     except (ValueError, OSError, ArrowException) as error:
         raise FileError(
             _quoted(path), f"cannot be read ({_first_line(error)})", "Write it again"
         ) from error
+    names = [str(column) for column in frame.columns]
+    if path.suffix == ".csv" and _looks_like_data(names):
+        raise FileError(
+            _quoted(path),
+            f"has no header: its first line is {','.join(names)[:60]!r}",
+            "Add a line that names the columns, or save it as .npy",
+        )
+    return frame
+
+
+def _looks_like_data(names: list[str]) -> bool:
+    """If a CSV's first line is a row of data: a broken number, or one column named by a number."""
+    if len(names) == 1:
+        return names[0].lstrip("+-").isdecimal()
+    return any(_is_broken_number(name) for name in names)
+
+
+def _is_broken_number(name: str) -> bool:
+    if not set(name) <= set("0123456789.eE+-") or name.isdecimal():
+        return False
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _quoted(path: Path | str) -> str:

@@ -87,30 +87,29 @@ def decode_into(row: NDArray[np.uint8], data: bytes, seen: Look, *, white: float
         raise UnreadableError(_reason(error)) from error
 
 
-def decode_alike(rows: NDArray[np.uint8], contents: list[bytes]) -> list[bool]:
-    """Fill rows [n,H,W,3] with JPEGs of just that size; which of them were, and nothing turns.
+def decode_alike(rows: NDArray[np.uint8], contents: list[bytes]) -> list[int]:
+    """Fill rows [n,H,W,3] with JPEGs of just that size; those that are not so stay unfilled.
 
-    The inner loop for small images. Rows that lie on a boundary of 32 bytes (those of a `.npy`)
-    are decoded a few at a time beside it, and copied: see `off_boundary`.
+    Returns which did. The inner loop for small images. Rows that lie on a boundary of 32 bytes
+    (those of a `.npy`) are decoded a few at a time beside it, and copied: see `off_boundary`.
     """
     is_on_boundary = rows.ctypes.data % 32 == 0
     step = max(1, _SCRATCH_BYTES // rows[0].nbytes) if is_on_boundary else len(rows)
     scratch = off_boundary((step, *rows.shape[1:])) if is_on_boundary else rows
-    shape, done, decode = rows.shape[1:], [], simplejpeg.decode_jpeg
+    shape, unfilled, decode = rows.shape[1:], [], simplejpeg.decode_jpeg
     for start in range(0, len(rows), step):
         part = contents[start : start + step]
-        for row, data in zip(scratch, part, strict=False):
-            # Tables right after the JFIF header, or no EXIF part anywhere: nothing turns it.
-            fits = data[20:22] == b"\xff\xdb" or data.find(_APP1, 0, _ENDS) < 0
-            if fits:
-                try:
-                    fits = decode(data, buffer=row).shape == shape
-                except ValueError:
-                    fits = False
-            done.append(fits)
+        for at, (row, data) in enumerate(zip(scratch, part, strict=False), start):
+            try:
+                # Tables right after the JFIF header, or no EXIF part anywhere: nothing turns it.
+                plain = data[20:22] == b"\xff\xdb" or data.find(_APP1, 0, _ENDS) < 0
+                if not plain or decode(data, buffer=row).shape != shape:
+                    unfilled.append(at)
+            except ValueError:
+                unfilled.append(at)
         if is_on_boundary:
             rows[start : start + len(part)] = scratch[: len(part)]
-    return done
+    return unfilled
 
 
 def off_boundary(shape: tuple[int, ...]) -> NDArray[np.uint8]:

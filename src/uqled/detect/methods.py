@@ -169,11 +169,18 @@ class Choice:
     agreement: int = 0
 
 
-def check_method(method: str) -> None:
-    """Refuse a name that no method has."""
+def check_method(method: str, *, with_passes: bool = True) -> None:
+    """Refuse a name that no method has, and one that needs passes where there will be none."""
     if not isinstance(method, str) or (method != "all" and method not in METHODS):
         raise InputError(
             "method", f"is {method!r}", f"Choose one of {', '.join([*METHODS, 'all'])}"
+        )
+
+    if not with_passes and method != "all" and "passes" in METHODS[method].needs:
+        raise MissingInputError(
+            "method",
+            f"{method!r} needs stochastic passes, but uncertainty is 'none'",
+            "Choose a source of uncertainty, or a method such as cl-pbnr",
         )
 
 

@@ -51,7 +51,7 @@ def summary(
     lines += ["", "most suspect:"]
     for row in rows:
         lines.append("  " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)))
-    if truth is not None:
+    if truth is not None and (errors.labels.codes != truth).any():
         lines += ["", "how right each method is:", *_scores(errors, errors.labels.codes != truth)]
     return "\n".join(lines)
 

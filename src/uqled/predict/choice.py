@@ -90,17 +90,26 @@ def _network(model: Any, data: Dataset, uncertainty: str, given: dict[str, Any])
     return NetworkLearner(name, make, image_inputs, training, source)
 
 
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, tuple | list) else (None,)
+
+
 def _checked(training: Any) -> Any:
     from uqled import arrays
 
     arrays.whole_number(training.epochs, "epochs", low=1)
     arrays.whole_number(training.batch_size, "batch_size", low=2)
     arrays.whole_number(training.devices, "devices", low=1)
-    if not training.lr > 0:
-        raise InputError("lr", f"is {training.lr}", "Pass a number above 0, such as 0.1")
+    for name, high in (("lr", float("inf")), ("momentum", 1.0), ("weight_decay", float("inf"))):
+        value = getattr(training, name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value < high or (name == "lr" and value == 0):
+            raise InputError(name, f"is {value!r}", "Pass a positive number, such as 0.1 for lr")
+    if not all(isinstance(epoch, int) for epoch in _as_tuple(training.milestones)):
+        raise InputError("milestones", f"is {training.milestones!r}", "Pass epochs, as (150, 250)")
     for name, known in (
         ("device", ("auto", "cpu", "cuda", "mps")),
-        ("precision", ("auto", "32-true", "bf16-mixed", "16-mixed", "bf16-true")),
+        ("precision", ("auto", "32-true", "bf16-mixed", "16-mixed")),
         ("augment", ("auto", "crop-flip", "none")),
         ("schedule", ("one-cycle", "steps")),
     ):

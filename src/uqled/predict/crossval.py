@@ -50,7 +50,8 @@ def cross_validate(
         Stochastic passes F.
     uncertainty
         Where the passes come from: `"mc-dropout"`, `"ensemble"` (F trainings with other seeds),
-        `"members"` (of a forest or bagging), `"none"`, an array [F,N,K] of your own, or `"auto"`:
+        `"bootstrap"` (F fits on resampled data), `"members"` (of a forest or bagging), `"none"`,
+        an array [F,N,K] of your own, or `"auto"`:
         the first that the model has.
     out
         The run's folder. A run that was killed continues there; another configuration is refused.
@@ -91,7 +92,7 @@ def cross_validate(
                 np.setdiff1d(everyone, part),
                 part,
                 passes=passes,
-                seed=seed + fold,
+                seed=fold_seed(seed, fold),
                 folder=run.fold_folder(fold),
                 advance=lambda share: advance(share * _UNITS),
             )
@@ -100,6 +101,11 @@ def cross_validate(
     run.write_predictions(parts, data.n_classes, given)
     write_history(run, folds)
     return run.predictions()
+
+
+def fold_seed(seed: int, fold: int) -> int:
+    """Another seed for every fold, and for the folds of every other seed."""
+    return int(np.random.SeedSequence([seed, fold, 1]).generate_state(1)[0])
 
 
 def stratified_parts(labels: Labels, folds: int, *, seed: int) -> list[NDArray[np.intp]]:
@@ -145,7 +151,12 @@ def _given_passes(uncertainty: Any, data: Dataset) -> tuple[NDArray[np.float32] 
     if isinstance(uncertainty, str):
         return None, uncertainty
     own = arrays.passes(uncertainty, "uncertainty").astype(np.float32)
-    arrays.same_shape(len(data), None, own.shape)
+    if own.shape[1] != len(data):
+        raise InputError(
+            "uncertainty",
+            f"has shape {own.shape}, but there are {len(data)} samples and the axes are [F,N,K]",
+            "Give one row per sample in every pass",
+        )
     if own.shape[2] != data.n_classes:
         raise InputError(
             "uncertainty",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -40,7 +41,8 @@ class NetworkLearner:
 
     def settings(self) -> dict[str, Any]:
         found = asdict(self.training) | {"uncertainty": self.source}
-        return found | {"precision": resolved_precision(self.training)}
+        found["precision"] = resolved_precision(self.training)
+        return found | {"network": network_fingerprint(self.make(0))}
 
     def fit_predict(
         self,
@@ -124,6 +126,15 @@ class NetworkLearner:
         if inputs.ndim != 4 or self.training.augment == "none":
             return False
         return self.training.augment == "crop-flip" or inputs.shape[3] == 3
+
+
+def network_fingerprint(network: nn.Module) -> str:
+    """A hash of a network's layers and first weights: another network has another one."""
+    found = hashlib.blake2b(str(network).encode(), digest_size=8)
+    for name, tensor in network.state_dict().items():
+        found.update(name.encode())
+        found.update(tensor.detach().cpu().float().numpy().tobytes())
+    return found.hexdigest()
 
 
 def image_inputs(data: Dataset) -> NDArray[Any]:

@@ -43,7 +43,10 @@ class Training:
     milestones: tuple[int, ...] = ()
     """Epochs at which steps divide the rate."""
     momentum: float = 0.9
+    nesterov: bool = True
     weight_decay: float = 5e-4
+    decay_all: bool = False
+    """Decay biases and normalisation too, not only matrices."""
     augment: Literal["auto", "crop-flip", "none"] = "auto"
     """Random crop with padding 4 and horizontal flip; auto: for colour images."""
     device: str = "auto"
@@ -56,8 +59,8 @@ class Training:
 
 PRESETS = {
     "fast": Training(),
-    "paper": Training(350, 256, 0.1, "steps", (150, 250)),
-    "paper-mnist": Training(15, 256, 0.01, "steps"),
+    "paper": Training(350, 256, 0.1, "steps", (150, 250), nesterov=False, decay_all=True),
+    "paper-mnist": Training(15, 256, 0.01, "steps", nesterov=False, decay_all=True),
 }
 
 
@@ -101,7 +104,8 @@ def make_fabric(training: Training) -> Any:
 
 def mixed(seed: int, *keys: int) -> int:
     """A seed of its own for each use."""
-    return int(np.random.SeedSequence([seed, *keys]).generate_state(1)[0])
+    # SeedSequence takes (s, 1) and (s, 1, 0) for the same, so the number of keys goes in too.
+    return int(np.random.SeedSequence([seed, len(keys), *keys]).generate_state(1)[0])
 
 
 def train(
@@ -198,18 +202,30 @@ def learning_rate(training: Training, epoch: float) -> float:
 
 
 def _optimiser(module: nn.Module, training: Training) -> tuple[Any, bool]:
-    """(optimiser, if it sets its own rate). Biases and normalisation are not decayed."""
+    """(optimiser, if it sets its own rate)."""
     if hasattr(module, "configure_optimizers"):
         found = module.configure_optimizers()
-        while isinstance(found, tuple | list):
+        if isinstance(found, list) and len(found) == 1:
             found = found[0]
-        return (found["optimizer"] if isinstance(found, dict) else found), True
+        if not isinstance(found, torch.optim.Optimizer):
+            raise InputError(
+                "model",
+                f"returns a {type(found).__name__} from configure_optimizers",
+                "Return one optimiser: schedulers and several optimisers are not supported; a rate "
+                "that changes can be set in training_step",
+            )
+        return found, True
     parameters = [p for p in module.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": training.weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        {
+            "params": [p for p in parameters if p.ndim <= 1],
+            "weight_decay": training.weight_decay if training.decay_all else 0.0,
+        },
     ]
-    return torch.optim.SGD(groups, training.lr, momentum=training.momentum, nesterov=True), False
+    nesterov = training.nesterov and training.momentum > 0
+    optimiser = torch.optim.SGD(groups, training.lr, momentum=training.momentum, nesterov=nesterov)
+    return optimiser, False
 
 
 def _resume(
