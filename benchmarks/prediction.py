@@ -228,7 +228,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--n", type=int, default=2_500)
+    parser.add_argument("--n", type=int, default=2_000)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--who")
     arguments = parser.parse_args()

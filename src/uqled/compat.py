@@ -18,7 +18,8 @@ from uqled.detect import kernels
 from uqled.detect.find import thread_count
 from uqled.detect.joint import PairCounts
 from uqled.detect.rows import ProbabilityRows
-from uqled.detect.sweeps import Best, Inputs, Joints, Member, Statistics, Sweeps
+from uqled.detect.selection import Best
+from uqled.detect.sweeps import Inputs, Joints, Member, Statistics, Sweeps
 from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress

@@ -330,7 +330,7 @@ def select_rows(
     for r in range(n):
         given, row = labels[r], rows[r]
         start, stop = by_class[given], by_class[given + 1]
-        many = bounds.size > 0 and (stop - start) * 8 >= K
+        many = bounds.size > 0 and (stop - start) * 128 >= K
         if many and not _reaches(row, row[given], bounds[given]):
             continue
         for q in range(start, stop):

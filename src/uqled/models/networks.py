@@ -82,9 +82,8 @@ def resnet50(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Modu
 def small(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Module:
     """Four convolutions for a machine without a GPU; dropout after the last two.
 
-    Most of the work lies before the first dropout, so that Monte Carlo passes are cheap. More
-    dropout was worse: batch norm behind it expects inputs as spread out as dropout makes them, and
-    the softmax without dropout suffers.
+    Most of the work lies before the first dropout, so that Monte Carlo passes are cheap. Dropout
+    after every convolution was tried, and made the softmax without dropout worse.
     """
     height, width, channels = image_shape
     layers: OrderedDict[str, nn.Module] = OrderedDict()

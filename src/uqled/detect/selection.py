@@ -1,0 +1,108 @@
+"""Which samples have the largest margins of a pair: where to begin, and a heap per pair."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.detect import kernels
+from uqled.detect.joint import DENSE_CLASSES, PairCounts
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Leads:
+    """Samples whose most probable class is not the given one."""
+
+    index: NDArray[np.int64]
+    best: NDArray[np.int32]
+    margin: Floats
+    """By how much the best class is more probable than the given one."""
+
+    @classmethod
+    def of_block(
+        cls, rows: NDArray[Any], labels: NDArray[Any], best: NDArray[Any], start: int, single: bool
+    ) -> Leads:
+        here = np.flatnonzero(best != labels)
+        top, own = rows[here, best[here]], rows[here, labels[here]]
+        margin = top - own if single else top.astype(np.float64) - own
+        return cls(here + start, best[here], margin.astype(np.float64))
+
+    @classmethod
+    def together(cls, parts: list[Leads]) -> Leads:
+        return cls(
+            np.concatenate([part.index for part in parts]),
+            np.concatenate([part.best for part in parts]),
+            np.concatenate([part.margin for part in parts]),
+        )
+
+
+class Best:
+    """For every pair, its quota of samples with the largest margins; ties to the lower index."""
+
+    def __init__(self, quotas: PairCounts) -> None:
+        self.n_classes = quotas.n_classes
+        self.by_class, self.targets = quotas.by_class(), quotas.true.astype(np.int32)
+        self.given = quotas.given
+        self.offsets = np.concatenate([[0], np.cumsum(quotas.counts)])
+        self.cuts = np.full(len(quotas.counts), -np.inf)
+        self.bounds: NDArray[Any] | None = None
+        self._empty()
+
+    def _empty(self) -> None:
+        self.sizes = np.zeros(len(self.targets), np.int64)
+        self.margins = np.empty(self.offsets[-1])
+        self.indices = np.empty(self.offsets[-1], np.int64)
+
+    def with_cuts(self, leads: Leads, labels: NDArray[np.int32]) -> Best:
+        """The same, with cuts raised to what the leads reach."""
+        kernels.raise_cuts(
+            labels[leads.index], leads.best, leads.margin, self.by_class, self.targets,
+            self.offsets, self.sizes, self.margins, self.indices, self.cuts,
+        )  # fmt: skip
+        return self
+
+    def empty_copy(self) -> Best:
+        """Another one with the same cuts, for another thread."""
+        other = copy(self)
+        other.cuts = self.cuts.copy()
+        other._empty()
+        return other
+
+    def offer(
+        self, rows: NDArray[Any], labels: NDArray[np.int32], first_index: int, in_single: bool
+    ) -> None:
+        if self.bounds is None:
+            self.bounds = self._bounds(rows.dtype)
+        kernels.select_rows(
+            rows, labels, first_index, in_single, self.by_class, self.targets, self.offsets,
+            self.cuts, self.bounds, self.sizes, self.margins, self.indices,
+        )  # fmt: skip
+
+    def _bounds(self, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """[K,K] the cuts as a matrix, infinite where there is no pair; empty for many classes."""
+        if self.n_classes > DENSE_CLASSES:
+            return np.empty((0, 0), dtype)
+        bounds = np.full((self.n_classes,) * 2, np.inf, dtype)
+        bounds[self.given, self.targets] = self.cuts - kernels.BOUND_SLACK
+        return bounds
+
+    def merge(self, other: Best) -> None:
+        kernels.merge_heaps(
+            self.offsets, self.sizes, self.margins, self.indices,
+            other.sizes, other.margins, other.indices,
+        )  # fmt: skip
+
+    def mask(self, n: int) -> Bools:
+        """[N] True for the samples that some pair kept."""
+        position = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+        filled = position < np.repeat(self.sizes, np.diff(self.offsets))
+        found = np.zeros(n, np.bool_)
+        found[self.indices[filled]] = True
+        return found
