@@ -60,7 +60,7 @@ def features(
         Images are scaled to this side; by default to the one the network was trained with, and for
         a module of one's own not at all.
     bfloat16
-        Compute in half precision: three times as fast on a CPU that has it. Features are float32.
+        Compute in half precision: faster where the hardware has it. Features are float32.
     """
     if inputs.ndim != 4 or inputs.dtype != np.uint8 or inputs.shape[3] not in (1, 3):
         raise InputError(

@@ -31,10 +31,8 @@ from uqled.predict.sources import (
 )
 
 #: The classifiers that have a name. `auto` is "logistic" for texts and "forest" for all else.
-#: Measured by the F1 of alg-ens with 10 and 20 % of wrong labels: extremely randomised trees were
-#: ahead of boosting in 6 of 7 trials (digits, wine, cancer, synthetic) and of logistic regression
-#: in 7 of 10 (the same, MNIST, embedded texts), and they need one fit where others need F. On
-#: TF-IDF they were behind logistic regression, 0.49 to 0.56.
+#: A forest's members are passes from one fit, where others need F fits, and in small trials with
+#: wrong labels it was mostly ahead of boosting; on TF-IDF it was behind logistic regression.
 NAMES = ("auto", "logistic", "forest", "boosting")
 
 _TREES = 300  # 60 for each of five passes

@@ -30,7 +30,8 @@ def _rows(folder: Path, name: str) -> Rows:
         with path.open(newline="") as file:
             for row in csv.DictReader(file):
                 found.append((name, int(row["epoch"]), float(row["loss"]), float(row["accuracy"])))
-    for member in sorted(folder.glob("member-*")):
+    members = sorted(folder.glob("member-*"), key=lambda path: int(path.name.split("-")[1]))
+    for member in members:
         found += _rows(member, f"{name} {member.name}")
     return found
 

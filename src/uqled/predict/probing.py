@@ -11,7 +11,7 @@ from uqled.data.dataset import Dataset
 from uqled.models import probe
 from uqled.predict.learner import Learner
 from uqled.predict.network import NetworkLearner, image_inputs
-from uqled.predict.training import Training
+from uqled.predict.training import Training, make_fabric, resolved_precision
 from uqled.progress import Progress
 
 #: A head is small: it wants more epochs and a lower rate than a whole network, and no bfloat16.
@@ -31,7 +31,14 @@ def probe_learner(
     backbone = model.partition(":")[2] or probe.DEFAULT
     images = image_inputs(data)
     probe.load_backbone(backbone)  # refuse an unknown one before anything is written
-    found = probe.features(images, backbone, cache_folder=cache_folder(), progress=Progress())
+    found = probe.features(
+        images,
+        backbone,
+        cache_folder=cache_folder(),
+        device=make_fabric(training).device,
+        bfloat16=resolved_precision(training) == "bf16-mixed",
+        progress=Progress(),
+    )
     training = head_training(training, given=given)
 
     def make(seed: int) -> Any:
