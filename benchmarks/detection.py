@@ -86,14 +86,12 @@ def six_from_disk(N: int, K: int, *, folder: Path, repeats: int) -> dict[str, An
         cold.append(_child("six-child", "--folder", str(folder))["seconds"])
     read_warm = machine.seconds(lambda: _read_all(files), repeats)
 
-    from cleanlab.filter import find_label_issues
-
-    labels, probs = np.load(files["labels"]), np.load(files["probs"])
-    theirs = [
-        machine.seconds(lambda jobs=jobs: find_label_issues(labels, probs, n_jobs=jobs), 1)[0]
-        for _ in range(repeats)
+    theirs = {
+        jobs: [
+            _child(f"six-peer-{jobs}", "--folder", str(folder))["seconds"] for _ in range(repeats)
+        ]
         for jobs in (1, 2)
-    ]
+    }
     return {
         "N": N,
         "K": K,
@@ -105,7 +103,8 @@ def six_from_disk(N: int, K: int, *, folder: Path, repeats: int) -> dict[str, An
             "ours, cold": machine.spread(cold),
             "reading once, warm": machine.spread(read_warm),
             "reading once, cold": machine.spread(read_cold),
-            "cleanlab, one model in memory": machine.spread(theirs),
+            "cleanlab, one model in memory, n_jobs 1": machine.spread(theirs[1]),
+            "cleanlab, one model in memory, n_jobs 2": machine.spread(theirs[2]),
         },
     }
 
@@ -124,6 +123,17 @@ def six_child(folder: Path) -> dict[str, Any]:
         taken = machine.seconds(
             lambda: uqled.find_label_errors(labels, probs, passes, method="alg-ens"), 1
         )[0]
+    return {"seconds": taken, "peak_memory": memory.peak}
+
+
+def six_peer(folder: Path, jobs: int) -> dict[str, Any]:
+    """One call of cleanlab's, like ours in a process of its own and after a small first one."""
+    from cleanlab.filter import find_label_issues
+
+    labels, probs = np.load(folder / "labels.npy"), np.load(folder / "probs.npy")
+    find_label_issues(labels[:2000], probs[:2000], n_jobs=1)
+    with machine.PeakMemory() as memory:
+        taken = machine.seconds(lambda: find_label_issues(labels, probs, n_jobs=jobs), 1)[0]
     return {"seconds": taken, "peak_memory": memory.peak}
 
 
@@ -182,7 +192,7 @@ def start_up() -> dict[str, Any]:
     everything = call.replace("METHOD", "p[1:], method='all'")
     importing = "import time\nbegan = time.perf_counter()\n{}\nprint(time.perf_counter() - began)"
     found: dict[str, list[float]] = {}
-    for _ in range(5):
+    for _ in range(3):
         for name, code in (
             ("import uqled", importing.format("import uqled")),
             ("import numpy alone", importing.format("import numpy")),
@@ -263,6 +273,8 @@ def _child(part: str, *arguments: str) -> dict[str, Any]:
 def part(name: str, scale: float, folder: Path) -> dict[str, Any]:
     if name == "six-child":
         return six_child(folder)
+    if name.startswith("six-peer"):
+        return six_peer(folder, int(name[-1]))
     if name == "start-up":
         return start_up()
     if name == "growth":
@@ -322,7 +334,8 @@ def table(result: dict[str, Any]) -> str:
     r = result["six"]
     s = r["seconds"]
     size = f"{r['N']:,} x {r['K']:,}, F = 5 ({r['bytes'] / 1e9:.1f} GB on disk)"
-    ratio = s["ours, warm"]["median"] / s["cleanlab, one model in memory"]["median"]
+    better = min(s[f"cleanlab, one model in memory, n_jobs {jobs}"]["median"] for jobs in (1, 2))
+    ratio = s["ours, warm"]["median"] / better
     for name, times in s.items():
         row(f"six algorithms, {size}: {name}", shown(times))
     row("six algorithms in units of one cleanlab call", f"{ratio:.2f}", "<= 2", ratio <= 2)
