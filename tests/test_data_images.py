@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import io
-import json
-import os
-import time
 
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from uqled import FileError, InputError
-from uqled.data import cache, images, load
-from uqled.data.cache import Encoded, common_size, decoded
-from uqled.data.found import as_objects
+from pictures import BLACK, BLUE, GREEN, RED, encoded, four_corners, photo, source
+from uqled import InputError
+from uqled.data import cache, images
+from uqled.data.cache import common_size, decoded
 from uqled.data.images import Look, white_level
-
-RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255,) * 3, (0,) * 3
 
 
 @pytest.fixture(autouse=True)
@@ -35,41 +30,10 @@ def decoder(request, monkeypatch):
     return request.param
 
 
-def encoded(picture, form="PNG", **options):
-    file = io.BytesIO()
-    picture.save(file, form, **options)
-    return file.getvalue()
-
-
-def source(*contents):
-    return Encoded(lambda i: contents[i], np.arange(len(contents)))
-
-
 def one(content, **options):
     found = decoded(source(content), cache=False, **options)
     assert found.unreadable == {}
     return found.images[0]
-
-
-def four_corners(width=32, height=16):
-    """Red, green, blue and white in the corners, read as text is."""
-    picture = Image.new("RGB", (width, height))
-    for colour, box in (
-        (RED, (0, 0, width // 2, height // 2)),
-        (GREEN, (width // 2, 0, width, height // 2)),
-        (BLUE, (0, height // 2, width // 2, height)),
-        (WHITE, (width // 2, height // 2, width, height)),
-    ):
-        picture.paste(colour, box)
-    return picture
-
-
-def photo(seed=0, width=32, height=32):
-    """A smooth picture with all frequencies that JPEG keeps, and some that it does not."""
-    rng = np.random.default_rng(seed)
-    coarse = Image.fromarray(rng.integers(0, 256, (4, 4, 3), np.uint8)).resize((width, height))
-    noise = rng.integers(-20, 21, (height, width, 3))
-    return Image.fromarray(np.clip(np.asarray(coarse) + noise, 0, 255).astype(np.uint8))
 
 
 def test_colour_modes_come_out_as_they_look():
@@ -223,89 +187,6 @@ def test_mixed_sizes_come_out_at_one(decoder):
             decoded(source(encoded(pictures[0])), size=wrong, cache=False)
 
 
-def broken_files():
-    """Contents, and what the reason must say."""
-    jpeg, png = encoded(photo(), "JPEG"), encoded(photo())
-    return {
-        "cut.jpg": (jpeg[:-50], "truncated"),
-        "half.jpg": (jpeg[: len(jpeg) // 2], "truncated"),
-        "cut.png": (png[: len(png) // 2], "truncated"),
-        "empty.png": (b"", "is empty"),
-        "page.png": (b"<html>not found</html>", "no image"),
-        "head.jpg": (jpeg[:20], ""),
-    }
-
-
-def folder_of(tmp_path, **files):
-    for name, content in files.items():
-        path = tmp_path / "data" / name.replace("__", "/").replace("_dot_", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    return tmp_path / "data"
-
-
-def classes_of(tmp_path, extra=()):
-    files = {f"{c}__{n}_dot_png": encoded(photo(10 * c + n)) for c in range(2) for n in range(3)}
-    folder = folder_of(tmp_path, **files)
-    for name, content in extra:
-        (folder / "1" / name).write_bytes(content)
-    return folder
-
-
-def test_unreadable_files_are_all_listed(tmp_path, decoder):
-    broken = broken_files()
-    folder = classes_of(tmp_path, [(name, content) for name, (content, _) in broken.items()])
-    with pytest.raises(FileError, match="6 unreadable of 12 images") as refused:
-        load(folder)
-    for name, (_, reason) in broken.items():
-        lines = [line.strip() for line in str(refused.value).splitlines()]
-        (found,) = [line for line in lines if line.startswith(f"1/{name}: ")]
-        assert reason in found.lower(), decoder
-        assert len(found) > len(f"1/{name}: ")
-    assert "skip_unreadable" in str(refused.value)
-
-
-def test_unreadable_files_can_be_skipped(tmp_path, decoder):
-    folder = classes_of(
-        tmp_path, [(name, content) for name, (content, _) in broken_files().items()]
-    )
-    expected = load(classes_of(tmp_path / "sound"))
-    for _ in range(2):  # the second time from the cache
-        data = load(folder, skip_unreadable=True)
-        assert data.ids.tolist() == expected.ids.tolist(), decoder
-        assert (data.inputs == expected.inputs).all()
-        assert data.skipped.keys() == {f"1/{name}" for name in broken_files()}
-    assert isinstance(data.inputs, np.memmap)
-    in_memory = load(folder, skip_unreadable=True, cache=False)
-    assert (in_memory.inputs == expected.inputs).all()
-
-
-def test_sound_headers_are_not_taken_for_sound_images(tmp_path, own_cache):
-    cut = {name: broken_files()[name] for name in ("cut.jpg", "cut.png")}
-    folder = classes_of(tmp_path, [(name, content) for name, (content, _) in cut.items()])
-    data = load(folder, skip_unreadable=True)
-    assert all(isinstance(images.look(content), Look) for content, _ in cut.values())
-    assert data.skipped.keys() == {"1/cut.jpg", "1/cut.png"}
-    about = json.loads(next(own_cache.glob("*.json")).read_text())
-    assert about["shape"] == [6, 32, 32, 3]
-
-
-def test_only_so_many_unreadable_files_are_listed(tmp_path):
-    folder = classes_of(tmp_path, [(f"{n:03}.png", b"") for n in range(70)])
-    with pytest.raises(FileError, match="70 unreadable") as refused:
-        load(folder)
-    assert str(refused.value).count("is empty") == 50
-    assert "and 20 more" in str(refused.value)
-
-
-def test_nothing_but_unreadable_files(tmp_path):
-    folder = folder_of(tmp_path, a__x_dot_png=b"", b__x_dot_png=b"")
-    with pytest.raises(FileError, match="2 unreadable of 2"):
-        load(folder)
-    with pytest.raises(InputError, match="0 sample"):
-        load(folder, skip_unreadable=True)
-
-
 @pytest.fixture
 def no_decoding(monkeypatch):
     """Fails whoever decodes."""
@@ -319,148 +200,12 @@ def no_decoding(monkeypatch):
     return forbid
 
 
-def test_images_are_decoded_once(tmp_path, own_cache, no_decoding):
-    folder = classes_of(tmp_path)
-    first = load(folder)
-    assert isinstance(first.inputs, np.memmap)
-    assert not first.inputs.flags.writeable
-    no_decoding()
-    second = load(folder)
-    assert second.fingerprint == first.fingerprint
-    for path in folder.rglob("*.png"):  # the same content with another time and another name
-        os.utime(path, (0, 0))
-    folder.rename(tmp_path / "moved")
-    assert load(tmp_path / "moved").fingerprint == first.fingerprint
-    assert len(list(own_cache.glob("*.npy"))) == 1
-    with pytest.raises(AssertionError, match="decoded again"):
-        load(tmp_path / "moved", image_size=16)
-
-
-def test_other_content_is_decoded_anew_even_at_the_same_size_and_time(tmp_path):
-    folder = classes_of(tmp_path)
-    first = load(folder)
-    path = folder / "0" / "1.png"
-    before, times = path.read_bytes(), path.stat()
-    pixels = np.asarray(Image.open(path)).copy()
-    pixels[0, 0] ^= 1
-    path.write_bytes(encoded(Image.fromarray(pixels), compress_level=0))
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    second = load(folder)
-    assert (second.inputs[1] == pixels).all()
-    assert (second.inputs[0] == first.inputs[0]).all()
-    path.write_bytes(before)
-    assert load(folder).fingerprint == first.fingerprint
-
-
-@pytest.mark.parametrize(
-    "damage", ["cut", "empty", "garbage", "other shape", "no json", "bad json"]
-)
-def test_a_broken_cache_is_built_again(tmp_path, own_cache, damage):
-    folder = classes_of(tmp_path)
-    first = load(folder)
-    expected = np.array(first.inputs)
-    del first
-    (path,) = own_cache.glob("*.npy")
-    content = path.read_bytes()
-    if damage == "cut":
-        path.write_bytes(content[:-100])
-    elif damage == "empty":
-        path.write_bytes(b"")
-    elif damage == "garbage":
-        path.write_bytes(b"x" * len(content))
-    elif damage == "other shape":
-        np.save(path, np.zeros((6, 2, 2, 3), np.uint8))
-    else:
-        about = path.with_suffix(".json")
-        about.unlink() if damage == "no json" else about.write_text("{")
-    assert (load(folder).inputs == expected).all()
-    assert (np.load(path) == expected).all()
-
-
-def test_the_cache_leaves_no_parts(tmp_path, own_cache, monkeypatch):
-    folder = classes_of(tmp_path)
-    own_cache.mkdir(parents=True)
-    stale, fresh = own_cache / ".old.npy", own_cache / ".new.npy"
-    for left in (stale, fresh):
-        left.write_bytes(b"part of a killed process")
-    os.utime(stale, (0, time.time() - 90_000))
-
-    def fail(*_, **__):
-        raise RuntimeError("killed")
-
-    monkeypatch.setattr(cache, "decode_into", fail)
-    with pytest.raises(RuntimeError, match="killed"):
-        load(folder)
-    assert [path.name for path in own_cache.iterdir()] == [".new.npy"]
-
-
-def test_no_cache_leaves_no_file(tmp_path, own_cache):
-    data = load(classes_of(tmp_path), cache=False)
-    assert type(data.inputs) is np.ndarray
-    assert not own_cache.exists()
-
-
-def test_the_cache_folder(tmp_path, monkeypatch):
-    data = load(classes_of(tmp_path), cache=tmp_path / "here")
-    assert len(list((tmp_path / "here" / "images").glob("*.npy"))) == 1
-    assert len(data) == 6
-    monkeypatch.delenv("UQLED_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache.cache_folder() == tmp_path / "xdg" / "uqled"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache.cache_folder() == tmp_path / ".cache" / "uqled"
-
-
-def test_a_cache_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match=r"cannot be made.*UQLED_CACHE"):
-        load(classes_of(tmp_path), cache=tmp_path / "file")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(FileError, match=r"no room for .* MiB \(No space left"):
-        load(classes_of(tmp_path))
-
-
 def test_threads_do_not_change_the_result():
     contents = [encoded(photo(s), "JPEG") for s in range(300)]
     found = [decoded(source(*contents), cache=False, threads=t).images for t in (1, 4)]
     assert (found[0] == found[1]).all()
     for row in (0, 63, 64, 299):
         assert (found[0][row] == np.asarray(Image.open(io.BytesIO(contents[row])))).all()
-
-
-def test_files_that_vanish_while_they_are_read_leave_no_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "_HELD_BYTES", 0)
-    content, reads = encoded(photo(), "JPEG"), []
-
-    def read(i):
-        reads.append(i)
-        if i == 3 and reads.count(3) > 1:
-            raise FileNotFoundError(2, "No such file")
-        return content
-
-    images = Encoded(read, as_objects(range(5)))
-    with pytest.raises(FileError, match=r"changed while they were read \(is not there\)"):
-        decoded(images, cache=tmp_path)
-    assert [path.name for path in tmp_path.rglob("*.*")] == []
-
-
-@pytest.mark.parametrize("room", [0, 1 << 20])
-def test_files_are_read_once_while_there_is_room(tmp_path, monkeypatch, room):
-    monkeypatch.setattr(cache, "_HELD_BYTES", room)
-    contents, reads = [encoded(photo(s), "JPEG") for s in range(70)], []
-
-    def read(i):
-        reads.append(i)
-        return contents[i]
-
-    found = decoded(Encoded(read, as_objects(range(70))), cache=tmp_path)
-    assert len(reads) == (70 if room else 70 + 1 + 70)  # hashed, the first looked at, decoded
-    assert (found.images[69] == np.asarray(Image.open(io.BytesIO(contents[69])))).all()
 
 
 def test_jpegs_unlike_the_others(decoder):
