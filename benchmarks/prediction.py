@@ -26,7 +26,7 @@ import numpy as np
 
 import machine
 
-EPOCHS, FOLDS, PASSES, BATCH, RATE = 6, 4, 5, 128, 0.1
+EPOCHS, FOLDS, PASSES, BATCH, RATE = 12, 4, 5, 128, 0.05
 
 
 def ours(data: Any, out: Path, seed: int) -> dict[str, float]:

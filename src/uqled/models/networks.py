@@ -26,8 +26,8 @@ ImageShape = tuple[int, int, int]
 VGG11 = (64, "pool", 128, "pool", 256, 256, "pool", 512, 512, "pool", 512, 512, "pool")
 RESNET50 = ((3, 64), (4, 128), (6, 256), (3, 512))  # blocks, width of each stage
 SMALL = (32, 64, 128, 128)
-SMALL_DROPOUT_LAYERS = 2
-SMALL_SIDE = 4  # at most, of what the classifier sees
+SMALL_HIDDEN = 128
+SMALL_SIDE = 4  # at most, of what the hidden layer sees
 DROPOUT_LAYERS = 5
 MIN_SIDE = 32  # of VGG-11, which halves the image five times
 
@@ -80,25 +80,31 @@ def resnet50(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Modu
 
 
 def small(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Module:
-    """Four convolutions for a machine without a GPU; dropout after the last two.
+    """Four convolutions and a hidden layer for a machine without a GPU; dropout after the last two.
 
-    Most of the work lies before the first dropout, so that Monte Carlo passes are cheap. Dropout
-    after every convolution was tried, and made the softmax without dropout worse.
+    Most of the work lies before the first dropout, so that Monte Carlo passes are cheap. No batch
+    norm follows a dropout: its statistics would be those of the training, with dropout, and the
+    softmax, without, would be less accurate than the mean of its own passes.
     """
     height, width, channels = image_shape
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     for i, out in enumerate(SMALL, start=1):
         layers[f"conv{i}"], layers[f"norm{i}"] = _convolved(channels, out, 3)
         layers[f"relu{i}"] = nn.ReLU(inplace=True)
-        if p > 0 and i > len(SMALL) - SMALL_DROPOUT_LAYERS:
-            layers[f"dropout{i}"] = Dropout(p)
+        if p > 0 and i == len(SMALL):
+            layers["dropout1"] = Dropout(p)
         if min(height, width) > SMALL_SIDE + 1:
             layers[f"pool{i}"] = nn.MaxPool2d(2)
             height, width = height // 2, width // 2
         channels = out
     side = min(height, SMALL_SIDE), min(width, SMALL_SIDE)
-    head = _head(channels, n_classes, side)
-    return _initialised(nn.Sequential(OrderedDict([*layers.items(), *head])))
+    layers["pool"], layers["flatten"] = nn.AdaptiveAvgPool2d(side), nn.Flatten()
+    layers["hidden"] = nn.Linear(channels * side[0] * side[1], SMALL_HIDDEN)
+    layers["relu"] = nn.ReLU(inplace=True)
+    if p > 0:
+        layers["dropout2"] = Dropout(p)
+    layers["classifier"] = nn.Linear(SMALL_HIDDEN, n_classes)
+    return _initialised(nn.Sequential(layers))
 
 
 class Bottleneck(nn.Module):
@@ -131,12 +137,10 @@ def _convolved(channels: int, out: int, size: int, stride: int = 1) -> Iterator[
     yield nn.BatchNorm2d(out)
 
 
-def _head(
-    channels: int, n_classes: int, side: tuple[int, int] = (1, 1)
-) -> Iterator[tuple[str, nn.Module]]:
-    yield "pool", nn.AdaptiveAvgPool2d(side)
+def _head(channels: int, n_classes: int) -> Iterator[tuple[str, nn.Module]]:
+    yield "pool", nn.AdaptiveAvgPool2d((1, 1))
     yield "flatten", nn.Flatten()
-    yield "classifier", nn.Linear(channels * side[0] * side[1], n_classes)
+    yield "classifier", nn.Linear(channels, n_classes)
 
 
 def _margins(side: int) -> tuple[int, int]:

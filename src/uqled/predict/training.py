@@ -36,7 +36,7 @@ class Training:
     """Passes over the training part."""
     batch_size: int = 128
     """Samples per step; a last partial batch is dropped."""
-    lr: float = 0.1
+    lr: float = 0.05
     """Learning rate: the highest of the one-cycle schedule, the first of steps."""
     schedule: Schedule = "one-cycle"
     """One-cycle rises for a quarter and falls to zero; steps divide by ten at each milestone."""
