@@ -1,7 +1,8 @@
 """The run folder, alone in reading and writing it.
 
     run.json                 configuration, seed, versions, state
-    labels.npy, ids.json     given class numbers and names, what a person calls each sample
+    labels.npy, ids.json     given class numbers and names, what a person calls each sample,
+                             where the samples came from
     truth.npy                true class numbers, where they are known
     folds.npy                the fold that predicted each sample
     pred_probs.npy           [N,K] out-of-sample softmax
@@ -19,7 +20,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,6 +81,8 @@ class Predictions:
     """[N] what a person calls each sample."""
     truth: NDArray[np.int32] | None
     """[N] true class numbers, where they are known."""
+    source: dict[str, Any] | None
+    """Where the samples came from, as `uqled.data.load` takes it; None if not from files."""
     path: Path
 
     def __len__(self) -> int:
@@ -143,15 +146,23 @@ class Run:
         return configuration
 
     def write_data(
-        self, labels: Labels, ids: list[str], truth: NDArray[np.int32] | None, folds: NDArray[Any]
+        self,
+        labels: Labels,
+        ids: list[str],
+        truth: NDArray[np.int32] | None,
+        folds: NDArray[Any],
+        source: Mapping[str, Any] | None = None,
     ) -> None:
         """Write what is known before training."""
         write_array(self.path / "labels.npy", labels.codes)
         write_array(self.path / "folds.npy", folds)
-        values = labels.values.tolist()
-        write_json(
-            self.path / "ids.json", {"classes": values, "names": list(labels.names), "ids": ids}
-        )
+        about = {
+            "classes": labels.values.tolist(),
+            "names": list(labels.names),
+            "ids": ids,
+            "source": None if source is None else dict(source),
+        }
+        write_json(self.path / "ids.json", about)
         if truth is not None:
             write_array(self.path / "truth.npy", truth)
 
@@ -238,6 +249,7 @@ class Run:
             np.array(self._array(self.path / "folds.npy")),
             about["ids"],
             np.array(self._array(truth)) if truth.exists() else None,
+            about.get("source"),
             self.path,
         )
 

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from uqled.data.dataset import Dataset
-    from uqled.data.loading import load
+    from uqled.data.loading import load, reopened
 
-__all__ = ["Dataset", "load"]
+__all__ = ["Dataset", "load", "reopened"]
 
 #: Loaded when first used, so that importing stays quick.
-_HOMES = {"Dataset": "uqled.data.dataset", "load": "uqled.data.loading"}
+_HOMES = {
+    "Dataset": "uqled.data.dataset",
+    "load": "uqled.data.loading",
+    "reopened": "uqled.data.loading",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -40,6 +40,8 @@ class Dataset:
     """[N] true class numbers, where they are known."""
     skipped: Mapping[str, str] = field(default_factory=dict)
     """What could not be read and was left out: the id, and the reason."""
+    source: Mapping[str, Any] | None = None
+    """The arguments of `load` that give these samples again; None where it was not `load`."""
 
     def __post_init__(self) -> None:
         _check_inputs(self.kind, self.inputs)
@@ -104,6 +106,7 @@ class Dataset:
             labels=replace(self.labels, codes=self.labels.codes[chosen]),
             ids=self.ids[chosen],
             truth=None if self.truth is None else self.truth[chosen],
+            source=None,
         )
 
     def limited(self, n: int, seed: int = 0) -> Dataset:

@@ -15,6 +15,7 @@ from uqled.data.dataset import Dataset, Kind, stratified
 from uqled.data.found import Found, no_split, quoted
 from uqled.errors import FileError, InputError
 from uqled.progress import Progress
+from uqled.run import Predictions
 
 _KINDS = ("images", "texts", "table")
 _LISTED = 50  # unreadable files in a message
@@ -92,8 +93,38 @@ def load(
         if found.kind != "images":
             raise InputError("image_size", f"is {image_size!r}, for {found.kind}", "Leave it out")
         found = replace(found, inputs=resized(found.inputs, image_size))
+    source = {
+        "place": _place(place),
+        "label": label,
+        "inputs": inputs if inputs is None or isinstance(inputs, str) else list(inputs),
+        "kind": kind,
+        "image_size": image_size,
+        "split": split,
+        "limit": limit,
+        "seed": seed,
+        "skip_unreadable": skip_unreadable,
+    }
     name = _name(place)
-    return Dataset(found.kind, found.inputs, found.labels, found.ids, name, found.truth, skipped)
+    return Dataset(
+        found.kind, found.inputs, found.labels, found.ids, name, found.truth, skipped, source
+    )
+
+
+def reopened(predictions: Predictions) -> Dataset | None:
+    """The samples that a run predicted, with the run's labels; None if they did not come of files.
+
+    Refused where the files have changed so that a sample would be taken for another one.
+    """
+    if predictions.source is None:
+        return None
+    data = load(**predictions.source)
+    if data.ids.tolist() != predictions.ids:
+        raise FileError(
+            _named(predictions.source["place"]),
+            f"no longer holds the {len(predictions):,} samples of run {str(predictions.path)!r}",
+            "Put the data back as it was, or find its errors anew in another folder",
+        )
+    return replace(data, labels=predictions.labels, truth=predictions.truth)
 
 
 def _read(
@@ -184,8 +215,16 @@ def _unreadable_images(place: Path | str, skipped: dict[str, str], total: int) -
 
 
 def _named(place: Path | str) -> str:
-    named = isinstance(place, str) and (place == "digits" or place.startswith("hf:"))
-    return repr(place) if named else quoted(Path(place).expanduser())
+    return repr(place) if _is_name(place) else quoted(Path(place).expanduser())
+
+
+def _is_name(place: Path | str) -> bool:
+    return isinstance(place, str) and (place == "digits" or place.startswith("hf:"))
+
+
+def _place(place: Path | str) -> str:
+    """What leads there from any folder."""
+    return str(place if _is_name(place) else Path(place).expanduser().resolve())
 
 
 def _name(place: Path | str) -> str:

@@ -1,0 +1,1 @@
+"""The paper's two-stage benchmark: noise, predictions, detection, retraining, comparison."""

@@ -1,0 +1,173 @@
+"""The cells of a benchmark, each a finished unit on disk.
+
+    cells/mnist/seed-0/pretraining.json              what tables need: small, plain
+    cells/mnist/seed-0/rate-0.1/detection.json
+    cells/mnist/seed-0/rate-0.1/remove/cl-mcd.json
+    arrays/mnist/seed-0/rate-0.1/detection.npz       what later cells need
+    work/...                                         checkpoints of cells that are being computed
+
+A cell's `.json` is written last and says that it is finished. It holds the configuration that it
+was computed with: a cell with another one is refused, not mixed in.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.errors import FileError, InputError
+from uqled.run import replacing, write_json
+
+Kind = Literal["pretraining", "pilot", "fold", "detection", "retraining"]
+Treatment = Literal["clean", "noisy", "remove", "relabel"]
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One unit of work."""
+
+    kind: Kind
+    data: str
+    seed: int
+    rate: float | None = None
+    """None where there is no noise."""
+    fold: int | None = None
+    treatment: Treatment | None = None
+    method: str = ""
+
+    @property
+    def name(self) -> str:
+        """Where it lies under `cells` and `arrays`, without an ending."""
+        parts = [self.data, f"seed-{self.seed}"]
+        if self.rate is not None:
+            parts.append(f"rate-{self.rate:g}")
+        if self.kind == "fold":
+            parts.append(f"fold-{self.fold}")
+        elif self.kind != "retraining":
+            parts.append(self.kind)
+        else:
+            assert self.treatment is not None
+            parts += [self.treatment, *([self.method.replace(":", "-")] if self.method else [])]
+        return "/".join(parts)
+
+
+class Cells:
+    """The folder of a benchmark, alone in reading and writing it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def finished(self, cell: Cell, configuration: Mapping[str, Any]) -> bool:
+        """If the cell is there; one that was computed otherwise is refused."""
+        path = self._path("cells", cell, ".json")
+        if not path.exists():
+            return False
+        before = _read(path)["configuration"]
+        now = json.loads(json.dumps(configuration))
+        changed = [k for k in sorted(before.keys() | now.keys()) if before.get(k) != now.get(k)]
+        if changed:
+            shown = [f"{k}: {before.get(k)!r} then, {now.get(k)!r} now" for k in changed[:3]]
+            raise InputError(
+                "out",
+                f"{str(self.folder)!r} holds cell {cell.name} with another configuration "
+                f"({'; '.join(shown)})",
+                "Choose another folder, or remove that cell to compute it anew",
+            )
+        return True
+
+    def read(self, cell: Cell) -> dict[str, Any]:
+        """What a finished cell found."""
+        found: dict[str, Any] = _read(self._path("cells", cell, ".json"))["found"]
+        return found
+
+    def read_arrays(self, cell: Cell) -> dict[str, NDArray[Any]]:
+        """The arrays of a finished cell."""
+        path = self._path("arrays", cell, ".npz")
+        try:
+            with np.load(path, allow_pickle=False) as found:
+                return dict(found)
+        except (OSError, ValueError) as error:
+            raise FileError(
+                f"file {str(path)!r}",
+                f"cannot be read ({error})",
+                f"Remove cell {cell.name} to compute it anew",
+            ) from error
+
+    def has_arrays(self, cell: Cell) -> bool:
+        return self._path("arrays", cell, ".npz").exists()
+
+    def write(
+        self,
+        cell: Cell,
+        configuration: Mapping[str, Any],
+        found: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        made: Mapping[str, Any],
+    ) -> None:
+        """Write a finished cell; `made` is by what and how long, which tables do not show."""
+        if arrays:
+            path = self._path("arrays", cell, ".npz")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as part, part.open("wb") as file:
+                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        path = self._path("cells", cell, ".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {"configuration": configuration, "found": found, "made": made})
+        shutil.rmtree(self.work(cell), ignore_errors=True)
+
+    def work(self, cell: Cell) -> Path:
+        """The folder for a cell's checkpoints."""
+        return self.folder / "work" / cell.name
+
+    def all_made(self) -> Iterator[dict[str, Any]]:
+        """By what each cell was computed, in the order of their names."""
+        for path in sorted((self.folder / "cells").rglob("*.json")):
+            yield _read(path)["made"]
+
+    def merge(self, other: Path) -> int:
+        """Take over the cells that are finished in another folder; return how many."""
+        if not (other / "cells").is_dir():
+            raise InputError("merge", f"{str(other)!r} holds no cells", "Name a benchmark's folder")
+        taken = 0
+        for path in sorted((other / "cells").rglob("*.json")):
+            name = path.relative_to(other / "cells")
+            own = self.folder / "cells" / name
+            if own.exists():
+                if _read(own)["configuration"] != _read(path)["configuration"]:
+                    raise InputError(
+                        "merge",
+                        f"{str(other)!r} holds cell {name.with_suffix('')} with another "
+                        "configuration",
+                        "Merge benchmarks of the same suite",
+                    )
+                continue
+            for kind, ending in (("arrays", ".npz"), ("cells", ".json")):
+                source = other / kind / name.with_suffix(ending)
+                target = self.folder / kind / name.with_suffix(ending)
+                if source.exists():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    with replacing(target) as part:
+                        shutil.copyfile(source, part)
+            taken += 1
+        return taken
+
+    def _path(self, kind: str, cell: Cell, ending: str) -> Path:
+        return self.folder / kind / f"{cell.name}{ending}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found["configuration"], found["found"], found["made"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FileError(
+            f"file {str(path)!r}", f"is no finished cell ({error})", "Remove it"
+        ) from error
+    return found

@@ -1,0 +1,144 @@
+"""What a benchmark found so far, as frames: one row per finished cell and method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from uqled.bench.cells import Cell, Cells
+from uqled.bench.matrix import configuration_of, pilot_cells, stage1_cells, stage2_cells
+from uqled.bench.suite import Suite
+from uqled.noise.transition import TransitionMatrix
+
+_DETECTION = (
+    "dataset", "rate", "seed", "method", "n", "wrong", "flagged", "precision", "recall", "f1",
+    "f05", "aupr", "given_accuracy", "true_accuracy",
+)  # fmt: skip
+_INITIAL = ("dataset", "seed", "accuracy")
+_RETRAINING = (
+    "dataset", "rate", "seed", "treatment", "method", "trained_on", "changed", "accuracy",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Results:
+    """The finished cells of a benchmark. Any frame may be empty, any cell missing."""
+
+    name: str
+    """Of the suite."""
+    about: dict[str, Any]
+    """Code version, hardware, versions, reductions, and what each data set was trained on."""
+    pilot: pd.DataFrame
+    """As stage1, on the test sets."""
+    stage1: pd.DataFrame
+    """dataset, rate, seed, method, n, wrong, flagged, precision, recall, f1, f05, aupr,
+    given_accuracy and true_accuracy (out-of-sample accuracy against the given and true labels)."""
+    initial: pd.DataFrame
+    """dataset, seed, accuracy: on the test set, of the network pre-trained on clean data."""
+    stage2: pd.DataFrame
+    """dataset, rate, seed, treatment (clean, noisy, remove, relabel), method, trained_on, changed,
+    accuracy; a clean row has no rate and, like a noisy one, no method."""
+    matrices: dict[str, dict[float, TransitionMatrix]]
+    """Data set -> rate -> the first seed's intended matrix."""
+
+
+def collected(suite: Suite, cells: Cells) -> Results:
+    """The finished cells of a suite, in the order of its matrix."""
+    titles = {data.name: data.shown for data in suite.data}
+    initial, sizes = [], {}
+    for data in suite.data:
+        for seed in suite.seeds:
+            cell = Cell("pretraining", data.name, seed)
+            if cells.finished(cell, configuration_of(suite, cell)):
+                found = cells.read(cell)
+                sizes[data.name] = {key: found[key] for key in ("train", "test")}
+                row = {"dataset": data.shown, "seed": seed, "accuracy": found["accuracy"]}
+                initial.append(row)
+    retrained = []
+    for cell in stage2_cells(suite, suite.methods):
+        if cells.finished(cell, configuration_of(suite, cell)):
+            rate = np.nan if cell.rate is None else cell.rate
+            row = {"dataset": titles[cell.data], "rate": rate, "seed": cell.seed}
+            row |= {"treatment": cell.treatment, "method": cell.method}
+            retrained.append(row | cells.read(cell))
+    return Results(
+        suite.name,
+        _about(suite, cells, sizes),
+        _detections(suite, cells, pilot_cells(suite)),
+        _detections(suite, cells, stage1_cells(suite)),
+        pd.DataFrame(initial, columns=list(_INITIAL)),
+        pd.DataFrame(retrained, columns=list(_RETRAINING)),
+        _matrices(suite, cells),
+    )
+
+
+def pilot_winners(suite: Suite, cells: Cells) -> list[str] | None:
+    """Methods whose mean F1 in the pilot is above the baseline's, and that; None before the end."""
+    wanted = pilot_cells(suite)
+    if not all(cells.finished(cell, configuration_of(suite, cell)) for cell in wanted):
+        return None
+    mean = _detections(suite, cells, wanted).groupby("method")["f1"].mean()
+    least = mean[suite.baseline]
+    return [m for m in suite.methods if m == suite.baseline or mean[m] > least]
+
+
+def _detections(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> pd.DataFrame:
+    rows = []
+    for cell in wanted:
+        if not cells.finished(cell, configuration_of(suite, cell)):
+            continue
+        found = cells.read(cell)
+        common = {
+            "dataset": suite.data_named(cell.data).shown,
+            "rate": cell.rate,
+            "seed": cell.seed,
+            **{key: found[key] for key in ("n", "wrong", "given_accuracy", "true_accuracy")},
+        }
+        rows += [common | {"method": name} | one for name, one in found["methods"].items()]
+    return pd.DataFrame(rows, columns=list(_DETECTION))
+
+
+def _matrices(suite: Suite, cells: Cells) -> dict[str, dict[float, TransitionMatrix]]:
+    found: dict[str, dict[float, TransitionMatrix]] = {}
+    for cell in stage1_cells(suite):
+        assert cell.rate is not None
+        own = found.setdefault(suite.data_named(cell.data).shown, {})
+        if cell.rate in own or not cells.finished(cell, configuration_of(suite, cell)):
+            continue
+        content = cells.read(cell)
+        if "matrix" in content:
+            rows = np.array(content["matrix"])
+            rows /= rows.sum(axis=1, keepdims=True)  # written with six decimals
+            own[cell.rate] = TransitionMatrix(rows, content["classes"])
+    return {name: own for name, own in found.items() if own}
+
+
+def _about(suite: Suite, cells: Cells, sizes: dict[str, Any]) -> dict[str, Any]:
+    made = list(cells.all_made())
+    return {
+        "suite": suite.about,
+        "noise": suite.noise["kind"],
+        "folds": suite.folds,
+        "passes": suite.passes,
+        "seeds": list(suite.seeds),
+        "code": sorted({one["code"] for one in made}),
+        "hardware": sorted(
+            {f"{one['cpu']}, {one['cores']} cores, {one['memory_gib']} GiB" for one in made}
+        ),
+        "python": sorted({one["python"] for one in made}),
+        "versions": sorted(
+            {f"{name} {number}" for one in made for name, number in one["versions"].items()}
+        ),
+        "hours_of_one_process": round(sum(one["seconds"] for one in made) / 3600, 2),
+        "reductions": [f"{data.shown}: {data.reduced}" for data in suite.data if data.reduced],
+        "contaminated": {data.shown: data.contaminated for data in suite.data if data.contaminated},
+        "data": {
+            data.shown: {"model": data.model, **dict(data.training), **sizes.get(data.name, {})}
+            | ({"retraining_limit": data.retraining_limit} if data.retraining_limit else {})
+            for data in suite.data
+        },
+    }

@@ -1,0 +1,308 @@
+"""Figures of a benchmark: drawn without pyplot, the same bytes from the same numbers."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from uqled import run
+from uqled.bench.collected import Results
+from uqled.bench.shown import fixed, in_order, p_value, rate_name, short_name
+from uqled.bench.statistics import (
+    Analysis,
+    Columns,
+    Rate,
+    Sample,
+    Sensitivity,
+    columns,
+    datasets,
+    improvements,
+    treated,
+)
+
+_INK, _GRID = "#22272e", "#d9dde2"  # the page replaces these two by its theme's
+_RATES = ("#e08e0b", "#2a9d8f", "#5b7fd6", "#c44569", "#8a63c9", "#7a8b3c")
+_METHODS = {
+    "cl-pbnr": ("#8b929c", "s"),
+    "cl-mcd": ("#3b82d6", "o"),
+    "cl-mcd-e": ("#d1495b", "D"),
+    "cl-mcd-e-given": ("#e79aa5", "d"),
+    "cl-mcd-ens": ("#2a9d8f", "^"),
+    "alg-ens-2": ("#b887d8", "v"),
+    "alg-ens-3": ("#8457c7", "P"),
+    "argmax": ("#e08e0b", "X"),
+}
+_OTHERS = (("#7a8b3c", "<"), ("#a9714b", ">"), ("#17a2c4", "p"), ("#c9a227", "h"))
+_FONTS = {
+    "font.size": 9.0,
+    "axes.edgecolor": _GRID,
+    "axes.labelcolor": _INK,
+    "axes.titlecolor": _INK,
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "xtick.major.size": 0.0,
+    "ytick.major.size": 0.0,
+    "grid.color": _GRID,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "svg.hashsalt": "uqled",  # names inside the file follow from what is drawn
+    "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
+}
+
+
+def figures(results: Results, analyses: Sensitivity) -> dict[str, Figure]:
+    """File stem -> figure, in the order in which a page shows them."""
+    found: dict[str, Figure] = {}
+    for name in datasets(results):
+        stem, f1 = file_stem(name), columns(results.stage1, name, "f1")
+        change = improvements(f1)
+        if any(change.values()):
+            found[f"stage1-relative-{stem}"] = relative_figure(change, "F1 relative to CL-PBNR")
+        precision, recall = (columns(results.stage1, name, m) for m in ("precision", "recall"))
+        if precision:
+            found[f"stage1-plane-{stem}"] = plane_figure(precision, recall)
+        change = improvements(_with_noisy(results, name))
+        if any(change.values()):
+            found[f"stage2-relative-{stem}"] = relative_figure(
+                change, "accuracy relative to cleaning with CL-PBNR"
+            )
+    if analyses.mean_f1:
+        found["sensitivity-rates"] = rates_figure(analyses.mean_f1)
+    for stem, analysis, x in (
+        ("sensitivity-initial", analyses.initial, "accuracy before cleaning (%)"),
+        ("sensitivity-initial-clean", analyses.initial_clean, "accuracy on clean labels (%)"),
+    ):
+        if analysis.points:
+            found[stem] = scatter_figure(analysis, x, "mean F1 (%)", of_methods=False)
+    if analyses.final.points:
+        found["sensitivity-final"] = scatter_figure(
+            analyses.final, "mean F1 (%)", "accuracy after cleaning (%)", of_methods=True
+        )
+    return found
+
+
+def relative_figure(change: Mapping[Rate, Mapping[str, Sample]], label: str) -> Figure:
+    """Methods down, relative change across, a colour per rate; bars are the spread over seeds."""
+    methods = in_order({m for column in change.values() for m in column})
+    with _drawing(5.4, 0.42 * len(methods) + 1.25) as (figure, axes):
+        step = 0.2 if len(change) < 4 else 0.6 / len(change)
+        for place, (rate, column) in enumerate(change.items()):
+            names = [m for m in methods if m in column and math.isfinite(column[m].mean)]
+            shift = step * (place - (len(change) - 1) / 2)
+            axes.errorbar(
+                [100 * column[m].mean for m in names],
+                [methods.index(m) + shift for m in names],
+                xerr=[100 * np.nan_to_num(column[m].sd) for m in names],
+                fmt="o",
+                color=_RATES[place % len(_RATES)],
+                markersize=5,
+                elinewidth=1.2,
+                label=rate_name(rate),
+            )
+        axes.axvline(0, color=_INK, linewidth=1)
+        axes.set_yticks(range(len(methods)), labels=[_text(short_name(m)) for m in methods])
+        axes.set_ylim(len(methods) - 0.5, -0.5)
+        axes.grid(axis="y", visible=False)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{fixed(x, _places(axes), signed=True)} %"))
+        axes.set_xlabel(label)
+        _legend(figure, axes, "noise rate")
+    return figure
+
+
+def plane_figure(precision: Columns, recall: Columns) -> Figure:
+    """Recall across, precision up, lines of equal F1; each method goes from rate to rate."""
+    methods = in_order({m for column in precision.values() for m in column})
+    with _drawing(5.4, 4.4) as (figure, axes):
+        for method in methods:
+            colour, marker = look(method, methods)
+            rates = [r for r in precision if method in precision[r] and method in recall.get(r, {})]
+            x = [100 * recall[r][method].mean for r in rates]
+            y = [100 * precision[r][method].mean for r in rates]
+            axes.plot(x, y, color=colour, linewidth=1, alpha=0.6)
+            for place, _ in enumerate(rates):
+                axes.plot(
+                    x[place],
+                    y[place],
+                    marker,
+                    color=colour,
+                    markersize=4 + 2.2 * place,
+                    markeredgewidth=0,
+                    label=_text(short_name(method)) if place == 0 else None,
+                )
+        axes.margins(0.12)
+        _iso_f1(axes)
+        axes.set_xlabel("recall (%)")
+        axes.set_ylabel("precision (%)")
+        _legend(figure, axes, "larger marks: higher noise rate", columns=3)
+    return figure
+
+
+def rates_figure(mean_f1: Mapping[str, Mapping[Rate, Sample]]) -> Figure:
+    """Mean F1 over methods against the noise rate, a line per data set."""
+    with _drawing(5.4, 3.4) as (figure, axes):
+        for place, (name, by_rate) in enumerate(mean_f1.items()):
+            known = {r: s for r, s in by_rate.items() if r is not None}
+            axes.errorbar(
+                [float(r) for r in known],
+                [100 * s.mean for s in known.values()],
+                yerr=[100 * np.nan_to_num(s.sd) for s in known.values()],
+                fmt="o-",
+                markersize=5,
+                linewidth=1.4,
+                color=_RATES[place % len(_RATES)],
+                label=_text(name),
+            )
+        rates = sorted({r for by_rate in mean_f1.values() for r in by_rate if r is not None})
+        axes.set_xticks(rates, labels=[rate_name(rate) for rate in rates])
+        axes.margins(x=0.06)
+        axes.set_xlabel("noise rate")
+        axes.set_ylabel("mean F1 of the methods (%)")
+        _legend(figure, axes, "", columns=2)
+    return figure
+
+
+def scatter_figure(analysis: Analysis, x: str, y: str, *, of_methods: bool) -> Figure:
+    """The points of one analysis, named, with the least-squares line and what the test says."""
+    points = {name: (100 * a, 100 * b) for name, (a, b) in analysis.points.items()}
+    with _drawing(5.4, 3.8) as (figure, axes):
+        for place, (name, (a, b)) in enumerate(points.items()):
+            colour, marker = (
+                look(name, list(points)) if of_methods else (_RATES[place % len(_RATES)], "o")
+            )
+            shown = short_name(name) if of_methods else name
+            axes.plot(a, b, marker, color=colour, markersize=8, label=_text(shown))
+        found = analysis.correlation
+        if found is not None:
+            across = np.array([a for a, _ in points.values()])
+            slope, start = np.polyfit(across, [b for _, b in points.values()], 1)
+            ends = np.array([across.min(), across.max()])
+            axes.plot(ends, slope * ends + start, color=_INK, linewidth=1, alpha=0.5, zorder=0)
+            axes.set_title(
+                f"r = {fixed(found.r, 2)}, t = {fixed(found.t, 2)}, "
+                f"p = {p_value(found.p)}, n = {found.n}",
+                fontsize=9,
+                loc="left",
+            )
+        axes.margins(0.1)
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
+        _legend(figure, axes, "", columns=3 if of_methods else 2)
+    return figure
+
+
+def look(method: str, methods: list[str]) -> tuple[str, str]:
+    """Colour and mark of a method: fixed for known ones, in turn for the others."""
+    if method in _METHODS:
+        return _METHODS[method]
+    others = [name for name in methods if name not in _METHODS]
+    return _OTHERS[others.index(method) % len(_OTHERS)]
+
+
+def svg(figure: Figure, *, for_page: bool = False) -> str:
+    """A figure as SVG; for a page, without background and in the page's own ink."""
+    buffer = io.StringIO()
+    with mpl.rc_context(_FONTS):
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=for_page)
+    text = buffer.getvalue()
+    if not for_page:
+        return text
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1">', text, count=1)
+    # Groups are numbered alike in every figure; only what is referred to keeps its name.
+    text = re.sub(r'(<g|<path) id="(?:figure|axes|patch|text|line2d|matplotlib|xtick|ytick|legend|PathCollection|LineCollection)[^"]*"', r"\1", text)
+    text = re.sub(r"font: ([^;\"]*?)'[^;\"]*", r"font: \1sans-serif", text)
+    return text.replace(_INK, "currentColor").replace(_GRID, "var(--line)")
+
+
+def png(figure: Figure) -> bytes:
+    """A figure as PNG."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def write_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
+    """Write a figure as PNG and SVG."""
+    paths = [folder / f"{stem}.png", folder / f"{stem}.svg"]
+    for path, content in zip(paths, (png(figure), svg(figure).encode()), strict=True):
+        with run.replacing(path) as part:
+            part.write_bytes(content)
+    return paths
+
+
+def file_stem(name: str) -> str:
+    """A data set's name as part of a file's."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "data"
+
+
+def _with_noisy(results: Results, name: str) -> dict[Rate, dict[str, Sample]]:
+    """Accuracy after removal, and of training on the noisy labels."""
+    cleaned = columns(treated(results.stage2, "remove"), name, "accuracy")
+    noisy = columns(treated(results.stage2, "noisy"), name, "accuracy")
+    return {rate: {**column, **noisy.get(rate, {})} for rate, column in cleaned.items()}
+
+
+@contextmanager
+def _drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
+    """A figure of so many inches and its axes, in this module's style."""
+    with mpl.rc_context(_FONTS):
+        figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure, figure.subplots()
+
+
+def _legend(figure: Figure, axes: Axes, title: str, *, columns: int = 6) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=columns, title=title or None
+        )
+
+
+def _iso_f1(axes: Axes) -> None:
+    """Lines of equal F1 through what is shown."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    left, low, right, high = max(left, 0.5), max(low, 0.5), min(right, 102), min(high, 102)
+    axes.set(xlim=(left, right), ylim=(low, high))
+    span = max(right - left, high - low)
+    step = next((s for s in (1, 2, 5, 10) if span / s < 9), 20)
+    across = np.linspace(left, right, 200)
+    for level in np.arange(step, 100, step):
+        below = 2 * across - level
+        up = np.where(below > 0, level * across / np.where(below > 0, below, 1), np.inf)
+        seen = (up >= low) & (up <= high)
+        if not seen.any():
+            continue
+        axes.plot(across[seen], up[seen], color=_GRID, linewidth=0.9, zorder=0)
+        axes.text(
+            across[seen][-1], up[seen][-1], f" F1 {level:g}", fontsize=7, alpha=0.7, va="bottom",
+            ha="right",
+        )
+    axes.grid(visible=False)
+
+
+def _places(axes: Axes) -> int:
+    """Decimals that tell the ticks of the x axis apart."""
+    low, high = axes.get_xlim()
+    return 0 if high - low > 6 else 1
+
+
+def _text(name: str) -> str:
+    """A name for a figure; `$` would start a formula, and `_` hide it from the legend."""
+    return name.lstrip("_").replace("$", r"\$")

@@ -1,0 +1,130 @@
+"""The matrix of a suite: its cells, what each needs before it, and what makes it the cell it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import Any
+
+from uqled.bench.cells import Cell, Cells, Treatment
+from uqled.bench.suite import Data, Suite
+
+
+def pilot_cells(suite: Suite) -> list[Cell]:
+    """Detection on the test sets, for every data set, rate and seed."""
+    return [
+        Cell("pilot", data.name, seed, rate)
+        for data in suite.data
+        for seed in suite.seeds
+        for rate in suite.rates
+    ]
+
+
+def stage1_cells(suite: Suite) -> list[Cell]:
+    """Detection on the training sets, for every data set, rate and seed."""
+    return [replace(cell, kind="detection") for cell in pilot_cells(suite)]
+
+
+def stage2_cells(suite: Suite, methods: Iterable[str]) -> list[Cell]:
+    """The trainings of stage 2, the clean and noisy ones first."""
+    if suite.stage2 is None:
+        return []
+    chosen = set(methods)
+    found, methods = [], [m for m in suite.stage2.methods or suite.methods if m in chosen]
+    for data in suite.data:
+        for seed in suite.seeds:
+            found.append(Cell("retraining", data.name, seed, treatment="clean"))
+        for rate in suite.rates:
+            seeds = suite.stage2.seeds.get(str(rate), suite.seeds)
+            for seed in seeds:
+                found.append(Cell("retraining", data.name, seed, rate, treatment="noisy"))
+                treatments: list[Treatment] = ["remove"]
+                relabelled = suite.stage2.relabel_seeds
+                if rate in suite.stage2.relabel and (relabelled is None or seed in relabelled):
+                    treatments.append("relabel")
+                found += [
+                    Cell("retraining", data.name, seed, rate, treatment=treatment, method=method)
+                    for treatment in treatments
+                    for method in methods
+                ]
+    return found
+
+
+def needs(suite: Suite, cell: Cell) -> list[Cell]:
+    """The cells whose arrays it reads."""
+    pretraining = Cell("pretraining", cell.data, cell.seed)
+    clean = Cell("detection", cell.data, cell.seed)
+    kind = suite.noise["kind"]
+    if cell.kind == "pilot":
+        return [pretraining]
+    if cell.kind == "detection":
+        return [Cell("fold", cell.data, cell.seed, cell.rate, fold) for fold in range(suite.folds)]
+    if cell.kind == "fold" and cell.rate is not None:
+        found = [pretraining] if kind in ("similarity", "confusion") else []
+        return found + [clean] * (kind == "instance" or suite.clean_first is not None)
+    if cell.kind == "retraining":
+        if cell.rate is None:
+            return [clean] if suite.clean_first is not None else []
+        return [Cell("detection", cell.data, cell.seed, cell.rate)]
+    return []
+
+
+def unfinished(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> list[Cell]:
+    """The wanted cells that are not finished, and what they need, each after what it needs.
+
+    A cell that is finished counts as missing only where another one needs its arrays and they are
+    not there.
+    """
+    found: dict[Cell, None] = {}
+
+    def add(cell: Cell, *, for_arrays: bool) -> None:
+        done = cells.finished(cell, configuration_of(suite, cell))
+        if cell in found or (done and (not for_arrays or cells.has_arrays(cell))):
+            return
+        for needed in needs(suite, cell):
+            add(needed, for_arrays=True)
+        found[cell] = None
+
+    for cell in wanted:
+        add(cell, for_arrays=False)
+    return list(found)
+
+
+def configuration_of(suite: Suite, cell: Cell) -> dict[str, Any]:
+    """All that changes what the cell finds: data, network, noise, methods."""
+    data = suite.data_named(cell.data)
+    found: dict[str, Any] = {
+        "data": _samples(data),
+        "model": data.model,
+        "training": dict(data.training),
+        "passes": suite.passes,
+        "seed": cell.seed,
+    }
+    if cell.kind == "pretraining" or (cell.rate is None and cell.treatment is None):
+        noise: dict[str, Any] = {}
+    else:
+        noise = {"noise": dict(suite.noise), "rate": cell.rate, "clean_first": suite.clean_first}
+    if cell.kind in ("fold", "detection") or cell.method:
+        noise["folds"] = suite.folds
+    if cell.kind in ("pilot", "detection"):
+        noise["methods"] = list(suite.methods)
+    if cell.kind == "retraining":
+        noise |= {"treatment": cell.treatment, "method": cell.method}
+        noise["retraining_limit"] = data.retraining_limit
+    return found | noise
+
+
+def trained_samples(data: Data, suite: Suite, cell: Cell, N: int) -> float:
+    """Samples that the cell trains on, of a training set of N: what its time grows with."""
+    if cell.kind == "pretraining":
+        return 0.8 * N
+    if cell.kind == "fold":
+        return N * (1 - 1 / suite.folds)
+    if cell.kind == "retraining":
+        return min(N, data.retraining_limit or N)
+    return 0.0
+
+
+def _samples(data: Data) -> dict[str, Any]:
+    leave = {"title", "model", "training", "reduced", "contaminated", "retraining_limit"}
+    return {k: v for k, v in asdict(data).items() if k not in leave and v is not None}

@@ -1,0 +1,384 @@
+"""What each cell computes: the seven phases of the paper's evaluation, and its pilot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.arrays import Labels
+from uqled.bench.cells import Cell, Cells
+from uqled.bench.flags import Flags, flags_of
+from uqled.bench.matrix import needs
+from uqled.bench.metrics import detection_metrics
+from uqled.bench.suite import Data, Suite
+from uqled.data.dataset import Dataset, stratified
+from uqled.data.loading import load
+from uqled.errors import InputError
+from uqled.noise.kinds import NoisyLabels, noise_of_kind
+from uqled.predict.choice import learner_for
+from uqled.predict.crossval import fold_seed, stratified_parts
+from uqled.predict.learner import FoldPredictions, Learner
+
+Found = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+"""What tables need, and the arrays that later cells need."""
+
+_MONITORED = 0.2  # of the training set, while pre-training
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Training and test samples in one data set, so that one network predicts either."""
+
+    data: Dataset
+    train: NDArray[np.intp]
+    test: NDArray[np.intp]
+    learner: Learner
+
+    @property
+    def true(self) -> NDArray[np.int32]:
+        """[N] labels of the training samples as published."""
+        return self.data.labels.codes[self.train]
+
+
+def computed(suite: Suite, cell: Cell, cells: Cells, folder: Path) -> Found:
+    """The cell's result; `folder` holds the data."""
+    phase = {
+        "pretraining": _pretraining,
+        "pilot": _pilot,
+        "fold": _fold,
+        "detection": _detection,
+        "retraining": _retraining,
+    }[cell.kind]
+    return phase(_Context(suite, cell, cells, whole(suite.data_named(cell.data), folder)))
+
+
+def whole(data: Data, folder: Path) -> Whole:
+    """The data set of a suite, its training samples first."""
+    return _whole(replace(data, training=tuple(data.training.items())), folder)  # type: ignore[arg-type]
+
+
+@cache
+def _whole(data: Data, folder: Path) -> Whole:
+    train, test = _samples(data, folder)
+    if train.labels.names != test.labels.names:
+        raise InputError(
+            "test_place",
+            f"of {data.name!r} has the classes {test.labels.names[:5]} ..., and the training part "
+            f"{train.labels.names[:5]} ...",
+            "Name a test set of the same classes",
+        )
+    both = Dataset(
+        train.kind,
+        _stacked(train.inputs, test.inputs),
+        replace(train.labels, codes=np.concatenate([train.labels.codes, test.labels.codes])),
+        np.concatenate([train.ids, test.ids]),
+        data.name,
+    )
+    learner = learner_for(data.model, both, **dict(data.training))
+    everyone = np.arange(len(both))
+    return Whole(both, everyone[: len(train)], everyone[len(train) :], learner)
+
+
+def _samples(data: Data, folder: Path) -> tuple[Dataset, Dataset]:
+    """(training part, test part)."""
+    options: dict[str, Any] = {
+        "label": data.label, "inputs": data.inputs, "image_size": data.image_size
+    }  # fmt: skip
+    place, test_place = (
+        one if one == "digits" else folder / one
+        for one in (data.place, data.test_place or data.place)
+    )
+    if data.test_share is None:
+        if data.test_place is None and data.test_split is None:
+            raise InputError(
+                "test_split", f"of {data.name!r} is missing", "Give it, test_place or test_share"
+            )
+        train = load(place, split=data.split, limit=data.limit, **options)
+        test = load(test_place, split=data.test_split, limit=data.test_limit, **options)
+        return train, test
+    loaded = load(place, split=data.split, limit=data.limit, **options)
+    drawn = stratified(loaded.labels.codes, round(data.test_share * len(loaded)), seed=0)
+    return loaded.subset(np.setdiff1d(np.arange(len(loaded)), drawn)), loaded.subset(drawn)
+
+
+def _stacked(train: Any, test: Any) -> Any:
+    if hasattr(train, "columns"):
+        import pandas as pd
+
+        return pd.concat([train, test], ignore_index=True)
+    if train.ndim == 4 and train.shape[1:] != test.shape[1:]:
+        raise InputError(
+            "image_size",
+            f"differs: {train.shape[1:]} in training, {test.shape[1:]} in test images",
+            "Give image_size in the suite",
+        )
+    return np.concatenate([train, test])
+
+
+@dataclass(frozen=True)
+class _Context:
+    suite: Suite
+    cell: Cell
+    cells: Cells
+    whole: Whole
+
+    def predicted(
+        self, labels: NDArray[Any], train: NDArray[Any], test: NDArray[Any], seed: int
+    ) -> FoldPredictions:
+        """A network trained on `train`, asked about `test`; `labels` are those of all samples."""
+        folder = self.cells.work(self.cell)
+        folder.mkdir(parents=True, exist_ok=True)
+        return self.whole.learner.fit_predict(
+            self.whole.data.with_labels(labels),
+            train,
+            test,
+            passes=self.suite.passes,
+            seed=seed,
+            folder=folder,
+            advance=lambda _: None,
+        )
+
+    def kept(self) -> NDArray[np.intp]:
+        """[N] positions in the training set, without what is removed before noise is added."""
+        everyone = np.arange(len(self.whole.train))
+        if self.suite.clean_first is None:
+            return everyone
+        arrays = self.cells.read_arrays(Cell("detection", self.cell.data, self.cell.seed))
+        return everyone[~unpacked_flags(arrays)[self.suite.clean_first].mask]
+
+    def noisy(self) -> tuple[NDArray[np.intp], NoisyLabels]:
+        """(positions in the training set that take part, their noisy labels)."""
+        cell, whole = self.cell, self.whole
+        assert cell.rate is not None
+        kept = self.kept()
+        options = dict(self.suite.noise)
+        kind = options.pop("kind")
+        if kind in ("similarity", "confusion"):
+            asked = self.cells.read_arrays(Cell("pretraining", cell.data, cell.seed))
+            options["pred_probs"] = asked["test_probs"]
+            options["model_labels"] = whole.data.labels.codes[whole.test]
+        elif kind == "instance":
+            clean = self.cells.read_arrays(Cell("detection", cell.data, cell.seed))
+            options["pred_probs"] = clean["pred_probs"][kept]
+        noisy = noise_of_kind(
+            kind,
+            whole.true[kept],
+            rate=cell.rate,
+            seed=fold_seed(cell.seed, round(cell.rate * 1_000_000)),
+            classes=None if "pred_probs" in options else range(whole.data.n_classes),
+            **options,
+        )
+        return kept, noisy
+
+    def everyones(self, kept: NDArray[np.intp], given: NDArray[Any]) -> NDArray[np.int32]:
+        """Labels of all samples, the training samples `kept` with their given ones."""
+        codes = self.whole.data.labels.codes.copy()
+        codes[self.whole.train[kept]] = given
+        return codes
+
+
+def _pretraining(context: _Context) -> Found:
+    """Phase 1a: a network trained on clean data, asked about the test set."""
+    whole, seed = context.whole, context.cell.seed
+    n = round(_MONITORED * len(whole.train))
+    monitored = whole.train[stratified(whole.true, n, seed=seed)]
+    seen = np.setdiff1d(whole.train, monitored)
+    asked = np.concatenate([monitored, whole.test])
+    found = context.predicted(whole.data.labels.codes, seen, asked, fold_seed(seed, 0))
+    right = found.pred_probs.argmax(axis=1) == whole.data.labels.codes[asked]
+    arrays: dict[str, NDArray[Any]] = {"test_probs": found.pred_probs[n:]}
+    if found.passes is not None:
+        arrays["test_passes"] = found.passes[:, n:]
+    return {
+        "accuracy": float(right[n:].mean()),
+        "monitored_accuracy": float(right[:n].mean()),
+        "train": len(whole.train),
+        "test": len(whole.test),
+        "classes": list(whole.data.labels.names),
+    }, arrays
+
+
+def _pilot(context: _Context) -> Found:
+    """Noise on the test labels, and the network that learned from clean data."""
+    cell, whole = context.cell, context.whole
+    arrays = context.cells.read_arrays(Cell("pretraining", cell.data, cell.seed))
+    true = whole.data.labels.codes[whole.test]
+    options = dict(context.suite.noise)
+    kind = options.pop("kind")
+    if kind in ("similarity", "confusion", "instance"):
+        options["pred_probs"] = arrays["test_probs"]
+    noisy = noise_of_kind(
+        kind,
+        true,
+        rate=cell.rate,
+        seed=fold_seed(cell.seed, round((cell.rate or 0) * 1_000_000)),
+        classes=None if "pred_probs" in options else range(whole.data.n_classes),
+        **options,
+    )
+    return _judged(context, noisy, arrays["test_probs"], arrays.get("test_passes"))[0], {}
+
+
+def _fold(context: _Context) -> Found:
+    """Phases 1b and 2: noise, and one fold's out-of-sample predictions."""
+    cell, whole = context.cell, context.whole
+    kept, given = _given(context)
+    labels = context.everyones(kept, given)
+    part = _parts(context, given)[cell.fold or 0]
+    train = np.setdiff1d(np.arange(len(kept)), part)
+    found = context.predicted(
+        labels,
+        whole.train[kept[train]],
+        whole.train[kept[part]],
+        fold_seed(cell.seed, cell.fold or 0),
+    )
+    arrays = {"pred_probs": found.pred_probs}
+    if found.passes is not None:
+        arrays["passes"] = found.passes
+    return {"accuracy": float((found.pred_probs.argmax(axis=1) == given[part]).mean())}, arrays
+
+
+def _detection(context: _Context) -> Found:
+    """Phases 3 and 4: every method's flags, and how right they are."""
+    kept, given = _given(context)
+    K = context.whole.data.n_classes
+    pred_probs = np.empty((len(kept), K), np.float32)
+    passes: NDArray[np.float32] | None = None
+    folds = [context.cells.read_arrays(cell) for cell in needs(context.suite, context.cell)]
+    for part, found in zip(_parts(context, given), folds, strict=True):
+        pred_probs[part] = found["pred_probs"]
+        if "passes" in found:
+            if passes is None:
+                passes = np.empty((len(found["passes"]), *pred_probs.shape), np.float32)
+            passes[:, part] = found["passes"]
+    if context.cell.rate is None:  # clean labels, looked at before noise is added
+        flags = _flags(context, given, pred_probs, passes)
+        return {"flagged": {name: int(one.mask.sum()) for name, one in flags.items()}}, {
+            "pred_probs": pred_probs,
+            **packed_flags(flags),
+        }
+    _, noisy = context.noisy()
+    content, flags = _judged(context, noisy, pred_probs, passes)
+    return content, {"given": given.astype(np.int16), "kept": kept, **packed_flags(flags)}
+
+
+def _retraining(context: _Context) -> Found:
+    """Phases 5 and 6: a network trained on what a treatment leaves, and its test accuracy."""
+    cell, whole = context.cell, context.whole
+    changed = 0
+    if cell.rate is None:
+        kept, given = context.kept(), whole.true[context.kept()]
+    else:
+        arrays = context.cells.read_arrays(Cell("detection", cell.data, cell.seed, cell.rate))
+        kept, given = arrays["kept"], arrays["given"].astype(np.int32)
+    used = np.arange(len(kept))
+    limit = context.suite.data_named(cell.data).retraining_limit
+    if limit is not None and limit < len(kept):
+        used = stratified(given, limit, seed=cell.seed)
+    if cell.method:
+        flags = unpacked_flags(arrays)[cell.method]
+        flagged = flags.mask[used]
+        changed = int(flagged.sum())
+        if cell.treatment == "remove":
+            used = used[~flagged]
+        else:
+            given = np.where(flags.mask, flags.best, given)
+    labels = context.everyones(kept, given)
+    found = context.predicted(
+        labels, whole.train[kept[used]], whole.test, fold_seed(cell.seed, 1_000)
+    )
+    right = found.pred_probs.argmax(axis=1) == whole.data.labels.codes[whole.test]
+    return {"accuracy": float(right.mean()), "trained_on": len(used), "changed": changed}, {}
+
+
+def _given(context: _Context) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+    """(positions in the training set that take part, their given labels)."""
+    if context.cell.rate is None:
+        everyone = np.arange(len(context.whole.train))
+        return everyone, context.whole.true
+    kept, noisy = context.noisy()
+    return kept, noisy.labels.astype(np.int32)
+
+
+def _parts(context: _Context, given: NDArray[np.int32]) -> list[NDArray[np.intp]]:
+    labels = replace(context.whole.data.labels, codes=given)
+    return stratified_parts(labels, context.suite.folds, seed=context.cell.seed)
+
+
+def _flags(
+    context: _Context, given: NDArray[np.int32], pred_probs: NDArray[Any], passes: Any
+) -> dict[str, Flags]:
+    labels: Labels = replace(context.whole.data.labels, codes=given)
+    if passes is None:
+        raise InputError(
+            "model",
+            f"of {context.cell.data!r} has no source of uncertainty",
+            "Choose a network, a forest, or a model with bootstrap",
+        )
+    wanted = list(context.suite.methods)
+    if context.suite.clean_first is not None and context.suite.clean_first not in wanted:
+        wanted.append(context.suite.clean_first)
+    return flags_of(wanted, labels, pred_probs, passes)
+
+
+def _judged(
+    context: _Context, noisy: NoisyLabels, pred_probs: NDArray[Any], passes: Any
+) -> tuple[dict[str, Any], dict[str, Flags]]:
+    """(metrics of every method, their flags)."""
+    given = noisy.labels.astype(np.int32)
+    flags = _flags(context, given, pred_probs, passes)
+    true = context.whole.data.labels.codes[context.whole.test]
+    if context.cell.kind == "detection":
+        true = np.where(noisy.is_error, -1, given)
+        kept, _ = context.noisy()
+        true = context.whole.true[kept]
+    best = pred_probs.argmax(axis=1)
+    content: dict[str, Any] = {
+        "n": len(given),
+        "wrong": int(noisy.is_error.sum()),
+        "given_accuracy": float((best == given).mean()),
+        "true_accuracy": float((best == true).mean()),
+        "methods": {
+            name: detection_metrics(one.mask, one.ranking, noisy.is_error)
+            for name, one in flags.items()
+            if name in context.suite.methods
+        },
+        "classes": list(context.whole.data.labels.names),
+    }
+    if noisy.intended is not None:
+        content["matrix"] = [
+            [round(p, 6) for p in row] for row in noisy.intended.probabilities.tolist()
+        ]
+    return content, flags
+
+
+def packed_flags(flags: dict[str, Flags]) -> dict[str, NDArray[Any]]:
+    """Masks as bits, and each different array of suggested classes once."""
+    suggested: list[NDArray[np.int32]] = []
+    whose = []
+    for one in flags.values():
+        same = [i for i, known in enumerate(suggested) if np.array_equal(known, one.best)]
+        whose.append(same[0] if same else len(suggested))
+        if not same:
+            suggested.append(one.best)
+    return {
+        "methods": np.array(list(flags)),
+        "masks": np.packbits(np.stack([one.mask for one in flags.values()]), axis=1),
+        "whose": np.array(whose),
+        "suggested": np.stack(suggested).astype(np.int16),
+    }
+
+
+def unpacked_flags(arrays: dict[str, NDArray[Any]]) -> dict[str, Flags]:
+    """What `packed_flags` packed; rankings are not kept."""
+    suggested = arrays["suggested"].astype(np.int32)
+    masks = np.unpackbits(arrays["masks"], axis=1, count=suggested.shape[1]).astype(np.bool_)
+    nothing = np.empty(0, np.int64)
+    return {
+        str(name): Flags(mask, nothing, suggested[whose])
+        for name, mask, whose in zip(arrays["methods"], masks, arrays["whose"], strict=True)
+    }

@@ -1,0 +1,320 @@
+"""Means and spreads over seeds, who is best, and the paper's three sensitivity analyses.
+
+A *sample* is one quantity measured once per seed; a *column* holds one sample per method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from uqled.bench.collected import Results
+from uqled.bench.shown import in_order
+from uqled.bench.suite import PAPER_METHODS
+from uqled.errors import InputError
+
+Rate = float | None
+"""None: the labels' own errors, which nobody drew at a rate."""
+
+BOLD_RULE = (
+    "Bold: the highest mean, and above every other method by more than the spread, that is, the "
+    "differences paired over seeds have a mean larger than their sample standard deviation (at "
+    "least two seeds). Italic: the highest mean otherwise. Neither is a significance test."
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A quantity measured once per seed."""
+
+    mean: float
+    by_seed: Mapping[int, float] = field(default_factory=dict)
+    """Empty for an average whose parts do not have the same seeds: it has no spread."""
+
+    @property
+    def n(self) -> int:
+        return len(self.by_seed)
+
+    @property
+    def sd(self) -> float:
+        """Sample standard deviation over seeds; NaN for fewer than two."""
+        return float(np.std(list(self.by_seed.values()), ddof=1)) if self.n > 1 else math.nan
+
+
+Column = Mapping[str, Sample]
+Columns = Mapping[Rate, Column]
+
+
+@dataclass(frozen=True)
+class Leaders:
+    """Who has the highest mean of a column, and if that is outside the spread."""
+
+    names: frozenset[str]
+    clear: bool
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Pearson's r of n pairs, Student's t, the two-sided p, and Fisher's 95 % interval of r."""
+
+    n: int
+    r: float
+    t: float
+    p: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Means:
+    """Averages over rates, which the second and third analysis compare. Shares, not per cent."""
+
+    f1: Mapping[str, Mapping[str, float]]
+    """Data set -> method -> mean F1 of stage 1."""
+    final: Mapping[str, Mapping[str, float]]
+    """Data set -> method -> mean accuracy after removal."""
+    noisy: Mapping[str, float]
+    """Data set -> mean accuracy of training on all labels: the paper's initial accuracy."""
+    clean: Mapping[str, float] = field(default_factory=dict)
+    """Data set -> accuracy of the network pre-trained on clean labels."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Points of one scatter plot and their correlation; None where there are too few."""
+
+    points: Mapping[str, tuple[float, float]]
+    correlation: Correlation | None
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The paper's three analyses."""
+
+    methods: tuple[str, ...]
+    """Averaged over in the first two, compared in the third."""
+    mean_f1: Mapping[str, Mapping[Rate, Sample]]
+    """(1) data set -> rate -> F1 averaged over methods."""
+    initial: Analysis
+    """(2) data sets: accuracy before cleaning, against F1."""
+    initial_clean: Analysis
+    """(2) with the accuracy of the network pre-trained on clean labels."""
+    final: Analysis
+    """(3) methods: F1, against the accuracy after cleaning; both averaged over data sets."""
+    within: Mapping[str, Analysis]
+    """(3) within each data set, which the averages hide."""
+
+
+def of_seeds(by_seed: Mapping[int, float]) -> Sample:
+    """The mean over seeds, and the seeds."""
+    return Sample(float(np.mean(list(by_seed.values()))), by_seed)
+
+
+def columns(frame: pd.DataFrame, dataset: str, measure: str) -> dict[Rate, dict[str, Sample]]:
+    """Rate -> method -> sample of one measure. What is missing is not there."""
+    found: dict[Rate, dict[str, dict[int, float]]] = {}
+    if frame.empty:
+        return {}
+    chosen = frame[(frame["dataset"] == dataset) & frame[measure].notna()]
+    names = chosen["method"], chosen["rate"], chosen["seed"], chosen[measure]
+    for method, rate, seed, value in zip(*(one.tolist() for one in names), strict=True):
+        key = None if rate is None or math.isnan(rate) else round(float(rate), 6)
+        by_seed = found.setdefault(key, {}).setdefault(str(method), {})
+        if int(seed) in by_seed:
+            raise InputError(
+                "results",
+                f"have {dataset}, {method}, rate {rate}, seed {seed} twice",
+                "Give one row per data set, rate, seed and method",
+            )
+        by_seed[int(seed)] = float(value)
+    return {
+        rate: {m: of_seeds(dict(sorted(found[rate][m].items()))) for m in in_order(found[rate])}
+        for rate in sorted(found, key=_last_if_none)
+    }
+
+
+def average(samples: Iterable[Sample]) -> Sample:
+    """The mean of means; with seeds where all have the same ones."""
+    parts = list(samples)
+    seeds = set(parts[0].by_seed)
+    if not all(set(part.by_seed) == seeds for part in parts):
+        return Sample(float(np.mean([part.mean for part in parts])))
+    by_seed = {s: float(np.mean([part.by_seed[s] for part in parts])) for s in sorted(seeds)}
+    return Sample(float(np.mean([part.mean for part in parts])), by_seed)
+
+
+def over_rates(by_rate: Columns) -> dict[str, Sample]:
+    """Each method's average over all rates; a method that lacks a rate has none."""
+    if not by_rate:
+        return {}
+    methods = in_order(set.intersection(*(set(column) for column in by_rate.values())))
+    return {m: average(column[m] for column in by_rate.values()) for m in methods}
+
+
+def difference(one: Sample, other: Sample) -> Sample:
+    """Of two samples, paired over the seeds that both have; of their means if there is none."""
+    seeds = one.by_seed.keys() & other.by_seed.keys()
+    if not seeds:
+        return Sample(one.mean - other.mean)
+    return of_seeds({s: one.by_seed[s] - other.by_seed[s] for s in sorted(seeds)})
+
+
+def relative(one: Sample, baseline: Sample) -> Sample:
+    """One sample as a share of another, less 1, paired over seeds; NaN against nothing."""
+    seeds = one.by_seed.keys() & baseline.by_seed.keys()
+    if not seeds:
+        return Sample(_ratio(one.mean, baseline.mean))
+    return of_seeds({s: _ratio(one.by_seed[s], baseline.by_seed[s]) for s in sorted(seeds)})
+
+
+def improvements(by_rate: Columns, baseline: str = "cl-pbnr") -> dict[Rate, dict[str, Sample]]:
+    """Rate -> method -> relative improvement over the baseline, which is left out itself."""
+    return {
+        rate: {m: relative(s, column[baseline]) for m, s in column.items() if m != baseline}
+        for rate, column in by_rate.items()
+        if baseline in column
+    }
+
+
+def leaders(column: Column) -> Leaders:
+    """Who has the highest mean, and if it is outside the spread: see `BOLD_RULE`."""
+    means = {method: sample.mean for method, sample in column.items() if sample.mean == sample.mean}
+    if len(means) < 2:
+        return Leaders(frozenset(), False)
+    top = max(means.values())
+    names = frozenset(m for m, mean in means.items() if math.isclose(mean, top, abs_tol=1e-12))
+    if len(names) > 1:
+        return Leaders(names, False)
+    (best,) = names
+    gaps = [difference(column[best], column[other]) for other in means if other != best]
+    return Leaders(names, all(gap.n > 1 and gap.mean > gap.sd for gap in gaps))
+
+
+def correlation(x: Iterable[float], y: Iterable[float]) -> Correlation | None:
+    """Pearson's r and its test; None for fewer than three pairs, or where one side is constant."""
+    a, b = np.array(list(x), float), np.array(list(y), float)
+    n = len(a)
+    if n < 3 or np.ptp(a) <= 1e-12 or np.ptp(b) <= 1e-12:
+        return None
+    a, b = a - a.mean(), b - b.mean()
+    r = float(np.clip(a @ b / math.sqrt((a @ a) * (b @ b)), -1, 1))
+    rest = 1 - r * r
+    t = r * math.sqrt((n - 2) / rest) if rest > 0 else math.copysign(math.inf, r)
+    p = 2 * float(stats.t.sf(abs(t), n - 2))
+    if n < 4 or rest <= 0:
+        return Correlation(n, r, t, p, math.nan, math.nan)
+    half = float(stats.norm.ppf(0.975)) / math.sqrt(n - 3)
+    return Correlation(n, r, t, p, math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half))
+
+
+def datasets(results: Results) -> list[str]:
+    """Every data set there is anything about, in the order in which the frames name them."""
+    frames = results.stage1, results.stage2, results.pilot, results.initial
+    named = [str(name) for frame in frames if not frame.empty for name in frame["dataset"]]
+    return list(dict.fromkeys([*named, *results.matrices]))
+
+
+def treated(stage2: pd.DataFrame, treatment: str) -> pd.DataFrame:
+    """The rows of one treatment; training on noisy or clean labels gets its name as the method."""
+    if stage2.empty:
+        return stage2
+    chosen = stage2[stage2["treatment"] == treatment]
+    return chosen.assign(method=treatment) if treatment in ("noisy", "clean") else chosen
+
+
+def means(results: Results) -> Means:
+    """The averages over rates of a benchmark."""
+    f1: dict[str, dict[str, float]] = {}
+    final: dict[str, dict[str, float]] = {}
+    noisy: dict[str, float] = {}
+    clean: dict[str, float] = {}
+    for name in datasets(results):
+        for where, frame, measure in (
+            (f1, results.stage1, "f1"),
+            (final, treated(results.stage2, "remove"), "accuracy"),
+        ):
+            found = over_rates(columns(frame, name, measure))
+            if found:
+                where[name] = {method: sample.mean for method, sample in found.items()}
+        before = over_rates(columns(treated(results.stage2, "noisy"), name, "accuracy"))
+        if "noisy" in before:
+            noisy[name] = before["noisy"].mean
+        if not results.initial.empty:
+            accuracies = results.initial[results.initial["dataset"] == name]["accuracy"].dropna()
+            if len(accuracies):
+                clean[name] = float(accuracies.mean())
+    return Means(f1, final, noisy, clean)
+
+
+def sensitivity(results: Results, averages: Means | None = None) -> Sensitivity:
+    """The three analyses; `averages` are the printed ones where only those are known."""
+    known = averages or means(results)
+    methods = _compared(known.f1)
+    mean_f1: dict[str, dict[Rate, Sample]] = {}
+    for name in datasets(results):
+        by_rate = columns(results.stage1, name, "f1")
+        mean_f1[name] = {
+            rate: average(column[m] for m in methods)
+            for rate, column in by_rate.items()
+            if methods and set(methods) <= set(column)
+        }
+    f1 = {d: _mean(by[m] for m in methods) for d, by in known.f1.items() if set(methods) <= set(by)}
+    return Sensitivity(
+        tuple(methods),
+        {name: found for name, found in mean_f1.items() if found},
+        _analysis({d: (known.noisy[d], f1[d]) for d in f1 if methods and d in known.noisy}),
+        _analysis({d: (known.clean[d], f1[d]) for d in f1 if methods and d in known.clean}),
+        final_analysis(known),
+        {
+            d: _analysis({m: (known.f1[d][m], known.final[d][m]) for m in both})
+            for d in known.f1
+            if (both := [m for m in known.f1[d] if m in known.final.get(d, {})])
+        },
+    )
+
+
+def final_analysis(known: Means) -> Analysis:
+    """F1 against final accuracy across the methods that every data set with both stages has."""
+    shared = [d for d in known.f1 if d in known.final]
+    methods = _compared({d: _both(known.f1[d], known.final[d]) for d in shared})
+    return _analysis(
+        {
+            m: (_mean(known.f1[d][m] for d in shared), _mean(known.final[d][m] for d in shared))
+            for m in methods
+        }
+    )
+
+
+def _both(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    return {method: value for method, value in one.items() if method in other}
+
+
+def _compared(by_dataset: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """The paper's methods that every data set has; all that every one has if those are few."""
+    if not by_dataset:
+        return []
+    shared = set.intersection(*(set(found) for found in by_dataset.values()))
+    paper = shared & set(PAPER_METHODS)
+    return in_order(paper if len(paper) > 2 else shared)
+
+
+def _analysis(points: Mapping[str, tuple[float, float]]) -> Analysis:
+    x, y = zip(*points.values(), strict=True) if points else ((), ())
+    return Analysis(points, correlation(x, y))
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
+
+
+def _ratio(one: float, other: float) -> float:
+    return one / other - 1 if other > 0 else math.nan
+
+
+def _last_if_none(rate: Rate) -> float:
+    return math.inf if rate is None else rate

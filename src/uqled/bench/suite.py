@@ -1,0 +1,196 @@
+"""A suite: which data, networks, noise and methods a benchmark compares. Read from a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from uqled import arrays
+from uqled.bench.flags import check_methods
+from uqled.errors import FileError, InputError
+from uqled.noise.kinds import KINDS
+
+PAPER_METHODS = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
+
+
+@dataclass(frozen=True)
+class Data:
+    """One data set of a suite, and the network that is trained on it."""
+
+    name: str
+    """Short, for folders: mnist."""
+    place: str
+    """What `uqled.data.load` takes, relative to the benchmark's data folder."""
+    title: str = ""
+    """As tables show it; the name if not given."""
+    test_place: str | None = None
+    """Where the test samples lie, if elsewhere."""
+    split: str | None = None
+    test_split: str | None = None
+    test_share: float | None = None
+    """Of data without a test part: the share of its samples that becomes one."""
+    limit: int | None = None
+    """Use so many training samples only."""
+    test_limit: int | None = None
+    retraining_limit: int | None = None
+    """Use so many training samples only where stage 2 retrains."""
+    image_size: int | None = None
+    label: str | None = None
+    inputs: str | None = None
+    model: str = "auto"
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the network's training: epochs, batch_size, lr, preset, ..."""
+    reduced: str = ""
+    """A sentence on what was made smaller than in the paper."""
+    contaminated: str = ""
+    """Why results on it do not count as clean evidence, if so; shown beside them."""
+
+    @property
+    def shown(self) -> str:
+        return self.title or self.name
+
+
+@dataclass(frozen=True)
+class Stage2:
+    """Which trainings compare the methods' cleaned data."""
+
+    methods: tuple[str, ...] | None = None
+    """All of the suite's unless given."""
+    seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Rate, as text -> seeds; a rate that is not named has all the suite's seeds."""
+    relabel: tuple[float, ...] = ()
+    """Rates at which flagged samples are also relabelled rather than removed."""
+    relabel_seeds: tuple[int, ...] | None = None
+    """Seeds of that; the rate's own unless given."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The whole matrix of a benchmark."""
+
+    name: str
+    data: tuple[Data, ...]
+    about: str = ""
+    rates: tuple[float, ...] = (0.05, 0.1, 0.2)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    noise: Mapping[str, Any] = field(default_factory=lambda: {"kind": "similarity"})
+    """The kind, and its options but the rate."""
+    folds: int = 4
+    passes: int = 5
+    methods: tuple[str, ...] = (*PAPER_METHODS, "cl-mcd-e-given", "argmax")
+    """Of stage 1: names, or `module:function` of one's own."""
+    baseline: str = "cl-pbnr"
+    pilot: bool = False
+    """If a pilot on the test sets decides which methods stage 2 looks at."""
+    clean_first: str | None = None
+    """A method whose flags are removed before noise is added."""
+    stage2: Stage2 | None = field(default_factory=Stage2)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def data_named(self, name: str) -> Data:
+        return next(data for data in self.data if data.name == name)
+
+
+def builtin_suites() -> list[str]:
+    """The suites that ship with the package."""
+    found = (file.name for file in (files("uqled.bench") / "suites").iterdir())
+    return sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml"))
+
+
+def read_suite(name: str) -> Suite:
+    """A suite by its name, or of a user's own TOML file."""
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not path.is_file():
+            raise FileError(f"suite {name!r}", "does not exist", "Name a TOML file")
+        text = path.read_text(encoding="utf-8")
+    elif name in builtin_suites():
+        text = (files("uqled.bench") / "suites" / f"{name}.toml").read_text(encoding="utf-8")
+    else:
+        raise InputError(
+            "suite",
+            f"is {name!r}",
+            f"Choose one of {', '.join(builtin_suites())}, or name a .toml file",
+        )
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FileError(f"suite {name!r}", f"is no TOML ({error})", "Mend that line") from error
+    found.setdefault("name", Path(name).stem)
+    return _suite(found)
+
+
+def _suite(found: dict[str, Any]) -> Suite:
+    given = dict(found)
+    given["data"] = tuple(_made(Data, entry, "data") for entry in given.pop("data", ()))
+    stage2 = given.pop("stage2", {})
+    if stage2 is not False:
+        stage2 = dict(stage2)
+        stage2["seeds"] = {k: tuple(v) for k, v in stage2.get("seeds", {}).items()}
+        stage2 = _made(Stage2, stage2, "stage2")
+    suite: Suite = _made(Suite, given | {"stage2": stage2 or None}, "suite")
+    return suite
+
+
+def _made(kind: Any, given: Mapping[str, Any], where: str) -> Any:
+    """A dataclass of what a file gives; a key that it does not have is refused."""
+    known = {one.name: one for one in fields(kind)}
+    for key in given:
+        if key not in known:
+            raise InputError(key, f"is no option of {where}", f"Choose among {', '.join(known)}")
+    for name, one in known.items():
+        required = one.default is MISSING and one.default_factory is MISSING
+        if required and name not in given:
+            raise InputError(name, f"is missing in {where}", "Give it")
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+
+
+def _check(suite: Suite) -> None:
+    if not suite.data:
+        raise InputError("data", "has no entry", "Name at least one data set under [[data]]")
+    names = [data.name for data in suite.data]
+    for name in names:
+        if names.count(name) > 1 or not name or set(name) & set('/\\:*?"<>| '):
+            raise InputError(
+                "name", f"{name!r} is taken twice or no folder's name", "Choose another"
+            )
+    for rate in suite.rates:
+        arrays.fraction(rate, "rates")
+    if not suite.rates or not suite.seeds:
+        raise InputError("rates", "or seeds are empty", "Give at least one of each")
+    for seed in suite.seeds:
+        arrays.whole_number(seed, "seeds", low=0)
+    arrays.whole_number(suite.folds, "folds", low=2)
+    arrays.whole_number(suite.passes, "passes", low=1)
+    kind = suite.noise.get("kind")
+    if kind not in KINDS or kind == "matrix":
+        known = ", ".join(name for name in KINDS if name != "matrix")
+        raise InputError("noise", f"has the kind {kind!r}", f"Choose one of {known}")
+    check_methods(suite.methods)
+    if suite.baseline not in suite.methods:
+        raise InputError("baseline", f"{suite.baseline!r} is not among the methods", "Add it")
+    if suite.clean_first is not None:
+        check_methods((suite.clean_first,))
+    if suite.stage2 is not None:
+        _check_stage2(suite, suite.stage2)
+
+
+def _check_stage2(suite: Suite, stage2: Stage2) -> None:
+    for method in stage2.methods or ():
+        if method not in suite.methods:
+            raise InputError("stage2.methods", f"have {method!r}", "Name it in `methods` too")
+    for rate, seeds in stage2.seeds.items():
+        if rate not in {str(known) for known in suite.rates} or not set(seeds) <= set(suite.seeds):
+            raise InputError(
+                "stage2.seeds", f"have {rate!r}: {list(seeds)}", "Name rates and seeds of the suite"
+            )
+    if not set(stage2.relabel) <= set(suite.rates):
+        raise InputError("stage2.relabel", f"is {list(stage2.relabel)}", "Name rates of the suite")
+    if not set(stage2.relabel_seeds or ()) <= set(suite.seeds):
+        raise InputError("stage2.relabel_seeds", f"is {stage2.relabel_seeds}", "Name its seeds")

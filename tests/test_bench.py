@@ -1,0 +1,377 @@
+"""The two-stage benchmark: metrics against scikit-learn, suites, and `smoke` from end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, precision_recall_fscore_support
+from typer.testing import CliRunner
+
+import uqled
+from uqled.bench.cells import Cell, Cells
+from uqled.bench.collected import collected
+from uqled.bench.flags import flags_of
+from uqled.bench.matrix import configuration_of, needs, stage1_cells, stage2_cells, unfinished
+from uqled.bench.metrics import average_precision, detection_metrics
+from uqled.bench.phases import packed_flags, unpacked_flags
+from uqled.bench.running import Benchmark, plan, run_benchmark
+from uqled.bench.suite import builtin_suites, read_suite
+from uqled.cli import app
+
+# -- metrics --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_metrics_are_scikit_learns(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 200))
+    is_error, mask = rng.random(n) < 0.3, rng.random(n) < 0.4
+    ranking = rng.permutation(n)
+    found = detection_metrics(mask, ranking, is_error)
+    for name, beta in (("f1", 1.0), ("f05", 0.5)):
+        precision, recall, f, _ = precision_recall_fscore_support(
+            is_error, mask, beta=beta, average="binary", zero_division=0
+        )
+        assert found["precision"] == pytest.approx(precision)
+        assert found["recall"] == pytest.approx(recall)
+        assert found[name] == pytest.approx(f)
+    if is_error.any():
+        scores = np.empty(n)
+        scores[ranking] = -np.arange(n)
+        assert found["aupr"] == pytest.approx(average_precision_score(is_error, scores))
+
+
+def test_no_errors_and_no_flags():
+    nothing = np.zeros(3, bool)
+    found = detection_metrics(nothing, np.arange(3), nothing)
+    assert set(found.values()) == {0}
+    assert average_precision(np.array([True, False, True])) == pytest.approx((1 + 2 / 3) / 2)
+
+
+# -- suites ---------------------------------------------------------------------------------------
+
+
+def test_builtin_suites_are_readable():
+    assert builtin_suites() == ["laptop", "paper", "smoke"]
+    for name in builtin_suites():
+        assert read_suite(name).name == name
+    paper = read_suite("paper")
+    assert paper.rates == (0.05, 0.1, 0.2)
+    assert [d.model for d in paper.data] == ["vgg11", "resnet50", "resnet50", "resnet50"]
+    assert (paper.passes, paper.folds) == (5, 4)
+
+
+SMALLEST = """
+rates = [0.1]
+seeds = [0]
+folds = 2
+passes = 2
+methods = ["cl-pbnr", "cl-mcd"]
+
+[stage2]
+methods = ["cl-pbnr"]
+
+[[data]]
+name = "digits"
+place = "digits"
+test_share = 0.5
+limit = 200
+model = "forest"
+"""
+
+
+def suite_of(tmp_path: Path, text: str = SMALLEST):
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    return read_suite(str(path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("rates = [0.1]", "rates = [1.5]", "rates"),
+        ("rates = [0.1]", "ratez = [0.1]", "ratez is no option of suite"),
+        ('place = "digits"\n', "", "place is missing in data"),
+        ('"cl-mcd"]', '"cl-magic"]', "'cl-magic'"),
+        ('"cl-mcd"]', '"nowhere:nothing"]', "cannot be imported"),
+        ("folds = 2", "folds = 1", "folds"),
+        ('methods = ["cl-pbnr"]', 'methods = ["cl-mcd-e"]', "stage2.methods"),
+        ('methods = ["cl-pbnr"]', 'seeds = { "0.3" = [0] }', "stage2.seeds"),
+        ("rates = [0.1]", 'noise = { kind = "loud" }', "'loud'"),
+        ("rates = [0.1]", "rates = [0.1", "no TOML"),
+    ],
+)
+def test_bad_suites_are_refused(tmp_path, old, new, problem):
+    assert old in SMALLEST
+    with pytest.raises(uqled.UqledError, match=problem.replace("[", r"\[")):
+        suite_of(tmp_path, SMALLEST.replace(old, new))
+
+
+def test_unknown_suite_and_missing_data(tmp_path):
+    result = CliRunner().invoke(app, ["bench", "huge", "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert "laptop, paper, smoke" in result.output
+    text = SMALLEST.replace('place = "digits"', 'place = "nowhere"')
+    with pytest.raises(uqled.FileError, match="nowhere"):
+        run_benchmark(Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out"), jobs=1)
+    assert (
+        "unknown: data missing"
+        in plan(Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out")).text()
+    )
+
+
+# -- the matrix -----------------------------------------------------------------------------------
+
+
+def test_the_paper_has_so_many_cells():
+    suite = read_suite("paper")
+    assert len(stage1_cells(suite)) == 4 * 3 * 3
+    methods, treatments = 6, 2
+    trainings = 4 * (3 + 3 * 3 * (1 + methods * treatments))
+    assert len(stage2_cells(suite, suite.methods)) == trainings
+    todo = unfinished(suite, Cells(Path(os.devnull)), stage1_cells(suite))
+    assert len(todo) == 4 * 3 + 4 * 3 * 3 * (4 + 1)  # pre-trainings, folds and detections
+    done: set[Cell] = set()
+    for cell in todo:
+        assert set(needs(suite, cell)) <= done
+        done.add(cell)
+    assert len({cell.name for cell in todo}) == len(todo)
+
+
+def test_flags_survive_packing():
+    rng = np.random.default_rng(0)
+    labels, _, _ = made_up(rng, 101)
+    flags = flags_of(["cl-pbnr", "cl-mcd", "argmax"], *made_up(rng, 101))
+    again = unpacked_flags(packed_flags(flags))
+    assert list(again) == list(flags)
+    for name, one in flags.items():
+        assert np.array_equal(again[name].mask, one.mask)
+        assert np.array_equal(again[name].best, one.best)
+    assert len(packed_flags(flags)["suggested"]) == 2  # of the softmax, of the mean
+    assert len(labels) == 101
+
+
+def made_up(rng: np.random.Generator, n: int):
+    passes = rng.dirichlet(np.full(4, 0.3), size=(3, n))
+    probs = rng.dirichlet(np.full(4, 0.3), size=n)
+    labels = uqled.arrays.as_labels(rng.integers(0, 4, n), n_classes=4)
+    return labels, probs, passes
+
+
+def test_both_readings_of_the_entropy_threshold():
+    labels, probs, passes = made_up(np.random.default_rng(1), 400)
+    found = flags_of(["cl-mcd-e", "cl-mcd-e-given"], labels, probs, passes)
+    for name, reading in (("cl-mcd-e", "candidate"), ("cl-mcd-e-given", "given")):
+        expected = uqled.find_label_errors(
+            labels, probs, passes, method="cl-mcd-e", entropy_class=reading
+        )
+        assert np.array_equal(found[name].mask, expected.mask)
+    assert not np.array_equal(found["cl-mcd-e"].mask, found["cl-mcd-e-given"].mask)
+
+
+# -- from end to end ------------------------------------------------------------------------------
+
+
+def found_in(folder: Path) -> dict[str, str]:
+    """What the cells found, and everything else that is written for a reader."""
+    cells = {
+        str(path.relative_to(folder)): json.dumps(json.loads(path.read_text())["found"])
+        for path in (folder / "cells").rglob("*.json")
+    }
+    tables = {path.name: path.read_text() for path in folder.glob("*.csv")}
+    return cells | tables
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    out = tmp_path_factory.mktemp("smoke")
+    suite = read_suite("smoke")
+    results, written = run_benchmark(
+        Benchmark(suite, out, out, everyone=True), jobs=1, progress=False
+    )
+    return suite, out, results, written
+
+
+def test_smoke_has_every_cell(smoke):
+    suite, out, results, written = smoke
+    cells = Cells(out)
+    wanted = [*stage1_cells(suite), *stage2_cells(suite, suite.methods)]
+    assert not unfinished(suite, cells, wanted)
+    assert len(results.stage1) == 2 * 2 * len(suite.methods)
+    assert len(results.pilot) == len(results.stage1)
+    assert len(results.stage2) == len(stage2_cells(suite, suite.methods))
+    assert len(results.initial) == 2
+    assert list(results.matrices["Digits"]) == [0.1, 0.2]
+    assert (results.stage1["wrong"] == (results.stage1["rate"] * 630).round()).all()
+    removed = results.stage2.query("treatment == 'remove'")
+    assert (removed["trained_on"] + removed["changed"] == 630).all()
+    relabelled = results.stage2.query("treatment == 'relabel'")
+    assert (relabelled["trained_on"] == 630).all()
+    assert len(relabelled) == 6
+    assert {path.name for path in written} >= {"stage1.md", "stage2.csv", "results.html"}
+    assert not list((out / "work").rglob("*.pt"))
+
+
+def test_noise_makes_the_network_worse_and_detection_beats_chance(smoke):
+    results = smoke[2]
+    assert results.initial["accuracy"].mean() > 0.7
+    share = results.stage1["wrong"] / results.stage1["n"]
+    assert (results.stage1["precision"] > 2 * share).mean() > 0.7
+
+
+def test_stage1_is_what_cross_validation_would_find(smoke):
+    """The same flags as from the public functions, fed with the fold's arrays."""
+    suite, out, results, _ = smoke
+    cells = Cells(out)
+    cell = stage1_cells(suite)[0]
+    arrays = cells.read_arrays(cell)
+    given = arrays["given"].astype(int)
+    labels = uqled.arrays.as_labels(given, n_classes=10)
+    from uqled.predict.crossval import stratified_parts
+
+    parts = stratified_parts(labels, suite.folds, seed=cell.seed)
+    probs, passes = np.empty((630, 10)), np.empty((3, 630, 10))
+    for part, fold in zip(parts, needs(suite, cell), strict=True):
+        probs[part] = cells.read_arrays(fold)["pred_probs"]
+        passes[:, part] = cells.read_arrays(fold)["passes"]
+    errors = uqled.find_label_errors(given, probs, passes, method="alg-ens", agreement=2)
+    flags = unpacked_flags(arrays)["alg-ens-2"]
+    assert np.array_equal(errors.mask, flags.mask)
+    row = results.stage1.query("seed == 0 and rate == 0.1 and method == 'alg-ens-2'")
+    assert int(row["flagged"].iloc[0]) == errors.n_flagged
+
+
+def test_a_killed_benchmark_continues_to_the_same_tables(smoke, tmp_path):
+    out = tmp_path / "killed"
+    command = [sys.executable, "-m", "uqled", "bench", "smoke", "--out", str(out), "--all"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    first = subprocess.Popen(
+        [*command, "--jobs", "2"], env=environment, stderr=subprocess.DEVNULL, text=True
+    )
+    deadline = time.monotonic() + 120
+    while len(list((out / "cells").rglob("*.json"))) < 12 and time.monotonic() < deadline:
+        assert first.poll() is None
+        time.sleep(0.05)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    before = {path: path.stat().st_mtime_ns for path in (out / "cells").rglob("*.json")}
+    assert 12 <= len(before) < 50
+    subprocess.run([*command, "--jobs", "2"], env=environment, check=True, capture_output=True)
+    for path, written in before.items():
+        assert path.stat().st_mtime_ns == written, f"{path} was computed again"
+    assert found_in(out) == found_in(smoke[1])
+
+
+def test_cells_made_elsewhere_are_merged(smoke, tmp_path):
+    suite, out, _, _ = smoke
+    merged = Cells(tmp_path / "merged")
+    assert merged.merge(out) == len(list((out / "cells").rglob("*.json")))
+    assert merged.merge(out) == 0
+    benchmark = Benchmark(suite, tmp_path, tmp_path / "merged", everyone=True)
+    assert plan(benchmark, jobs=1).seconds == 0
+    run_benchmark(benchmark, jobs=1, progress=False)
+    assert found_in(tmp_path / "merged") == found_in(out)
+    with pytest.raises(uqled.InputError, match="holds no cells"):
+        merged.merge(tmp_path / "nowhere")
+
+
+def test_tables_come_from_small_cells_alone(smoke, tmp_path):
+    """Without the arrays, nothing finished is computed again."""
+    suite, out, results, _ = smoke
+    bare = Cells(tmp_path / "bare")
+    bare.merge(out)
+    for path in (tmp_path / "bare" / "arrays").rglob("*.npz"):
+        path.unlink()
+    assert not unfinished(suite, bare, stage2_cells(suite, suite.methods))
+    assert collected(suite, bare).stage2.equals(results.stage2)
+    # a training that is missing needs its detection again, and that the folds
+    gone = Cell("retraining", "digits", 0, 0.2, treatment="noisy")
+    (tmp_path / "bare" / "cells" / f"{gone.name}.json").unlink()
+    kinds = [cell.kind for cell in unfinished(suite, bare, [gone])]
+    assert kinds == ["pretraining", "fold", "fold", "fold", "detection", "retraining"]
+
+
+def test_another_configuration_is_refused(smoke):
+    suite, out, _, _ = smoke
+    from dataclasses import replace
+
+    other = replace(suite, passes=4)
+    with pytest.raises(uqled.InputError, match="passes: 3 then, 4 now"):
+        run_benchmark(Benchmark(other, out, out), jobs=1, progress=False)
+
+
+# -- other shapes of suites -----------------------------------------------------------------------
+
+
+def test_an_own_method_other_noise_and_cleaning_first(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n"
+        "def doubtful(labels, pred_probs, passes):\n"
+        "    scores = passes.mean(axis=0)[np.arange(len(labels)), labels]\n"
+        "    return scores < 0.2, scores\n"
+        "def broken(labels, pred_probs, passes):\n"
+        "    return labels\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    text = SMALLEST.replace('"cl-mcd"]', '"cl-mcd", "mine:doubtful"]')
+    text = text.replace('methods = ["cl-pbnr"]', 'methods = ["mine:doubtful"]\nrelabel = [0.1]')
+    for kind in ("symmetric", "instance", "confusion"):
+        own = text.replace("folds = 2", f'folds = 2\nnoise = {{ kind = "{kind}" }}')
+        if kind == "symmetric":
+            own = own.replace("folds = 2", 'folds = 2\nclean_first = "cl-mcd"')
+        out = tmp_path / kind
+        results, _ = run_benchmark(
+            Benchmark(suite_of(tmp_path, own), tmp_path, out), jobs=1, progress=False
+        )
+        assert set(results.stage1["method"]) == {"cl-pbnr", "cl-mcd", "mine:doubtful"}
+        assert results.stage2["treatment"].tolist() == ["clean", "noisy", "remove", "relabel"]
+        assert (results.stage1["n"] < 100).all() == (kind == "symmetric")
+    broken = suite_of(tmp_path, text.replace("mine:doubtful", "mine:broken"))
+    with pytest.raises(uqled.InputError, match="mine:broken"):
+        run_benchmark(Benchmark(broken, tmp_path, tmp_path / "broken"), jobs=1, progress=False)
+
+
+def test_the_pilot_decides_what_stage_2_looks_at(tmp_path):
+    text = SMALLEST.replace("folds = 2", "folds = 2\npilot = true")
+    text = text.replace('methods = ["cl-pbnr"]', 'methods = ["cl-pbnr", "cl-mcd"]')
+    suite = suite_of(tmp_path, text)
+    benchmark = Benchmark(suite, tmp_path, tmp_path / "out")
+    results, _ = run_benchmark(benchmark, pilot=True, jobs=1, progress=False)
+    assert results.stage1.empty
+    assert len(results.pilot) == 2
+    f1 = results.pilot.set_index("method")["f1"]
+    expected = ["cl-pbnr"] + ["cl-mcd"] * bool(f1["cl-mcd"] > f1["cl-pbnr"])
+    assert benchmark.methods() == expected
+    results, _ = run_benchmark(benchmark, jobs=1, progress=False)
+    assert results.stage2.query("method != ''")["method"].tolist() == expected
+
+
+def test_the_plan_counts_and_estimates(tmp_path):
+    benchmark = Benchmark(suite_of(tmp_path), tmp_path, tmp_path / "out")
+    found = plan(benchmark, jobs=1)
+    assert {(kind, n, todo) for _, kind, n, todo, _ in found.rows} == {
+        ("pretraining", 1, 1),
+        ("fold", 2, 2),
+        ("detection", 1, 1),
+        ("retraining, clean", 1, 1),
+        ("retraining, noisy", 1, 1),
+        ("retraining, remove", 1, 1),
+    }
+    assert 0 < found.seconds < 600
+    assert not (tmp_path / "out").exists()
+
+
+def test_configurations_tell_cells_apart():
+    suite = read_suite("smoke")
+    retraining = Cell("retraining", "digits", 0, 0.1, treatment="remove", method="cl-mcd")
+    other = Cell("retraining", "digits", 0, 0.1, treatment="remove", method="cl-pbnr")
+    assert configuration_of(suite, retraining) != configuration_of(suite, other)
+    assert retraining.name == "digits/seed-0/rate-0.1/remove/cl-mcd"
