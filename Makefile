@@ -32,7 +32,7 @@ clean:
 .venv/torch: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(INSTALL) torch==2.13.0
-	$(INSTALL) -e '.[torch,jpeg]'
+	$(INSTALL) -e '.[torch,jpeg,review]'
 	touch $@
 
 .venv/dev: .venv/torch

@@ -4,42 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import statistics
-import subprocess
 import threading
 import time
 from collections.abc import Callable
 from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from uqled.bench.made import made_by
 
 PACKAGES = ("uqled", "numpy", "numba", "scipy", "cleanlab")
 RESULTS = Path(__file__).parent / "results"
 
 
 def described(packages: tuple[str, ...] = PACKAGES) -> dict[str, Any]:
-    """The machine and the versions, without anything that names a place."""
-    root = Path(__file__).parents[1]
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
-    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return {
-        "date": date.today().isoformat(),
-        "code": commit,
-        "cpu": cpu[0].split(":")[1].strip() if cpu else platform.processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_gib": round(pages / 2**30, 1),
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in packages},
-    }
+    """The date, the machine and the versions."""
+    return {"date": date.today().isoformat(), **made_by(packages)}
 
 
 def resident() -> int:

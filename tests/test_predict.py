@@ -25,7 +25,7 @@ from uqled.predict import samples as samples_module
 from uqled.predict.choice import learner_for
 from uqled.predict.crossval import cross_validate, stratified_parts
 from uqled.predict.learner import FoldPredictions
-from uqled.predict.training import PRESETS, learning_rate
+from uqled.predict.training import PRESETS, pace
 from uqled.run import Run
 
 QUICK = {"folds": 3, "passes": 2, "epochs": 2, "batch_size": 32, "lr": 0.05, "seed": 5}
@@ -253,7 +253,7 @@ def test_passes_of_ones_own(tmp_path, finished):
 def test_no_uncertainty(tmp_path):
     found = cross_validate(digits(), tiny, out=tmp_path, uncertainty="none", **QUICK)
     assert found.passes is None
-    assert uqled.find_label_errors(found, method="all").method == "cl-pbnr"
+    assert "cl-mcd" not in uqled.find_label_errors(found, method="all").by_method
 
 
 def test_a_network_without_dropout_is_refused_before_anything_is_trained(tmp_path):
@@ -389,13 +389,18 @@ def test_predictions_that_diverged_are_not_stored(tmp_path, monkeypatch):
 
 def test_schedules():
     fast = PRESETS["fast"]
-    rates = [learning_rate(fast, epoch) for epoch in np.linspace(0, fast.epochs, 101)]
+    rates, momenta = zip(
+        *(pace(fast, epoch) for epoch in np.linspace(0, fast.epochs, 101)), strict=True
+    )
     assert max(rates) == pytest.approx(fast.lr, rel=1e-2)
     assert np.argmax(rates) == 25
     assert rates[-1] == pytest.approx(0, abs=1e-12)
+    assert momenta[25] == min(momenta) == pytest.approx(0.85)
+    assert momenta[-1] == pytest.approx(0.95)
     paper = PRESETS["paper"]
-    found = [learning_rate(paper, epoch) for epoch in (0, 149.9, 150, 249.9, 250, 349)]
-    assert found == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+    found = [pace(paper, epoch) for epoch in (0, 149.9, 150, 249.9, 250, 349)]
+    assert [rate for rate, _ in found] == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+    assert {momentum for _, momentum in found} == {0.9}
     assert (paper.epochs, paper.batch_size) == (350, 256)
     mnist = PRESETS["paper-mnist"]
     assert (mnist.epochs, mnist.batch_size, mnist.lr, mnist.milestones) == (15, 256, 0.01, ())

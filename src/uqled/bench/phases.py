@@ -220,7 +220,7 @@ def _pilot(context: _Context) -> Found:
         classes=None if "pred_probs" in options else range(whole.data.n_classes),
         **options,
     )
-    return _judged(context, noisy, arrays["test_probs"], arrays.get("test_passes"))[0], {}
+    return _judged(context, noisy, true, arrays["test_probs"], arrays.get("test_passes"))[0], {}
 
 
 def _fold(context: _Context) -> Found:
@@ -262,14 +262,14 @@ def _detection(context: _Context) -> Found:
             **packed_flags(flags),
         }
     _, noisy = context.noisy()
-    content, flags = _judged(context, noisy, pred_probs, passes)
+    content, flags = _judged(context, noisy, context.whole.true[kept], pred_probs, passes)
     return content, {"given": given.astype(np.int16), "kept": kept, **packed_flags(flags)}
 
 
 def _retraining(context: _Context) -> Found:
     """Phases 5 and 6: a network trained on what a treatment leaves, and its test accuracy."""
     cell, whole = context.cell, context.whole
-    changed = 0
+    changed, arrays = 0, dict[str, NDArray[Any]]()
     if cell.rate is None:
         kept, given = context.kept(), whole.true[context.kept()]
     else:
@@ -326,16 +326,15 @@ def _flags(
 
 
 def _judged(
-    context: _Context, noisy: NoisyLabels, pred_probs: NDArray[Any], passes: Any
+    context: _Context,
+    noisy: NoisyLabels,
+    true: NDArray[np.int32],
+    pred_probs: NDArray[Any],
+    passes: Any,
 ) -> tuple[dict[str, Any], dict[str, Flags]]:
     """(metrics of every method, their flags)."""
     given = noisy.labels.astype(np.int32)
     flags = _flags(context, given, pred_probs, passes)
-    true = context.whole.data.labels.codes[context.whole.test]
-    if context.cell.kind == "detection":
-        true = np.where(noisy.is_error, -1, given)
-        kept, _ = context.noisy()
-        true = context.whole.true[kept]
     best = pred_probs.argmax(axis=1)
     content: dict[str, Any] = {
         "n": len(given),

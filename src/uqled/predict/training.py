@@ -27,6 +27,10 @@ from uqled.run import replacing
 
 Schedule = Literal["one-cycle", "steps"]
 
+_RISE = 0.25  # of a one-cycle training, until the highest rate
+_FIRST_RATE = 0.04  # of the highest
+_MOMENTUM_SWING = 0.05  # up and down from the momentum given
+
 
 @dataclass(frozen=True)
 class Training:
@@ -39,7 +43,8 @@ class Training:
     lr: float = 0.05
     """Learning rate: the highest of the one-cycle schedule, the first of steps."""
     schedule: Schedule = "one-cycle"
-    """One-cycle rises for a quarter and falls to zero; steps divide by ten at each milestone."""
+    """One-cycle rises for a quarter and falls to zero, momentum the other way round; steps divide
+    by ten at each milestone."""
     milestones: tuple[int, ...] = ()
     """Epochs at which steps divide the rate."""
     momentum: float = 0.9
@@ -161,9 +166,9 @@ def _fit(
             total, right = torch.zeros((), device=fabric.device), torch.zeros((), dtype=torch.int64)
             for step in range(steps):
                 if not own_rate:
-                    rate = learning_rate(training, (epoch * steps + step) / steps)
+                    rate, momentum = pace(training, (epoch * steps + step) / steps)
                     for group in optimiser.param_groups:
-                        group["lr"] = rate
+                        group["lr"], group["momentum"] = rate, momentum
                 chosen = order[step * batch : (step + 1) * batch]
                 chosen = chosen[fabric.global_rank :: fabric.world_size]
                 x, y = samples.batch(chosen, draws), labels[chosen]
@@ -191,14 +196,27 @@ def _fit(
     return None if advance is not None else {k: v.cpu() for k, v in module.state_dict().items()}
 
 
-def learning_rate(training: Training, epoch: float) -> float:
-    """The rate after so many epochs and parts of one."""
+def pace(training: Training, epoch: float) -> tuple[float, float]:
+    """(learning rate, momentum) after so many epochs and parts of one.
+
+    One-cycle: the rate rises for a quarter and falls to zero, and the momentum does the opposite,
+    so that the steps stay of a size where the rate is high.
+    """
     if training.schedule == "steps":
-        return training.lr * 0.1 ** sum(epoch >= milestone for milestone in training.milestones)
-    share, rise = epoch / training.epochs, 0.25
-    if share < rise:
-        return training.lr * (0.1 + 0.9 * share / rise)
-    return training.lr * (1 + math.cos(math.pi * (share - rise) / (1 - rise))) / 2
+        passed = sum(epoch >= milestone for milestone in training.milestones)
+        return training.lr * 0.1**passed, training.momentum
+    share = epoch / training.epochs
+    if share < _RISE:
+        high = _eased(_FIRST_RATE, 1.0, share / _RISE)
+    else:
+        high = _eased(1.0, 0.0, (share - _RISE) / (1 - _RISE))
+    swing = min(_MOMENTUM_SWING, training.momentum, 1 - training.momentum)
+    return training.lr * high, training.momentum + swing * (1 - 2 * high)
+
+
+def _eased(start: float, end: float, share: float) -> float:
+    """From start to end along half a cosine."""
+    return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
 
 
 def _optimiser(module: nn.Module, training: Training) -> tuple[Any, bool]:

@@ -1,0 +1,106 @@
+"""Stage 1 on predictions that others published: every method, with real human errors among them.
+
+    python benchmarks/published_predictions.py --data FOLDER     FOLDER holds predictions/*.npz
+
+The passes of cifar10s and cifar10n-worst are five different networks; each of the five in turn is
+the one whose softmax CL-PBNR and the algorithm ensembles see, which is where the spread comes from.
+The northcutt sets have the softmax of one network and no passes, so that half of the methods cannot
+be asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import machine
+import uqled
+from uqled.bench.metrics import detection_metrics
+
+SHOWN = ("precision", "recall", "f1", "f05", "aupr")
+
+
+def judged(labels: Any, true: Any, softmax: Any, passes: Any = None) -> dict[str, Any]:
+    """Metrics of every method that the inputs allow, both readings of the entropy threshold."""
+    found = dict(uqled.find_label_errors(labels, softmax, passes, method="all").by_method)
+    if passes is not None:
+        given = uqled.find_label_errors(
+            labels, softmax, passes, method="all", entropy_class="given"
+        ).by_method
+        for name in ("cl-mcd-e", "alg-ens-2", "alg-ens-3"):
+            found[f"{name}-given"] = given[name]
+    is_error = labels != true
+    return {name: detection_metrics(one.mask, one.ranking, is_error) for name, one in found.items()}
+
+
+def of_file(path: Path) -> dict[str, Any]:
+    """One set's metrics, per network whose softmax is taken."""
+    with np.load(path) as archive:
+        data = dict(archive)
+    labels, true = data["labels"].astype(np.int64), data["true_labels"].astype(np.int64)
+    about = {"n": len(labels), "wrong": int((labels != true).sum())}
+    if "passes" not in data:
+        return about | {"networks": {"ResNet-50": judged(labels, true, data["probs"])}}
+    passes = data["passes"]
+    return about | {
+        "networks": {
+            str(model): judged(labels, true, softmax, passes)
+            for model, softmax in zip(data["models"], passes, strict=True)
+        }
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result as a page."""
+    m = result["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in m["versions"].items())
+    lines = [
+        "# Stage 1 on published predictions",
+        "",
+        f"{m['date']}, code {m['code']}; Python {m['python']}, {versions}. Made by "
+        "`benchmarks/published_predictions.py`. Mean (least to most) over the networks whose "
+        "softmax is taken; one figure where that plays no part or there is one network.",
+    ]
+    for name, found in result["sets"].items():
+        networks = list(found["networks"].values())
+        share = found["wrong"] / found["n"]
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            f"{found['n']:,} samples, {found['wrong']:,} wrong labels ({share:.1%}).",
+            "",
+            "| method | flagged | precision | recall | F1 | F0.5 | area under P-R |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for method in networks[0]:
+            rows = [one[method] for one in networks]
+            flagged = _shown([row["flagged"] for row in rows], "{:,.0f}")
+            cells = [_shown([row[key] for row in rows], "{:.3f}") for key in SHOWN]
+            lines.append(f"| {method} | {flagged} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(values: list[float], how: str) -> str:
+    if min(values) == max(values):
+        return how.format(values[0])
+    least, most = how.format(min(values)), how.format(max(values))
+    return f"{how.format(np.mean(values))} ({least} to {most})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    folder = parser.parse_args().data / "predictions"
+    result = {
+        "machine": machine.described(),
+        "sets": {path.stem: of_file(path) for path in sorted(folder.glob("*.npz"))},
+    }
+    machine.save("published-predictions", result, table(result))
+
+
+if __name__ == "__main__":
+    main()
