@@ -8,12 +8,13 @@ otherwise does not follow.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from uqled.bench.claims import BASELINE, PROPOSED, View, view_of
+from uqled.bench.claims import BASELINE, PROPOSED, Values, View, view_of
 from uqled.bench.published import (
     RATES,
     SAMPLES,
@@ -30,6 +31,7 @@ from uqled.noise.matrices import flip_probabilities
 FOLLOWS, ROUNDING, NOT = "follows", "within rounding", "does not follow"
 _HALF = 0.0005  # half of the last printed digit of a share
 _HARD = ("CIFAR-10", "CIFAR-100", "Tiny-ImageNet")
+TABLE = "Small table"  # such places are tables: what they hold is no quotation
 _1, _2, _S, _D = "Results, stage 1", "Results, stage 2", "Sensitivity analyses", "Discussion"
 
 
@@ -39,10 +41,16 @@ class Figure:
 
     place: str
     quote: str
+    """The paper's words; `...` where some are left out, and no quotation if `place` is a table."""
     printed: str
     computed: str
     verdict: str
     note: str = ""
+
+    @property
+    def quoted(self) -> str:
+        """The words in quotation marks, if they are the paper's."""
+        return self.quote if self.place.startswith(TABLE) else f'"{self.quote}"'
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,7 @@ def printed_figures() -> list[Figure]:
     return [
         *_stage1_figures(view, averages),
         *_stage2_figures(view, averages),
-        *_sensitivity_figures(averages, analyses),
+        *_sensitivity_figures(analyses),
         *_discussion_figures(view),
         *_noise_figures(),
     ]
@@ -112,13 +120,18 @@ def _stage1_figures(view: View, averages: Means) -> list[Figure]:
     f1, found = averages.f1, []
     gains = {"MNIST": 2.1, "CIFAR-10": 14.3, "CIFAR-100": 8.2, "Tiny-ImageNet": 6.6}
     for name, said in gains.items():
-        quote = f"The mean performance over CL-PBNR increases by {said}pp for {name}"
+        quote = f"The mean performance over CL-PBNR increases by ... {said}pp for {name}"
         best = max(PROPOSED, key=f1[name].__getitem__)
         note = f"the best algorithm's Mean ({short_name(best)}) minus CL-PBNR's"
         found.append(_points(_1, quote, said, _gap(f1[name], best), note))
-    for name, said in {"MNIST": 1.0, "CIFAR-10": 7.6, "CIFAR-100": 3.8, "Tiny-ImageNet": 2.2}.items():
-        quote = f"[CL-MCD:] the mean performance over CL-PBNR increases by {said}pp for {name}"
-        found.append(_points(_1, quote, said, _gap(f1[name], "cl-mcd")))
+    for name, said in {
+        "MNIST": 1.0,
+        "CIFAR-10": 7.6,
+        "CIFAR-100": 3.8,
+        "Tiny-ImageNet": 2.2,
+    }.items():
+        quote = f"the mean performance over CL-PBNR increases by ... {said}pp for {name}"
+        found.append(_points(_1, quote, said, _gap(f1[name], "cl-mcd"), "CL-MCD"))
     two = ("cl-mcd-e", "alg-ens-3")
     least = min(
         (view.f1[d][r][m] / view.f1[d][r][BASELINE], d, r, m)
@@ -154,7 +167,7 @@ def _stage1_figures(view: View, averages: Means) -> list[Figure]:
         ),
         _points(
             _1,
-            "(or 38.1%, see CIFAR-100, τ=0.05)",
+            "38.1%, see CIFAR-100, τ=0.05",
             38.1,
             _largest(view.f1, relative=True),
             f"the largest: {_where(view.f1, relative=True)}",
@@ -180,7 +193,7 @@ def _stage1_figures(view: View, averages: Means) -> list[Figure]:
         ),
         _points(
             _1,
-            "(or 65.28%, see CIFAR-10 results at τ=0.05)",
+            "65.28%, see CIFAR-10 results at τ=0.05",
             65.28,
             _largest(view.precision, relative=True),
         ),
@@ -193,7 +206,7 @@ def _stage1_figures(view: View, averages: Means) -> list[Figure]:
         ),
         _points(
             _1,
-            "(or 3.39%, see Tiny-ImageNet results at τ=0.05)",
+            "3.39%, see Tiny-ImageNet results at τ=0.05",
             3.39,
             _largest(view.recall, relative=True),
             f"the largest: {_where(view.recall, relative=True)}",
@@ -214,7 +227,8 @@ def _stage2_figures(view: View, averages: Means) -> list[Figure]:
         Figure(
             _2,
             "for all datasets besides Tiny-Imagenet, excluding label errors from the training "
-            "dataset improves the model performance with all proposed algorithms and CL-PBNR",
+            "dataset improves the model performance with all proposed algorithms and CL-PBNR "
+            "baseline",
             f"all {len(over)}",
             f"{len(over) - len(fails)} of {len(over)}",
             NOT if fails else FOLLOWS,
@@ -222,16 +236,22 @@ def _stage2_figures(view: View, averages: Means) -> list[Figure]:
         )
     )
     for name, said in {"MNIST": 0.2, "CIFAR-10": 7.1, "CIFAR-100": 3.5}.items():
-        quote = f"compared to training on the original training datasets ... up to {said}pp for {name}"
-        best = max(PROPOSED, key=final[name].__getitem__)
-        found.append(
-            _points(_2, quote, said, _gap(final[name], best, than=averages.noisy[name]))
+        quote = (
+            "compared to training on the original training datasets, amounting to up to ... "
+            f"{said}pp for {name}"
         )
-    for name, said in {"MNIST": 0.3, "CIFAR-10": 0.9, "CIFAR-100": 2.6, "Tiny-ImageNet": 2.0}.items():
         best = max(PROPOSED, key=final[name].__getitem__)
-        quote = f"improved the mean performance over the CL-PBNR algorithm by up to {said}pp for {name}"
-        note = f"{short_name(best)}"
-        found.append(_points(_2, quote, said, _gap(final[name], best), note))
+        gain = _gap(final[name], best, than=averages.noisy[name])
+        found.append(_points(_2, quote, said, gain, short_name(best)))
+    over_pbnr = "improved the mean performance ... over the CL-PBNR algorithm by up to ... "
+    for name, said, quote in (
+        ("MNIST", 0.3, over_pbnr + "0.3pp for MNIST"),
+        ("CIFAR-10", 0.9, over_pbnr + "0.9pp for CIFAR-10"),
+        ("CIFAR-100", 2.6, over_pbnr + "2.6pp for CIFAR-100"),
+        ("Tiny-ImageNet", 2.0, "our proposed algorithms still outperformed CL-PBNR by up to 2.0pp"),
+    ):
+        best = max(PROPOSED, key=final[name].__getitem__)
+        found.append(_points(_2, quote, said, _gap(final[name], best), short_name(best)))
     tiny = "Tiny-ImageNet"
     better = [m for m in PAPER_METHODS if final[tiny][m] > averages.noisy[tiny]]
     found.append(
@@ -247,66 +267,70 @@ def _stage2_figures(view: View, averages: Means) -> list[Figure]:
     found.append(
         _points(
             "Figure of relative changes in stage 2",
-            "At noise rate 0.05, cleaning with the CL-MCD algorithm leads to an accuracy gain of "
-            "0.4% compared to cleaning with CL-PBNR",
+            "cleaning with the CL-MCD algorithm leads to an accuracy gain of 0.4% compared to "
+            "cleaning with CL-PBNR",
             0.4,
-            lambda s: _relative(view.cleaned["MNIST"][0.05], "cl-mcd", s),
-            "MNIST",
+            _relative(view.cleaned["MNIST"][0.05], "cl-mcd"),
+            "MNIST at 0.05",
         )
     )
-    for name, rate, method, better_by, fewer in (
-        ("CIFAR-10", 0.2, "cl-mcd-e", 2.1, 26.0),
-        ("CIFAR-100", 0.05, "alg-ens-3", 3.5, 47.0),
-        ("Tiny-ImageNet", 0.05, "alg-ens-3", 4.3, 41.8),
+    for name, rate, method, better_by, better_quote, fewer, fewer_quote in (
+        (
+            *("CIFAR-10", 0.2, "cl-mcd-e"),
+            *(2.1, "achieves a 2.1% better accuracy after cleaning than the baseline"),
+            *(26.0, "removes 26.0% fewer samples on the CIFAR-10 dataset"),
+        ),
+        (
+            *("CIFAR-100", 0.05, "alg-ens-3"),
+            *(3.5, "outperforms the baseline by 3.5%"),
+            *(47.0, "while removing 47.0% fewer samples"),
+        ),
+        (
+            *("Tiny-ImageNet", 0.05, "alg-ens-3"),
+            *(4.3, "achieves a 4.3% increase in accuracy over the baseline"),
+            *(41.8, "while removing 41.8% fewer samples"),
+        ),
     ):
         where = f"{name} at {rate:g}, {short_name(method)}"
         accuracy, flagged = view.cleaned[name][rate], view.flagged[name][rate]
+        share = 1 - flagged[method] / flagged[BASELINE]
         found += [
-            _points(
-                _2,
-                f"{where}: {better_by}% better accuracy than the baseline",
-                better_by,
-                lambda s, a=accuracy, m=method: _relative(a, m, s),  # type: ignore[misc]
-            ),
-            _points(
-                _2,
-                f"{where}: {fewer}% fewer samples removed",
-                fewer,
-                lambda _, f=flagged, m=method: 1 - f[m] / f[BASELINE],  # type: ignore[misc]
-            ),
+            _points(_2, better_quote, better_by, _relative(accuracy, method), where),
+            _points(_2, fewer_quote, fewer, _constant(share), where),
         ]
     return found
 
 
-def _sensitivity_figures(averages: Means, analyses: Sensitivity) -> list[Figure]:
+def _sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
     found = []
     small = printed("sensitivity").to_dict("records")
     initial, final = analyses.initial, analyses.final
     for row in small:
         of, said = row["of"], float(row["printed"])
+        what = row["quantity"].partition(" of ")[0].replace("f1", "F1")
         if row["quantity"] == "mean f1 per rate":
             value = analyses.mean_f1[of][float(row["rate"])].mean
-            quote = f"table of mean F1: {of} at {row['rate']}"
+            where, quote = "mean F1", f"{of} at {row['rate']}"
         elif row["quantity"] in ("initial accuracy", "f1 of data set"):
             value = initial.points[of][row["quantity"] == "f1 of data set"]
-            quote = f"table of initial accuracy and F1: {of}, {row['quantity'].split(' of')[0]}"
+            where, quote = "initial accuracy and F1", f"{of}, {what}"
         else:
             value = final.points[of][row["quantity"] == "final accuracy"]
-            name = short_name(of)
-            quote = f"table of F1 and final accuracy: {name}, {row['quantity'].split(' of')[0]}"
-        found.append(_points(_S, quote, said, lambda s, v=value: v + s))  # type: ignore[misc]
+            where, quote = "F1 and final accuracy", f"{short_name(of)}, {what}"
+        found.append(_points(f"{TABLE} of {where}", quote, said, _shifted(value)))
     for what, analysis, r, t, p in (
         ("initial accuracy and F1", initial, 0.98, 6.37, 0.02),
         ("F1 and final accuracy", final, 0.98, 10.03, 0.001),
     ):
         known = analysis.correlation
         assert known is not None
-        interval = f"95 % interval of r: {fixed(known.low, 2)} to {fixed(known.high, 2)}"
+        interval = f"95 % interval: {fixed(known.low, 2)} to {fixed(known.high, 2)}"
         found += [
-            _figure(_S, f"{what}: r", r, lambda _, k=known: k.r, note=interval),  # type: ignore[misc]
-            _figure(_S, f"{what}: t", t, lambda _, k=known: k.t, note=f"n = {known.n}"),  # type: ignore[misc]
+            _figure(_S, f"r={r}", r, _constant(known.r), note=f"{what}; {interval}"),
+            _figure(_S, f"t={t}", t, _constant(known.t), note=f"{what}; n = {known.n}"),
             _figure(
-                _S, f"{what}: p", p, lambda _, k=known: k.p, note=f"p = {p_value(known.p)}"  # type: ignore[misc]
+                *(_S, f"a p-value of {p}", p, _constant(known.p)),
+                note=f"{what}; p = {p_value(known.p)}",
             ),
         ]
     return found
@@ -325,16 +349,23 @@ def _discussion_figures(view: View) -> list[Figure]:
         Figure(
             _D,
             "The only exceptions ... are the CL-MCD-E algorithm and the Algorithm Ensemble "
-            "(Agreement=3) at noise rate 0.2 on the MNIST dataset",
+            "(Agreement=3) at noise rate τ=0.2 on the MNIST dataset",
             "2 exceptions",
             f"{len(below)} exceptions",
             FOLLOWS if below == named else NOT,
             "cells in which an algorithm's F1 is not above CL-PBNR's",
         )
     ]
-    for said, method, what in (
-        (12.2, "cl-mcd", "replacing softmax probabilities with MCD probabilities"),
-        (25.8, "cl-mcd-e", "comparing the CL-MCD-E algorithm with the baseline"),
+    for said, method, quote in (
+        (
+            *(12.2, "cl-mcd"),
+            "the average precision increases by 12.2% across all noise rates and datasets",
+        ),
+        (
+            *(25.8, "cl-mcd-e"),
+            "on average, 25.8% in precision when comparing the CL-MCD-E algorithm with the "
+            "baseline",
+        ),
     ):
         cells = [view.precision[d][r] for d in SAMPLES for r in RATES]
         overall = sum(c[method] for c in cells) / sum(c[BASELINE] for c in cells) - 1
@@ -342,34 +373,51 @@ def _discussion_figures(view: View) -> list[Figure]:
         found.append(
             _points(
                 _D,
-                f"{what}, the average precision increases by {said}%",
+                quote,
                 said,
-                lambda s, m=method: _mean_precision_gain(view, m, s),  # type: ignore[misc]
+                partial(_mean_precision_gain, view, method),
                 "each data set's mean precision, relative to CL-PBNR's, then averaged; ratio of "
                 f"overall means {fixed(100 * overall, 1)}, mean of all ratios "
                 f"{fixed(100 * float(each), 1)}",
             )
         )
-    wrong, total = 5_000, 50_000
-    for recall, precision, removed, correct, left in (
-        (1.0, 0.25, 25_000, 20_000, 30_000),
-        (0.7, 0.35, 10_000, 5_000, 45_000),
+    return [*found, *_example_figures()]
+
+
+def _example_figures() -> list[Figure]:
+    """The worked example: wrong labels, of which some are found, and right ones that go too."""
+    wrong, total, found = 5_000, 50_000, []
+    for recall, precision, quotes in (
+        (
+            *(1.0, 0.25),
+            {
+                "will incorrectly remove 25,000 images": 25_000,
+                "in the best case, 20,000 correctly labeled images are removed": 20_000,
+                "the model has only 30,000 correctly labeled images available": 30_000,
+            },
+        ),
+        (
+            *(0.7, 0.35),
+            {
+                "the algorithm removes only 10,000 images": 10_000,
+                "in the best case, only 5,000 correctly labeled images are removed": 5_000,
+                "a resulting 45,000 correctly labeled images are available": 45_000,
+            },
+        ),
     ):
-        flagged = recall * wrong / precision
-        example = f"example, recall {recall:.0%} and precision {precision:.0%}"
-        for what, said, value in (
-            ("images removed", removed, flagged),
-            ("correctly labelled images removed", correct, flagged * (1 - precision)),
-            ("correctly labelled images left", left, total - wrong - flagged * (1 - precision)),
-        ):
+        removed = recall * wrong / precision
+        correct = removed * (1 - precision)
+        note = (
+            f"{fixed(wrong, 0)} wrong labels among {fixed(total, 0)}; recall {recall:.0%}, "
+            f"precision {precision:.0%}"
+        )
+        values = (removed, correct, total - wrong - correct)
+        for (quote, said), value in zip(quotes.items(), values, strict=True):
             found.append(
                 _figure(
-                    "Discussion, efficiency",
-                    f"{example}: {what}",
-                    said,
-                    lambda _, v=value: v,  # type: ignore[misc]
+                    *("Discussion, efficiency", quote, said, _constant(value)),
                     decimals=0,
-                    note="5,000 wrong labels among 50,000",
+                    note=note,
                 )
             )
     return found
@@ -383,9 +431,9 @@ def _noise_figures() -> list[Figure]:
     scores[0, 1:] = row
     flips = flip_probabilities(scores)[0]
     return [
-        _figure(place, "threshold of airplane", 0.016, lambda _: float(row.mean() + row.std())),
-        _points(place, "airplane flips to bird: 49.8%", 49.8, lambda _: float(flips[2])),
-        _points(place, "airplane flips to ship: 50.2%", 50.2, lambda _: float(flips[8])),
+        _figure(place, "the threshold ... 0.016", 0.016, _shifted(float(row.mean() + row.std()))),
+        _points(place, "49.8%", 49.8, _constant(float(flips[2])), "airplane to bird"),
+        _points(place, "50.2%", 50.2, _constant(float(flips[8])), "airplane to ship"),
     ]
 
 
@@ -399,41 +447,46 @@ def _mean_precision_gain(view: View, method: str, shift: float) -> float:
 
 
 def _gap(
-    averages: dict[str, float] | object, method: str, *, than: float | None = None
+    averages: Mapping[str, float], method: str, *, than: float | None = None
 ) -> Callable[[float], float]:
-    assert isinstance(averages, dict)
+    """A method's average minus the baseline's, or another number."""
     other = averages[BASELINE] if than is None else than
     return lambda shift: averages[method] - other + 2 * shift
 
 
-def _relative(column: object, method: str, shift: float) -> float:
-    assert isinstance(column, dict)
-    return float((column[method] + shift) / (column[BASELINE] - shift) - 1)
+def _relative(column: Mapping[str, float], method: str) -> Callable[[float], float]:
+    """A method's value relative to the baseline's, less 1."""
+    return lambda shift: (column[method] + shift) / (column[BASELINE] - shift) - 1
 
 
-def _gains(values: object, shift: float, *, relative: bool) -> dict[tuple[str, float, str], float]:
-    assert isinstance(values, dict)
+def _constant(value: float) -> Callable[[float], float]:
+    """A number that does not come from rounded ones."""
+    return lambda _: value
+
+
+def _shifted(value: float) -> Callable[[float], float]:
+    """An average of rounded numbers."""
+    return lambda shift: value + shift
+
+
+def _gains(values: Values, shift: float, *, relative: bool) -> dict[tuple[str, float, str], float]:
+    gain = _relative if relative else _gap
     return {
-        (d, r, m): _relative(values[d][r], m, shift)
-        if relative
-        else values[d][r][m] - values[d][r][BASELINE] + 2 * shift
-        for d in SAMPLES
-        for r in RATES
-        for m in PROPOSED
+        (d, r, m): gain(values[d][r], m)(shift) for d in SAMPLES for r in RATES for m in PROPOSED
     }
 
 
-def _largest(values: object, *, relative: bool) -> Callable[[float], float]:
+def _largest(values: Values, *, relative: bool) -> Callable[[float], float]:
     return lambda shift: max(_gains(values, shift, relative=relative).values())
 
 
-def _where(values: object, *, relative: bool) -> str:
+def _where(values: Values, *, relative: bool) -> str:
     gains = _gains(values, 0, relative=relative)
     name, rate, method = max(gains, key=gains.__getitem__)
     return f"{name} at {rate:g}, {short_name(method)}"
 
 
-def _cell(values: object, name: str, rate: float, *, relative: bool) -> float:
+def _cell(values: Values, name: str, rate: float, *, relative: bool) -> float:
     gains = _gains(values, 0, relative=relative)
     return max(gain for (d, r, _), gain in gains.items() if (d, r) == (name, rate))
 
@@ -454,9 +507,7 @@ def _harmonic() -> Iterable[tuple[bool, str]]:
     for row in printed("stage1").to_dict("records"):
         for rate in RATES:
             p, r, f = (number(row[f"{m} {rate:g}"]) for m in ("precision", "recall", "f1"))
-            low, value, high = (
-                2 * (p + s) * (r + s) / (p + r + 2 * s) for s in (-0.05, 0.0, 0.05)
-            )
+            low, value, high = (2 * (p + s) * (r + s) / (p + r + 2 * s) for s in (-0.05, 0.0, 0.05))
             where = f"{row['dataset']} at {rate:g}, {short_name(row['method'])}"
             text = f"{where}: printed {fixed(f, 1)}, computed {fixed(value, 1)}"
             yield low - 0.05 <= f + 1e-9 and f - 1e-9 <= high + 0.05, text
@@ -492,6 +543,6 @@ def _bold(table: str, highest_is_bold: bool) -> Iterable[tuple[bool, str]]:
             bold = block[column].str.endswith("*")
             top = values == values.max()
             for place in block.index[top if highest_is_bold else bold]:
-                method = short_name(block.at[place, "method"])
+                method = short_name(str(block.at[place, "method"]))
                 text = f"{name}, {column}, {method}: {fixed(values[place], 1)}"
                 yield bool((bold if highest_is_bold else top)[place]), text

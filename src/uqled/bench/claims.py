@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from uqled.bench.collected import Results
 from uqled.bench.metrics import f_beta
-from uqled.bench.shown import fixed, method_name, percent, rate_name, short_name
+from uqled.bench.shown import fixed, percent, rate_name, short_name
 from uqled.bench.statistics import (
     Means,
     Rate,
     columns,
     datasets,
     means,
-    over_rates,
     sensitivity,
     treated,
 )
@@ -76,6 +76,8 @@ class Statement:
     quote: str
     counted: str
     test: Callable[[View], Iterable[Case]]
+    every: bool = True
+    """If the sentence is about every case; otherwise the count is told and nothing judged."""
 
     def tally(self, view: View) -> Tally:
         cases = list(self.test(view))
@@ -99,7 +101,10 @@ def view_of(results: Results, averages: Means | None = None) -> View:
     noisy = treated(results.stage2, "noisy")
     analyses = sensitivity(results, averages or means(results))
     return View(
-        *(values("stage1", measure) for measure in ("f1", "precision", "recall", "flagged")),
+        values("stage1", "f1"),
+        values("stage1", "precision"),
+        values("stage1", "recall"),
+        values("stage1", "flagged"),
         values("stage2", "accuracy"),
         {
             name: {
@@ -160,12 +165,11 @@ def _more_at_low_noise(view: View) -> Iterable[Case]:
     for name, by_rate in view.f1.items():
         rates = _known(by_rate)
         for method in PROPOSED:
-            if len(rates) < 2 or not all({method, BASELINE} <= set(by_rate[r]) for r in rates):
+            here = [by_rate[rate] for rate in rates]
+            known = all(method in one and one.get(BASELINE, 0) > 0 for one in here)
+            if len(rates) < 2 or not known:
                 continue
-            low, high = (
-                by_rate[rate][method] / by_rate[rate][BASELINE] - 1
-                for rate in (rates[0], rates[-1])
-            )
+            low, high = (one[method] / one[BASELINE] - 1 for one in (here[0], here[-1]))
             text = f"{percent(low, signed=True)} % at {rates[0]:g}, {percent(high, signed=True)} %"
             yield low > high, f"{name}, {short_name(method)}: {text} at {rates[-1]:g}"
 
@@ -177,7 +181,10 @@ def _ensemble_best(view: View) -> Iterable[Case]:
         ensembles = {m: v for m, v in averages.items() if m in ("alg-ens-2", "alg-ens-3")}
         others = {m: v for m, v in averages.items() if m in PAPER_METHODS and m not in ensembles}
         if ensembles and others:
-            mine, best = max(ensembles, key=ensembles.__getitem__), max(others, key=others.get)  # type: ignore[arg-type]
+            mine, best = (
+                max(ensembles, key=ensembles.__getitem__),
+                max(others, key=others.__getitem__),
+            )
             text = f"{short_name(mine)} {percent(ensembles[mine])}, {short_name(best)} "
             yield ensembles[mine] > others[best], f"{name}: {text}{percent(others[best])}"
 
@@ -197,7 +204,7 @@ def _rises_with_rate(view: View) -> Iterable[Case]:
         rates = _known(by_rate)
         values = [by_rate[rate] for rate in rates]
         if len(values) > 1:
-            steps = zip(values, values[1:], strict=False)
+            steps = pairwise(values)
             yield all(a < b for a, b in steps), f"{name}: {', '.join(map(percent, values))}"
 
 
@@ -235,7 +242,7 @@ def _noise_hurts(view: View) -> Iterable[Case]:
     for name, by_rate in view.noisy.items():
         values = [by_rate[rate] for rate in _known(by_rate)]
         if len(values) > 1:
-            steps = zip(values, values[1:], strict=False)
+            steps = pairwise(values)
             yield all(a > b for a, b in steps), f"{name}: {', '.join(map(percent, values))}"
 
 
@@ -262,9 +269,10 @@ STATEMENTS = (
     ),
     Statement(
         _RESULTS_1,
-        "the performance consistently increases when we leverage entropy (the threshold of the "
-        "given class, as the equation says)",
-        "F1 of CL-MCD-E (given) above CL-MCD's, per data set and rate",
+        "the performance consistently increases when we leverage entropy as a measure of "
+        "uncertainty on top of MCD probabilities",
+        "with the given class's threshold, as the equation says: F1 of CL-MCD-E (given) above "
+        "CL-MCD's, per data set and rate",
         lambda view: _higher(view.f1, ["cl-mcd-e-given"], "cl-mcd"),
     ),
     Statement(
@@ -280,6 +288,7 @@ STATEMENTS = (
         "combining different algorithms in an ensemble can additionally improve the performances",
         "the best algorithm ensemble above the best other algorithm in mean F1, per data set",
         _ensemble_best,
+        every=False,
     ),
     Statement(
         _RESULTS_1,
@@ -298,6 +307,7 @@ STATEMENTS = (
         "it [CL-PBNR] has a very good recall compared to our proposed algorithms",
         "recall of CL-PBNR at least the algorithm's, per data set, rate and algorithm",
         _recall_of_baseline,
+        every=False,
     ),
     Statement(
         "Experimental setup, performance metrics",
@@ -306,6 +316,7 @@ STATEMENTS = (
         "the best algorithm by F1 is the best by F0.5 (from precision and recall), per data set "
         "and rate",
         _same_by_f05,
+        every=False,
     ),
     Statement(
         "Abstract",
@@ -348,12 +359,14 @@ STATEMENTS = (
         "within one data set, mean F1 and final accuracy of the algorithms correlate (r > 0, "
         "p < 0.05)",
         _detection_pays,
+        every=False,
     ),
     Statement(
         "Introduction",
         "Mislabeled data can then result in reduced performances of machine learning models",
         "accuracy of training on the noisy labels falls from rate to rate, per data set",
         _noise_hurts,
+        every=False,
     ),
 )
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from uqled import run
 from uqled.bench.collected import Results
@@ -31,7 +34,7 @@ from uqled.bench.statistics import (
     treated,
 )
 
-_INK, _GRID = "#22272e", "#d9dde2"  # the page replaces these two by its theme's
+_INK, _GRID, _GROUND = "#22272e", "#d9dde2", "#fffffe"  # a page puts its own in their place
 _RATES = ("#e08e0b", "#2a9d8f", "#5b7fd6", "#c44569", "#8a63c9", "#7a8b3c")
 _METHODS = {
     "cl-pbnr": ("#8b929c", "s"),
@@ -44,8 +47,10 @@ _METHODS = {
     "argmax": ("#e08e0b", "X"),
 }
 _OTHERS = (("#7a8b3c", "<"), ("#a9714b", ">"), ("#17a2c4", "p"), ("#c9a227", "h"))
-_FONTS = {
+_STYLE: dict[Any, Any] = {
     "font.size": 9.0,
+    "figure.facecolor": _GROUND,
+    "axes.facecolor": "none",
     "axes.edgecolor": _GRID,
     "axes.labelcolor": _INK,
     "axes.titlecolor": _INK,
@@ -68,8 +73,8 @@ _FONTS = {
 def figures(results: Results, analyses: Sensitivity) -> dict[str, Figure]:
     """File stem -> figure, in the order in which a page shows them."""
     found: dict[str, Figure] = {}
-    for name in datasets(results):
-        stem, f1 = file_stem(name), columns(results.stage1, name, "f1")
+    for name, stem in file_stems(datasets(results)).items():
+        f1 = columns(results.stage1, name, "f1")
         change = improvements(f1)
         if any(change.values()):
             found[f"stage1-relative-{stem}"] = relative_figure(change, "F1 relative to CL-PBNR")
@@ -118,8 +123,11 @@ def relative_figure(change: Mapping[Rate, Mapping[str, Sample]], label: str) -> 
         axes.set_yticks(range(len(methods)), labels=[_text(short_name(m)) for m in methods])
         axes.set_ylim(len(methods) - 0.5, -0.5)
         axes.grid(axis="y", visible=False)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{fixed(x, _places(axes), signed=True)} %"))
-        axes.set_xlabel(label)
+        axes.xaxis.set_major_formatter(
+            FuncFormatter(lambda x, _: fixed(x, _places(axes), signed=True))
+        )
+        axes.xaxis.set_major_locator(MaxNLocator(7))
+        axes.set_xlabel(f"{label} (%)")
         _legend(figure, axes, "noise rate")
     return figure
 
@@ -142,7 +150,7 @@ def plane_figure(precision: Columns, recall: Columns) -> Figure:
                     color=colour,
                     markersize=4 + 2.2 * place,
                     markeredgewidth=0,
-                    label=_text(short_name(method)) if place == 0 else None,
+                    label=_text(short_name(method)) if place == len(rates) - 1 else None,
                 )
         axes.margins(0.12)
         _iso_f1(axes)
@@ -213,42 +221,54 @@ def look(method: str, methods: list[str]) -> tuple[str, str]:
     return _OTHERS[others.index(method) % len(_OTHERS)]
 
 
-def svg(figure: Figure, *, for_page: bool = False) -> str:
-    """A figure as SVG; for a page, without background and in the page's own ink."""
-    buffer = io.StringIO()
-    with mpl.rc_context(_FONTS):
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=for_page)
-    text = buffer.getvalue()
-    if not for_page:
-        return text
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1">', text, count=1)
-    # Groups are numbered alike in every figure; only what is referred to keeps its name.
-    text = re.sub(r'(<g|<path) id="(?:figure|axes|patch|text|line2d|matplotlib|xtick|ytick|legend|PathCollection|LineCollection)[^"]*"', r"\1", text)
-    text = re.sub(r"font: ([^;\"]*?)'[^;\"]*", r"font: \1sans-serif", text)
-    return text.replace(_INK, "currentColor").replace(_GRID, "var(--line)")
+@dataclass(frozen=True)
+class Drawn:
+    """A figure as the files that hold it."""
+
+    png: bytes
+    svg: str
+
+    def inline(self, prefix: str) -> str:
+        """The SVG for a page: without background, in the page's own ink.
+
+        `prefix` tells its names from those of the page's other figures.
+        """
+        text = self.svg[self.svg.index("<svg") :]
+        text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+        text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1">', text, count=1)
+        # Groups are numbered alike in every figure, and nothing refers to them.
+        text = re.sub(r'<g id="[^"]*"', "<g", text)
+        text = re.sub(r'( id="|url\(#|xlink:href="#)', rf"\g<1>{prefix}-", text)
+        text = text.replace(_GROUND, "none").replace(_INK, "currentColor")
+        return text.replace(_GRID, "var(--line)")
+
+    def write(self, folder: Path, stem: str) -> list[Path]:
+        """Write both files."""
+        paths = [folder / f"{stem}.png", folder / f"{stem}.svg"]
+        for path, content in zip(paths, (self.png, self.svg.encode()), strict=True):
+            with run.replacing(path) as part:
+                part.write_bytes(content)
+        return paths
 
 
-def png(figure: Figure) -> bytes:
-    """A figure as PNG."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
-    return buffer.getvalue()
+def drawn(figure: Figure) -> Drawn:
+    """A figure as PNG and SVG, without a date or a version in them."""
+    image, text = io.BytesIO(), io.StringIO()
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # drawn as boxes
+        figure.savefig(image, format="png", dpi=150, metadata={"Software": None})
+        figure.set_layout_engine("none")  # it is laid out now; doing it again costs as much
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    return Drawn(image.getvalue(), text.getvalue())
 
 
-def write_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
-    """Write a figure as PNG and SVG."""
-    paths = [folder / f"{stem}.png", folder / f"{stem}.svg"]
-    for path, content in zip(paths, (png(figure), svg(figure).encode()), strict=True):
-        with run.replacing(path) as part:
-            part.write_bytes(content)
-    return paths
-
-
-def file_stem(name: str) -> str:
-    """A data set's name as part of a file's."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "data"
+def file_stems(names: Iterable[str]) -> dict[str, str]:
+    """Each data set's name as part of a file's, no two alike."""
+    found: dict[str, str] = {}
+    for name in names:
+        stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "data"
+        found[name] = stem if stem not in found.values() else f"{stem}-{len(found) + 1}"
+    return found
 
 
 def _with_noisy(results: Results, name: str) -> dict[Rate, dict[str, Sample]]:
@@ -261,7 +281,7 @@ def _with_noisy(results: Results, name: str) -> dict[Rate, dict[str, Sample]]:
 @contextmanager
 def _drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
     """A figure of so many inches and its axes, in this module's style."""
-    with mpl.rc_context(_FONTS):
+    with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
         FigureCanvasAgg(figure)
         yield figure, figure.subplots()
@@ -278,7 +298,8 @@ def _legend(figure: Figure, axes: Axes, title: str, *, columns: int = 6) -> None
 def _iso_f1(axes: Axes) -> None:
     """Lines of equal F1 through what is shown."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    left, low, right, high = max(left, 0.5), max(low, 0.5), min(right, 102), min(high, 102)
+    left, low = max(left, 0.5), max(low, 0.5)
+    right, high = max(min(right, 102), left + 1), max(min(high, 102), low + 1)
     axes.set(xlim=(left, right), ylim=(low, high))
     span = max(right - left, high - low)
     step = next((s for s in (1, 2, 5, 10) if span / s < 9), 20)
@@ -291,7 +312,12 @@ def _iso_f1(axes: Axes) -> None:
             continue
         axes.plot(across[seen], up[seen], color=_GRID, linewidth=0.9, zorder=0)
         axes.text(
-            across[seen][-1], up[seen][-1], f" F1 {level:g}", fontsize=7, alpha=0.7, va="bottom",
+            across[seen][-1],
+            up[seen][-1],
+            f" F1 {level:g}",
+            fontsize=7,
+            alpha=0.7,
+            va="bottom",
             ha="right",
         )
     axes.grid(visible=False)

@@ -36,7 +36,7 @@ def latex(table: Table) -> str:
         rf"\begin{{tabular}}{{{layout}}}",
         r"\toprule",
         " & ".join(["", *groups]) + r" \\",
-        " & ".join([r"Noise rate $\tau$", *(_tex(n) for _, names in table.groups for n in names)])
+        " & ".join([_tex(table.corner), *(_tex(n) for _, names in table.groups for n in names)])
         + r" \\",
     ]
     for block in table.blocks:

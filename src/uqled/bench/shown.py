@@ -67,7 +67,11 @@ def fixed(value: float, decimals: int, *, signed: bool = False) -> str:
     text = f"{exact.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP):,}"
     if float(text.replace(",", "")) == 0:
         return text.lstrip("-")
-    return text.replace("-", "\N{MINUS SIGN}") if text.startswith("-") else ("+" if signed else "") + text
+    return (
+        text.replace("-", "\N{MINUS SIGN}")
+        if text.startswith("-")
+        else ("+" if signed else "") + text
+    )
 
 
 def percent(share: float, decimals: int = 1, *, signed: bool = False) -> str:

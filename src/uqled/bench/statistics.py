@@ -22,9 +22,10 @@ Rate = float | None
 """None: the labels' own errors, which nobody drew at a rate."""
 
 BOLD_RULE = (
-    "Bold: the highest mean, and above every other method by more than the spread, that is, the "
-    "differences paired over seeds have a mean larger than their sample standard deviation (at "
-    "least two seeds). Italic: the highest mean otherwise. Neither is a significance test."
+    "Bold: the highest mean over the seeds that all have, and above every other by more than the "
+    "spread, that is, the differences paired over seeds have a mean larger than their sample "
+    "standard deviation (at least two seeds). Italic: the highest mean otherwise. Neither is a "
+    "significance test."
 )
 
 
@@ -183,9 +184,16 @@ def improvements(by_rate: Columns, baseline: str = "cl-pbnr") -> dict[Rate, dict
 
 def leaders(column: Column) -> Leaders:
     """Who has the highest mean, and if it is outside the spread: see `BOLD_RULE`."""
-    means = {method: sample.mean for method, sample in column.items() if sample.mean == sample.mean}
-    if len(means) < 2:
-        return Leaders(frozenset(), False)
+    known = {m: sample for m, sample in column.items() if not math.isnan(sample.mean)}
+    nobody = Leaders(frozenset(), False)
+    if len(known) < 2:
+        return nobody
+    means = {m: sample.mean for m, sample in known.items()}
+    if all(sample.n for sample in known.values()):  # means over other seeds are no match
+        seeds = set.intersection(*(set(sample.by_seed) for sample in known.values()))
+        if not seeds:
+            return nobody
+        means = {m: _mean(s.by_seed[seed] for seed in sorted(seeds)) for m, s in known.items()}
     top = max(means.values())
     names = frozenset(m for m, mean in means.items() if math.isclose(mean, top, abs_tol=1e-12))
     if len(names) > 1:
@@ -247,7 +255,7 @@ def means(results: Results) -> Means:
         if not results.initial.empty:
             accuracies = results.initial[results.initial["dataset"] == name]["accuracy"].dropna()
             if len(accuracies):
-                clean[name] = float(accuracies.mean())
+                clean[name] = float(np.mean(np.sort(accuracies.to_numpy())))
     return Means(f1, final, noisy, clean)
 
 
@@ -279,9 +287,10 @@ def sensitivity(results: Results, averages: Means | None = None) -> Sensitivity:
 
 
 def final_analysis(known: Means) -> Analysis:
-    """F1 against final accuracy across the methods that every data set with both stages has."""
-    shared = [d for d in known.f1 if d in known.final]
-    methods = _compared({d: _both(known.f1[d], known.final[d]) for d in shared})
+    """F1 against final accuracy across methods, averaged over the data sets that have them all."""
+    both = {d: _both(known.f1[d], known.final[d]) for d in known.f1 if d in known.final}
+    methods = _compared(both)
+    shared = [d for d in both if set(methods) <= set(both[d])]
     return _analysis(
         {
             m: (_mean(known.f1[d][m] for d in shared), _mean(known.final[d][m] for d in shared))
@@ -295,12 +304,17 @@ def _both(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, flo
 
 
 def _compared(by_dataset: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """The paper's methods that every data set has; all that every one has if those are few."""
+    """The paper's methods, as far as some data set has them all; or else those that all have.
+
+    So a data set without them (predictions without passes, say) is left out, and does not
+    narrow the comparison of the others.
+    """
     if not by_dataset:
         return []
-    shared = set.intersection(*(set(found) for found in by_dataset.values()))
-    paper = shared & set(PAPER_METHODS)
-    return in_order(paper if len(paper) > 2 else shared)
+    paper = set().union(*by_dataset.values()) & set(PAPER_METHODS)
+    if len(paper) > 2 and any(paper <= set(found) for found in by_dataset.values()):
+        return in_order(paper)
+    return in_order(set.intersection(*(set(found) for found in by_dataset.values())))
 
 
 def _analysis(points: Mapping[str, tuple[float, float]]) -> Analysis:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -28,6 +28,7 @@ from uqled.bench.statistics import (
 )
 
 BASELINE = "cl-pbnr"
+_RELABELLED = ", relabelled instead of removed"
 _SPREAD = "Mean ± sample standard deviation over seeds, in per cent."
 Usual = Mapping[Rate, int]
 _MEAN = (
@@ -73,7 +74,23 @@ class Table:
     groups: tuple[tuple[str, tuple[str, ...]], ...]
     """Heads, each with the columns under it."""
     blocks: tuple[Block, ...]
-    label: str = field(default="")
+    label: str
+    corner: str = "noise rate"
+    """What the names of the columns are."""
+
+
+def all_tables(results: Results) -> dict[str, list[Table]]:
+    """The tables of each stage, the first of which is the paper's."""
+    found = {
+        "pilot": [stage1_table(results.pilot, "Pilot: wrong labels in the test sets", "pilot")],
+        "stage1": [
+            stage1_table(results.stage1, "Stage 1: finding wrong labels", "stage1"),
+            stage1_more_table(results.stage1, "Stage 1: F0.5 and area", "stage1-more"),
+        ],
+        "stage2": [stage2_table(results), stage2_gain_table(results)],
+    }
+    contaminated = results.about.get("contaminated") or {}
+    return {stage: [_warned(one, contaminated) for one in many] for stage, many in found.items()}
 
 
 def stage1_table(frame: pd.DataFrame, title: str, label: str) -> Table:
@@ -99,13 +116,15 @@ def stage2_table(results: Results) -> Table:
     blocks = []
     for name in datasets(results):
         noisy = columns(treated(results.stage2, "noisy"), name, "accuracy")
-        for treatment, done in (("remove", ""), ("relabel", ", relabelled instead of removed")):
+        for treatment, done in (("remove", ""), ("relabel", _RELABELLED)):
             frame = treated(results.stage2, treatment)
             accuracy, changed = (columns(frame, name, m) for m in ("accuracy", "changed"))
-            facts = _facts(results, name, noisy, rates) if treatment == "remove" else []
-            if accuracy or facts:
-                block = _stage2_rows(accuracy, changed, noisy, rates, facts)
-                blocks.append(Block(name + done, *block))
+            facts, before = _facts(results, name, noisy, rates), noisy
+            if treatment == "relabel":  # only what is to be compared with it
+                facts, before = [], {rate: noisy[rate] for rate in accuracy if rate in noisy}
+            if accuracy or before or facts:
+                note, rows = _stage2_rows(accuracy, changed, before, rates)
+                blocks.append(Block(name + done, note, (*facts, *rows)))
     heads = _heads(rates)
     return Table(
         "Stage 2: accuracy after cleaning",
@@ -124,7 +143,7 @@ def stage2_gain_table(results: Results) -> Table:
     blocks = []
     for name in datasets(results):
         noisy = columns(treated(results.stage2, "noisy"), name, "accuracy")
-        for treatment, done in (("remove", ""), ("relabel", ", relabelled instead of removed")):
+        for treatment, done in (("remove", ""), ("relabel", _RELABELLED)):
             by_rate = columns(treated(results.stage2, treatment), name, "accuracy")
             gain: dict[Rate, dict[str, Sample]] = {
                 rate: {m: difference(s, noisy[rate]["noisy"]) for m, s in column.items()}
@@ -138,7 +157,7 @@ def stage2_gain_table(results: Results) -> Table:
             usual = _usual([gain, against])
             rows = [
                 Row(
-                    _row_name(m),
+                    row_name(m),
                     (
                         *(_signed(gain.get(rate, {}).get(m), usual.get(rate, 0)) for rate in rates),
                         *([_signed(mean.get(m))] if len(rates) > 1 else []),
@@ -147,7 +166,7 @@ def stage2_gain_table(results: Results) -> Table:
                             for rate in rates
                         ),
                     ),
-                    _kind(m),
+                    row_kind(m),
                 )
                 for m in _methods(by_rate)
             ]
@@ -185,6 +204,16 @@ def stage2_csv(stage2: pd.DataFrame) -> str:
     return _csv(parts, ["accuracy", "trained_on", "changed"])
 
 
+def _warned(table: Table, contaminated: Mapping[str, str]) -> Table:
+    """The table, with the reason beside each data set that is no clean evidence."""
+    blocks = []
+    for block in table.blocks:
+        why = contaminated.get(block.title.removesuffix(_RELABELLED))
+        note = f"{block.note}. Contaminated: {why}" if why else block.note
+        blocks.append(replace(block, note=note))
+    return replace(table, blocks=tuple(blocks))
+
+
 def _csv(
     parts: Sequence[tuple[list[str], str, tuple[str, ...], pd.DataFrame]], measures: list[str]
 ) -> str:
@@ -219,7 +248,7 @@ def _detection_table(
         cells: dict[str, list[Cell]] = {m: [] for m in _methods(*found.values())}
         for _, measure, with_mean in measures:
             _add(cells, found[measure], rates, usual, with_mean=with_mean)
-        rows = [Row(_row_name(m), tuple(row), _kind(m)) for m, row in cells.items()]
+        rows = [Row(row_name(m), tuple(row), row_kind(m)) for m, row in cells.items()]
         width = len(rows[0].cells)
         rows += _accuracy_rows(frame, name, rates, usual, width)
         blocks.append(Block(name, _seeds(usual), tuple(rows)))
@@ -252,14 +281,12 @@ def _accuracy_rows(
 
 
 def _stage2_rows(
-    accuracy: Columns, changed: Columns, noisy: Columns, rates: Sequence[Rate], facts: list[Row]
-) -> tuple[str, tuple[Row, ...]]:
-    """The note and rows of a block: what takes no part, the noisy labels, then the methods."""
+    accuracy: Columns, changed: Columns, noisy: Columns, rates: Sequence[Rate]
+) -> tuple[str, list[Row]]:
+    """The note and rows of a block: training on the noisy labels, then the methods."""
     together: dict[Rate, dict[str, Sample]] = {
         rate: {**noisy.get(rate, {}), **accuracy.get(rate, {})} for rate in {**noisy, **accuracy}
     }
-    if not facts:  # relabelling: a rate at which nothing was relabelled says nothing
-        together = {rate: column for rate, column in together.items() if rate in accuracy}
     usual = _usual([accuracy or noisy])
     names = (["noisy"] if noisy else []) + _methods(accuracy)
     cells: dict[str, list[Cell]] = {name: [] for name in names}
@@ -267,8 +294,8 @@ def _stage2_rows(
     rows = []
     for name in names:
         counts = [_count(changed.get(rate, {}).get(name)) for rate in rates]
-        rows.append(Row(_row_name(name), (*cells[name], *counts), _kind(name)))
-    return _seeds(usual), (*facts, *rows)
+        rows.append(Row(row_name(name), (*cells[name], *counts), row_kind(name)))
+    return _seeds(usual), rows
 
 
 def _facts(results: Results, name: str, noisy: Columns, rates: Sequence[Rate]) -> list[Row]:
@@ -375,14 +402,14 @@ def _names(frame: pd.DataFrame) -> list[str]:
 
 
 def _heads(rates: Sequence[Rate]) -> tuple[str, ...]:
-    return (*map(rate_name, rates), *(["Mean"] if len(rates) > 1 else []))
+    return (*map(rate_name, rates), *(["Mean"] if len(rates) != 1 else []))
 
 
-def _row_name(method: str) -> str:
+def row_name(method: str) -> str:
     return method_name(method) + (" (baseline)" if method == BASELINE else "")
 
 
-def _kind(method: str) -> str:
+def row_kind(method: str) -> str:
     return "baseline" if method in (BASELINE, "noisy") else "method"
 
 

@@ -1,0 +1,109 @@
+"""The paper's statistics recomputed from its own printed tables, and its claims checked.
+
+    python benchmarks/paper_check.py            writes results/paper-check.md beside this file
+
+Nothing is measured: the input is `uqled/bench/published/*.csv`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from uqled import run
+from uqled.bench.arithmetic import (
+    FOLLOWS,
+    NOT,
+    ROUNDING,
+    Check,
+    Figure,
+    printed_figures,
+    table_checks,
+)
+from uqled.bench.claims import Statement, Tally, tallies, view_of
+from uqled.bench.published import SOURCE, published_means, published_results
+from uqled.bench.statistics import sensitivity
+from uqled.bench.writing import sensitivity_markdown
+
+
+def paper_check() -> str:
+    """The whole file."""
+    results, averages = published_results(), published_means()
+    figures, checks = printed_figures(), table_checks()
+    counted = tallies(view_of(results, averages))
+    failed = [figure for figure in figures if figure.verdict == NOT]
+    broken = [(one, tally) for one, tally in counted if one.every and not tally.holds]
+    rounding = [figure for figure in figures if figure.verdict == ROUNDING]
+    parts = [
+        "# The paper against its own tables",
+        f"{SOURCE}. Made by `benchmarks/paper_check.py` from the numbers that the paper prints; "
+        "nothing here is a measurement of ours.",
+        f"Of {len(figures)} printed numbers, {_count(figures, FOLLOWS)} follow from the stage "
+        f"tables, {len(rounding)} agree within rounding, {len(failed)} do not follow. Of "
+        f"{sum(one.every for one, _ in counted)} statements about every case, {len(broken)} have "
+        f"exceptions. Of {sum(one.of for one in checks)} checks of the tables with themselves, "
+        f"{sum(one.held for one in checks)} hold.",
+        "## Numbers that do not follow",
+        _figures_table(failed),
+        "## Statements with exceptions",
+        _statements_table(broken),
+        "## Statements about every case without exception",
+        _statements_table([(one, tally) for one, tally in counted if one.every and tally.holds]),
+        "## Statements that are not about every case, counted",
+        _statements_table([(one, tally) for one, tally in counted if not one.every]),
+        sensitivity_markdown(sensitivity(results, averages)).strip(),
+        "From the printed Mean columns of the two stage tables, without further rounding.",
+        "## Numbers that agree within rounding",
+        _figures_table(rounding),
+        "## Numbers that follow",
+        _figures_table([figure for figure in figures if figure.verdict == FOLLOWS]),
+        "## The tables with themselves",
+        _checks_table(checks),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _count(figures: list[Figure], verdict: str) -> int:
+    return sum(figure.verdict == verdict for figure in figures)
+
+
+def _figures_table(figures: list[Figure]) -> str:
+    rows = [(one.quoted, one.place, one.printed, one.computed, one.note) for one in figures]
+    return _table(("the paper", "where", "printed", "computed", ""), rows)
+
+
+def _statements_table(statements: list[tuple[Statement, Tally]]) -> str:
+    rows = [
+        (f'"{one.quote}"', one.place, one.counted, f"{tally.held} of {tally.of}", _some(tally))
+        for one, tally in statements
+    ]
+    return _table(("the paper", "where", "counted", "holds in", "exceptions"), rows)
+
+
+def _some(tally: Tally, most: int = 8) -> str:
+    more = len(tally.exceptions) - most
+    return "; ".join(tally.exceptions[:most]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _checks_table(checks: list[Check]) -> str:
+    rows = [(one.what, f"{one.held} of {one.of}", "; ".join(one.exceptions)) for one in checks]
+    return _table(("what", "holds in", "exceptions"), rows)
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    here = Path(__file__).parent / "results" / "paper-check.md"
+    parser.add_argument("--out", type=Path, default=here)
+    out = parser.parse_args().out
+    with run.replacing(out) as part:
+        part.write_text(paper_check(), encoding="utf-8", newline="\n")
+    print(f"wrote {out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""A benchmark beside the paper's printed tables, and what the paper says counted in both."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from uqled.bench.claims import STATEMENTS, Statement, Tally, tallies, view_of
+from uqled.bench.collected import Results
+from uqled.bench.published import SAMPLES, published_means, published_results
+from uqled.bench.shown import DASH, in_order, percent
+from uqled.bench.statistics import Means, means
+from uqled.bench.tables import BASELINE, Block, Cell, Row, Table, row_kind, row_name
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A statement of the paper, counted on its own tables and here; None: nothing to count."""
+
+    statement: Statement
+    paper: Tally | None
+    here: Tally | None
+
+
+def paper_name(dataset: str) -> str | None:
+    """The paper's data set that a benchmark's is, by its name; a part of one counts too."""
+    for name in SAMPLES:
+        pattern = name.replace("-", "[-_ ]?") + r"(?![A-Za-z0-9])"
+        if re.match(pattern, dataset, re.IGNORECASE):
+            return name
+    return None
+
+
+def beside_table(results: Results, averages: Means | None = None) -> Table:
+    """Means over rates, ours and the paper's, for the data sets that both have."""
+    here, paper = averages or means(results), published_means()
+    blocks = []
+    for name in here.f1:
+        other = paper_name(name)
+        if other is None:
+            continue
+        methods = in_order({*here.f1[name], *paper.f1[other]})
+        rows = [
+            Row(
+                row_name(m),
+                (
+                    _share(paper.f1[other], m),
+                    _share(here.f1[name], m),
+                    _gain(paper.f1[other], m, paper.f1[other].get(BASELINE)),
+                    _gain(here.f1[name], m, here.f1[name].get(BASELINE)),
+                    _gain(paper.final[other], m, paper.noisy[other]),
+                    _gain(here.final.get(name, {}), m, here.noisy.get(name)),
+                ),
+                row_kind(m),
+            )
+            for m in methods
+        ]
+        blocks.append(Block(name if name == other else f"{name} (paper: {other})", "", tuple(rows)))
+    return Table(
+        "Beside the paper",
+        "Means over the noise rates: F1, F1 minus CL-PBNR's in percentage points, and accuracy "
+        "after removal minus accuracy of training on the noisy labels in percentage points. The "
+        "networks and the number of samples differ, so compare the differences, not the levels.",
+        tuple(
+            (head, ("paper", "here"))
+            for head in ("Mean F1", "F1 minus CL-PBNR's", "Accuracy minus noisy")
+        ),
+        tuple(blocks),
+        "beside",
+        corner="",
+    )
+
+
+def judged(results: Results, averages: Means | None = None) -> list[Judged]:
+    """Every statement of the paper that can be counted on its tables or on these results."""
+    paper = dict(tallies(view_of(published_results(), published_means())))
+    here = dict(tallies(view_of(results, averages)))
+    return [
+        Judged(one, paper.get(one), here.get(one))
+        for one in STATEMENTS
+        if one in paper or one in here
+    ]
+
+
+def judged_markdown(found: list[Judged]) -> str:
+    """The statements as a Markdown table, and below it the exceptions here."""
+    lines = [
+        "## What the paper says, counted",
+        "",
+        "A statement about every case holds when it has no exception; of the others (in italics) "
+        "only the count is told.",
+        "",
+        "| the paper | counted | in its tables | here |",
+        "| --- | --- | ---: | ---: |",
+    ]
+    for one in found:
+        quote = f'"{one.statement.quote}"' if one.statement.every else f'*"{one.statement.quote}"*'
+        tallied = " | ".join(tally_text(tally) for tally in (one.paper, one.here))
+        lines.append(f"| {quote} ({one.statement.place}) | {one.statement.counted} | {tallied} |")
+    lines += ["", "### Exceptions here", ""]
+    for one in found:
+        if one.here and one.here.exceptions:
+            lines.append(f"- {one.statement.counted}: {'; '.join(one.here.exceptions)}.")
+    return "\n".join(lines) + "\n"
+
+
+def tally_text(tally: Tally | None) -> str:
+    return DASH if tally is None else f"{tally.held} of {tally.of}"
+
+
+def _share(by_method: Mapping[str, float], method: str) -> Cell:
+    return Cell(percent(by_method.get(method, math.nan)))
+
+
+def _gain(by_method: Mapping[str, float], method: str, than: float | None) -> Cell:
+    value = by_method.get(method, math.nan) - (math.nan if than is None else than)
+    return Cell(percent(value, signed=True))
