@@ -22,6 +22,7 @@ check: .venv/dev
 bench: .venv/bench
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/mc_dropout.py
+	$(BIN)/python benchmarks/review.py
 	$(BIN)/python benchmarks/decoding.py $(if $(DATA),--data $(DATA))
 	$(if $(DATA),$(BIN)/python benchmarks/prediction.py --data $(DATA))
 

@@ -132,8 +132,8 @@ def test_every_method():
     X, given, _ = noisy()
     cleaner = LabelCleaner(RandomForestClassifier(20), method="all").fit(X, given)
     errors = cleaner.label_errors_
-    assert errors.method == "alg-ens-3"
-    assert len(errors.by_method) == 12
+    assert errors.method == "auto"
+    assert len(errors.by_method) == 13
     for one in errors.by_method.values():
         assert one.labels is errors.labels
     strict = LabelCleaner(RandomForestClassifier(20), agreement=4).fit(X, given).label_errors_

@@ -162,22 +162,22 @@ def test_a_method_that_lacks_its_input_says_which(method):
 def test_all_takes_what_the_inputs_allow():
     softmax = uqled.find_label_errors(LABELS, SOFTMAX, method="all")
     assert set(softmax.by_method) == {
-        "cl-pbnr", "cl-pbc", "cl-both", "cl-joint", "argmax", "low-self-confidence",
+        "auto", "cl-pbnr", "cl-pbc", "cl-both", "cl-joint", "argmax", "low-self-confidence",
         "low-normalized-margin",
     }  # fmt: skip
-    assert softmax.method == "cl-pbnr"
+    assert softmax.method == "auto"
     passes = uqled.find_label_errors(LABELS, passes=PASSES, method="all")
-    assert set(passes.by_method) == {"cl-mcd", "cl-mcd-e", "cl-mcd-ens"}
-    assert passes.method == "cl-mcd"
+    assert set(passes.by_method) == {"auto", "cl-mcd", "cl-mcd-e", "cl-mcd-ens"}
+    assert passes.method == "auto"
     both = uqled.find_label_errors(LABELS, SOFTMAX, PASSES, method="all")
-    assert both.method == "alg-ens-3"
-    assert len(both.by_method) == 12
+    assert both.method == "auto"
+    assert len(both.by_method) == 13
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "magic"}, "method is 'magic'. Choose one of cl-pbnr"),
+        ({"method": "magic"}, "method is 'magic'. Choose one of auto, cl-pbnr"),
         ({"method": "alg-ens", "agreement": 0}, "agreement is 0. Pass one of 1 to 4"),
         ({"method": "alg-ens", "agreement": 5}, "agreement is 5"),
         ({"method": "alg-ens", "agreement": 2.5}, "agreement is 2.5"),

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from uqled.detect.quality import confident_joint, label_quality_scores
     from uqled.detect.result import LabelErrors
     from uqled.errors import FileError, InputError, MissingInputError, UqledError
+    from uqled.export.cleaning import clean
     from uqled.predict.crossval import cross_validate
+    from uqled.review.serve import review
 
 #: Where each public name lives; loaded when it is first used, so that importing stays quick.
 _HOMES = {
@@ -26,6 +28,7 @@ _HOMES = {
     "LabelErrors": "uqled.detect.result",
     "MissingInputError": "uqled.errors",
     "UqledError": "uqled.errors",
+    "clean": "uqled.export.cleaning",
     "confident_joint": "uqled.detect.quality",
     "cross_validate": "uqled.predict.crossval",
     "find_label_errors": "uqled.detect.find",
@@ -33,7 +36,7 @@ _HOMES = {
     "load": "uqled.data.loading",
     "noise_matrix": "uqled.detect.joint",
 }
-_ROOMS = ("compat", "data", "models", "noise", "uncertainty")
+_ROOMS = ("compat", "data", "models", "noise", "review", "uncertainty")
 
 __all__ = [
     "Dataset",
@@ -43,6 +46,7 @@ __all__ = [
     "LabelErrors",
     "MissingInputError",
     "UqledError",
+    "clean",
     "compat",
     "confident_joint",
     "cross_validate",
@@ -53,6 +57,7 @@ __all__ = [
     "models",
     "noise",
     "noise_matrix",
+    "review",
     "uncertainty",
 ]
 

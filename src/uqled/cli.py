@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from uqled import run
 from uqled.errors import UqledError
+
+if TYPE_CHECKING:
+    from uqled.data.dataset import Dataset
 
 app = typer.Typer(
     help="Find wrong labels in classification data.",
@@ -39,6 +42,12 @@ ImageSize = Annotated[int | None, typer.Option(help="Side in pixels that images 
 Split = Annotated[str | None, typer.Option(help="Part of the data set: train, test, ...")]
 Limit = Annotated[int | None, typer.Option(help="Use so many samples only.")]
 SkipUnreadable = Annotated[bool, typer.Option(help="Go on without files that cannot be read.")]
+Method = Annotated[str, typer.Option(help="auto, alg-ens, cl-mcd, cl-pbnr, ... or all.")]
+Target = Annotated[str | None, typer.Option(help="Of auto: f1, which is the default.")]
+Wanted = Annotated[float | None, typer.Option(help="Of auto: the most flags of this precision.")]
+Recall = Annotated[float | None, typer.Option(help="Of auto: as few flags as reach this recall.")]
+Budget = Annotated[int | None, typer.Option(help="Of auto: so many, the most worth a look.")]
+Cost = Annotated[str | None, typer.Option(help="Of auto: of a review and of a miss: 1,20.")]
 Threads = Annotated[int | None, typer.Option(help="Default: one per core. Same result for any.")]
 
 
@@ -128,7 +137,8 @@ def predict(
     """Predict every sample by a model that was not trained on it."""
     options = locals()
     with _refusing():
-        found = _predictions(**options)
+        loaded, found = _predictions(**options)
+    _tell_skipped(loaded)
     typer.echo(f"{len(found):,} samples, {found.accuracy:.2%} predicted as labelled, in {out}")
 
 
@@ -136,7 +146,12 @@ def predict(
 def find(
     data: Data,
     out: RunFolder,
-    method: Annotated[str, typer.Option(help="alg-ens, cl-mcd, cl-pbnr, ... or all.")] = "all",
+    method: Method = "auto",
+    target: Target = None,
+    wanted_precision: Wanted = None,
+    recall: Recall = None,
+    budget: Budget = None,
+    cost: Cost = None,
     model: Model = "auto",
     folds: Folds = 4,
     passes: Passes = 5,
@@ -155,20 +170,50 @@ def find(
     limit: Limit = None,
     skip_unreadable: SkipUnreadable = False,
 ) -> None:
-    """Find wrong labels in labelled data: predict and detect in one."""
+    """Find wrong labels in labelled data: predict, detect and report in one."""
     options = locals()
     from uqled.detect.find import find_label_errors
     from uqled.detect.methods import check_method
     from uqled.detect.summary import summary
+    from uqled.report.page import report_run
 
     with _refusing():
         check_method(options.pop("method"), with_passes=uncertainty != "none")
-        found = _predictions(**options)
-        errors = find_label_errors(found, method=method)
+        for name in ("target", "wanted_precision", "recall", "budget", "cost"):
+            options.pop(name)
+        point = _point(target, wanted_precision, recall, budget, cost)
+        loaded, found = _predictions(**options)
+        errors = find_label_errors(found, method=method, **point)
         table = run.Run.open(out).write_issues(errors)
+        page = report_run(out, data=loaded, method=errors.method, top=60, **point)
+    _tell_skipped(loaded)
     typer.echo(f"{found.accuracy:.2%} of {len(found):,} samples are predicted as labelled\n")
     typer.echo(summary(errors, ids=found.ids, truth=found.truth))
     typer.echo(f"\nThe table of all samples is {table}")
+    typer.echo(f"The report, to open in a browser, is {page}")
+
+
+def _point(
+    target: str | None,
+    precision: float | None,
+    recall: float | None,
+    budget: int | None,
+    cost: str | None,
+) -> dict[str, Any]:
+    """The operating point as `find_label_errors` takes it, refused now if there is no such."""
+    from uqled.detect.probability import operating_point
+
+    pair: Any = None if cost is None else tuple(cost.split(","))
+    operating_point(target, precision, recall, budget, pair)
+    names = ("target", "precision", "recall", "budget", "cost")
+    return dict(zip(names, (target, precision, recall, budget, pair), strict=True))
+
+
+def _tell_skipped(loaded: Dataset) -> None:
+    if loaded.skipped:
+        first, why = next(iter(loaded.skipped.items()))
+        number = len(loaded.skipped)
+        typer.echo(f"left out because unreadable: {number:,}, such as {first} ({why})\n")
 
 
 def _predictions(
@@ -182,7 +227,7 @@ def _predictions(
     skip_unreadable: bool,
     seed: int,
     **options: Any,
-) -> run.Predictions:
+) -> tuple[Dataset, run.Predictions]:
     """Load, then cross-validate."""
     from uqled.data import load
     from uqled.predict.crossval import cross_validate
@@ -198,7 +243,7 @@ def _predictions(
         skip_unreadable=skip_unreadable,
         progress=True,
     )
-    return cross_validate(loaded, out=out, seed=seed, progress=True, **options)
+    return loaded, cross_validate(loaded, out=out, seed=seed, progress=True, **options)
 
 
 @app.command()
@@ -206,7 +251,12 @@ def detect(
     labels: Annotated[str, typer.Option(help="Given labels: .npy, .npz, .csv, .parquet, .zarr.")],
     pred_probs: Annotated[str | None, typer.Option(help="Probabilities [N,K].")] = None,
     passes: Annotated[str | None, typer.Option(help="Stochastic passes [F,N,K].")] = None,
-    method: Annotated[str, typer.Option(help="alg-ens, cl-mcd, cl-pbnr, ... or all.")] = "all",
+    method: Method = "auto",
+    target: Target = None,
+    precision: Wanted = None,
+    recall: Recall = None,
+    budget: Budget = None,
+    cost: Cost = None,
     agreement: Annotated[int | None, typer.Option(help="Of alg-ens: how many of four.")] = None,
     entropy_class: Annotated[str, typer.Option(help="Of cl-mcd-e: candidate, given.")] = (
         "candidate"
@@ -233,6 +283,7 @@ def detect(
             None if pred_probs is None else open_probabilities(pred_probs, ndim=2),
             None if passes is None else open_probabilities(passes, ndim=3),
             method=method,
+            **_point(target, precision, recall, budget, cost),
             agreement=agreement,
             entropy_class=entropy_class,  # type: ignore[arg-type]
             min_examples_per_class=min_examples_per_class,
@@ -249,8 +300,151 @@ def detect(
 
 
 @app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    out: Annotated[Path | None, typer.Option(help="HTML file. Default: RUN/report.html.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Whose flags to show: alg-ens, cl-mcd, cl-pbnr, ...")
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many of the most suspect to show.")] = 60,
+) -> None:
+    """Show what was found as one HTML file."""
+    from uqled.report.page import report_run
+
+    with _refusing():
+        page = report_run(folder, out, method=method, top=top)
+    typer.echo(f"The report, to open in a browser, is {page}")
+
+
+@app.command()
+def review(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")],
+    method: Annotated[
+        str | None, typer.Option(help="Whose flags come first: alg-ens, cl-mcd, cl-pbnr, ...")
+    ] = None,
+    reviewer: Annotated[
+        str | None, typer.Option(help="Name to decide under. Default: yours on this machine.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 lets others in.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int | None, typer.Option(help="Default: 8790, or a free one.")] = None,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
+) -> None:
+    """Decide about the flagged samples, on a page in the browser."""
+    from uqled.review.serve import review as serve
+
+    with _refusing():
+        serve(
+            folder, method=method, reviewer=reviewer, host=host, port=port, browser=not no_browser
+        )
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
+    to: Annotated[
+        str,
+        typer.Option(help="csv, parquet, folder, huggingface, label-studio, fiftyone or cleanlab."),
+    ],
+    out: Annotated[Path, typer.Option(help="File or folder to write.")],
+    method: Annotated[
+        str | None, typer.Option(help="Whose flags: alg-ens, cl-mcd, cl-pbnr, ...")
+    ] = None,
+    flags: Annotated[
+        str | None,
+        typer.Option(help="What a flag does where nobody decided: remove, relabel or keep."),
+    ] = None,
+    link: Annotated[bool, typer.Option("--link", help="Of images: links, not copies.")] = False,
+    url: Annotated[
+        str | None, typer.Option(help="Of label-studio: what precedes an image's name.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a file that is there.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, write nothing.")
+    ] = False,
+) -> None:
+    """Write cleaned data: decisions applied, and a method's flags where none was made.
+
+    Sources stay as they are. A record of every change is written beside the data.
+    """
+    from uqled.export.exporting import check_target, described, planned, write
+
+    with _refusing():
+        plan = planned(folder, to, method=method, flags=flags)  # type: ignore[arg-type]
+        check_target(plan, out, link=link, url=url, overwrite=overwrite)
+        typer.echo(described(plan))
+        if dry_run:
+            typer.echo("\nNothing was written (--dry-run).")
+            return
+        written = write(plan, out, link=link, url=url, overwrite=overwrite, progress=True)
+    typer.echo(f"\nWritten: {', '.join(map(str, written))}")
+
+
+@app.command("import")
+def import_(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
+    annotations: Annotated[
+        Path, typer.Argument(help="What Label Studio exports as JSON or JSON-MIN.")
+    ],
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace decisions that differ.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be decided, write nothing.")
+    ] = False,
+) -> None:
+    """Make decisions of annotations: the way back from `export --to label-studio`."""
+    from uqled.export.annotations import import_annotations, import_summary
+
+    with _refusing():
+        predictions = run.Run.open(folder).predictions()
+        done = import_annotations(annotations, predictions, overwrite=overwrite, dry_run=dry_run)
+    typer.echo(import_summary(done, dry_run=dry_run))
+
+
+@app.command()
+def bench(
+    suite: Annotated[str, typer.Argument(help="smoke, laptop, paper, or a .toml file.")],
+    out: Annotated[Path, typer.Option(help="The cells, tables and page; a killed one continues.")],
+    data: Annotated[Path, typer.Option(help="Folder of the suite's data sets.")] = Path(),
+    plan: Annotated[bool, typer.Option("--plan", help="Say what it would cost, and stop.")] = False,
+    pilot: Annotated[
+        bool, typer.Option("--pilot", help="Only the pilot on the test sets.")
+    ] = False,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Keep methods that lost the pilot to the baseline.")
+    ] = False,
+    only: Annotated[str, typer.Option(help="Cells to compute here, such as 'mnist/*'.")] = "*",
+    merge: Annotated[
+        list[Path] | None, typer.Option(help="Take over the cells finished in this folder.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+) -> None:
+    """Compare methods where the truth is known: the paper's two-stage benchmark."""
+    from uqled.bench.cells import Cells
+    from uqled.bench.running import Benchmark, run_benchmark
+    from uqled.bench.running import plan as planned
+    from uqled.bench.suite import read_suite
+
+    with _refusing():
+        benchmark = Benchmark(read_suite(suite), data, out, only, everyone)
+        for folder in merge or []:
+            typer.echo(f"{Cells(out).merge(folder)} cells taken over from {folder}")
+        if plan:
+            typer.echo(planned(benchmark, pilot=pilot, jobs=jobs).text())
+            return
+        _, written = run_benchmark(benchmark, pilot=pilot, jobs=jobs)
+    typer.echo(f"In {out}: {', '.join(str(path.relative_to(out)) for path in written)}")
+
+
+@app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the table and the picture.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the run and its report.")] = Path(
         "demo-output"
     ),
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,

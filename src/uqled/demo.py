@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uqled import noise
 from uqled.data import Dataset, load
 from uqled.detect.find import find_label_errors
-from uqled.detect.result import LabelErrors
 from uqled.detect.summary import summary
 from uqled.predict.crossval import cross_validate
-from uqled.run import Run, replacing
+from uqled.run import Run
 
 RATE = 0.1
 
@@ -26,8 +23,7 @@ def demo(out: Path, *, seed: int = 0) -> str:
     predictions = cross_validate(data, "small", out=out, seed=seed, progress=True)
     errors = find_label_errors(predictions, method="all")
     table = Run.open(out).write_issues(errors)
-    picture = out / "suspects.png"
-    _draw(errors, data, picture)
+    page = errors.report(out / "report.html", data, predictions.pred_probs, predictions.passes)
     wrong = int(np.count_nonzero(data.labels.codes != data.truth))
     return "\n".join(
         [
@@ -37,7 +33,7 @@ def demo(out: Path, *, seed: int = 0) -> str:
             summary(errors, truth=data.truth),
             "",
             f"The table of all samples is {table}",
-            f"A picture of the most suspect is {picture}",
+            f"The report, to open in a browser, is {page}",
         ]
     )
 
@@ -55,21 +51,3 @@ def noisy_digits(*, seed: int) -> Dataset:
     matrix = noise.similarity_matrix(true, probs, rate=RATE)
     labels, _ = noise.apply_noise(true, matrix, rate=RATE, seed=seed)
     return replace(data.with_labels(labels), truth=true, name="digits with similarity noise")
-
-
-def _draw(errors: LabelErrors, data: Dataset, path: Path) -> None:
-    """The most suspect samples, with the given and the suggested label."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 5.4), layout="constrained")
-    axes: NDArray[Any] = figure.subplots(3, 8)
-    for axis, z in zip(axes.flat, errors.ranked.tolist(), strict=False):
-        axis.imshow(data.inputs[z], cmap="gray_r")
-        right = data.truth is not None and errors.best[z] == data.truth[z]
-        title = f"{errors.given[z]} → {errors.suggested[z]}"
-        axis.set_title(title, color="tab:green" if right else "tab:red")
-    for axis in axes.flat:
-        axis.axis("off")
-    figure.suptitle("most suspect: given → suggested label (green: the truth, red: it is not)")
-    with replacing(path) as part:
-        figure.savefig(part, dpi=120, format="png")

@@ -1,6 +1,7 @@
 """Everything uqled raises on purpose.
 
     UqledError
+    ├── ConflictError                    somebody decided in the meantime (uqled.review.decisions)
     └── InputError (also a ValueError)   an argument has a value that cannot be used
         ├── MissingInputError            the chosen method needs an input that was not given
         └── FileError                    a file cannot be opened, or holds something else

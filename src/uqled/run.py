@@ -10,6 +10,8 @@
     folds/0/...              a fold's own: predictions, history.csv, checkpoints while it trains
     history.csv, training.png
     issues.parquet           what detection found
+    report.html              the same to look at
+    decisions.sqlite         what reviewers decided
 
 Everything is written under a temporary name and renamed, so that a killed process leaves either
 the old file or the new one.

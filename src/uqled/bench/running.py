@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from uqled import arrays
 from uqled.bench.cells import Cell, Cells
 from uqled.bench.collected import Results, collected, pilot_winners
 from uqled.bench.made import made_by
@@ -31,7 +32,7 @@ from uqled.bench.matrix import (
 from uqled.bench.phases import computed, whole
 from uqled.bench.suite import Data, Suite
 from uqled.engines.local import available_threads
-from uqled.errors import InputError
+from uqled.errors import UqledError
 from uqled.progress import Progress
 
 _TRIED = 1_024  # samples trained on to measure how fast a network is
@@ -94,10 +95,13 @@ def _run(benchmark: Benchmark, wanted: list[Cell], jobs: int | None, progress: b
     costs = {cell: _cost(benchmark, cell) for cell in todo}
     total = max(1, round(sum(costs.values()) * _UNITS))
     name = f"benchmark {benchmark.suite.name}, {len(todo)} cells"
+    jobs = available_threads() if jobs is None else arrays.whole_number(jobs, "jobs", low=1)
     with Progress(progress).stage(name, total) as advance, _workers(jobs) as submit:
         waiting, running = dict.fromkeys(todo), dict[Future[None], Cell]()
         while waiting or running:
             for cell in list(waiting):
+                if len(running) == jobs:
+                    break
                 if not any(n in costs for n in needs(benchmark.suite, cell)):
                     del waiting[cell]
                     running[submit(_compute, benchmark, cell)] = cell
@@ -139,11 +143,8 @@ def _one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _workers(jobs: int | None) -> Iterator[Any]:
+def _workers(jobs: int) -> Iterator[Any]:
     """A function that computes cells in so many processes; in this one if it is one."""
-    jobs = available_threads() if jobs is None else jobs
-    if jobs < 1:
-        raise InputError("jobs", f"is {jobs}", "Pass a positive number")
     if jobs == 1:
         yield _here
         return
@@ -214,10 +215,7 @@ def plan(benchmark: Benchmark, *, pilot: bool = False, jobs: int | None = None) 
     for data in suite.data:
         own = [cell for cell in everything if cell.data == data.name]
         left = Counter(_shown_kind(cell) for cell in own if cell in todo)
-        try:
-            speed, N = _speed(data, benchmark.data, suite.passes)
-        except FileNotFoundError:
-            speed, N = None, 0
+        speed, N = _speed(data, benchmark.data, suite.passes)
         for kind, total in Counter(_shown_kind(cell) for cell in own).items():
             seconds = None
             if speed is not None:
@@ -239,8 +237,6 @@ def _shown_kind(cell: Cell) -> str:
 
 def _speed(data: Data, folder: Path, passes: int) -> tuple[float | None, int]:
     """(seconds per sample of a whole training, number of training samples)."""
-    from uqled.errors import UqledError
-
     try:
         found = whole(data, folder)
     except UqledError:

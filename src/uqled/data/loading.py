@@ -70,7 +70,7 @@ def load(
     """
     if kind is not None and kind not in _KINDS:
         raise InputError("kind", f"is {kind!r}", f"Choose one of {', '.join(_KINDS)}")
-    found = _read(place, label=label, inputs=inputs, kind=kind, split=split)
+    found = read_found(place, label=label, inputs=inputs, kind=kind, split=split)
     if kind is not None and found.kind != kind:
         raise InputError(
             "kind", f"is {kind!r}, and {_named(place)} holds {found.kind}", "Leave it out"
@@ -127,7 +127,7 @@ def reopened(predictions: Predictions) -> Dataset | None:
     return replace(data, labels=predictions.labels, truth=predictions.truth)
 
 
-def _read(
+def read_found(
     place: Path | str,
     *,
     label: str | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.arrays import Labels
+from uqled.detect.auto import error_probabilities
 from uqled.detect.joint import calibrated, quotas
-from uqled.detect.methods import SOFTMAX, Choice, Evidence, chosen, needed_sources
+from uqled.detect.methods import MEAN, SOFTMAX, Choice, Evidence, chosen, needed_sources
+from uqled.detect.probability import OperatingPoint, operating_point
 from uqled.detect.result import LabelErrors
 from uqled.detect.rows import ProbabilityRows
 from uqled.detect.sweeps import EntropyClass, Inputs, Member, Sweeps
@@ -26,7 +29,13 @@ def find_label_errors(
     pred_probs: Any = None,
     passes: Any = None,
     *,
-    method: str,
+    method: str = "auto",
+    target: str | None = None,
+    precision: float | None = None,
+    recall: float | None = None,
+    budget: int | None = None,
+    cost: tuple[float, float] | None = None,
+    verdicts: tuple[Any, Any] | None = None,
     agreement: int | None = None,
     entropy_class: EntropyClass = "candidate",
     min_examples_per_class: int = 1,
@@ -49,9 +58,19 @@ def find_label_errors(
     passes
         [F,N,K] out-of-sample probabilities of F stochastic passes, such as Monte Carlo dropout.
     method
+        `auto`, which knows how probable it is that each label is wrong; or one of the algorithms:
         `cl-pbnr`, `cl-mcd`, `cl-mcd-e`, `cl-mcd-ens`, `alg-ens`; `cl-pbc`, `cl-both`, `cl-joint`,
         `argmax`, `low-self-confidence`, `low-normalized-margin`; or `all` that the inputs allow,
         each of them in `by_method` of the result.
+    target, precision, recall, budget, cost
+        Which flags `auto` gives, one of these: `target="f1"`, the most in sight of the best F1 (the
+        default); `precision=0.95`, as many as keep it (there may be none); `recall=0.9`, as few as
+        reach it; `budget=500`, the most probably wrong; `cost=(review, missed)`, those whose review
+        is worth it.
+    verdicts
+        What reviewers decided: (actions [N], labels [N]). Actions are 0 undecided, 1 keep, 2
+        relabel, 3 drop; labels are class numbers. They are taken as certain, and the probabilities
+        of the others follow.
     agreement
         `alg-ens` flags what so many of its four algorithms flag; 3 if not given.
     entropy_class
@@ -96,6 +115,13 @@ def find_label_errors(
     if entropy_class not in ("candidate", "given"):
         raise InputError("entropy_class", f"is {entropy_class!r}", "Pass 'candidate' or 'given'")
     choices = chosen(method, agreement, frac_noise, given=given)
+    point = operating_point(target, precision, recall, budget, cost)
+    if method not in ("auto", "all") and (point is not None or verdicts is not None):
+        raise InputError(
+            "method", f"{method!r} knows no probabilities", "Use 'auto' with such an option"
+        )
+    if verdicts is not None and not (isinstance(verdicts, tuple | list) and len(verdicts) == 2):
+        raise InputError("verdicts", "are not a pair", "Pass (actions [N], labels [N])")
     inputs = read_inputs(labels, pred_probs, passes, classes=classes)
     arrays.at_least_two_classes(inputs.labels)
     with Threads(thread_count(threads)) as engine:
@@ -105,6 +131,8 @@ def find_label_errors(
             entropy_class=entropy_class,
             min_examples_per_class=min_examples_per_class,
             frac_noise=frac_noise,
+            point=point or OperatingPoint("f1"),
+            verdicts=verdicts,
         )
     found = [result_of(choice, evidence, inputs.labels) for choice in choices]
     if method != "all":
@@ -149,14 +177,18 @@ def gather(
     entropy_class: EntropyClass,
     min_examples_per_class: int,
     frac_noise: float,
+    point: OperatingPoint,
+    verdicts: tuple[Any, Any] | None,
 ) -> Evidence:
-    """Sweep three times, for all the chosen methods at once."""
+    """Sweep three times, for all the chosen methods at once; `auto` takes a sweep of its own."""
     passes = sweeps.inputs.passes
     F = passes.n_passes if passes else 0
     selecting = list(dict.fromkeys(m for c in choices for m in c.method.members(F, entropy_class)))
-    reported = [c.method.joint_member(entropy_class) for c in choices]
-    members = list(dict.fromkeys([*selecting, *reported]))
     names = {choice.name for choice in choices}
+    reported = [c.method.joint_member(entropy_class) for c in choices if c.name != "auto"]
+    if "auto" in names:
+        reported += [SOFTMAX] * (sweeps.inputs.softmax is not None) + [MEAN] * (passes is not None)
+    members = list(dict.fromkeys([*selecting, *reported]))
 
     statistics = sweeps.class_statistics(needed_sources(members))
     joints = sweeps.confident_joints(
@@ -182,7 +214,10 @@ def gather(
         best = sweeps.select({member: numbers[member].pairs for member in selecting}, joints)
         selected = {member: kept.mask(sweeps.N) for member, kept in best.items()}
     labels = sweeps.inputs.labels.codes
-    return Evidence(labels, statistics, joints, numbers, selected, entropy_class, F)
+    auto = error_probabilities(sweeps, joints) if "auto" in names else None
+    if auto is not None and verdicts is not None:
+        auto = replace(auto, estimate=auto.estimate.with_verdicts(*verdicts, labels))
+    return Evidence(labels, statistics, joints, numbers, selected, entropy_class, F, auto, point)
 
 
 _FROM_GUESS = {"cl-joint", "low-self-confidence", "low-normalized-margin"}
@@ -190,8 +225,25 @@ _FROM_GUESS = {"cl-joint", "low-self-confidence", "low-normalized-margin"}
 
 def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors:
     """One method's result."""
-    method = choice.method
+    method, auto = choice.method, evidence.auto
     votes = method.votes(evidence).astype(np.int16)
+    if choice.name == "auto":
+        assert auto is not None
+        best, joint = evidence.joints.best[auto.source], evidence.joints.pairs[Member(auto.source)]
+        return LabelErrors(
+            method="auto",
+            labels=labels,
+            mask=votes > 0,
+            scores=1 - auto.estimate.probability,
+            # What is flagged has another label suggested, also where the model agrees with it.
+            best=np.where((votes > 0) & (best == labels.codes), auto.other, best),
+            votes=votes,
+            joint=joint.matrix(),
+            entropy=evidence.statistics.entropy,
+            mutual_information=evidence.statistics.information,
+            estimate=auto.estimate,
+            other=auto.other,
+        )
     return LabelErrors(
         method=choice.name,
         labels=labels,
@@ -202,6 +254,8 @@ def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors
         joint=evidence.joints.pairs[method.joint_member(evidence.entropy_class)].matrix(),
         entropy=evidence.statistics.entropy,
         mutual_information=evidence.statistics.information,
+        estimate=None if auto is None else auto.estimate,
+        other=None if auto is None else auto.other,
     )
 
 

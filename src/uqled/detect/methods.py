@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
+from uqled.detect.auto import Found
 from uqled.detect.joint import Quotas
+from uqled.detect.probability import OperatingPoint
 from uqled.detect.sweeps import Bools, EntropyClass, Joints, Member, Source, Statistics
 from uqled.errors import InputError, MissingInputError
 
@@ -29,6 +31,10 @@ class Evidence:
     selected: dict[Member, Bools]
     entropy_class: EntropyClass
     n_passes: int
+    auto: Found | None = None
+    """How probable it is that each label is wrong, where `auto` was asked for."""
+    point: OperatingPoint = field(default_factory=lambda: OperatingPoint("f1"))
+    """Which flags `auto` is to give."""
 
     @property
     def sure(self) -> Member:
@@ -83,6 +89,11 @@ class Evidence:
         found[np.argsort(scores, kind="stable")[:number]] = True
         return found
 
+    def probable(self) -> Bools:
+        """[N] flagged by `auto`."""
+        assert self.auto is not None
+        return self.auto.estimate.flags(self.point)
+
     def normalized_margin(self) -> NDArray[np.float64]:
         assert self.joints.margin is not None
         return self.joints.margin
@@ -118,6 +129,7 @@ def _four(F: int, entropy_class: EntropyClass) -> list[Member]:
 
 
 METHODS: dict[str, Method] = {
+    "auto": Method(lambda *_: [], lambda e: e.probable(), needs=(), takes_frac_noise=False),
     "cl-pbnr": Method(lambda *_: [SOFTMAX], lambda e: e.pruned(SOFTMAX)),
     "cl-mcd": Method(lambda *_: [MEAN], lambda e: e.pruned(MEAN), "mean", ("passes",)),
     "cl-mcd-e": Method(
@@ -155,8 +167,8 @@ METHODS: dict[str, Method] = {
     ),
 }
 
-#: Of all methods, the one whose result stands for all of them: the first that the inputs allow.
-_HEADLINE = ("alg-ens", "cl-mcd", "cl-pbnr")
+#: Of all methods, the one whose result stands for all of them.
+_HEADLINE = "auto"
 
 
 @dataclass(frozen=True)
@@ -216,8 +228,7 @@ def chosen(
         names = [method]
     else:
         names = [name for name, m in METHODS.items() if all(need in given for need in m.needs)]
-        headline = next(name for name in _HEADLINE if name in names)
-        names = [headline, *(name for name in names if name != headline)]
+        names = [_HEADLINE, *(name for name in names if name != _HEADLINE)]
     return [
         Choice(name if name != "alg-ens" else f"alg-ens-{m}", METHODS[name], m)
         for name in names

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
+from uqled.detect.probability import ErrorEstimate, Estimate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +34,8 @@ class LabelErrors:
     mask: NDArray[np.bool_]
     """[N] True = flagged."""
     scores: NDArray[np.float64]
-    """[N] self-confidence under the method's probabilities, in [0, 1]; lower = more suspect."""
+    """[N] self-confidence under the method's probabilities, in [0, 1]; lower = more suspect. For
+    `auto`: how probable it is that the label is right."""
     best: NDArray[np.int32]
     """[N] number of the most probable class under the method's probabilities."""
     votes: NDArray[np.int16]
@@ -42,6 +47,10 @@ class LabelErrors:
     """[N] entropy of the mean of the passes; None without passes."""
     mutual_information: NDArray[np.float64] | None = None
     """[N] mutual information of the passes; None without passes."""
+    estimate: ErrorEstimate | None = field(default=None, repr=False)
+    """How many labels are wrong and how many flags are real, where `auto` was asked."""
+    other: NDArray[np.int32] | None = field(default=None, repr=False)
+    """[N] number of the most probable class beside the given one, where `auto` was asked."""
     by_method: Mapping[str, LabelErrors] = field(default_factory=dict, repr=False)
     """Every method's own result, where all were asked for."""
 
@@ -55,6 +64,26 @@ class LabelErrors:
     @cached_property
     def n_flagged(self) -> int:
         return int(np.count_nonzero(self.mask))
+
+    @property
+    def probability(self) -> NDArray[np.float64] | None:
+        """[N] how probable it is that the given label is wrong; None where `auto` was not asked."""
+        return None if self.estimate is None else self.estimate.probability
+
+    def class_rates(self) -> dict[str, Estimate]:
+        """Class -> the share of its labels that is wrong."""
+        if self.estimate is None:
+            return {}
+        rates = self.estimate.per_class(self.labels.codes, self.labels.n_classes)
+        return dict(zip(self.labels.names, rates, strict=True))
+
+    def pair_rates(self) -> dict[tuple[str, str], Estimate]:
+        """(given, true) -> the share of the given class's labels that is wrong so."""
+        if self.estimate is None or self.other is None:
+            return {}
+        names = self.labels.names
+        found = self.estimate.per_pair(self.labels.codes, self.other, self.labels.n_classes)
+        return {(names[i], names[j]): rate for (i, j), rate in found.items()}
 
     @cached_property
     def ranked(self) -> NDArray[np.int64]:
@@ -91,7 +120,8 @@ class LabelErrors:
     def to_frame(self) -> pd.DataFrame:
         """One row per sample, in the order of the data.
 
-        `entropy` and `mutual_information` are missing where there were no passes.
+        `entropy` and `mutual_information` are missing where there were no passes,
+        `error_probability` where `auto` was not asked.
         """
         import pandas as pd
 
@@ -107,5 +137,39 @@ class LabelErrors:
                 "mutual_information": (
                     missing if self.mutual_information is None else self.mutual_information
                 ),
+                "error_probability": missing if self.estimate is None else self.probability,
             }
         )
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        data: Any = None,
+        pred_probs: Any = None,
+        passes: Any = None,
+        *,
+        truth: Any = None,
+        top: int = 60,
+    ) -> Path:
+        """Write one HTML file that shows what was found, and return its path.
+
+        Parameters
+        ----------
+        path
+            The file, such as `report.html`; replaced if it is there.
+        data
+            The samples, to show them: a Dataset, the Predictions of a run (which have all the
+            rest), or inputs as `Dataset.from_arrays` takes them.
+        pred_probs, passes
+            [N,K] and [F,N,K], as they were given to `find_label_errors`: for each sample's most
+            probable classes and the reason why it was flagged.
+        truth
+            [N] true labels, where they are known, written as the given ones.
+        top
+            How many samples to show, most suspect first.
+        """
+        page = import_module("uqled.report.page")  # by name: detection needs no report
+        written: Path = page.write_report(
+            self, path, data, pred_probs, passes, truth=truth, top=top
+        )
+        return written

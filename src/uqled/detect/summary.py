@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.detect.result import LabelErrors
+
+#: Where a model's guess differs from more labels than this, it is worth saying that it may be weak.
+MANY = 0.25
+
+
+@dataclass(frozen=True)
+class Score:
+    """How right flags are; what nothing was asked of is 0."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def score(mask: NDArray[np.bool_], is_error: NDArray[np.bool_]) -> Score:
+    """Flags [N] beside the truth [N].
+
+    >>> score(np.array([True, True, False]), np.array([True, False, False]))
+    Score(precision=0.5, recall=1.0, f1=0.6666666666666666)
+    """
+    both, flagged, wrong = (int(np.count_nonzero(m)) for m in (mask & is_error, mask, is_error))
+    return Score(both / max(flagged, 1), both / max(wrong, 1), 2 * both / max(flagged + wrong, 1))
 
 
 def summary(
@@ -26,6 +49,7 @@ def summary(
     lines = [
         f"{errors.n_flagged:,} of {len(errors):,} labels flagged ({share:.2%}) by {errors.method}"
     ]
+    lines += _estimated(errors)
     if errors.by_method:
         lines += ["", "flagged by each method:"]
         lines += [f"  {e.n_flagged:>9,}  {name}" for name, e in errors.by_method.items()]
@@ -56,12 +80,37 @@ def summary(
     return "\n".join(lines)
 
 
+def _estimated(errors: LabelErrors) -> list[str]:
+    """How many labels are wrong and how many flags are real, as far as that is known."""
+    if errors.estimate is None:
+        return []
+    number, N = errors.estimate.number, len(errors)
+    lines = [
+        f"about {number.value:,.0f} labels are wrong ({number.value / N:.2%}); "
+        f"80 % interval {number.low:,.0f} to {number.high:,.0f}"
+    ]
+    if errors.n_flagged:
+        precision = errors.estimate.precision(errors.mask)
+        recall = errors.estimate.recall(errors.mask)
+        lines.append(
+            f"of the flags about {precision.value:.0%} are real ({precision.low:.0%} to "
+            f"{precision.high:.0%}), and they are {recall.value:.0%} of all errors "
+            f"({recall.low:.0%} to {recall.high:.0%})"
+        )
+    else:
+        lines.append("no flags reach what was asked for")
+    differs = float(errors.estimate.readings["trusting"].mean())
+    if differs > MANY:
+        lines.append(
+            f"the model's guess is another for about {differs:.0%} of the labels: if that is the "
+            "model's fault, fewer labels are wrong and fewer flags are real than it says here"
+        )
+    return lines
+
+
 def _scores(errors: LabelErrors, is_error: NDArray[np.bool_]) -> list[str]:
     lines = [f"  {'':22} precision  recall     F1"]
-    wrong = int(np.count_nonzero(is_error))
     for name, one in (errors.by_method or {errors.method: errors}).items():
-        both = int(np.count_nonzero(one.mask & is_error))
-        precision, recall = both / max(one.n_flagged, 1), both / max(wrong, 1)
-        f1 = 2 * both / max(one.n_flagged + wrong, 1)
-        lines.append(f"  {name:22} {precision:9.3f} {recall:7.3f} {f1:6.3f}")
+        found = score(one.mask, is_error)
+        lines.append(f"  {name:22} {found.precision:9.3f} {found.recall:7.3f} {found.f1:6.3f}")
     return lines

@@ -1,0 +1,119 @@
+"""The sets on which `auto` is developed and judged. Written before anything was tuned.
+
+A set is data with known truth, noise put on its labels, and out-of-sample predictions of a model
+that was trained on the noisy labels. `HELD_OUT` are kinds of data, noise and model that none of the
+development sets has; they are scored once, after the method is settled.
+
+Data: `digits` (scikit-learn), `mnist` (principal components of the pixels), `mnist-even` (two
+classes), `mnist-falling` (class sizes fall by a factor of 0.65 from class to class), `pairs` (two
+digits side by side, 100 classes), `cifar` and `tiny` (features of a pretrained network), `pixels`
+(principal components of CIFAR-10's pixels: weak), `points` (classes are points on a sphere),
+`cancer` (scikit-learn, two classes), `published` (predictions that others published).
+
+Models: `linear`, `mlp`, `forest`, `bayes` (naive, overconfident). Passes: `mcd` (dropout while
+predicting, one network), `members` (networks of different seeds; the softmax is the first's),
+`bootstrap` (trained on resampled data), `trees` (groups of trees), `none` (softmax alone).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Set:
+    """One set, and all that is needed to make it again."""
+
+    data: str
+    N: int
+    noise: str
+    rate: float
+    model: str
+    passes: str = "none"
+    F: int = 0
+    K: int = 10
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        parts = [self.data, str(self.N), f"{self.noise}{self.rate:g}", self.model]
+        if self.data == "points":
+            parts[0] = f"points{self.K}"
+        if self.F:
+            parts.append(f"{self.passes}{self.F}")
+        return "-".join(parts)
+
+
+PUBLISHED = ("cifar10s", "cifar10n-worst")
+"""Five networks: as passes (with one of them, resnet50d, as the softmax), two of them as passes, or
+one of them as the softmax alone."""
+PUBLISHED_SOFTMAX = (
+    "northcutt-sparsity0.0-noise0.4",
+    "northcutt-sparsity0.4-noise0.2",
+    "northcutt-sparsity0.6-noise0.6",
+)
+
+DEVELOPMENT = [
+    # a strong model, noise of every kind
+    Set("mnist", 10_000, "symmetric", 0.05, "mlp", "mcd", 5),
+    Set("mnist", 10_000, "symmetric", 0.2, "mlp", "mcd", 5),
+    Set("mnist", 10_000, "symmetric", 0.4, "mlp", "mcd", 5),
+    Set("mnist", 10_000, "similarity", 0.05, "mlp", "mcd", 5),
+    Set("mnist", 10_000, "similarity", 0.1, "mlp", "members", 5),
+    Set("mnist", 10_000, "similarity", 0.2, "mlp", "mcd", 5),
+    Set("mnist", 10_000, "sparse", 0.2, "mlp", "members", 3),
+    Set("mnist", 10_000, "instance", 0.05, "mlp", "members", 5),
+    Set("mnist", 10_000, "instance", 0.2, "mlp", "mcd", 5),
+    Set("mnist", 50_000, "instance", 0.02, "linear", "bootstrap", 5),
+    Set("mnist", 50_000, "symmetric", 0.01, "forest", "trees", 10),
+    Set("mnist", 3_000, "similarity", 0.1, "linear"),
+    Set("mnist", 3_000, "sparse", 0.3, "forest", "trees", 5),
+    Set("mnist-even", 4_000, "symmetric", 0.1, "mlp", "mcd", 5, K=2),
+    Set("mnist-even", 4_000, "instance", 0.1, "linear", K=2),
+    Set("mnist-falling", 6_000, "symmetric", 0.1, "mlp", "mcd", 5),
+    Set("mnist-falling", 6_000, "similarity", 0.2, "linear", "bootstrap", 5),
+    # small data
+    Set("digits", 500, "symmetric", 0.1, "linear", "bootstrap", 5),
+    Set("digits", 500, "symmetric", 0.3, "mlp", "mcd", 5),
+    Set("digits", 1_797, "symmetric", 0.05, "linear"),
+    Set("digits", 1_797, "sparse", 0.2, "forest", "trees", 5),
+    Set("digits", 1_797, "similarity", 0.1, "mlp", "members", 5),
+    Set("digits", 1_797, "instance", 0.1, "forest", "trees", 5),
+    # many classes
+    Set("pairs", 10_000, "symmetric", 0.1, "mlp", "mcd", 5, K=100),
+    Set("pairs", 10_000, "instance", 0.2, "mlp", "members", 3, K=100),
+    Set("points", 20_000, "similarity", 0.1, "linear", "bootstrap", 2, K=100),
+    Set("points", 10_000, "sparse", 0.2, "linear", K=30),
+    Set("points", 3_000, "symmetric", 0.2, "linear", K=3),
+    # images by a pretrained network's features: people's own errors, all of them or a part
+    Set("cifar", 6_000, "human", 0.4, "mlp", "mcd", 5),
+    Set("cifar", 6_000, "human", 0.2, "mlp", "members", 5),
+    Set("cifar", 6_000, "human", 0.1, "mlp", "members", 5),
+    Set("cifar", 6_000, "human", 0.1, "linear"),
+    Set("cifar", 6_000, "similarity", 0.05, "mlp", "mcd", 5),
+    Set("cifar", 6_000, "similarity", 0.1, "mlp", "mcd", 5),
+    Set("cifar", 6_000, "similarity", 0.2, "mlp", "mcd", 5),
+    Set("cifar", 6_000, "symmetric", 0.1, "mlp", "members", 5),
+    Set("cifar", 6_000, "sparse", 0.4, "linear"),
+    Set("cifar", 6_000, "instance", 0.1, "mlp", "mcd", 5),
+    # a weak model
+    Set("pixels", 10_000, "symmetric", 0.05, "mlp", "mcd", 5),
+    Set("pixels", 10_000, "similarity", 0.2, "mlp", "mcd", 5),
+    Set("pixels", 10_000, "sparse", 0.3, "forest", "trees", 5),
+    Set("points", 5_000, "symmetric", 0.05, "bayes", K=10, seed=1),
+]
+
+HELD_OUT = [
+    Set("tiny", 5_000, "similarity", 0.05, "mlp", "mcd", 5, K=20),
+    Set("tiny", 5_000, "similarity", 0.2, "mlp", "mcd", 5, K=20),
+    Set("tiny", 5_000, "instance", 0.1, "mlp", "members", 5, K=20),
+    Set("tiny", 5_000, "pair", 0.2, "linear", K=20),
+    Set("cancer", 569, "symmetric", 0.1, "forest", "trees", 5, K=2),
+    Set("cancer", 569, "instance", 0.1, "linear", K=2),
+    Set("mnist", 8_000, "pair", 0.1, "mlp", "mcd", 5, seed=2),
+    Set("mnist", 8_000, "pair", 0.3, "linear", seed=2),
+    Set("mnist", 8_000, "one-class", 0.05, "mlp", "members", 5, seed=2),
+    Set("digits", 1_797, "pair", 0.2, "bayes", seed=2),
+    Set("cifar", 4_000, "pair", 0.1, "mlp", "mcd", 5, seed=2),
+    Set("points", 20_000, "pair", 0.05, "linear", "bootstrap", 3, K=50, seed=2),
+]

@@ -1,0 +1,293 @@
+"""How probable it is that each label is wrong: several readings of the same predictions.
+
+A model that was trained on wrong labels predicts the labels, not the truth. Where it is not sure of
+a label there are two explanations: people labelled such samples now one way, now another (noise),
+or the model cannot tell (its own error). Predictions and labels alone do not tell them apart, so
+this makes several readings of them, from one that trusts the model little to one that trusts it
+much, and takes their mean. Where they agree, the answer is sure; where not, the spread says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.detect import auto_kernels as kernels
+from uqled.detect.joint import PairCounter, PairCounts
+from uqled.detect.probability import ErrorEstimate
+from uqled.detect.sweeps import Joints, Member, Sweeps
+from uqled.engines.local import Threads
+
+Floats = NDArray[np.float64]
+Ints32 = NDArray[np.int32]
+PlainSource = Literal["softmax", "mean"]
+
+#: Candidates beside the given class. With few classes these are all of them; with many, the ninth
+#: most probable class has no influence worth its time.
+OTHERS = 8
+#: Rounds of expectation maximisation: more change no probability by a hundredth.
+ROUNDS = 12
+POWER_STEPS = 8
+#: Shares of mixing that are tried, and rows that power and share are fitted to.
+MIXED, FIT_ROWS = (0.0, 0.25, 0.5, 0.75, 1.0), 20_000
+ROWS = 2**14
+#: The part of the samples, those of the highest log-odds, in which a model has hardly any errors of
+#: its own; and so many at the least, which are enough to count in.
+SUREST, SUREST_SAMPLES = 0.1, 100
+#: Readings that are sure to count too few errors, or too many: they widen intervals, no more.
+EXTREMES = ("floor", "trusting")
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The few classes of each sample that matter, the given one first."""
+
+    classes: Ints32
+    """[N,M]"""
+    probs: NDArray[np.float32]
+    """[N,M]"""
+    n_classes: int
+
+    @property
+    def others(self) -> int:
+        """Number of classes that are no candidates."""
+        return self.n_classes - int(self.classes.shape[1])
+
+    @property
+    def some(self) -> slice:
+        """Rows, evenly spread, that are enough to fit two numbers to."""
+        return slice(None, None, max(1, len(self.classes) // FIT_ROWS))
+
+
+@dataclass(frozen=True)
+class Transition:
+    """How often a true class is given as another, sparse."""
+
+    start: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    extra: Floats
+    base: Floats
+    stay: Floats
+
+    @classmethod
+    def of_counts(cls, counts: PairCounts) -> Transition:
+        """From counts (given, true). Each row is its own counts and one sample that is spread as
+        the mean of all rows: a class of a few samples says little about its rates."""
+        K = counts.n_classes
+        total = np.bincount(counts.true, counts.counts, K)
+        off = counts.given != counts.true
+        share = float(counts.counts[off].sum() / max(total.sum(), 1))
+        order = np.lexsort((counts.given[off], counts.true[off]))
+        rows, columns = counts.true[off][order], counts.given[off][order]
+        right = np.bincount(counts.true[~off], counts.counts[~off], K)
+        return cls(
+            start=np.searchsorted(rows, np.arange(K + 1)).astype(np.int64),
+            columns=columns.astype(np.int64),
+            extra=counts.counts[off][order] / (total[rows] + 1),
+            base=share / max(K - 1, 1) / (total + 1),
+            stay=(right + 1 - share) / (total + 1),
+        )
+
+    def scaled(self, share: float) -> Transition:
+        """The same with only a share of the flips."""
+        stay = 1 - share * (1 - self.stay)
+        return Transition(self.start, self.columns, self.extra * share, self.base * share, stay)
+
+    @property
+    def parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats, Floats]:
+        return self.start, self.columns, self.extra, self.base, self.stay
+
+
+def calibrated_to_labels(found: Candidates) -> tuple[float, float]:
+    """Log-likelihood of the labels, and the power of the probabilities that makes it the most.
+
+    Newton's steps on a concave function, none further than a factor of 2.
+    """
+    probs, power, sums = found.probs[found.some], 1.0, np.zeros(3)
+    for step in range(POWER_STEPS + 1):
+        sums[:] = 0
+        kernels.power_sums(probs, found.others, power, sums)
+        if step < POWER_STEPS:
+            change = sums[1] / max(sums[2], 1e-9 * len(probs))
+            power = float(np.clip(power + change, power / 2, power * 2))
+            power = min(max(power, 1 / 16), 16.0)
+    return float(sums[0]), power
+
+
+def calibrated_with_mixing(found: Candidates, transition: Transition) -> tuple[float, float]:
+    """(power, share) that make the labels most likely, if a share of them is mixed by T.
+
+    A model trained on these labels has learnt their mixing, one trained on better labels has not,
+    and most have in part. The labels tell.
+    """
+    classes, raw = found.classes[found.some], found.probs[found.some]
+    out = np.empty(raw.shape)
+
+    def fits(power: float) -> Floats:
+        kernels.powered(raw, found.others, power, out)
+        sums = np.zeros(len(MIXED))
+        kernels.mixed_fit(classes, out, *transition.parts, np.array(MIXED), sums)
+        return sums
+
+    powers = 2.0 ** np.arange(-3, 3.1, 0.5)
+    every = np.array([fits(power) for power in powers])
+    at, share = np.unravel_index(int(every.argmax()), every.shape)
+    finer = powers[at] * 2.0 ** np.arange(-0.375, 0.4, 0.125)
+    return float(finer[int(np.argmax([fits(power)[share] for power in finer]))]), MIXED[share]
+
+
+def vote_shares(votes: NDArray[np.int64], seen: NDArray[np.int64], K: int) -> Floats:
+    """[STEPS] how often a pass chooses a class that the other passes give such log-odds.
+
+    Rises with the log-odds (pooled where the counts do not), and half a vote was seen for all.
+    """
+    values = (votes + 0.5 / K) / (seen + 0.5)
+    weights = seen + 0.5
+    pools: list[tuple[float, float, int]] = []
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        pools.append((value, weight, 1))
+        while len(pools) > 1 and pools[-2][0] >= pools[-1][0]:
+            (v, w, n), (x, u, m) = pools[-2], pools[-1]
+            pools[-2:] = [((v * w + x * u) / (w + u), w + u, n + m)]
+    return np.concatenate([np.full(n, v) for v, _, n in pools])
+
+
+@dataclass(frozen=True)
+class Found:
+    """What `auto` found."""
+
+    estimate: ErrorEstimate
+    source: PlainSource
+    """Whose probabilities predict the labels better."""
+    other: Ints32
+    """[N] the most probable class beside the given one."""
+
+
+def error_probabilities(sweeps: Sweeps, joints: Joints) -> Found:
+    """One more sweep, after that of the confident joint, whose counts are calibrated already."""
+    candidates, shares = _candidates(sweeps)
+    fits = {s: calibrated_to_labels(found) for s, found in candidates.items()}
+    source = max(fits, key=lambda s: (fits[s][0], s == "mean"))
+    guessed = PairCounter(sweeps.K)
+    guessed.add(sweeps.inputs.labels.codes, joints.best[source])
+    found = readings(
+        candidates[source],
+        fits[source][1],
+        confident=joints.pairs[Member(source)],
+        guessed=guessed.pairs(),
+        shares=shares,
+        voters=candidates.get("mean"),
+        engine=sweeps.engine,
+    )
+    weights = {name: float(name not in EXTREMES) for name in found}
+    estimate = ErrorEstimate(found, weights, dict.fromkeys(found, 1.0))
+    return Found(estimate, source, candidates[source].classes[:, 1].copy())
+
+
+def _candidates(sweeps: Sweeps) -> tuple[dict[PlainSource, Candidates], Floats | None]:
+    """Each sample's candidates by source, and the vote shares where there are two passes."""
+    inputs, N, K = sweeps.inputs, sweeps.N, sweeps.K
+    M, passes = min(OTHERS + 1, K), inputs.passes
+    sources: list[PlainSource] = []
+    sources += ["softmax"] if inputs.softmax is not None else []
+    sources += ["mean"] if passes is not None else []
+    found = {
+        s: Candidates(np.empty((N, M), np.int32), np.empty((N, M), np.float32), K) for s in sources
+    }
+
+    def of_block(block: tuple[int, int]) -> NDArray[np.int64]:
+        data, at = inputs.read(sources, *block), slice(*block)
+        for s in sources:
+            kernels.candidates(data.rows[s], data.labels, found[s].classes[at], found[s].probs[at])
+        votes = np.zeros((2, kernels.STEPS), np.int64)
+        if passes is not None and passes.n_passes > 1:
+            b = data.passes
+            kernels.count_votes(
+                b.flat, b.first, b.step, passes.n_passes, found["mean"].classes[at], *votes
+            )
+        return votes
+
+    votes = np.zeros((2, kernels.STEPS), np.int64)
+    for _, some in sweeps._map("probabilities", of_block):
+        votes += some
+    return found, vote_shares(votes[0], votes[1], K) if votes.any() else None
+
+
+def readings(
+    found: Candidates,
+    power: float,
+    *,
+    confident: PairCounts,
+    guessed: PairCounts,
+    shares: Floats | None = None,
+    voters: Candidates | None = None,
+    engine: Threads,
+) -> dict[str, Floats]:
+    """[N] per reading: the probability that each label is wrong.
+
+    `power` calibrates the probabilities to the labels. The argument `confident` is the calibrated
+    confident joint, `guessed` the counts of (given, most probable). `shares` [STEPS] are the vote
+    shares, for the log-odds of `voters`: the mean of the passes.
+
+    `confident`, `guessed`: the true class is what, mixed by the transition matrix that these counts
+    give, makes the predicted probabilities. The confident joint takes few of the model's own errors
+    for noise, the plain guess takes all of them. With the former it is also asked how much of the
+    mixing the model has learnt.
+    `half`: half way between `guessed` and a model that is always right.
+    `votes`: the true class is what a pass that was left out says, given what the others say.
+    `floor`: as `confident`, with no more noise than there is among the surest samples.
+    `trusting`: the model is always right.
+    """
+    N = len(found.classes)
+    few, many = Transition.of_counts(confident), Transition.of_counts(guessed)
+    own_power, mixed = calibrated_with_mixing(found, few)
+    least = few.scaled(_surest_share(found, few))
+    result = {name: np.empty(N) for name in ("confident", "guessed", "half", *EXTREMES)}
+    if shares is not None:
+        result["votes"] = np.empty(N)
+
+    def of_block(at: slice) -> None:
+        classes, raw = found.classes[at], found.probs[at]
+        probs, lead, truth = np.empty(raw.shape), np.empty(raw.shape), np.empty(raw.shape)
+        kernels.powered(raw, found.others, own_power, lead)
+        kernels.mix(classes, lead, *few.parts, mixed, probs)
+        kernels.unmix(classes, probs, *few.parts, ROUNDS, truth, result["confident"][at])
+        kernels.powered(raw, found.others, power, probs)
+        kernels.leads_of_rows(probs, lead)
+        kernels.unmix(classes, probs, *least.parts, ROUNDS, truth, result["floor"][at])
+        kernels.unmix(classes, probs, *many.parts, ROUNDS, truth, result["guessed"][at])
+        result["trusting"][at] = np.where(lead[:, 0] < 0, 1.0, result["guessed"][at])
+        truth *= 0.5
+        truth[np.arange(len(truth)), probs.argmax(axis=1)] += 0.5
+        kernels.judge(classes, truth, *many.parts, result["half"][at])
+        if shares is not None and voters is not None:
+            kernels.leads_of_rows(voters.probs[at], lead)
+            kernels.vote_truth(lead, shares, truth)
+            kernels.judge(voters.classes[at], truth, *many.parts, result["votes"][at])
+
+    for _ in engine.map(of_block, _blocks(N)):
+        pass
+    return result
+
+
+def _surest_share(found: Candidates, transition: Transition) -> float:
+    """Among the surest samples, the labels that are not the guess over those that the transition
+    matrix lets expect; at the most 1."""
+    own, other = found.probs[:, 0], found.probs[:, 1]
+    sure = np.maximum(own, other) / np.maximum(np.minimum(own, other), kernels.LEAST)
+    third = found.probs[:, 2] if found.probs.shape[1] > 2 else np.zeros_like(own)
+    sure = np.where(own < other, other / np.maximum(np.maximum(own, third), kernels.LEAST), sure)
+    part = min(1.0, max(SUREST, SUREST_SAMPLES / len(sure)))
+    surest = sure >= np.quantile(sure, 1 - part)
+    differs = own[surest] < other[surest]
+    guess = np.where(differs, found.classes[surest, 1], found.classes[surest, 0])
+    expected = float(np.sum(1 - transition.stay[guess]))
+    return min(1.0, (float(np.count_nonzero(differs)) + 0.5) / (expected + 0.5))
+
+
+def _blocks(N: int) -> list[slice]:
+    """Rows in parts that do not depend on the threads, and so neither does the order of sums."""
+    return [slice(start, min(start + ROWS, N)) for start in range(0, N, ROWS)]

@@ -1,0 +1,321 @@
+"""The inner loops of `auto`. They look at a few classes per sample only: its candidates.
+
+Slot 0 of a sample's candidates is its given class, the others are the most probable of the rest, in
+that order. `classes` [N,M] are their numbers, `probs` [N,M] their probabilities. What is missing to
+1 is the share of all other classes together, the bucket.
+
+A transition matrix T (true x given) is sparse: row t has the columns `columns[start[t]:start[t+1]]`
+with the `extra` that they have above the row's `base`; the diagonal is apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.detect.compiled import compiled
+
+Rows = NDArray[Any]
+Ints = NDArray[Any]
+
+#: Probabilities below this count as this: the logarithm of 0 has no use here.
+LEAST = 1e-12
+#: A class that is less probable than this is not asked if it is the true one: even if three of four
+#: labels were wrong, the true class would be given to a quarter of such samples.
+NEGLIGIBLE = 1e-3
+#: A row whose probabilities move by less than this in a round is done.
+SETTLED = 1e-4
+#: Log-odds are told apart from -9 to 9 (0.01 % to 99.99 %), in steps of a quarter.
+STEPS = 74
+
+
+@compiled
+def candidates(rows: Rows, labels: Ints, classes: Ints, probs: Rows) -> None:
+    """Write each row's given class and its most probable others; of equals the lower first."""
+    n, K = rows.shape
+    M = classes.shape[1]
+    for r in range(n):
+        row, given = rows[r], labels[r]
+        classes[r, 0], probs[r, 0] = given, row[given]
+        size = 0
+        for j in range(K):
+            value = np.float32(row[j])  # as it is kept, or equals would not be equal
+            if j == given or (size == M - 1 and value <= probs[r, M - 1]):
+                continue
+            at = min(size + 1, M - 1)
+            while at > 1 and value > probs[r, at - 1]:
+                probs[r, at], classes[r, at] = probs[r, at - 1], classes[r, at - 1]
+                at -= 1
+            probs[r, at], classes[r, at] = value, j
+            size = min(size + 1, M - 1)
+
+
+@compiled
+def step_of(log_odds: float) -> int:
+    """The number of the quarter, from 0 to `STEPS` - 1."""
+    return int(min(max(np.floor(log_odds * 4.0) + 37.0, 0.0), 73.0))
+
+
+@compiled
+def leads(p: Rows, out: Rows) -> None:
+    """Write each candidate's log-odds against the best of the others."""
+    first = second = 0.0
+    where = -1
+    for c in range(p.size):
+        if p[c] > first:
+            first, second, where = p[c], first, c
+        elif p[c] > second:
+            second = p[c]
+    for c in range(p.size):
+        other = second if c == where else first
+        out[c] = np.log(max(p[c], LEAST)) - np.log(max(other, LEAST))
+
+
+@compiled
+def leads_of_rows(probs: Rows, out: Rows) -> None:
+    """`leads` of every row."""
+    for r in range(probs.shape[0]):
+        leads(probs[r], out[r])
+
+
+@compiled
+def vote_truth(lead: Rows, shares: Rows, truth: Rows) -> None:
+    """Write each candidate's vote share, of sum 1 in a row."""
+    n, M = lead.shape
+    for r in range(n):
+        total = 0.0
+        for c in range(M):
+            truth[r, c] = shares[step_of(lead[r, c])]
+            total += truth[r, c]
+        for c in range(M):
+            truth[r, c] /= total
+
+
+@compiled
+def count_votes(
+    flat: Rows, first: int, step: int, F: int, classes: Ints, votes: Ints, seen: Ints
+) -> None:
+    """Ask each pass for its class, and count by what the mean of the other passes thinks of it.
+
+    `seen` [STEPS] counts candidates by their log-odds under the others' mean, `votes` [STEPS] those
+    that the pass left out has chosen.
+    """
+    n, M = classes.shape
+    mean, lead = np.empty(M), np.empty(M)
+    for r in range(n):
+        for f in range(F):
+            mean[:] = 0.0
+            best, chosen = -1.0, 0
+            for g in range(F):
+                row = flat[first + g * step + r]
+                for c in range(M):
+                    value = row[classes[r, c]]
+                    if g != f:
+                        mean[c] += value / (F - 1)
+                    elif value > best or (value == best and classes[r, c] < classes[r, chosen]):
+                        best, chosen = value, c
+            leads(mean, lead)
+            for c in range(M):
+                at = step_of(lead[c])
+                seen[at] += 1
+                votes[at] += c == chosen
+
+
+@compiled
+def power_sums(probs: Rows, others: int, power: float, sums: Rows) -> None:
+    """Add to `sums` the log-likelihood of the labels under powers of the probabilities, its slope
+    and the slope's own. The bucket counts as so many `others` that are alike."""
+    n, M = probs.shape
+    for r in range(n):
+        rest = 1.0
+        for c in range(M):
+            rest -= probs[r, c]
+        log_rest = np.log(max(rest, LEAST) / max(others, 1))
+        top = log_rest if others > 0 else -np.inf
+        for c in range(M):
+            top = max(top, np.log(max(probs[r, c], LEAST)))
+        total = mean = square = 0.0
+        for c in range(M + 1):
+            if c == M and others == 0:
+                continue
+            x = log_rest if c == M else np.log(max(probs[r, c], LEAST))
+            w = np.exp(power * (x - top)) * (others if c == M else 1)
+            total += w
+            mean += w * x
+            square += w * x * x
+        mean /= total
+        own = np.log(max(probs[r, 0], LEAST))
+        sums[0] += power * (own - top) - np.log(total)
+        sums[1] += own - mean
+        sums[2] += square / total - mean * mean
+
+
+@compiled
+def powered(probs: Rows, others: int, power: float, out: Rows) -> None:
+    """Write the probabilities to a power, of sum 1 with the bucket."""
+    n, M = probs.shape
+    for r in range(n):
+        rest = 1.0
+        for c in range(M):
+            rest -= probs[r, c]
+        total = others * (max(rest, LEAST) / max(others, 1)) ** power
+        for c in range(M):
+            out[r, c] = max(probs[r, c], LEAST) ** power
+            total += out[r, c]
+        for c in range(M):
+            out[r, c] /= total
+
+
+@compiled
+def _flip(t: int, y: int, start: Ints, columns: Ints, extra: Rows, base: Rows, stay: Rows) -> Any:
+    """T[t,y]."""
+    if t == y:
+        return stay[t]
+    low, high = start[t], start[t + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if columns[middle] < y:
+            low = middle + 1
+        else:
+            high = middle
+    if low < start[t + 1] and columns[low] == y:
+        return base[t] + extra[low]
+    return base[t]
+
+
+@compiled
+def mixed_fit(
+    classes: Ints,
+    probs: Rows,
+    start: Ints,
+    columns: Ints,
+    extra: Rows,
+    base: Rows,
+    stay: Rows,
+    shares: Rows,
+    fits: Rows,
+) -> None:
+    """Add to `fits` the log-likelihood of the labels, if such `shares` of them were mixed by T."""
+    n, M = classes.shape
+    for r in range(n):
+        plain, mixed = probs[r, 0], 0.0
+        for t in range(M):
+            mixed += probs[r, t] * _flip(
+                classes[r, t], classes[r, 0], start, columns, extra, base, stay
+            )
+        for k in range(shares.size):
+            fits[k] += np.log(max((1 - shares[k]) * plain + shares[k] * mixed, LEAST))
+
+
+@compiled
+def mix(
+    classes: Ints,
+    probs: Rows,
+    start: Ints,
+    columns: Ints,
+    extra: Rows,
+    base: Rows,
+    stay: Rows,
+    share: float,
+    out: Rows,
+) -> None:
+    """Write the probabilities, a share of them mixed by T."""
+    n, M = classes.shape
+    for r in range(n):
+        for c in range(M):
+            out[r, c] = (1 - share) * probs[r, c]
+            for t in range(M):
+                if share > 0 and probs[r, t] >= NEGLIGIBLE:
+                    out[r, c] += (share * probs[r, t]) * _flip(
+                        classes[r, t], classes[r, c], start, columns, extra, base, stay
+                    )
+
+
+@compiled
+def unmix(
+    classes: Ints,
+    probs: Rows,
+    start: Ints,
+    columns: Ints,
+    extra: Rows,
+    base: Rows,
+    stay: Rows,
+    rounds: int,
+    truth: Rows,
+    wrong: Rows,
+) -> None:
+    """What the true class is, if the probabilities are the truth's, mixed by T.
+
+    Expectation maximisation for `probs` = `truth` T, beginning with `truth` = `probs`. Writes
+    `truth` [n,M], before the given label is looked at, and `wrong` [n], after.
+    """
+    n, slots = classes.shape
+    T, mixed = np.empty((slots, slots + 1)), np.empty(slots + 1)
+    for r in range(n):
+        M = slots  # so many candidates may be the truth: their probabilities fall, nearly
+        while M > 1 and probs[r, M - 1] < NEGLIGIBLE:
+            M -= 1
+        truth[r, M:] = 0.0
+        rest = 1.0
+        for t in range(M):
+            rest -= probs[r, t]
+            T[t, M] = 1.0
+            for c in range(M):
+                T[t, c] = _flip(classes[r, t], classes[r, c], start, columns, extra, base, stay)
+                T[t, M] -= T[t, c]
+            T[t, M] = max(T[t, M], LEAST)
+        rest = max(rest, LEAST)
+        q = truth[r]
+        total = 1.0 - rest
+        for t in range(M):
+            q[t] = max(probs[r, t], LEAST) / total
+        for _ in range(rounds):
+            mixed[: M + 1] = 0.0
+            for t in range(M):
+                for c in range(M + 1):
+                    mixed[c] += q[t] * T[t, c]
+            for c in range(M):
+                mixed[c] = probs[r, c] / mixed[c]
+            mixed[M] = rest / mixed[M]
+            total = moved = 0.0
+            for t in range(M):
+                gain = 0.0
+                for c in range(M + 1):
+                    gain += mixed[c] * T[t, c]
+                moved += q[t] * abs(gain - 1.0)
+                q[t] *= gain
+                total += q[t]
+            for t in range(M):
+                q[t] /= total
+            if moved < SETTLED:
+                break
+        wrong[r] = 0.0
+        for t in range(1, M):
+            wrong[r] += q[t] * T[t, 0]
+        right = q[0] * T[0, 0]
+        wrong[r] /= max(wrong[r] + right, LEAST)
+
+
+@compiled
+def judge(
+    classes: Ints,
+    truth: Rows,
+    start: Ints,
+    columns: Ints,
+    extra: Rows,
+    base: Rows,
+    stay: Rows,
+    wrong: Rows,
+) -> None:
+    """Write the probability that the label is wrong, given `truth` and T."""
+    n, M = classes.shape
+    for r in range(n):
+        total = 0.0
+        for t in range(1, M):
+            total += truth[r, t] * _flip(
+                classes[r, t], classes[r, 0], start, columns, extra, base, stay
+            )
+        right = truth[r, 0] * stay[classes[r, 0]]
+        wrong[r] = total / max(total + right, LEAST)

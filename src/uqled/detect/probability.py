@@ -1,0 +1,370 @@
+"""From probabilities that labels are wrong to numbers, intervals and operating points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import arrays
+from uqled.errors import InputError
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+#: Student's t that a tenth lies above, for 1 to 10 degrees of freedom: tables of 80 % intervals.
+_T90 = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372)
+_Z90 = 1.2816
+
+KEEP, RELABEL, DROP = 1, 2, 3
+
+#: Where verdicts are concerned, no reading is surer than this: a verdict may be a slip.
+_LEAST = 0.01
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its 80 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorEstimate:
+    """How probable it is that each label is wrong, and what follows from it.
+
+    The interval of a number has two parts: the readings differ (which of them is right, the data do
+    not say), and the errors are a draw from the probabilities.
+    """
+
+    readings: Mapping[str, Floats]
+    """[N] per reading: the probability that each label is wrong."""
+    weights: Mapping[str, float]
+    """How much each reading counts in the mean. A weight of 0: for the interval only."""
+    spread: Mapping[str, float]
+    """How much each reading counts in the interval."""
+    correction: Correction | None = None
+    """Of the log-odds, where there are reviewers' verdicts."""
+    known: NDArray[np.int8] | None = None
+    """[N] by verdict: 1 wrong, 0 right, -1 not reviewed."""
+
+    @cached_property
+    def probability(self) -> Floats:
+        """[N] the mean of the readings; what reviewers decided is certain."""
+        total = np.zeros(len(next(iter(self.readings.values()))))
+        for name, weight in self.weights.items():
+            if weight:
+                total += weight * self.readings[name]
+        return self._decided(self._corrected(total / sum(self.weights.values())))
+
+    def _corrected(self, probability: Floats) -> Floats:
+        return probability if self.correction is None else self.correction.of(probability)
+
+    def _decided(self, probability: Floats) -> Floats:
+        if self.known is None:
+            return probability
+        return np.where(self.known < 0, probability, self.known).astype(np.float64)
+
+    @cached_property
+    def _each(self) -> dict[str, Floats]:
+        return {k: self._decided(self._corrected(r)) for k, r in self.readings.items()}
+
+    @cached_property
+    def number(self) -> Estimate:
+        """How many labels are wrong."""
+        return self.sum_over(np.ones(len(self.probability), np.bool_))
+
+    def sum_over(self, mask: Bools) -> Estimate:
+        """How many of these labels are wrong."""
+        own = self.probability[mask]
+        sums = {k: float(r[mask].sum()) for k, r in self._each.items() if self.spread[k]}
+        variance = float((own * (1 - own)).sum())
+        if self.correction is not None and self.known is not None:
+            variance += self.correction.variance(own[self.known[mask] < 0])
+        return _interval(float(own.sum()), sums, self.spread, variance, float(mask.sum()))
+
+    def precision(self, mask: Bools) -> Estimate:
+        """What part of these flags is real."""
+        n = max(int(np.count_nonzero(mask)), 1)
+        found = self.sum_over(mask)
+        return Estimate(found.value / n, found.low / n, found.high / n)
+
+    def recall(self, mask: Bools) -> Estimate:
+        """What part of all errors is flagged."""
+        total = max(self.number.value, 1e-12)
+        value = float(self.probability[mask].sum()) / total
+        each = {
+            k: float(r[mask].sum()) / max(float(r.sum()), 1e-12)
+            for k, r in self._each.items()
+            if self.spread[k]
+        }
+        return Estimate(value, min(value, *each.values()), max(value, *each.values()))
+
+    def per_class(self, codes: NDArray[Any], n_classes: int) -> list[Estimate]:
+        """[K] share of each class's labels that is wrong."""
+        counts = np.bincount(codes, minlength=n_classes)
+        return [
+            Estimate(e.value / n, e.low / n, e.high / n)
+            for e, n in zip(self._grouped(codes, n_classes), np.maximum(counts, 1), strict=True)
+        ]
+
+    def per_pair(
+        self, codes: NDArray[Any], other: NDArray[Any], n_classes: int
+    ) -> dict[tuple[int, int], Estimate]:
+        """(given, true) -> share of the given class's labels; `other` [N] is the most probable
+        class beside the given one. Pairs in which less than half an error is expected are left out.
+        """
+        keys, groups = np.unique(codes.astype(np.int64) * n_classes + other, return_inverse=True)
+        counts = np.bincount(codes, minlength=n_classes)
+        found = {}
+        for key, e in zip(keys.tolist(), self._grouped(groups, len(keys)), strict=True):
+            if e.value >= 0.5:
+                n = int(counts[key // n_classes])
+                found[key // n_classes, key % n_classes] = Estimate(
+                    e.value / n, e.low / n, e.high / n
+                )
+        return dict(sorted(found.items(), key=lambda item: -item[1].value))
+
+    def _grouped(self, groups: NDArray[Any], n: int) -> list[Estimate]:
+        own = self.probability
+        value = np.bincount(groups, own, n)
+        variance = np.bincount(groups, own * (1 - own), n)
+        size = np.bincount(groups, minlength=n)
+        sums = {k: np.bincount(groups, r, n) for k, r in self._each.items() if self.spread[k]}
+        return [
+            _interval(
+                float(value[g]),
+                {k: float(s[g]) for k, s in sums.items()},
+                self.spread,
+                float(variance[g]),
+                float(size[g]),
+            )
+            for g in range(n)
+        ]
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """[N] indices, the most probably wrong first; of equals the lower index."""
+        return np.argsort(-self.probability, kind="stable").astype(np.int64)
+
+    def flags(self, point: OperatingPoint) -> Bools:
+        """[N] the set that the operating point asks for; it may be empty."""
+        N = len(self.probability)
+        mask = np.zeros(N, np.bool_)
+        mask[self.order[: self._length(point)]] = True
+        return mask
+
+    def _length(self, point: OperatingPoint) -> int:
+        ranked = self.probability[self.order]
+        N = len(ranked)
+        if point.kind == "budget":
+            return min(int(point.value), N)
+        if point.kind == "cost":
+            return int(np.count_nonzero(ranked * point.missed > point.value))
+        so_far = np.cumsum(ranked)
+        if point.kind == "precision":
+            # The mean of a falling sequence falls: the last place where it is high enough.
+            return int(np.count_nonzero(so_far >= point.value * np.arange(1, N + 1)))
+        if point.kind == "recall":
+            return int(np.searchsorted(so_far, point.value * so_far[-1] * (1 - 1e-12)) + 1)
+        return self._best_f1()
+
+    def _best_f1(self) -> int:
+        """The prefix of the ranking with the highest F1, in the mean of the readings.
+
+        If reading h is right, a prefix of k has an F1 of 2 (errors in it) / (k + all errors).
+        """
+        places = np.arange(1, len(self.order) + 1)
+        mean = np.zeros(len(places))
+        for name, weight in self.weights.items():
+            if weight:
+                r = self._each[name]
+                mean += weight * 2 * np.cumsum(r[self.order]) / (places + r.sum())
+        best = int(mean.argmax())
+        return best + 1 if mean[best] > 0 else 0
+
+    def with_verdicts(self, actions: Any, labels: Any, codes: NDArray[Any]) -> ErrorEstimate:
+        """After review: what was decided is certain, and the readings that foretold it count more.
+
+        `actions` [N]: 0 undecided, 1 keep, 2 relabel, 3 drop; `labels` [N]: the class decided on.
+        Each reading's weight is multiplied by the probability it gave to the verdicts. A common
+        correction of the log-odds takes care of what all of them have wrong.
+        """
+        known = verdicts_known(actions, labels, codes)
+        seen = known >= 0
+        if not seen.any():
+            return self
+        wrong = known[seen].astype(np.float64)
+        fit = {
+            k: float(np.sum(np.log(np.where(wrong > 0, p, 1 - p))))
+            for k, r in self.readings.items()
+            for p in [np.clip(r[seen], _LEAST, 1 - _LEAST)]
+        }
+        most = max(fit.values())
+        prior = {k: self.weights[k] or self.spread[k] for k in self.readings}
+        weights = {k: prior[k] * float(np.exp(max(fit[k] - most, -700))) for k in self.readings}
+        total = sum(weights.values())
+        weights = {k: w / total for k, w in weights.items()}
+        mean = np.sum([weights[k] * self.readings[k][seen] for k in weights], axis=0)
+        return ErrorEstimate(self.readings, weights, weights, Correction.fitted(mean, wrong), known)
+
+
+@dataclass(frozen=True)
+class Correction:
+    """Log-odds times a slope, and a shift."""
+
+    slope: float
+    shift: float
+    covariance: Floats
+    """[2,2] of slope and shift."""
+    least: float
+    """The lowest probability reviewed: those below are only scaled, nothing was learnt of them."""
+
+    @classmethod
+    def fitted(cls, stated: Floats, wrong: Floats) -> Correction:
+        """Logistic regression of verdicts [n] on stated probabilities [n].
+
+        A priori the slope is 1 and the shift 0, both give or take 1.
+        """
+        x = np.stack([_log_odds(stated), np.ones(len(stated))])  # [2,n]
+        at, prior = np.array([1.0, 0.0]), np.array([1.0, 0.0])
+        for _ in range(30):
+            p = 1 / (1 + np.exp(-(at @ x)))
+            curvature = (x * (p * (1 - p))) @ x.T + np.eye(2)
+            step = np.linalg.solve(curvature, x @ (wrong - p) - (at - prior))
+            at = at + step / max(1.0, float(np.abs(step).max()))
+        least = max(float(stated.min()), _LEAST)
+        return cls(float(at[0]), float(at[1]), np.linalg.inv(curvature), least)
+
+    def of(self, probability: Floats) -> Floats:
+        """[N] the corrected probabilities."""
+        odds = self.slope * _log_odds(np.maximum(probability, self.least)) + self.shift
+        part = np.minimum(probability / self.least, 1.0)
+        corrected: Floats = part / (1 + np.exp(-odds))
+        return corrected
+
+    def variance(self, corrected: Floats) -> float:
+        """Of the sum of such probabilities, because slope and shift are not known exactly."""
+        weight = corrected * (1 - corrected)
+        odds = (_log_odds(corrected) - self.shift) / (self.slope or 1.0)
+        gradient = np.array([weight @ odds, weight.sum()])
+        return float(gradient @ self.covariance @ gradient)
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """Which flags are wanted."""
+
+    kind: Literal["f1", "precision", "recall", "budget", "cost"]
+    value: float = 0.0
+    missed: float = 0.0
+
+    def __str__(self) -> str:
+        if self.kind == "f1":
+            return "the best F1"
+        if self.kind == "cost":
+            return f"cost {self.value:g} per review, {self.missed:g} per missed error"
+        if self.kind == "budget":
+            return f"the {self.value:g} most probably wrong"
+        return f"{self.kind} {self.value:g}"
+
+
+def operating_point(
+    target: str | None = None,
+    precision: float | None = None,
+    recall: float | None = None,
+    budget: int | None = None,
+    cost: tuple[float, float] | None = None,
+) -> OperatingPoint | None:
+    """The one point that was asked for; None where none was."""
+    given = {
+        name: value
+        for name, value in {
+            "target": target,
+            "precision": precision,
+            "recall": recall,
+            "budget": budget,
+            "cost": cost,
+        }.items()
+        if value is not None
+    }
+    if not given:
+        return None
+    if len(given) > 1:
+        raise InputError(
+            next(iter(given)), f"is given beside {list(given)[1]}", "Ask for one of them"
+        )
+    if target is not None:
+        if target != "f1":
+            raise InputError("target", f"is {target!r}", "Pass 'f1', or precision, recall, ...")
+        return OperatingPoint("f1")
+    if precision is not None:
+        return OperatingPoint("precision", arrays.fraction(precision, "precision"))
+    if recall is not None:
+        return OperatingPoint("recall", arrays.fraction(recall, "recall"))
+    if budget is not None:
+        return OperatingPoint("budget", arrays.whole_number(budget, "budget", low=0))
+    assert cost is not None
+    try:
+        review, missed = (float(part) for part in cost)
+    except (TypeError, ValueError):
+        review = missed = -1.0
+    if not (review >= 0 and missed > 0 and np.isfinite(review + missed)):
+        raise InputError("cost", f"is {cost!r}", "Pass (cost of a review, cost of a missed error)")
+    return OperatingPoint("cost", review, missed)
+
+
+def verdicts_known(actions: Any, labels: Any, codes: NDArray[Any]) -> NDArray[np.int8]:
+    """[N] 1 the label was found wrong, 0 right, -1 nobody decided."""
+    actions = np.asarray(actions)
+    decided = np.asarray(labels)
+    if actions.shape != codes.shape or decided.shape != codes.shape:
+        raise InputError(
+            "verdicts",
+            f"have the shapes {actions.shape} and {decided.shape} for {len(codes)} samples",
+            "Pass (actions [N], labels [N])",
+        )
+    if actions.dtype.kind not in "iu" or ((actions < 0) | (actions > DROP)).any():
+        raise InputError(
+            "verdicts", "have an unknown action", "Use 0 undecided, 1 keep, 2 relabel, 3 drop"
+        )
+    known = np.full(len(codes), -1, np.int8)
+    known[actions == KEEP] = 0
+    known[actions == DROP] = 1
+    relabelled = actions == RELABEL
+    known[relabelled] = decided[relabelled] != codes[relabelled]
+    return known
+
+
+def _interval(
+    value: float, sums: dict[str, float], weights: Mapping[str, float], variance: float, most: float
+) -> Estimate:
+    """The 80 % interval of a sum: as if the truth were one more reading, on a logarithmic scale."""
+    used = [(s, weights[k]) for k, s in sums.items() if weights[k] > 0]
+    total = sum(w for _, w in used)
+    logs = np.log([max(s, 1e-9) + 0.5 for s, _ in used])
+    w = np.array([w / total for _, w in used])
+    n = 1 / float((w**2).sum())  # as many readings as these weights are worth
+    low = high = value
+    if n > 1.001:
+        middle = float(w @ logs)
+        deviation = float(np.sqrt(w @ (logs - middle) ** 2 * n / (n - 1)))
+        t = np.interp(n - 1, np.arange(1, len(_T90) + 1), _T90) * np.sqrt(1 + 1 / n)
+        low = min(value, float(np.exp(middle - t * deviation) - 0.5))
+        high = max(value, float(np.exp(middle + t * deviation) - 0.5))
+    drawn = _Z90 * np.sqrt(variance)
+    low = value - np.hypot(value - low, drawn)
+    high = value + np.hypot(high - value, drawn)
+    return Estimate(value, max(float(low), 0.0), min(float(high), most))
+
+
+def _log_odds(probability: Floats) -> Floats:
+    p = np.clip(probability, _LEAST, 1 - _LEAST)
+    odds: Floats = np.log(p / (1 - p))
+    return odds

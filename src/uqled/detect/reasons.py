@@ -1,0 +1,113 @@
+"""Why a sample was flagged, in words: a wrong label, two classes that fit, or a lost model."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import uncertainty
+from uqled.errors import InputError
+
+Reason = Literal["wrong label", "ambiguous", "model does not know"]
+
+#: In the order from "change it" to "look at it".
+REASONS: tuple[Reason, ...] = get_args(Reason)
+
+#: Sure: one class has the majority and at least so many times the probability of any other. Three
+#: to one is where a bet on two classes leaves 3/4 and 1/4: a second class below that is no rival.
+SURE_ODDS = 3.0
+#: Two classes fit: together they have so much. Three equal classes leave two of them 2/3.
+TWO_CLASSES = 0.75
+#: Passes disagree: so much of the entropy is between them rather than within. Two camps that are
+#: each four to one sure of opposite classes have 0.28 of it, three to one 0.19.
+DISAGREEMENT = 0.25
+
+_ROWS = 8_192  # rows worked on at a time: 100,000 suspects with 200 classes are not copied whole
+
+
+def reasons(
+    labels: NDArray[Any],
+    pred_probs: NDArray[Any] | None,
+    passes: NDArray[Any] | None,
+    rows: NDArray[np.intp],
+) -> NDArray[np.object_]:
+    """One Reason for each of the samples `rows`.
+
+    `labels` [N] are class numbers; `pred_probs` [N,K] and `passes` [F,N,K] may be memory-mapped,
+    and only the rows asked for are read. The probabilities are the mean of the passes, or the
+    softmax where there are none:
+
+    - "wrong label": they are sure of a class other than the label;
+    - "ambiguous": two classes share nearly all of it, neither far ahead, and the passes agree;
+    - "model does not know": anything else. The passes disagree, or more than two classes fit, or
+      the label is the most probable class here and another source of probabilities flagged it.
+
+    >>> probs = np.array([[0.9, 0.05, 0.05], [0.5, 0.45, 0.05], [0.4, 0.3, 0.3]])
+    >>> reasons(np.array([1, 1, 1]), probs, None, np.arange(3)).tolist()
+    ['wrong label', 'ambiguous', 'model does not know']
+    """
+    if pred_probs is None and passes is None:
+        raise InputError(
+            "pred_probs", "and passes are both missing", "Pass what the flags were found with"
+        )
+    found = np.empty(len(rows), np.object_)
+    for start in range(0, len(rows), _ROWS):
+        some = rows[start : start + _ROWS]
+        stack = None if passes is None else np.asarray(passes[:, some])
+        if stack is not None:
+            probs = stack.mean(axis=0, dtype=np.float64)  # [F,n,K] -> [n,K]
+        else:
+            assert pred_probs is not None
+            probs = np.asarray(pred_probs[some], np.float64)
+        found[start : start + len(some)] = _of_block(labels[some], probs, stack)
+    return found
+
+
+def _of_block(
+    given: NDArray[Any], probs: NDArray[np.float64], passes: NDArray[Any] | None
+) -> NDArray[np.object_]:
+    best = probs.argmax(axis=1)
+    second, first = np.partition(probs, -2, axis=1)[:, -2:].T  # [n] each
+    ahead = first >= SURE_ODDS * second
+    agree = np.ones(len(probs), np.bool_)
+    if passes is not None:
+        between = uncertainty.mutual_information(passes)
+        total = uncertainty.entropy(probs / probs.sum(axis=1, keepdims=True))
+        agree = between < DISAGREEMENT * total + 1e-12  # no entropy: nothing to disagree about
+    wrong = ahead & (first >= 0.5) & (best != given)
+    two = ~ahead & (first + second >= TWO_CLASSES) & agree
+    found = np.full(len(probs), "model does not know", np.object_)
+    found[two] = "ambiguous"
+    found[wrong] = "wrong label"
+    return found
+
+
+def explained(
+    reason: Reason, given: str, suggested: str, p_given: float, p_suggested: float
+) -> str:
+    """The reason as one plain sentence, with the classes' names and probabilities.
+
+    >>> explained("wrong label", "cat", "dog", 0.004, 0.97)
+    'The model is sure of dog (97%); the given cat gets less than 1%.'
+    """
+    here, there = _per_cent(p_given), _per_cent(p_suggested)
+    if given == suggested:
+        return f"The model leans to the given {given} ({here}), but not all its predictions do."
+    if reason == "wrong label":
+        return f"The model is sure of {suggested} ({there}); the given {given} gets {here}."
+    if reason == "ambiguous" and p_suggested < SURE_ODDS * p_given:
+        return f"Two classes fit: {suggested} ({there}) and the given {given} ({here})."
+    if reason == "ambiguous":
+        return (
+            f"Two classes fit, {suggested} ({there}) and another, and neither is "
+            f"the given {given} ({here})."
+        )
+    return f"The model has no clear answer: {suggested} gets {there}, the given {given} {here}."
+
+
+def _per_cent(share: float) -> str:
+    if 0 < share < 0.01:
+        return "less than 1%"
+    return "over 99%" if 0.99 < share < 1 else f"{share:.0%}"

@@ -1,0 +1,177 @@
+"""`export`: plan what becomes of a run's samples, and write it in one of many forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+from urllib.parse import quote
+
+from uqled.detect.find import find_label_errors
+from uqled.detect.result import LabelErrors
+from uqled.errors import InputError
+from uqled.export import folders, huggingface, label_studio, places, tables
+from uqled.export.cleaning import Cleaning, Flags, cleaning, summary
+from uqled.export.record import record_paths, write_record
+from uqled.export.samples import samples_of
+from uqled.progress import Progress
+from uqled.review.decisions import FILE_NAME, Decision, Decisions
+from uqled.run import Predictions, Run, replacing
+
+Kind = Literal["csv", "parquet", "folder", "huggingface", "label-studio", "fiftyone", "cleanlab"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+#: Kinds that show what is suspect: there, a flag changes nothing unless asked to.
+_SHOWING = ("label-studio", "fiftyone", "cleanlab")
+_FILES = {"csv": (".csv", ".tsv"), "parquet": (".parquet",), "cleanlab": (".csv", ".parquet")}
+_IMAGES_ONLY = ("folder", "fiftyone")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What an export will do."""
+
+    to: Kind
+    predictions: Predictions
+    errors: LabelErrors
+    decisions: Mapping[int, Decision]
+    cleaning: Cleaning
+
+
+def planned(
+    run: Path | str, to: str, *, method: str | None = None, flags: Flags | None = None
+) -> Plan:
+    """What an export of a run would do; nothing is written.
+
+    `method` is any of `find_label_errors`, the one that stands for all unless given. `flags` is
+    `"remove"` unless given, and `"keep"` for the kinds that show what is suspect.
+    """
+    if to not in KINDS:
+        raise InputError("to", f"is {to!r}", f"Choose one of {', '.join(KINDS)}")
+    kind: Kind = to
+    if kind == "label-studio" and flags is not None:
+        raise InputError("flags", "do not go with label-studio", "There, people decide")
+    predictions = Run.open(run).predictions()
+    errors = _errors(predictions, method)
+    decisions = _decisions(predictions)
+    flags = flags or ("keep" if kind in _SHOWING else "remove")
+    done = cleaning(predictions.labels, errors, decisions, flags=flags, ids=predictions.ids)
+    if not len(done.rows):
+        raise InputError("flags", f"is {flags!r}, and no sample would stay", "Pass flags='keep'")
+    return Plan(kind, predictions, errors, decisions, done)
+
+
+def described(plan: Plan) -> str:
+    """What the export will do, in a few lines."""
+    if plan.to != "label-studio":
+        return summary(plan.cleaning)
+    tasks = len(label_studio.task_rows(plan.errors, plan.decisions))
+    return (
+        f"{tasks:,} tasks: {plan.errors.n_flagged:,} samples flagged by {plan.errors.method}, "
+        f"{len(plan.decisions):,} decided"
+    )
+
+
+def check_target(
+    plan: Plan, out: Path, *, link: bool = False, url: str | None = None, overwrite: bool = False
+) -> None:
+    """Refuse a place or options that the export cannot have, before anything is done."""
+    places.check_outside(out, plan.predictions.source)
+    if plan.to in _FILES:
+        places.check_file(out, _FILES[plan.to], overwrite=overwrite)
+    else:
+        places.check_folder(out)
+    if overwrite and plan.to not in _FILES:
+        raise InputError("overwrite", f"does not go with {plan.to}", "Name a new or empty folder")
+    if link and plan.to not in _IMAGES_ONLY:
+        raise InputError("link", f"does not go with {plan.to}", "It goes with folder and fiftyone")
+    if url is not None and plan.to != "label-studio":
+        raise InputError("url", f"does not go with {plan.to}", "It goes with label-studio")
+
+
+def write(
+    plan: Plan,
+    out: Path | str,
+    *,
+    link: bool = False,
+    url: str | None = None,
+    overwrite: bool = False,
+    progress: bool | None = None,
+) -> list[Path]:
+    """Write what was planned and the record of every change; returns what was written.
+
+    A folder is built beside `out` and renamed. A file is renamed when its record is there.
+    """
+    out = Path(out)
+    check_target(plan, out, link=link, url=url, overwrite=overwrite)
+    options = {"link": link} if plan.to in _IMAGES_ONLY else {}
+    about = {"to": plan.to, "run": str(plan.predictions.path.resolve()), "options": options}
+    if plan.to in _FILES:
+        _write_file(plan, out, about)
+        return [out, *record_paths(out)]
+    with places.building(out) as folder:
+        about |= _write_folder(plan, folder, out, link, url, Progress(progress))
+        write_record(*record_paths(folder), plan.cleaning, about)
+    return [out, *record_paths(out)]
+
+
+def _write_file(plan: Plan, out: Path, about: dict[str, Any]) -> None:
+    done, predictions = plan.cleaning, plan.predictions
+    table, note = record_paths(out)
+    # They are renamed in reverse: the data last.
+    with replacing(out) as part, replacing(table) as changes, replacing(note) as options:
+        if plan.to == "cleanlab":
+            tables.write_cleanlab(part, done, predictions, plan.errors, set(plan.decisions))
+        else:
+            write_table = tables.write_csv if plan.to == "csv" else tables.write_parquet
+            about["label"] = write_table(part, done, predictions)
+        write_record(changes, options, done, about)
+        out.unlink(missing_ok=True)  # old data beside a new record would be a lie
+
+
+def _write_folder(
+    plan: Plan, folder: Path, out: Path, link: bool, url: str | None, progress: Progress
+) -> dict[str, Any]:
+    """Write one kind of folder; returns what the record should say of it."""
+    samples = samples_of(plan.predictions)
+    done = plan.cleaning
+    if plan.to == "folder":
+        folders.write_class_folders(folder, done, samples, link=link, progress=progress)
+    elif plan.to == "fiftyone":
+        folders.write_fiftyone(
+            folder, done, samples, plan.errors, set(plan.decisions), link=link, progress=progress
+        )
+    elif plan.to == "huggingface":
+        label = huggingface.write_huggingface(folder, done, samples, progress=progress)
+        return {"label": label}
+    else:
+        url = (
+            f"{label_studio.LOCAL_FILES}{quote(out.resolve().name)}/images/" if url is None else url
+        )
+        tasks = label_studio.write_tasks(
+            folder,
+            plan.predictions,
+            plan.errors,
+            plan.decisions,
+            samples,
+            url=url,
+            progress=progress,
+        )
+        return {"tasks": tasks, "options": {"url": url}}
+    return {}
+
+
+def _errors(predictions: Predictions, method: str | None) -> LabelErrors:
+    """A method's flags; `alg-ens-2` is `alg-ens` with an agreement of 2."""
+    name, _, number = (method or "all").rpartition("-")
+    if name == "alg-ens" and number.isdecimal():
+        return find_label_errors(predictions, method=name, agreement=int(number))
+    return find_label_errors(predictions, method=method or "all")
+
+
+def _decisions(predictions: Predictions) -> dict[int, Decision]:
+    """What was decided so far; no file is made where nobody reviewed."""
+    if not (predictions.path / FILE_NAME).is_file():
+        return {}
+    with Decisions.of(predictions) as store:
+        return store.current()

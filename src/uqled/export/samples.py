@@ -1,0 +1,273 @@
+"""A run's samples as their source holds them: original bytes and columns, nothing resized."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.data.cache import Encoded
+from uqled.data.dataset import Kind
+from uqled.data.found import Found, chosen_split
+from uqled.data.images import ENDINGS
+from uqled.data.loading import read_found
+from uqled.data.trees import Tree
+from uqled.errors import FileError, InputError
+from uqled.run import Predictions
+
+_PEEKED = 1 << 16  # bytes of a CSV that show how it is written
+_FORMATS = {"JPEG": ".jpg", "MPO": ".jpg", "TIFF": ".tif", "JPEG2000": ".jp2", "PPM": ".ppm"}
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The samples of a run, read again."""
+
+    ids: list[str]
+    found: Found
+    """All that the source holds; images still encoded where files hold them so."""
+    rows: NDArray[np.intp]
+    """[N] where each sample lies in `found`, ascending."""
+    source: dict[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def kind(self) -> Kind:
+        return self.found.kind
+
+    def image(self, index: int) -> tuple[bytes, str]:
+        """An image as a file: its own bytes and their ending, or a PNG of its pixels."""
+        inputs, row = self.found.inputs, self.rows[index]
+        if not isinstance(inputs, Encoded):
+            return _png(inputs[row]), ".png"
+        try:
+            data = inputs.read(inputs.keys[row])
+        except OSError as error:
+            raise FileError(
+                f"sample {self.ids[index]!r}", f"cannot be read ({error})", "Put the file back"
+            ) from error
+        return data, _ending(self.ids[index], data)
+
+    def file(self, index: int) -> Path | None:
+        """The file that a sample is, if it is one on this machine."""
+        inputs = self.found.inputs
+        if not isinstance(inputs, Encoded):
+            return None
+        key = inputs.keys[self.rows[index]]
+        tree = getattr(inputs.read, "__self__", None)  # whose method reads files of a folder
+        if isinstance(tree, Tree):
+            return tree.place / f"{tree.prefix}{key}" if tree.place.is_dir() else None
+        return Path(key) if isinstance(key, str) and Path(key).is_absolute() else None
+
+    def name(self, index: int) -> str:
+        """What a sample's file is called, without folders; empty where it has no name."""
+        name = PurePosixPath(self.ids[index].replace("\\", "/")).name
+        return name if name.lower().endswith(ENDINGS) else ""
+
+    def inputs(self, rows: NDArray[np.intp]) -> Any:
+        """Texts, features or pixels of some samples."""
+        inputs, chosen = self.found.inputs, self.rows[rows]
+        return inputs.iloc[chosen] if hasattr(inputs, "iloc") else inputs[chosen]
+
+
+def samples_of(predictions: Predictions) -> Samples:
+    """The samples of a run; refused where they did not come of files, or are not there any more."""
+    source = predictions.source
+    if source is None:
+        raise InputError(
+            f"run {str(predictions.path)!r}",
+            "was made of arrays in memory, so that its samples cannot be read again",
+            "Export csv, parquet or cleanlab, or use uqled.clean(dataset, errors, decisions)",
+        )
+    found = read_found(
+        source["place"],
+        label=source["label"],
+        inputs=source["inputs"],
+        kind=source["kind"],
+        split=source["split"],
+    )
+    there = found.ids.tolist()
+    if there == predictions.ids:
+        rows = np.arange(len(there))
+    else:  # a limit, or images that could not be read
+        at = {name: row for row, name in enumerate(there)}
+        missing = [name for name in predictions.ids if name not in at]
+        if missing or len(at) < len(there):
+            raise FileError(
+                f"place {source['place']!r}",
+                f"no longer holds the {len(predictions):,} samples of run "
+                f"{str(predictions.path)!r}" + (f" ({missing[0]!r} is gone)" if missing else ""),
+                "Put the data back as it was, or find its errors anew in another folder",
+            )
+        rows = np.array([at[name] for name in predictions.ids], np.intp)
+    return Samples(predictions.ids, found, rows, source)
+
+
+@dataclass(frozen=True, eq=False)
+class SourceTable:
+    """The table that samples came from, with all its columns."""
+
+    table: Any
+    """pyarrow; its rows are those of `Samples.found`."""
+    label: str
+
+    def batches(self, rows: NDArray[np.intp], size: int) -> Iterator[Any]:
+        """The given rows, ascending, in parts of at most `size` rows of the source."""
+        wanted = np.zeros(self.table.num_rows, np.bool_)
+        wanted[rows] = True
+        for start in range(0, len(wanted), size):
+            mask = wanted[start : start + size]
+            if mask.any():
+                yield self.table.slice(start, size).filter(mask)
+
+
+def source_table(source: dict[str, Any] | None) -> SourceTable | None:
+    """The table that a run's samples came from; None where it was no table."""
+    if source is None:
+        return None
+    table = _arrow(source)
+    if table is None:
+        return None
+    in_place = not str(source["place"]).startswith("hf:") and not Path(source["place"]).is_dir()
+    if in_place and source["split"] is not None and "split" in table.column_names:
+        table = table.filter(_of_split(table.column("split").to_pylist(), source))
+    return SourceTable(table, "label" if source["label"] is None else source["label"])
+
+
+def image_column(found: SourceTable, samples: Samples) -> str:
+    """The column of a table that its images came from: bytes, or paths."""
+    asked = samples.source["inputs"]
+    if asked is not None:
+        return asked if isinstance(asked, str) else str(asked[0])
+    names = image_columns(found.table)
+    if names:
+        return names[0]
+    folder, keys = Path(samples.source["place"]).parent, samples.found.inputs.keys.tolist()
+    for name in found.table.column_names:
+        column = found.table.column(name).to_pylist()
+        if [os.path.normpath(folder / str(path).strip()) for path in column] == keys:
+            return str(name)
+    raise InputError("inputs", "are in no column of the table", "Name the column: inputs='...'")
+
+
+def image_columns(table: Any) -> list[str]:
+    """Columns of encoded images: bytes, or the hub's pairs of bytes and path."""
+    import pyarrow as pa
+
+    def holds_images(kind: Any) -> bool:
+        if pa.types.is_struct(kind):
+            return {"bytes", "path"} <= {field.name for field in kind}
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+    return [field.name for field in table.schema if holds_images(field.type)]
+
+
+def written_csv(source: dict[str, Any] | None) -> Any | None:
+    """The rows of a CSV as they are written, all texts; None where the source is no CSV."""
+    if source is None or not is_csv(source):
+        return None
+    whole = _csv(source, header=None, dtype=str, keep_default_na=False)
+    frame = whole.iloc[1:].set_axis(whole.iloc[0].tolist(), axis=1)
+    if source["split"] is not None:
+        frame = frame[_of_split(frame["split"].tolist(), source)]
+    return frame.reset_index(drop=True)
+
+
+def csv_manner(source: dict[str, Any] | None) -> dict[str, str]:
+    """How a CSV ends its lines and begins: what `to_csv` needs to write one like it."""
+    if source is None or not is_csv(source):
+        return {}
+    place = Path(source["place"])
+    with (gzip.open if place.suffix.lower() == ".gz" else open)(place, "rb") as file:
+        start = file.read(_PEEKED)
+    encoding = "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8"
+    first_line = start[: start.find(b"\n") + 1]
+    return {
+        "encoding": encoding,
+        "lineterminator": "\r\n" if first_line.endswith(b"\r\n") else "\n",
+    }
+
+
+def is_csv(source: dict[str, Any]) -> bool:
+    from uqled.data.tables import CSV_ENDINGS
+
+    return Path(source["place"]).name.lower().endswith(CSV_ENDINGS)
+
+
+def _arrow(source: dict[str, Any]) -> Any | None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from uqled.data.tables import parquet_splits
+    from uqled.data.trees import folder_tree
+
+    if str(source["place"]).startswith("hf:"):
+        from uqled.data.hub import hub_table
+
+        return hub_table(source["place"].removeprefix("hf:"), source["split"])
+    place = Path(source["place"])
+    if is_csv(source):
+        frame = _csv(source, low_memory=False)
+        try:
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        except pa.ArrowException:  # a column of several types
+            plain = _csv(source, dtype=str, keep_default_na=False)
+            return pa.Table.from_pandas(plain, preserve_index=False)
+    if place.is_file() and place.name.lower().endswith(".parquet"):
+        return pq.read_table(place)
+    if not place.is_dir():
+        return None
+    files = [place / file for file in folder_tree(place).files if file.endswith(".parquet")]
+    if not files:
+        return None
+    splits = parquet_splits(files)
+    parts = [pq.read_table(f) for f in splits[chosen_split(source["split"], list(splits), place)]]
+    return pa.concat_tables(parts, promote_options="default")
+
+
+def _of_split(column: list[Any], source: dict[str, Any]) -> NDArray[np.bool_]:
+    """[rows] which rows of a table are of the split that was loaded."""
+    names = np.array([str(entry) for entry in column])
+    chosen = chosen_split(source["split"], sorted(set(names.tolist())), source["place"])
+    return np.asarray(names == chosen)
+
+
+def _csv(source: dict[str, Any], **options: Any) -> Any:
+    import pandas as pd
+
+    separator = "\t" if ".tsv" in Path(source["place"]).name else ","
+    return pd.read_csv(source["place"], sep=separator, encoding="utf-8-sig", **options)
+
+
+def _png(pixels: NDArray[np.uint8]) -> bytes:
+    from PIL import Image
+
+    file = io.BytesIO()
+    plain = np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+    Image.fromarray(plain).save(file, "PNG")
+    return file.getvalue()
+
+
+def _ending(name: str, data: bytes) -> str:
+    """The ending that the name has, or else what the bytes are."""
+    ending = PurePosixPath(name).suffix.lower()
+    if ending in ENDINGS:
+        return ending
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(data)) as picture:
+            kind = picture.format or "PNG"
+    except (UnidentifiedImageError, OSError):
+        return ".png"
+    return _FORMATS.get(kind, f".{kind.lower()}")

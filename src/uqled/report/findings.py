@@ -1,0 +1,310 @@
+"""What a report says, as plain data: the page only lays it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.detect.reasons import REASONS, Reason
+from uqled.detect.result import LabelErrors
+from uqled.detect.summary import Score, score
+
+#: Classes up to which the noise matrix is shown whole.
+WHOLE_MATRIX = 40
+#: Of more classes, so many: the most confused.
+_CONFUSED_CLASSES = 30
+_PAIRS = 12
+_CLASSES = 300  # rows of the table of classes: with thousands of classes the rest says little
+_BINS = 32
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number that sums up."""
+
+    title: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    name: str
+    flagged: int
+    share: float
+    """Of all samples."""
+    is_headline: bool
+    score: Score | None
+    """How right it is, where the truth is known and some label is wrong."""
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Shares from 0 to 1, by row and column."""
+
+    rows: list[str]
+    columns: list[str]
+    cells: list[list[float]]
+    strengths: list[list[float]]
+    """How strongly each cell is coloured, from 0 to 1."""
+    kind: Literal["noise", "agreement"]
+
+
+@dataclass(frozen=True)
+class PairRow:
+    given: str
+    suggested: str
+    number: int
+    share: float
+    """Of the samples given that class."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """One number per sample, as two histograms with the same bins."""
+
+    title: str
+    note: str
+    low: float
+    high: float
+    is_cut: bool
+    """The last bin holds what is above `high`, too."""
+    flagged: list[float]
+    """Heights from 0 to 1: each histogram's highest bin has 1."""
+    unflagged: list[float]
+    medians: tuple[float | None, float | None]
+    """Of flagged and unflagged; None where there are none."""
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    name: str
+    given: int
+    flagged: int
+    share: float
+    suggested: str | None
+    """What the flagged are most often taken for."""
+    wrong: int | None
+    """How many are wrong indeed, where the truth is known."""
+
+
+@dataclass(frozen=True)
+class ReasonRow:
+    reason: Reason
+    number: int
+    share: float
+    """Of the flagged."""
+    wrong: int | None
+    """How many of these are wrong indeed, where the truth is known."""
+
+
+def method_rows(errors: LabelErrors, is_error: Bools | None) -> list[MethodRow]:
+    """Every method's number of flags, in the order they were found."""
+    known = is_error is not None and is_error.any()
+    return [
+        MethodRow(
+            name,
+            one.n_flagged,
+            one.n_flagged / len(one),
+            name == errors.method,
+            score(one.mask, is_error) if known and is_error is not None else None,
+        )
+        for name, one in _by_method(errors).items()
+    ]
+
+
+def agreement(errors: LabelErrors) -> HeatMap | None:
+    """Of what either of two methods flags, the share that both flag.
+
+    None where there is nothing to compare: one method, or none that flags anything.
+    """
+    methods = _by_method(errors)
+    if len(methods) < 2 or not any(one.n_flagged for one in methods.values()):
+        return None
+    masks = [one.mask for one in methods.values()]
+    cells = np.array([[_overlap(a, b) for b in masks] for a in masks])
+    # Squared: methods that share half of their flags already differ much.
+    return HeatMap(list(methods), list(methods), cells.tolist(), (cells**2).tolist(), "agreement")
+
+
+def times_flagged(errors: LabelErrors) -> list[int]:
+    """[M+1] how many samples are flagged by none, one, ... all of the methods."""
+    masks = [one.mask for one in _by_method(errors).values()]
+    times = np.sum(masks, axis=0, dtype=np.int16)
+    numbers: list[int] = np.bincount(times, minlength=len(masks) + 1).tolist()
+    return numbers
+
+
+def estimated_errors(errors: LabelErrors) -> int:
+    """How many samples the estimated joint puts off its diagonal."""
+    return int(errors.joint.sum() - errors.joint.diagonal().sum())
+
+
+def noise_map(errors: LabelErrors) -> HeatMap:
+    """P(given | true) as the method estimates it; of many classes, the most confused ones."""
+    joint, K = errors.joint, errors.labels.n_classes
+    shown = np.arange(K) if K <= WHOLE_MATRIX else _most_confused(joint)
+    per_true = np.asarray(joint.sum(axis=0), np.float64).ravel()[shown]
+    part = joint[shown][:, shown]
+    counts = np.asarray(part.toarray() if hasattr(part, "toarray") else part, np.float64)
+    cells = (counts / np.maximum(per_true, 1)).T  # given x true -> true x given
+    empty = np.flatnonzero(per_true == 0)
+    cells[empty, empty] = 1.0  # no sample belongs there: as `noise_matrix`, it keeps its label
+    names = [errors.labels.names[k] for k in shown.tolist()]
+    off = cells * ~np.eye(len(cells), dtype=np.bool_)
+    # A small flip is visible beside the largest one; the diagonal is no finding and stays pale.
+    strengths = (off / max(off.max(), 1e-12)) ** 0.6 + 0.25 * np.diag(cells.diagonal())
+    return HeatMap(names, names, cells.tolist(), strengths.tolist(), "noise")
+
+
+def _most_confused(joint: Any) -> NDArray[np.intp]:
+    """The classes of the largest counts off the diagonal, in their own order."""
+    from scipy.sparse import coo_array
+
+    pairs = coo_array(joint)
+    given, true = pairs.coords
+    off = given != true
+    given, true, counts = given[off], true[off], pairs.data[off]
+    chosen: dict[int, None] = {}
+    for at in np.lexsort((true, given, -counts))[: _CONFUSED_CLASSES**2].tolist():
+        both = {int(given[at]): None, int(true[at]): None}
+        if len(chosen | both) > _CONFUSED_CLASSES:
+            break
+        chosen |= both
+    return np.array(sorted(chosen), np.intp) if chosen else np.arange(_CONFUSED_CLASSES)
+
+
+def pair_rows(errors: LabelErrors) -> list[PairRow]:
+    """The pairs with most flags."""
+    names, given_counts = errors.labels.names, _given_counts(errors)
+    return [
+        PairRow(names[i], names[j], number, number / int(given_counts[i]))
+        for i, j, number in _flagged_pairs(errors)[:_PAIRS]
+    ]
+
+
+def class_rows(errors: LabelErrors, is_error: Bools | None) -> list[ClassRow]:
+    """The classes that were given, by share of flags, the largest first."""
+    K, names = errors.labels.n_classes, errors.labels.names
+    codes, mask = errors.labels.codes, errors.mask
+    given = _given_counts(errors)
+    flagged = np.bincount(codes[mask], minlength=K)
+    wrong = None if is_error is None else np.bincount(codes[is_error], minlength=K)
+    suggestion = _usual_suggestions(errors)
+    share = flagged / np.maximum(given, 1)
+    order = [k for k in np.lexsort((-flagged, -share)).tolist() if given[k]]
+    return [
+        ClassRow(
+            names[k],
+            int(given[k]),
+            int(flagged[k]),
+            float(share[k]),
+            names[suggestion[k]] if k in suggestion else None,
+            None if wrong is None else int(wrong[k]),
+        )
+        for k in order[:_CLASSES]
+    ]
+
+
+def _usual_suggestions(errors: LabelErrors) -> dict[int, int]:
+    """For each class with flags, what the flagged are most often taken for."""
+    found: dict[int, int] = {}
+    for given, suggested, _ in _flagged_pairs(errors):
+        found.setdefault(given, suggested)
+    return found
+
+
+def _flagged_pairs(errors: LabelErrors) -> list[tuple[int, int, int]]:
+    """(given, suggested, number flagged) with most flags first; the two classes differ."""
+    K = errors.labels.n_classes
+    given, best = errors.labels.codes[errors.mask].astype(np.int64), errors.best[errors.mask]
+    pairs, counts = np.unique_counts((given * K + best)[given != best])
+    return [
+        (*divmod(int(pairs[at]), K), int(counts[at])) for at in np.argsort(-counts, kind="stable")
+    ]
+
+
+def distributions(errors: LabelErrors) -> list[Distribution]:
+    """Score and, where there are passes, entropy and mutual information."""
+    wanted = (
+        ("score", "how well the label fits: low is suspect", errors.scores, 1.0),
+        (
+            "entropy",
+            "how undecided the model is, in nats",
+            errors.entropy,
+            float(np.log(errors.labels.n_classes)),
+        ),
+        (
+            "mutual information",
+            "how much the passes disagree, in nats",
+            errors.mutual_information,
+            None,
+        ),
+    )
+    return [
+        _distribution(title, note, values, high, errors.mask)
+        for title, note, values, high in wanted
+        if values is not None
+    ]
+
+
+def _distribution(
+    title: str, note: str, values: Floats, high: float | None, mask: Bools
+) -> Distribution:
+    if high is None:  # no natural end: a few extreme values must not press all others into one bin
+        high = float(np.quantile(values, 0.995)) or float(values.max()) or 1.0
+    is_cut = bool((values > high * (1 + 1e-9)).any())
+    flagged, others = values[mask], values[~mask]
+    return Distribution(
+        title,
+        note,
+        0.0,
+        high,
+        is_cut,
+        _heights(flagged, high),
+        _heights(others, high),
+        (_median(flagged), _median(others)),
+    )
+
+
+def _median(values: Floats) -> float | None:
+    return float(np.median(values)) if len(values) else None
+
+
+def _heights(values: Floats, high: float) -> list[float]:
+    counts, _ = np.histogram(np.clip(values, 0, high), _BINS, (0, high))
+    heights: list[float] = (counts / max(1, int(counts.max()))).tolist()
+    return heights
+
+
+def reason_rows(reasons: NDArray[np.object_] | None, is_error: Bools | None) -> list[ReasonRow]:
+    """How often each reason is given; `is_error` is about the same samples."""
+    if reasons is None:
+        return []
+    rows = []
+    for reason in REASONS:
+        these: Bools = reasons == reason
+        number = int(np.count_nonzero(these))
+        wrong = None if is_error is None else int(np.count_nonzero(is_error[these]))
+        rows.append(ReasonRow(reason, number, number / max(1, len(reasons)), wrong))
+    return rows
+
+
+def _overlap(a: Bools, b: Bools) -> float:
+    either = int(np.count_nonzero(a | b))
+    return int(np.count_nonzero(a & b)) / either if either else 1.0
+
+
+def _given_counts(errors: LabelErrors) -> NDArray[np.intp]:
+    return np.bincount(errors.labels.codes, minlength=errors.labels.n_classes)
+
+
+def _by_method(errors: LabelErrors) -> Mapping[str, LabelErrors]:
+    return errors.by_method or {errors.method: errors}

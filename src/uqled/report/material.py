@@ -1,0 +1,118 @@
+"""What there is to show beside the flags: samples, probabilities, truth; each may be missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import arrays
+from uqled.arrays import Labels
+from uqled.data.dataset import Dataset
+from uqled.data.loading import reopened
+from uqled.detect.find import read_inputs
+from uqled.errors import InputError, UqledError
+from uqled.run import Predictions, Run
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything is about the same N samples."""
+
+    title: str
+    labels: Labels
+    """The given labels, with the best names that are known for the classes."""
+    data: Dataset | None = None
+    ids: list[str] | None = None
+    pred_probs: NDArray[Any] | None = None
+    passes: NDArray[Any] | None = None
+    truth: NDArray[np.int32] | None = None
+    """[N] true class numbers."""
+    notes: list[str] = field(default_factory=list)
+    """What is missing, and why."""
+
+
+def gathered(labels: Labels, data: Any, pred_probs: Any, passes: Any, truth: Any) -> Material:
+    """What was given, checked to be about the same samples as `labels`.
+
+    `data` is a Dataset, Predictions, or inputs as `Dataset.from_arrays` takes them.
+    """
+    if isinstance(data, Predictions):
+        found = _of_predictions(labels, data)
+    elif data is None:
+        found = Material("labels", labels)
+    else:
+        if not isinstance(data, Dataset):
+            data = Dataset.from_arrays(data, labels.values[labels.codes], name="labels")
+        found = _of_data(labels, data)
+    if pred_probs is not None or passes is not None:
+        read_inputs(labels, pred_probs, passes)  # refuses other shapes
+        pred_probs = None if pred_probs is None else arrays.in_memory(pred_probs)
+        passes = None if passes is None else arrays.in_memory(passes)
+        found = replace(found, pred_probs=pred_probs, passes=passes)
+    if truth is not None:
+        true = arrays.as_labels(
+            truth, n_classes=labels.n_classes, classes=labels.values.tolist(), name="truth"
+        )
+        _check_length("truth", len(true), labels)
+        found = replace(found, truth=true.codes)
+    return found
+
+
+def _of_predictions(labels: Labels, predictions: Predictions) -> Material:
+    _check_length("data", len(predictions), labels)
+    found = Material(
+        _name(predictions.path),
+        _named(labels, predictions.labels),
+        None,
+        predictions.ids,
+        predictions.pred_probs,
+        predictions.passes,
+        predictions.truth,
+    )
+    try:
+        data = reopened(predictions)
+    except UqledError as error:  # a report without pictures is better than none
+        return replace(found, notes=[f"The samples cannot be shown: {error}."])
+    return replace(found, data=data)
+
+
+def _name(path: Path) -> str:
+    """What the run's data is called, or else the run."""
+    data = Run.open(path).configuration().get("data")
+    name = data.get("name") if isinstance(data, dict) else None
+    return str(name or path.resolve().name)
+
+
+def _of_data(labels: Labels, data: Dataset) -> Material:
+    _check_length("data", len(data), labels)
+    named = _named(labels, data.labels)
+    return Material(data.name, named, data, data.ids.tolist(), truth=data.truth)
+
+
+def _named(labels: Labels, other: Labels) -> Labels:
+    """The labels under the data's class names, where they have none of their own but numbers."""
+    if labels.names == other.names:
+        return labels
+    numbers = tuple(map(str, range(labels.n_classes)))
+    if labels.names == numbers and len(other.names) == len(numbers):
+        return replace(labels, names=other.names)
+    raise InputError(
+        "data",
+        f"has the classes {_listed(other.names)}, and the labels {_listed(labels.names)}",
+        "Pass the data that the labels belong to",
+    )
+
+
+def _check_length(argument: str, length: int, labels: Labels) -> None:
+    if length != len(labels):
+        raise InputError(
+            argument, f"has {length:,} samples for {len(labels):,} labels", "Give one per label"
+        )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

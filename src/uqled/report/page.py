@@ -1,0 +1,234 @@
+"""The report: one HTML file that needs no server, no network and no script."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import arrays
+from uqled.data.dataset import Dataset
+from uqled.detect.find import find_label_errors
+from uqled.detect.reasons import REASONS, Reason, reasons
+from uqled.detect.result import LabelErrors
+from uqled.detect.summary import score
+from uqled.errors import InputError
+from uqled.report import findings
+from uqled.report.findings import Tile
+from uqled.report.material import Material, gathered
+from uqled.report.suspects import Suspect, suspects
+from uqled.run import Run, replacing
+
+_AXIS_NAME = 22  # characters of a class's name beside a heat map
+_ADVICE: dict[Reason, str] = {
+    "wrong label": "The model is sure of another class. Most of these can be changed after a look.",
+    "ambiguous": "Two classes fit, or both are in it. Ask what your labelling rules say.",
+    "model does not know": "Predictions disagree or spread over many classes. The suggestion is "
+    "a guess: judge the sample itself.",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the page shows."""
+
+    title: str
+    notes: list[str]
+    n_samples: int
+    n_classes: int
+    n_flagged: int
+    method: str
+    knows_truth: bool
+    tiles: list[Tile]
+    methods: list[findings.MethodRow]
+    agreement: findings.HeatMap | None
+    times_flagged: list[int]
+    reasons: list[findings.ReasonRow]
+    """Empty without probabilities."""
+    noise: findings.HeatMap
+    pairs: list[findings.PairRow]
+    distributions: list[findings.Distribution]
+    classes: list[findings.ClassRow]
+    suspects: list[Suspect]
+
+
+def report_run(
+    folder: Path | str,
+    out: Path | str | None = None,
+    *,
+    data: Dataset | None = None,
+    method: str | None = None,
+    top: int,
+    **point: Any,
+) -> Path:
+    """Write the report of a finished run, as its `report.html` unless `out` names another file.
+
+    All methods are compared, and `method` leads them. `data` saves opening the samples again;
+    `point` is an operating point, as `find_label_errors` takes it.
+    """
+    found = Run.open(folder).predictions()
+    errors = headed_by(find_label_errors(found, method="all", **point), method)
+    out = Path(folder) / "report.html" if out is None else Path(out)
+    if data is None:
+        return write_report(errors, out, found, top=top)
+    return write_report(errors, out, data, found.pred_probs, found.passes, top=top)
+
+
+def headed_by(errors: LabelErrors, method: str | None) -> LabelErrors:
+    """The result of all methods, led by this one's; None leaves it as it is."""
+    if method is None or method == "all":
+        return errors
+    found = errors.by_method.get("alg-ens-3" if method == "alg-ens" else method)
+    if found is None:
+        known = ", ".join(errors.by_method)
+        raise InputError("method", f"{method!r} was not run here", f"Choose one of {known}")
+    return replace(found, by_method=errors.by_method)
+
+
+def write_report(
+    errors: LabelErrors,
+    path: str | os.PathLike[str],
+    data: Any = None,
+    pred_probs: Any = None,
+    passes: Any = None,
+    *,
+    truth: Any = None,
+    top: int,
+) -> Path:
+    """Write what was found as one HTML file; the arguments are those of `LabelErrors.report`."""
+    path, top = Path(path), arrays.whole_number(top, "top", low=0)
+    material = gathered(errors.labels, data, pred_probs, passes, truth)
+    page = rendered(report_of(errors, material, top=top))
+    with replacing(path) as part:
+        # The name of a file need not be text: what cannot be written becomes a question mark.
+        part.write_bytes(page.encode("utf-8", "replace"))
+    return path
+
+
+def report_of(errors: LabelErrors, material: Material, *, top: int) -> Report:
+    """Everything that the page shows, as plain data."""
+    errors = replace(errors, labels=material.labels)
+    ranked, truth = errors.ranked, material.truth
+    is_error = None if truth is None else errors.labels.codes != truth
+    why = None
+    if material.pred_probs is not None or material.passes is not None:
+        why = reasons(errors.labels.codes, material.pred_probs, material.passes, ranked)
+    return Report(
+        title=material.title,
+        notes=material.notes,
+        n_samples=len(errors),
+        n_classes=errors.labels.n_classes,
+        n_flagged=errors.n_flagged,
+        method=errors.method,
+        knows_truth=is_error is not None,
+        tiles=_tiles(errors, is_error),
+        methods=findings.method_rows(errors, is_error),
+        agreement=findings.agreement(errors),
+        times_flagged=findings.times_flagged(errors),
+        reasons=findings.reason_rows(why, None if is_error is None else is_error[ranked]),
+        noise=findings.noise_map(errors),
+        pairs=findings.pair_rows(errors),
+        distributions=findings.distributions(errors),
+        classes=findings.class_rows(errors, is_error),
+        suspects=suspects(errors, material, shown_ranks(len(ranked), why, top), why),
+    )
+
+
+def shown_ranks(n_flagged: int, why: NDArray[np.object_] | None, top: int) -> NDArray[np.intp]:
+    """Places in the ranking to show: the first `top`, and a fifth as many of each reason.
+
+    The most suspect are mostly those that the model is sure of; without the rest of it a reader
+    would see no other reason. `why` [n_flagged] is the reason of each place.
+    """
+    shown = [np.arange(min(top, n_flagged))]
+    if why is not None:
+        shown += [np.flatnonzero(why == reason)[: top // 5] for reason in REASONS]
+    return np.unique(np.concatenate(shown))
+
+
+def rendered(report: Report) -> str:
+    """The page."""
+    from importlib.metadata import version
+
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    templates = Environment(
+        loader=PackageLoader("uqled.report"),
+        autoescape=True,  # names, texts and values come from the data
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {
+        "thousands": lambda number: f"{number:,}",
+        "share": _share,
+        "level": lambda value: f"{value:.2g}" if value < 0.1 else f"{value:.3g}",
+        "short": _short,
+    }
+    return templates.get_template("report.html").render(
+        report=report, reasons=REASONS, advice=_ADVICE, version=version("uqled")
+    )
+
+
+def _short(name: str) -> str:
+    """A name for an axis: without its middle, because long names often differ at their end."""
+    half = _AXIS_NAME // 2
+    return name if len(name) <= _AXIS_NAME else f"{name[:half]}…{name[1 - half :]}"
+
+
+def _share(share: float) -> str:
+    if 0 < share < 0.0005:
+        return "<0.1%"
+    if share >= 0.9995:
+        return "100%" if share >= 1 else ">99.9%"
+    return f"{share:.1%}"
+
+
+def _tiles(errors: LabelErrors, is_error: findings.Bools | None) -> list[Tile]:
+    N, agreeing = len(errors), float(np.mean(errors.best == errors.labels.codes))
+    return [
+        Tile("labels flagged", f"{errors.n_flagged:,}", f"{errors.n_flagged / N:.1%} of {N:,}"),
+        _number_tile(errors),
+        *(_right_tiles(errors, is_error) if is_error is not None else _real_tiles(errors)),
+        Tile("predicted as labelled", f"{agreeing:.1%}", "by models that had not seen the sample"),
+    ]
+
+
+def _number_tile(errors: LabelErrors) -> Tile:
+    """How many labels are wrong: from probabilities where there are some."""
+    title = "labels wrong, estimated"
+    if errors.estimate is None:
+        counted = findings.estimated_errors(errors)
+        return Tile(title, f"{counted:,}", f"{counted / len(errors):.1%}, by the noise matrix")
+    number = errors.estimate.number
+    return Tile(title, f"{number.value:,.0f}", f"80% sure: {number.low:,.0f} to {number.high:,.0f}")
+
+
+def _real_tiles(errors: LabelErrors) -> list[Tile]:
+    """What part of the flags is real and what part of the errors flagged, as far as is known."""
+    if errors.estimate is None or not errors.n_flagged:
+        return []
+    estimates = {
+        "flags that are real": errors.estimate.precision(errors.mask),
+        "errors that are flagged": errors.estimate.recall(errors.mask),
+    }
+    return [
+        Tile(title, f"{one.value:.0%}", f"estimated; 80% sure: {one.low:.0%} to {one.high:.0%}")
+        for title, one in estimates.items()
+    ]
+
+
+def _right_tiles(errors: LabelErrors, is_error: findings.Bools) -> list[Tile]:
+    """Precision and recall, where the truth is known and some label is wrong."""
+    right, wrong = score(errors.mask, is_error), int(is_error.sum())
+    if not wrong:
+        return []
+    found = int(np.count_nonzero(errors.mask & is_error))
+    return [
+        Tile("precision", f"{right.precision:.1%}", f"{found:,} of the flags are right"),
+        Tile("recall", f"{right.recall:.1%}", f"of the {wrong:,} wrong labels are flagged"),
+    ]

@@ -1,0 +1,182 @@
+"""`uqled.review(run)`: open a run, serve its review page on this machine, open the browser."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import tempfile
+import threading
+import time
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+
+from uqled.data.dataset import Dataset
+from uqled.data.loading import reopened
+from uqled.detect.find import find_label_errors
+from uqled.errors import InputError, MissingInputError
+from uqled.report.page import headed_by
+from uqled.review.decisions import Decisions
+from uqled.run import Predictions, Run
+
+_LOOPBACK = "127.0.0.1"
+_PORT = 8790  # usually the same, so that the browser remembers the reviewer's name
+_STARTING = 30.0  # seconds
+
+
+def review(
+    run: Run | Predictions | Path | str,
+    *,
+    data: Dataset | None = None,
+    method: str | None = None,
+    reviewer: str | None = None,
+    host: str = _LOOPBACK,
+    port: int | None = None,
+    browser: bool = True,
+) -> None:
+    """Serve the page on which a person decides about the flagged samples, until Ctrl+C.
+
+    Decisions are in `decisions.sqlite` of the run, each before the page says so.
+
+    Parameters
+    ----------
+    run
+        A finished run, or its folder.
+    data
+        The samples, where they did not come from files.
+    method
+        Whose flags are listed at first; the page offers every method's.
+    reviewer
+        Name that decisions are stored under; the page can change it. Default: the user's.
+    host, port
+        Where to listen. Anything but this machine itself (the default) lets others in who know
+        the address. Without a port it is the usual one, or a free one where that is taken.
+    browser
+        Open the page in the browser.
+    """
+    options = {"data": data, "method": method, "reviewer": reviewer, "host": host, "port": port}
+    with serving(run, **options) as address, suppress(KeyboardInterrupt):  # type: ignore[arg-type]
+        print(f"Reviewing at {address}\nStop with Ctrl+C: decisions are saved.", flush=True)
+        with _opened(address) if browser else nullcontext():
+            while True:
+                time.sleep(3600)
+
+
+@contextmanager
+def serving(
+    run: Run | Predictions | Path | str,
+    *,
+    data: Dataset | None = None,
+    method: str | None = None,
+    reviewer: str | None = None,
+    host: str = _LOOPBACK,
+    port: int | None = None,
+) -> Iterator[str]:
+    """The page's address, served by a thread while the block runs."""
+    try:
+        import uvicorn
+
+        from uqled.review.guard import Guard, new_token
+        from uqled.review.server import Room, application
+    except ImportError as error:
+        raise MissingInputError(
+            "review", f"needs {error.name}", "Install it: pip install 'uqled[review]'"
+        ) from error
+
+    predictions = _predictions(run)
+    errors = headed_by(find_label_errors(predictions, method="all"), method)
+    data = _samples(predictions, data)
+    token = new_token()
+    with Decisions.of(predictions) as decisions, _listening(host, port) as listener:
+        room = Room(predictions, errors, decisions, data, reviewer=reviewer or _user())
+        app = Guard(application(room), token, host)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                access_log=False,  # it would hold the token
+                log_level="warning",
+                server_header=False,
+                ws="none",
+                lifespan="off",
+                timeout_graceful_shutdown=5,
+            )
+        )
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        until = time.monotonic() + _STARTING
+        while not server.started:
+            if not thread.is_alive() or time.monotonic() > until:
+                raise InputError("host", f"{host!r} cannot be served", "Choose another one")
+            time.sleep(0.01)
+        shown = f"[{host}]" if ":" in host else host
+        try:
+            yield f"http://{shown}:{listener.getsockname()[1]}/{token}/"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextmanager
+def _opened(address: str) -> Iterator[None]:
+    """Open the browser by way of a file that nobody else can read, as they can a command line."""
+    handle, name = tempfile.mkstemp(prefix="uqled-review-", suffix=".html")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(
+            '<!doctype html><meta name="referrer" content="no-referrer">'
+            f'<meta http-equiv="refresh" content="0; url={address}"><title>Review</title>'
+            f'<a href="{address}">Review</a>'
+        )
+    try:
+        where = Path(name).as_uri()
+        threading.Thread(target=webbrowser.open, args=(where,), daemon=True).start()
+        yield
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _predictions(run: Run | Predictions | Path | str) -> Predictions:
+    if isinstance(run, Predictions):
+        return run
+    return (run if isinstance(run, Run) else Run.open(run)).predictions()
+
+
+def _samples(predictions: Predictions, data: Dataset | None) -> Dataset | None:
+    if data is None:
+        return reopened(predictions)
+    if data.ids.tolist() != predictions.ids:
+        raise InputError(
+            "data", "holds other samples than the run", "Pass what the run was made of"
+        )
+    return data
+
+
+def _listening(host: str, port: int | None) -> socket.socket:
+    if port is None:
+        with suppress(InputError):
+            return _listening(host, _PORT)
+        return _listening(host, 0)
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        # With the protocol named, asyncio switches off Nagle's algorithm: 40 ms per answer.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen()
+        except BaseException:
+            listener.close()
+            raise
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            "host", f"{host!r} with port {port} cannot be used ({error})", "Choose another one"
+        ) from error
+    return listener
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # no such user, no such module on some systems
+        return "reviewer"

@@ -1,0 +1,157 @@
+// Elements of the page. Text only ever enters as text, never as HTML.
+
+export function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value == null || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.filter((child) => child != null));
+  return made;
+}
+
+export function percent(share) {
+  if (share > 0 && share < 0.01) return "<1%";
+  if (share < 1 && share > 0.99) return ">99%";
+  return `${Math.round(100 * share)}%`;
+}
+
+export function number(value) {
+  return value.toLocaleString("en");
+}
+
+export function time(seconds) {
+  return new Date(1000 * seconds).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
+}
+
+// What a decision says, for people and for screen readers.
+export function decision(action, label, classes) {
+  if (action === "keep") return "kept";
+  if (action === "drop") return "dropped";
+  return action === "relabel" ? `now ${classes[label]}` : "undecided";
+}
+
+export function card(sample, info) {
+  const names = info.classes;
+  return element(
+    "li",
+    { role: "option", class: "card", "data-index": sample.index, tabindex: -1 },
+    element("span", { class: "tick", "aria-hidden": "true" }),
+    shown(sample, info, "thumbnail"),
+    element(
+      "span",
+      { class: "labels", "aria-hidden": "true" },
+      element("span", { class: "given" }, element("span", { class: "tag" }, "given"), element("span", { class: "name", title: names[sample.given] }, names[sample.given]), chance(sample, sample.given)),
+      element("span", { class: "suggested" }, element("span", { class: "tag" }, "→"), element("span", { class: "name", title: names[sample.suggested] }, names[sample.suggested]), chance(sample, sample.suggested)),
+    ),
+    element("span", { class: "state", "aria-hidden": "true" }),
+  );
+}
+
+// Bring a card's state up to date.
+export function mark(item, sample, info, { selected, active }) {
+  const waiting = sample.waiting ?? null;
+  const { action, label } = waiting ?? sample;
+  item.className = `card ${action ?? "undecided"}${active ? " active" : ""}${waiting ? " waiting" : ""}`;
+  item.setAttribute("aria-selected", String(selected));
+  item.tabIndex = active ? 0 : -1;
+  const said = waiting ? "saving …" : decision(action, label, info.classes);
+  item.querySelector(".state").textContent = action || waiting ? said : "";
+  item.setAttribute("aria-label", described(sample, info, said));
+}
+
+export function described(sample, info, said) {
+  const by = sample.action ? ` by ${sample.reviewer}` : "";
+  return `${sample.id}: given ${info.classes[sample.given]}, suggested ${info.classes[sample.suggested]}, ${sample.reason}, ${said}${by}`;
+}
+
+export function single(sample, info, { content, decide }) {
+  const names = info.classes;
+  const said = sample.waiting ? "saving …" : decision(sample.action, sample.label, names);
+  const chosen = sample.action === "keep" ? sample.given : sample.label;
+  const digits = Object.fromEntries(Object.entries(info.digits).map(([key, k]) => [k, key]));
+  const largest = Math.max(...sample.classes.map(([, p]) => p), 1e-9);
+  const bars = sample.classes.map(([k, p]) => {
+    const bar = element("span", { class: "bar-fill" });
+    bar.style.width = `${(100 * p) / largest}%`;
+    const role = k === sample.given ? "given" : k === sample.suggested ? "suggested" : "";
+    return element(
+      "li",
+      {},
+      element(
+        "button",
+        { type: "button", class: role, "aria-pressed": String(k === chosen), title: k === sample.given ? "Keep this label" : "This class is right", onclick: () => decide(k) },
+        bar,
+        digits[k] ? element("kbd", {}, digits[k]) : null,
+        element("span", { class: "name" }, names[k]),
+        role ? element("span", { class: "role" }, role) : null,
+        element("span", { class: "p" }, percent(p)),
+      ),
+    );
+  });
+  return [
+    element("figure", {}, shown(sample, info, "picture", content)),
+    element(
+      "div",
+      { class: "about" },
+      element("h2", {}, "Labelled ", element("b", {}, names[sample.given]), ". Is it ", element("b", {}, names[sample.suggested]), "?"),
+      element("p", { class: "why" }, element("span", { class: "badge" }, sample.reason), " ", sample.why),
+      element("p", { class: `state ${sample.action ?? "undecided"}` }, said, sample.action && !sample.waiting ? element("span", { class: "by" }, ` by ${sample.reviewer}, ${time(sample.at)}`) : null),
+      element("ul", { class: "bars", "aria-label": "Most probable classes: click the right one" }, ...bars),
+      element("p", { class: "note id" }, sample.id),
+      element("p", { class: "note" }, `Suspect number ${number(sample.rank + 1)} of ${number(info.counts.flagged)}${sample.wrong === null ? "" : `; its label is wrong with a probability of ${percent(sample.wrong)}`}`),
+    ),
+  ];
+}
+
+function chance(sample, k) {
+  const found = sample.classes.find(([one]) => one === k);
+  return element("span", { class: "p" }, found ? percent(found[1]) : "");
+}
+
+// The sample itself: a picture, a text or a row.
+function shown(sample, info, size, content = sample.preview) {
+  if (info.kind === "images") {
+    const small = Math.max(...info.size) <= 96;
+    return element("span", { class: "picture" }, element("img", { src: `${size}/${sample.index}`, alt: size === "picture" ? `Sample ${sample.id}` : "", class: small ? "small" : "", loading: size === "picture" ? "eager" : "lazy", decoding: "async", draggable: "false" }));
+  }
+  if (info.kind === "texts") return element("span", { class: "text" }, content);
+  if (info.kind === "table") {
+    const rows = content.map(([name, value]) => element("span", { class: "field" }, element("span", { class: "key" }, name), element("span", { class: "value" }, value)));
+    return element("span", { class: "row" }, ...rows);
+  }
+  return element("span", { class: "text none" }, sample.id);
+}
+
+// Given classes down, suggested ones across; the classes that are confused most.
+export function heatMap(pairs, info, asked, choose, most = 12) {
+  const weight = new Map();
+  for (const [given, suggested, n] of pairs) {
+    if (given === suggested) continue;
+    for (const k of [given, suggested]) weight.set(k, (weight.get(k) ?? 0) + n);
+  }
+  const shown = [...weight.keys()].sort((a, b) => weight.get(b) - weight.get(a)).slice(0, most).sort((a, b) => a - b);
+  const numbers = new Map(pairs.map(([given, suggested, n]) => [`${given} ${suggested}`, n]));
+  const largest = Math.max(1, ...shown.flatMap((i) => shown.map((j) => (i === j ? 0 : (numbers.get(`${i} ${j}`) ?? 0)))));
+  const head = element("tr", {}, element("td", {}), ...shown.map((j) => element("th", { scope: "col", title: info.classes[j] }, element("span", {}, info.classes[j]))));
+  const rows = shown.map((i) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row", title: info.classes[i] }, element("span", {}, info.classes[i])),
+      ...shown.map((j) => {
+        const n = i === j ? 0 : (numbers.get(`${i} ${j}`) ?? 0);
+        if (!n) return element("td", { class: i === j ? "same" : "" });
+        const pressed = asked.given === String(i) && asked.suggested === String(j);
+        const label = `given ${info.classes[i]}, suggested ${info.classes[j]}: ${n} ${n === 1 ? "flag" : "flags"}`;
+        const cell = element("button", { type: "button", title: label, "aria-label": label, "aria-pressed": String(pressed), onclick: () => choose(i, j, pressed) }, n < 1000 ? String(n) : "");
+        const strength = 0.12 + 0.88 * Math.sqrt(n / largest);
+        cell.style.setProperty("--strength", `${Math.round(100 * strength)}%`);
+        cell.classList.toggle("strong", strength > 0.55);
+        return element("td", {}, cell);
+      }),
+    ),
+  );
+  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
+}

@@ -1,0 +1,120 @@
+// Decisions on their way to the disk, one request after the other, in the order they were made.
+//
+// A decision goes with the version that the reviewer saw. Where the same reviewer decided twice in
+// a row, the second decision was made in sight of the first, so it goes with the first's version.
+
+import { Refused, send } from "./api.js";
+
+export class Saver {
+  // told: { saved(answer, items), savedAll(answer), undone(answer), conflict(now, items) -> "mine" | "theirs",
+  //         learnt(now), failed(text, items), trouble(text or null, number waiting) }; about() gives what every request carries.
+  constructor(about, told) {
+    this.about = about;
+    this.told = told;
+    this.queue = [];
+    this.running = false;
+  }
+
+  get waiting() {
+    return this.queue.length;
+  }
+
+  // items: [{ index, action, label, version }]
+  decide(items) {
+    this.queue.push({ items: items.map((item) => ({ ...item })) });
+    this.run();
+  }
+
+  // All undecided samples that fit the filters: { action, number, given, suggested, reason }
+  decideAll(asked) {
+    this.queue.push({ items: null, asked });
+    this.run();
+  }
+
+  undo() {
+    this.queue.push({ items: null, asked: null });
+    this.run();
+  }
+
+  async run() {
+    if (this.running) return;
+    this.running = true;
+    try {
+      while (this.queue.length) {
+        await this.one(this.queue[0]);
+        this.queue.shift();
+      }
+      this.told.trouble(null, 0);
+    } catch (error) {
+      this.told.trouble(reason(error), this.queue.length);
+    } finally {
+      this.running = false;
+    }
+  }
+
+  async one(step) {
+    if (step.items === null && step.asked !== null) {
+      try {
+        return this.told.savedAll(await send("api/decide-all", { ...this.about(), ...step.asked }));
+      } catch (error) {
+        if (!(error instanceof Refused) || ![400, 409].includes(error.status)) throw error;
+        return this.told.failed(error.message, []);
+      }
+    }
+    if (step.items === null) {
+      const answer = await send("api/undo", this.about());
+      this.moved(answer.undone);
+      this.told.undone(answer);
+      return;
+    }
+    while (step.items.length) {
+      try {
+        const answer = await send("api/decide", {
+          ...this.about(),
+          items: step.items.map((item) => [item.index, item.action, item.label]),
+          seen: Object.fromEntries(step.items.map((item) => [item.index, item.version])),
+        });
+        this.moved(answer.decided);
+        this.told.saved(answer, step.items);
+        return;
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        if (error.status === 409) await this.settle(step, error.body.now);
+        else if (error.status === 400) return this.told.failed(error.message, step.items);
+        else throw error;
+      }
+    }
+  }
+
+  // Somebody was faster. Nothing of the step was written; ask which decision shall hold.
+  async settle(step, now) {
+    const theirs = new Map(now.map((one) => [one.index, one]));
+    const differing = step.items.filter((item) => {
+      const one = theirs.get(item.index);
+      return one && !(one.action === item.action && one.label === item.label);
+    });
+    const choice = differing.length ? await this.told.conflict(now, differing) : "theirs";
+    if (choice === "mine") {
+      for (const item of step.items) item.version = theirs.get(item.index)?.version ?? item.version;
+    } else {
+      step.items = step.items.filter((item) => !theirs.has(item.index));
+    }
+    this.told.learnt(now);
+  }
+
+  // Own decisions that are still waiting were made in sight of these.
+  moved(rows) {
+    const versions = new Map(rows.map((row) => [row.index, row.version]));
+    for (const step of this.queue.slice(1)) {
+      for (const item of step.items ?? []) {
+        const version = versions.get(item.index);
+        if (version === item.version + 1) item.version = version;
+      }
+    }
+  }
+}
+
+function reason(error) {
+  if (!(error instanceof Refused)) return "the server does not answer";
+  return error.status === 403 ? "the server was started anew, with another address" : error.message;
+}

@@ -1,0 +1,304 @@
+"""`auto`: its kernels beside plain NumPy and other people's code, its answers beside the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import optimize
+from sklearn.isotonic import IsotonicRegression
+
+import uqled
+from conftest import make_predictions
+from uqled.detect import auto, auto_kernels
+from uqled.detect.auto import Candidates, Transition
+from uqled.detect.joint import PairCounts
+from uqled.detect.summary import summary
+from uqled.errors import InputError, MissingInputError
+
+
+def distributions(rng, *shape):
+    return rng.dirichlet(np.full(shape[-1], 0.4), shape[:-1])
+
+
+def candidates_of(probs, labels, M):
+    classes = np.empty((len(probs), M), np.int32)
+    found = np.empty((len(probs), M), np.float32)
+    auto_kernels.candidates(probs, labels.astype(np.int32), classes, found)
+    return Candidates(classes, found, probs.shape[1])
+
+
+def dense(transition, K):
+    """[K,K] true x given."""
+    T = np.repeat(transition.base[:, None], K, axis=1)
+    for t in range(K):
+        some = slice(transition.start[t], transition.start[t + 1])
+        T[t, transition.columns[some]] += transition.extra[some]
+        T[t, t] = transition.stay[t]
+    return T
+
+
+def test_candidates_are_the_given_class_and_the_most_probable_others():
+    rng = np.random.default_rng(0)
+    probs = np.round(distributions(rng, 300, 12), 2)  # with ties
+    labels = rng.integers(0, 12, 300)
+    found = candidates_of(probs, labels, 5)
+    for r in range(300):
+        order = [j for j in np.argsort(-probs[r], kind="stable") if j != labels[r]]
+        assert found.classes[r].tolist() == [labels[r], *order[:4]]
+    assert found.probs == pytest.approx(np.take_along_axis(probs, found.classes, axis=1))
+    assert found.others == 7
+
+
+def test_a_transition_matrix_is_counts_and_one_sample_of_the_mean_row():
+    counts = np.array([[50, 0, 3], [5, 20, 0], [0, 0, 0]])  # given x true
+    given, true = np.nonzero(counts)
+    pairs = PairCounts(3, given, true, counts[given, true])
+    T = dense(Transition.of_counts(pairs), 3)
+    share = 8 / 78
+    row = counts[:, 0] + np.array([1 - share, share / 2, share / 2])
+    assert T[0] == pytest.approx(row / 56)
+    assert T.sum(axis=1) == pytest.approx(1)
+    half = dense(Transition.of_counts(pairs).scaled(0.5), 3)
+    assert np.diag(half) == pytest.approx(1 - (1 - np.diag(T)) / 2)
+
+
+@pytest.mark.parametrize("K", [2, 4, 9])
+def test_unmixing_finds_what_was_mixed(K):
+    """Where all classes are candidates, against the plain iteration; many rounds find the truth."""
+    rng = np.random.default_rng(K)
+    C = rng.integers(0, 20, (K, K)) + 60 * np.eye(K, dtype=int)
+    given, true = np.nonzero(C)
+    transition = Transition.of_counts(PairCounts(K, given, true, C[given, true]))
+    T = dense(transition, K)
+    truth = 0.05 / K + 0.95 * distributions(rng, 200, K)
+    probs = truth @ T
+    labels = rng.integers(0, K, 200)
+    found = candidates_of(probs, labels, K)
+    mixed = np.take_along_axis(probs, found.classes, axis=1)
+    q, wrong = np.empty((200, K)), np.empty(200)
+    auto_kernels.unmix(found.classes, mixed, *transition.parts, 12, q, wrong)
+    plain, busy = probs.copy(), np.ones(200, np.bool_)
+    for _ in range(12):
+        gain = (probs / (plain @ T)) @ T.T
+        moved = (plain * np.abs(gain - 1)).sum(axis=1)
+        plain[busy] *= gain[busy]
+        busy &= moved >= auto_kernels.SETTLED
+    assert q == pytest.approx(np.take_along_axis(plain, found.classes, axis=1), abs=1e-9)
+    post = plain * T[:, labels].T
+    right = post[np.arange(200), labels] / post.sum(axis=1)
+    assert wrong == pytest.approx(1 - right, abs=1e-9)
+    auto_kernels.unmix(found.classes, mixed, *transition.parts, 4000, q, wrong)
+    assert q == pytest.approx(np.take_along_axis(truth, found.classes, axis=1), abs=0.05)
+
+
+def test_the_power_is_that_of_the_greatest_likelihood():
+    rng = np.random.default_rng(3)
+    probs = distributions(rng, 4000, 6)
+    flat = probs**0.6
+    flat /= flat.sum(axis=1, keepdims=True)
+    labels = (flat.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1).clip(0, 5)
+    fit, power = auto.calibrated_to_labels(candidates_of(probs, labels, 6))
+
+    def loss(b):
+        logs = b * np.log(np.maximum(probs, 1e-12))
+        return -(logs[np.arange(4000), labels] - np.log(np.exp(logs).sum(axis=1))).sum()
+
+    best = optimize.minimize_scalar(loss, bounds=(0.1, 4), method="bounded")
+    assert power == pytest.approx(best.x, abs=1e-4)
+    assert fit == pytest.approx(-best.fun, rel=1e-5)
+
+
+def test_vote_shares_are_the_isotonic_regression():
+    rng = np.random.default_rng(4)
+    seen = rng.integers(0, 300, auto_kernels.STEPS)
+    votes = rng.binomial(seen, np.linspace(0, 1, len(seen)) ** 3)
+    found = auto.vote_shares(votes, seen, 10)
+    values = (votes + 0.05) / (seen + 0.5)
+    steps = np.arange(len(seen))
+    expected = IsotonicRegression().fit(steps, values, seen + 0.5).predict(steps)
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_mixing_is_a_matrix_product_and_the_labels_tell_its_share():
+    """Probabilities of the truth and labels mixed by T: all of the mixing is still to be done."""
+    rng = np.random.default_rng(11)
+    K, N = 5, 8000
+    C = np.full((K, K), 25) + 400 * np.eye(K, dtype=int)
+    given, true = np.nonzero(C)
+    transition = Transition.of_counts(PairCounts(K, given, true, C[given, true]))
+    T = dense(transition, K)
+    truth = distributions(rng, N, K)
+
+    def drawn(rows):
+        return (rows.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
+
+    labels = drawn(truth @ T)
+    found = candidates_of(truth, labels, K)
+    out = np.empty((N, K))
+    auto_kernels.mix(found.classes, found.probs, *transition.parts, 0.25, out)
+    expected = np.take_along_axis(0.75 * truth + 0.25 * truth @ T, found.classes, axis=1)
+    assert out == pytest.approx(expected, abs=2e-3)  # negligible classes are not mixed
+    power, share = auto.calibrated_with_mixing(found, transition)
+    assert share == 1
+    assert power == pytest.approx(1, abs=0.15)
+    learnt = candidates_of(truth @ T, labels, K)
+    power, share = auto.calibrated_with_mixing(learnt, transition)
+    assert share <= 0.25
+    assert power == pytest.approx(1, abs=0.2)
+
+
+def test_votes_are_counted_by_what_the_other_passes_think():
+    rng = np.random.default_rng(6)
+    F, N, K = 3, 50, 4
+    passes = distributions(rng, F, N, K)
+    labels = rng.integers(0, K, N)
+    found = candidates_of(passes.mean(axis=0), labels, K)
+    votes, seen = (np.zeros(auto_kernels.STEPS, np.int64) for _ in range(2))
+    auto_kernels.count_votes(passes.reshape(-1, K), 0, N, F, found.classes, votes, seen)
+    expected_votes, expected_seen = np.zeros_like(votes), np.zeros_like(seen)
+    for f in range(F):
+        rest = passes[np.arange(F) != f].mean(axis=0)
+        for r in range(N):
+            for k in range(K):
+                odds = np.log(rest[r, k] / np.delete(rest[r], k).max())
+                step = int(np.clip(np.floor(4 * odds) + 37, 0, auto_kernels.STEPS - 1))
+                expected_seen[step] += 1
+                expected_votes[step] += passes[f, r].argmax() == k
+    assert (seen == expected_seen).all()
+    assert (votes == expected_votes).all()
+
+
+def noisy_model(*, noise, N=6000, K=5, seed=0):
+    """A calibrated model of labels: their true class mixed by a transition matrix.
+
+    The model knows the truth's posterior, from which the truth is drawn: it is 95 % right.
+    """
+    rng = np.random.default_rng(seed)
+    truth = distributions(rng, N, K) ** 6
+    truth /= truth.sum(axis=1, keepdims=True)
+    T = np.full((K, K), noise / (K - 1))
+    np.fill_diagonal(T, 1 - noise)
+    true = (truth.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
+    labels = (T[true].cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
+    return labels, truth @ T, true
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.2, 0.4])
+def test_with_noise_by_class_the_number_is_right_and_the_ranking_near_the_best(noise):
+    labels, probs, true = noisy_model(noise=noise)
+    is_error = labels != true
+    found = uqled.find_label_errors(labels, probs)
+    assert found.method == "auto"
+    number = found.estimate.number
+    assert number.low <= is_error.sum() <= number.high
+    both = (found.mask & is_error).sum()
+    pbnr = uqled.find_label_errors(labels, probs, method="cl-pbnr")
+    theirs = (pbnr.mask & is_error).sum()
+    assert 2 * both / (found.n_flagged + is_error.sum()) > 2 * theirs / (
+        pbnr.n_flagged + is_error.sum()
+    )
+
+
+@pytest.mark.parametrize("given", ["softmax", "passes", "both"])
+def test_whatever_is_given(given):
+    data = make_predictions(3, N=2000)
+    softmax = data.softmax if given != "passes" else None
+    passes = data.passes if given != "softmax" else None
+    found = uqled.find_label_errors(data.labels, softmax, passes)
+    assert found.probability.shape == (2000,)
+    assert ((found.probability >= 0) & (found.probability <= 1)).all()
+    assert ("votes" in found.estimate.readings) == (given != "softmax")
+    assert found.scores == pytest.approx(1 - found.probability)
+    hits = (found.mask & data.is_error).sum()
+    assert 2 * hits / (found.n_flagged + data.is_error.sum()) > 0.6
+    assert (found.best[found.mask] != found.labels.codes[found.mask]).all()
+    assert (found.ranked == found.estimate.order[: found.n_flagged]).all()
+
+
+def test_the_same_for_any_number_of_threads():
+    data = make_predictions(5, N=40_000)
+    one, four = (
+        uqled.find_label_errors(data.labels, data.softmax, data.passes, threads=threads)
+        for threads in (1, 4)
+    )
+    assert (one.probability == four.probability).all()
+    assert (one.mask == four.mask).all()
+
+
+def test_many_classes_few_samples():
+    rng = np.random.default_rng(8)
+    probs = rng.dirichlet(np.full(3000, 0.01), 500).astype(np.float32)
+    probs /= probs.sum(axis=1, keepdims=True)
+    labels = probs.argmax(axis=1)
+    labels[:25] = rng.integers(0, 3000, 25)
+    found = uqled.find_label_errors(labels, probs, classes=range(3000))
+    assert np.isfinite(found.probability).all()
+    assert found.probability[:25].mean() > found.probability[25:].mean()
+
+
+def test_operating_points_and_verdicts():
+    data = make_predictions(9, N=3000)
+    arrays = data.labels, data.softmax, data.passes
+    few = uqled.find_label_errors(*arrays, budget=40)
+    assert few.n_flagged == 40
+    assert (few.ranked == few.estimate.order[:40]).all()
+    every = uqled.find_label_errors(*arrays, budget=3000)  # also where the model agrees
+    assert (every.best != every.labels.codes).all()
+    sure = uqled.find_label_errors(*arrays, precision=0.9)
+    assert sure.n_flagged == 0 or sure.estimate.precision(sure.mask).value >= 0.9 - 1e-9
+    most = uqled.find_label_errors(*arrays, recall=0.9)
+    assert most.estimate.recall(most.mask).value >= 0.9 - 1e-9
+    worth = uqled.find_label_errors(*arrays, cost=(1, 4))
+    assert (worth.mask == (worth.probability > 0.25)).all()
+    actions = np.zeros(3000, int)
+    actions[few.ranked] = np.where(data.is_error[few.ranked], 2, 1)
+    after = uqled.find_label_errors(*arrays, verdicts=(actions, data.true))
+    assert (after.probability[few.ranked] == data.is_error[few.ranked]).all()
+    assert after.estimate.number.value != few.estimate.number.value
+
+
+def test_all_is_headed_by_auto_and_says_how_good_each_methods_flags_are():
+    data = make_predictions(2)
+    found = uqled.find_label_errors(data.labels, data.softmax, data.passes, method="all")
+    assert found.method == "auto" == next(iter(found.by_method))
+    for one in found.by_method.values():
+        precision = one.estimate.precision(one.mask)
+        assert precision.value == pytest.approx(found.probability[one.mask].mean())
+
+
+def test_rates_by_name():
+    data = make_predictions(4, K=3, N=900)
+    names = np.array(["ant", "bee", "cat"])
+    found = uqled.find_label_errors(names[data.labels], data.softmax)
+    rates = found.class_rates()
+    assert list(rates) == ["ant", "bee", "cat"]
+    assert rates["bee"].value == pytest.approx(found.probability[data.labels == 1].mean())
+    pairs = found.pair_rates()
+    assert sum(rate.value for (given, _), rate in pairs.items() if given == "bee") == pytest.approx(
+        rates["bee"].value, abs=0.01
+    )
+    plain = uqled.find_label_errors(data.labels, data.softmax, method="cl-pbnr")
+    assert plain.probability is None
+    assert plain.class_rates() == plain.pair_rates() == {}
+
+
+def test_the_summary_says_how_many_and_warns_of_weak_models():
+    weak = make_predictions(1, N=2000, sharpness=0.3)
+    strong = make_predictions(1, N=2000, sharpness=6.0, noise=0.1)
+    texts = [summary(uqled.find_label_errors(d.labels, d.softmax)) for d in (weak, strong)]
+    for text in texts:
+        assert "labels are wrong" in text
+        assert "80 % interval" in text
+        assert "of the flags about" in text
+    assert "if that is the model's fault" in texts[0]
+    assert "if that is the model's fault" not in texts[1]
+
+
+def test_only_auto_knows_probabilities():
+    data = make_predictions(1)
+    with pytest.raises(InputError, match="knows no probabilities"):
+        uqled.find_label_errors(data.labels, data.softmax, method="cl-pbnr", precision=0.9)
+    with pytest.raises(InputError, match="verdicts are not a pair"):
+        uqled.find_label_errors(data.labels, data.softmax, verdicts=data.labels)
+    with pytest.raises(MissingInputError):
+        uqled.find_label_errors(data.labels, data.softmax, method="cl-mcd")

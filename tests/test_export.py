@@ -1,0 +1,577 @@
+"""Decisions and flags become changes; tables of labels, the record of changes, the way back."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import uqled
+from exports import decide, hashes, image_run, make_run, probabilities, table_run
+from uqled.arrays import Labels
+from uqled.cli import app
+from uqled.errors import FileError, InputError
+from uqled.export.cleaning import cleaning, restored, summary
+from uqled.export.exporting import planned, write
+from uqled.export.record import given_labels
+from uqled.review.decisions import Decision, Decisions
+from uqled.run import Run
+
+
+def command(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def export(run, to, out, **options):
+    flags, method = options.pop("flags", None), options.pop("method", "alg-ens")
+    return write(planned(run, to, flags=flags, method=method), out, **options)
+
+
+def labels_of(codes, K=3):
+    return Labels(np.array(codes, np.int32), np.array(list("abcdefg")[:K]), tuple("abcdefg"[:K]))
+
+
+def decision(index, action, label=None):
+    return Decision(index, action, label, "ann", 0.0, 1)
+
+
+def found_errors(codes, wrong, K=3):
+    return uqled.find_label_errors(
+        labels_of(codes, K), probabilities(codes, K, wrong), method="cl-pbnr"
+    )
+
+
+#: Labels of nine samples, of which the model takes 0 for b, 4 for c, 8 for a.
+CODES, WRONG = [0, 0, 0, 1, 1, 1, 2, 2, 2], {0: 1, 4: 2, 8: 0}
+
+
+# ---- the core
+
+
+def test_flags_remove_relabel_or_keep():
+    labels, errors = labels_of(CODES), found_errors(CODES, WRONG)
+    assert errors.ranked.tolist() == [0, 4, 8]
+    removed = cleaning(labels, errors)
+    assert removed.rows.tolist() == [1, 2, 3, 5, 6, 7]
+    assert [
+        (c.index, c.action, c.given, c.label, c.because, c.reviewer) for c in removed.changes
+    ] == [
+        (0, "drop", 0, None, "cl-pbnr", None),
+        (4, "drop", 1, None, "cl-pbnr", None),
+        (8, "drop", 2, None, "cl-pbnr", None),
+    ]
+    assert removed.changes[0].score == pytest.approx(0.02)
+    relabelled = cleaning(labels, errors, flags="relabel")
+    assert relabelled.codes.tolist() == [1, 0, 0, 1, 2, 1, 2, 2, 0]
+    assert relabelled.kept.all()
+    assert cleaning(labels, errors, flags="keep").changes == []
+    assert labels.codes.tolist() == CODES
+
+
+def test_decisions_win_over_flags():
+    decisions = {
+        0: decision(0, "keep"),  # flagged
+        4: decision(4, "relabel", 0),  # flagged, and not what the model suggests
+        5: decision(5, "drop"),  # not flagged
+        6: decision(6, "relabel", 1),  # not flagged
+        7: decision(7, "relabel", 2),  # what it already is
+    }
+    for flags in ("remove", "relabel", "keep"):
+        done = cleaning(labels_of(CODES), found_errors(CODES, WRONG), decisions, flags=flags)
+        by = {c.index: (c.action, c.label, c.because, c.reviewer) for c in done.changes}
+        flagged = {
+            "remove": {8: ("drop", None, "cl-pbnr", None)},
+            "relabel": {8: ("relabel", 0, "cl-pbnr", None)},
+            "keep": {},
+        }[flags]
+        assert by == flagged | {
+            4: ("relabel", 0, "decision", "ann"),
+            5: ("drop", None, "decision", "ann"),
+            6: ("relabel", 1, "decision", "ann"),
+        }
+        assert (done.n_overruled, done.n_undecided) == (1, 1)
+
+
+@given(
+    st.lists(st.integers(0, 2), min_size=6, max_size=30),
+    st.dictionaries(st.integers(0, 5), st.sampled_from(["keep", "drop", 0, 1, 2])),
+    st.dictionaries(st.integers(0, 5), st.integers(0, 2)),
+    st.sampled_from(["remove", "relabel", "keep"]),
+)
+def test_changes_say_all_and_lead_back(codes, said, wrong, flags):
+    codes = [0, 1, 2, *codes]
+    decisions = {
+        i: decision(i, "relabel", what) if isinstance(what, int) else decision(i, what)
+        for i, what in said.items()
+    }
+    done = cleaning(labels_of(codes), found_errors(codes, wrong), decisions, flags=flags)
+    # Whoever has the given labels and the changes can do it alone, without this package.
+    series = pd.Series(codes)
+    for change in done.changes:
+        if change.label is None:
+            series = series.drop(change.index)
+        else:
+            assert series[change.index] == change.given != change.label
+            series[change.index] = change.label
+    assert series.tolist() == done.codes[done.rows].tolist()
+    assert restored(done.changes, series.to_numpy()).tolist() == codes
+
+
+def test_what_cannot_be_is_refused():
+    labels, errors = labels_of(CODES), found_errors(CODES, WRONG)
+    with pytest.raises(InputError, match="flags is 'delete'"):
+        cleaning(labels, errors, flags="delete")
+    with pytest.raises(InputError, match="name sample 9 and class None"):
+        cleaning(labels, errors, {9: decision(9, "drop")})
+    with pytest.raises(InputError, match="name sample 1 and class 3"):
+        cleaning(labels, errors, {1: decision(1, "relabel", 3)})
+    with pytest.raises(InputError, match="name sample 1 and class None"):
+        cleaning(labels, errors, {1: decision(1, "relabel")})
+    assert cleaning(labels, None, {1: decision(1, None)}).changes == []  # undecided again
+    with pytest.raises(InputError, match="8 samples"):
+        cleaning(labels, found_errors(CODES[:8], {0: 1}))
+    with pytest.raises(InputError, match="reach to sample 8 of 8"):
+        restored(cleaning(labels, errors).changes, np.zeros(5, int))
+
+
+def test_summary_counts():
+    decisions = {0: decision(0, "keep"), 5: decision(5, "drop")}
+    done = cleaning(labels_of(CODES), found_errors(CODES, WRONG), decisions, flags="relabel")
+    lines = [" ".join(line.split()) for line in summary(done).splitlines()]
+    assert lines[0] == "3 of 9 samples change, 8 are left"
+    assert "2 relabelled by cl-pbnr" in lines
+    assert "1 dropped by decision" in lines
+    assert "1 flagged by cl-pbnr, kept by decision" in lines
+    assert "1 b -> c" in lines
+    assert "1 b -> (dropped)" in lines
+    assert "5: b -> (dropped), by decision of ann" in lines
+    one_left = cleaning(labels_of([0, 1, 1]), None, {0: decision(0, "drop")})
+    assert "No samples are left of class a" in summary(one_left)
+
+
+def test_clean_gives_the_data_set_without_touching_it(tmp_path):
+    inputs = np.arange(18.0).reshape(9, 2)
+    data = uqled.Dataset.from_arrays(inputs, np.array(list("abc"))[CODES])
+    errors = found_errors(CODES, WRONG)
+    cleaned = uqled.clean(data, errors)
+    assert cleaned.labels.codes.tolist() == [0, 0, 1, 1, 2, 2]
+    assert cleaned.inputs.tolist() == inputs[[1, 2, 3, 5, 6, 7]].tolist()
+    assert cleaned.ids.tolist() == ["1", "2", "3", "5", "6", "7"]
+    assert data.labels.codes.tolist() == CODES
+    path = tmp_path / "decisions.sqlite"
+    with Decisions(path, n_samples=9, classes=["a", "b", "c"]) as store:
+        store.decide([(0, "keep", None), (4, "relabel", 0)], reviewer="ann")
+        cleaned = uqled.clean(data, errors, store, flags="relabel")
+        assert uqled.clean(data, None, store).labels.codes.tolist() == [0, 0, 0, 1, 0, 1, 2, 2, 2]
+    assert cleaned.labels.codes.tolist() == [0, 0, 0, 1, 0, 1, 2, 2, 0]
+    with pytest.raises(InputError, match="other labels"):
+        uqled.clean(data, found_errors(CODES[::-1], {}))
+
+
+# ---- tables of labels
+
+
+ODD = ["007", "NA", "", 'say "hi"', "a,b", "two\nlines", " spaces ", "1e3", "ü"]
+
+
+def texts():
+    """A table with everything that a careless reader changes."""
+    return pd.DataFrame(
+        {
+            "code": ODD,
+            "text": [f"this is text number {i}, of some length" for i in range(9)],
+            "label": np.array(["bad", "good", "NA"])[CODES],
+            "stars": [1.50, 2, 3, 4, 5, 6, 7, 8, 9],
+        }
+    )
+
+
+def test_csv_keeps_all_but_the_labels(tmp_path):
+    wrong, decisions = {0: 2, 3: 0, 8: 1}, [(8, "keep", None)]
+    run = table_run(tmp_path, texts(), wrong=wrong, inputs="text", decisions=decisions)
+    before = (tmp_path / "data.csv").read_bytes()
+    export(run, "csv", tmp_path / "clean.csv", flags="relabel")
+    assert (tmp_path / "data.csv").read_bytes() == before
+    source, cleaned = (
+        pd.read_csv(tmp_path / name, dtype=str, keep_default_na=False)
+        for name in ("data.csv", "clean.csv")
+    )
+    assert cleaned.drop(columns="label").equals(source.drop(columns="label"))
+    # The classes are NA, bad and good, sorted; the model takes sample 0 for good, 3 for NA.
+    assert source["label"].tolist() == ["bad"] * 3 + ["good"] * 3 + ["NA"] * 3
+    assert cleaned["label"].tolist() == ["good", "bad", "bad", "NA", *["good"] * 2, *["NA"] * 3]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_only_changed_lines_of_a_csv_differ(tmp_path, end, mark):
+    lines = ["text,label", *(f"text {i},{'abc'[code]}" for i, code in enumerate(CODES))]
+    before = f"{mark}{end.join(lines)}{end}".encode()
+    (tmp_path / "data.csv").write_bytes(before)
+    run = make_run(tmp_path / "run", uqled.load(tmp_path / "data.csv"), {4: 2})
+    export(run, "csv", tmp_path / "clean.csv", flags="relabel")
+    after = (tmp_path / "clean.csv").read_bytes()
+    assert after == before.replace(b"text 4,b", b"text 4,c") != before
+    assert given_labels(tmp_path / "clean.csv").tolist() == list("aaabbbccc")
+
+
+def test_dropped_rows_leave_a_csv(tmp_path):
+    run = table_run(tmp_path, texts(), wrong={0: 2, 4: 0}, inputs="text")
+    decide(run, (8, "drop", None))
+    export(run, "csv", tmp_path / "clean.tsv")
+    cleaned = pd.read_csv(tmp_path / "clean.tsv", dtype=str, keep_default_na=False, sep="\t")
+    assert cleaned["code"].tolist() == [ODD[i] for i in (1, 2, 3, 5, 6, 7)]
+
+
+def test_parquet_keeps_types_columns_and_metadata(tmp_path):
+    from datasets import ClassLabel, Features, Value
+    from datasets import Dataset as HubDataset
+
+    features = Features(
+        {"text": Value("string"), "label": ClassLabel(names=["a", "b", "c"]), "n": Value("int8")}
+    )
+    rows = {"text": [f"text {i}" for i in range(9)], "label": CODES, "n": list(range(9))}
+    HubDataset.from_dict(rows, features=features).to_parquet(str(tmp_path / "data.parquet"))
+    data = uqled.load(tmp_path / "data.parquet")
+    run = make_run(tmp_path / "run", data, WRONG, decisions=[(1, "relabel", 2)])
+    export(run, "parquet", tmp_path / "clean.parquet")
+    cleaned = HubDataset.from_parquet(
+        str(tmp_path / "clean.parquet"), cache_dir=str(tmp_path / "c")
+    )
+    assert cleaned.features == features
+    assert cleaned["n"][:] == [1, 2, 3, 5, 6, 7]
+    assert cleaned["label"][:] == [2, 0, 1, 1, 2, 2]
+
+
+def test_other_types_of_labels_keep_their_type(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(9.0), "y": np.arange(9.0) ** 2})
+    frame["label"] = pd.Categorical(np.array(["u", "v", "w"])[CODES])
+    run = table_run(tmp_path, frame, "data.parquet", wrong=WRONG)
+    export(run, "parquet", tmp_path / "clean.parquet", flags="relabel")
+    cleaned = pd.read_parquet(tmp_path / "clean.parquet")
+    assert str(cleaned["label"].dtype) == "category"
+    assert cleaned["label"].tolist() == ["v", "u", "u", "v", "w", "v", "w", "w", "u"]
+    assert cleaned[["x", "y"]].equals(frame[["x", "y"]])
+
+
+def test_what_is_no_table_becomes_ids_and_labels(tmp_path):
+    run = image_run(tmp_path)
+    export(run, "csv", tmp_path / "clean.csv", flags="relabel")
+    export(run, "parquet", tmp_path / "clean.parquet", flags="relabel")
+    frame = pd.read_csv(tmp_path / "clean.csv")
+    assert frame.equals(pd.read_parquet(tmp_path / "clean.parquet").astype(frame.dtypes))
+    labels = dict(zip(frame["id"], frame["label"], strict=True))
+    assert len(labels) == 24
+    moved = {name: label for name, label in labels.items() if name.split("/")[0] != label}
+    assert moved == {
+        "cat/1.png": "dog", "dog/1.png": "ship", "ship/1.png": "cat", "ship/2.jpg": "cat"
+    }  # fmt: skip
+
+
+def test_images_of_a_parquet_file_stay_out_of_a_csv(tmp_path):
+    from pictures import encoded, photo
+
+    cells = [{"bytes": encoded(photo(i)), "path": f"{i}.png"} for i in range(9)]
+    table = pa.table({"image": cells, "label": CODES, "note": list("abcdefghi")})
+    pq.write_table(table, tmp_path / "data.parquet")
+    data = uqled.load(tmp_path / "data.parquet", cache=False)
+    run = make_run(tmp_path / "run", data, WRONG)
+    export(run, "csv", tmp_path / "clean.csv")
+    frame = pd.read_csv(tmp_path / "clean.csv")
+    assert frame.columns.tolist() == ["id", "label", "note"]
+    assert frame["id"].tolist() == [f"{i}.png" for i in (1, 2, 3, 5, 6, 7)]
+    assert frame["note"].tolist() == list("bcdfgh")
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
+def test_rows_of_a_split_and_a_limit_are_the_right_ones(tmp_path, name):
+    frame = pd.concat([texts()] * 4, ignore_index=True)
+    frame["number"] = range(36)
+    frame["split"] = np.where(np.arange(36) % 3 == 0, "test", "train")
+    options = {"inputs": "text", "split": "train", "limit": 12, "seed": 3}
+    run = table_run(tmp_path, frame, name, wrong={}, **options)
+    decide(run, (0, "drop", None), (5, "drop", None))
+    ids = Run.open(run).predictions().ids
+    for ending in ("csv", "parquet"):
+        export(run, ending, tmp_path / f"clean.{ending}")
+        read = pd.read_csv if ending == "csv" else pd.read_parquet
+        numbers = read(tmp_path / f"clean.{ending}")["number"].tolist()
+        assert numbers == [int(name) for i, name in enumerate(ids) if i not in (0, 5)]
+
+
+def test_a_run_of_arrays_gives_labels_but_no_samples(tmp_path):
+    data = uqled.Dataset.from_arrays(np.zeros((9, 2)), CODES)
+    run = make_run(tmp_path / "run", data, WRONG)
+    export(run, "csv", tmp_path / "clean.csv")
+    assert pd.read_csv(tmp_path / "clean.csv")["label"].tolist() == [0, 0, 1, 1, 2, 2]
+    with pytest.raises(InputError, match="arrays in memory"):
+        export(run, "huggingface", tmp_path / "hub")
+    assert not (tmp_path / "hub").exists()
+
+
+# ---- cleanlab's columns
+
+
+def test_cleanlab_columns_are_those_of_datalab(tmp_path):
+    from cleanlab import Datalab
+
+    codes, wrong = np.repeat([0, 1, 2], 30), {0: 1, 7: 1, 40: 2, 41: 2, 42: 2, 80: 0, 85: 0}
+    data = uqled.Dataset.from_arrays(np.zeros((90, 2)), np.array(["u", "v", "w"])[codes])
+    run = make_run(tmp_path / "run", data, wrong, passes=False)
+    for name in ("issues.parquet", "issues.csv"):
+        export(run, "cleanlab", tmp_path / name, method="cl-pbnr")
+    ours = pd.read_parquet(tmp_path / "issues.parquet")
+    lab = Datalab({"label": data.labels.values[codes].tolist()}, label_name="label", verbosity=0)
+    lab.find_issues(pred_probs=probabilities(codes, 3, wrong), issue_types={"label": {}})
+    theirs = lab.get_issues("label")
+    assert set(theirs.columns) <= set(ours.columns)
+    for column in ("is_label_issue", "given_label", "predicted_label"):
+        assert ours[column].tolist() == theirs[column].tolist(), column
+    assert ours["is_label_issue"].sum() == 7
+    assert ours["is_label_issue"].dtype == theirs["is_label_issue"].dtype == bool
+    np.testing.assert_allclose(ours["label_score"], theirs["label_score"], atol=1e-6)
+    as_text = pd.read_csv(tmp_path / "issues.csv")
+    assert as_text["predicted_label"].tolist() == theirs["predicted_label"].tolist()
+
+
+def test_cleanlab_trains_on_what_is_no_issue(tmp_path):
+    from cleanlab.classification import CleanLearning
+    from sklearn.linear_model import LogisticRegression
+
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    run = make_run(tmp_path / "run", uqled.Dataset.from_arrays(X, CODES), WRONG)
+    decide(run, (0, "keep", None), (5, "drop", None), (6, "relabel", 1), (7, "relabel", 2))
+    export(run, "cleanlab", tmp_path / "issues.csv")
+    frame = pd.read_csv(tmp_path / "issues.csv")
+    model = CleanLearning(LogisticRegression(), verbose=False)
+    model.fit(X, np.array(CODES), label_issues=frame)
+    used = ~model.get_label_issues()["is_label_issue"].to_numpy()
+    assert np.flatnonzero(~used).tolist() == [4, 5, 6, 8]
+    expected = LogisticRegression().fit(X[used], np.array(CODES)[used])
+    np.testing.assert_allclose(model.clf.coef_, expected.coef_)
+    assert frame["corrected_label"].fillna(-1).astype(int).tolist() == [0, 0, 0, 1, 1, -1, 1, 2, 2]
+
+
+# ---- the record, and the way back
+
+
+@pytest.mark.parametrize("flags", ["remove", "relabel", "keep"])
+@pytest.mark.parametrize("to", ["csv", "parquet", "huggingface", "folder", "fiftyone"])
+def test_the_record_leads_back_to_the_given_labels(tmp_path, to, flags):
+    decisions = [(0, "drop", None), (5, "relabel", 2), (9, "keep", None)]
+    run = image_run(tmp_path, decisions=decisions)
+    out = tmp_path / f"clean.{to}"
+    written = export(run, to, out, flags=flags)
+    assert all(path.exists() for path in written)
+    given = Run.open(run).predictions().labels
+    assert given_labels(out).tolist() == given.values[given.codes].tolist()
+
+
+@pytest.mark.parametrize("values", [[3, 7, 11], [True, False], ["1", "01", "x"], [1.0, 2.0, 5.0]])
+@pytest.mark.parametrize("to", ["csv", "parquet", "huggingface"])
+def test_the_way_back_keeps_the_kind_of_labels(tmp_path, values, to):
+    frame = pd.DataFrame(
+        {"x": range(9), "z": range(9, 18), "label": np.array(values)[np.array(CODES) % len(values)]}
+    )
+    frame["label"] = frame["label"].astype(str) if isinstance(values[0], str) else frame["label"]
+    run = table_run(tmp_path, frame, "data.parquet", wrong={0: 1}, inputs=["x", "z"])
+    decide(run, (3, "drop", None))
+    export(run, to, tmp_path / f"clean.{to}", flags="relabel")
+    assert given_labels(tmp_path / f"clean.{to}").tolist() == frame["label"].tolist()
+
+
+def test_the_record_is_a_plain_table(tmp_path):
+    run = image_run(tmp_path, decisions=[(3, "relabel", 2), (4, "drop", None)])
+    export(run, "csv", tmp_path / "clean.csv", flags="relabel", method="cl-pbnr")
+    with (tmp_path / "clean.csv.changes.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["index"] for row in rows] == ["1", "3", "4", "9", "17", "18"]
+    assert rows[0] | {"score": ""} == {
+        "index": "1", "id": "cat/1.png", "action": "relabel", "from": "cat", "to": "dog",
+        "because": "cl-pbnr", "reviewer": "", "score": "",
+    }  # fmt: skip
+    assert float(rows[0]["score"]) == pytest.approx(0.02)
+    assert rows[2] | {"score": ""} == {
+        "index": "4", "id": "cat/4.jpg", "action": "drop", "from": "cat", "to": "",
+        "because": "decision", "reviewer": "ann", "score": "",
+    }  # fmt: skip
+    about = json.loads((tmp_path / "clean.csv.changes.json").read_text())
+    assert (about["to"], about["flags"], about["method"]) == ("csv", "relabel", "cl-pbnr")
+    assert (about["samples"], about["left"], about["relabelled"], about["dropped"]) == (
+        24,
+        23,
+        5,
+        1,
+    )
+
+
+def test_the_way_back_refuses_what_it_does_not_know(tmp_path):
+    run = image_run(tmp_path)
+    out = tmp_path / "clean.csv"
+    with pytest.raises(FileError, match="no record"):
+        given_labels(out)
+    export(run, "cleanlab", tmp_path / "issues.csv")
+    with pytest.raises(FileError, match="cleanlab"):
+        given_labels(tmp_path / "issues.csv")
+    export(run, "csv", out)
+    whole = out.read_text()
+    out.write_text("\n".join(whole.splitlines()[:-1]) + "\n")
+    with pytest.raises(FileError, match="19 samples, and its record says 20"):
+        given_labels(out)
+    out.write_text(whole.replace(",dog", ",wolf"))
+    with pytest.raises(FileError, match="'wolf'"):
+        given_labels(out)
+    record = tmp_path / "clean.csv.changes.csv"
+    record.write_text(record.read_text().replace("drop", "eat"))
+    out.write_text(whole)
+    with pytest.raises(FileError, match="eat"):
+        given_labels(out)
+
+
+# ---- the command
+
+
+def test_a_dry_run_says_and_writes_nothing(tmp_path):
+    run = image_run(tmp_path, decisions=[(1, "keep", None)])
+    before = hashes(tmp_path)
+    for to, out in [("csv", "c.csv"), ("folder", "f"), ("label-studio", "l"), ("huggingface", "h")]:
+        words = ["--to", to, "--out", tmp_path / out, "--dry-run"]
+        result = command("export", run, *words)
+        assert result.exit_code == 0, result.output
+        assert "Nothing was written" in result.output
+        assert hashes(tmp_path) == before
+    result = command(
+        "export",
+        run,
+        "--to",
+        "csv",
+        "--out",
+        tmp_path / "c.csv",
+        "--dry-run",
+        "--method",
+        "alg-ens",
+    )
+    text = " ".join(result.output.split())
+    assert "3 of 24 samples change, 21 are left" in text
+    assert "3 dropped by alg-ens-3" in text
+    assert "2 ship -> (dropped)" in text
+    assert "dog/1.png: dog -> (dropped), by alg-ens-3" in text
+
+
+def test_the_command_writes_and_names_what_it_wrote(tmp_path):
+    run = image_run(tmp_path)
+    out = tmp_path / "clean.csv"
+    words = ["--flags", "relabel", "--method", "cl-mcd"]
+    result = command("export", run, "--to", "csv", "--out", out, *words)
+    assert result.exit_code == 0, result.output
+    assert f"Written: {out}" in result.output
+    assert pd.read_csv(out)["label"].tolist().count("cat") == 9
+    assert not (run / "decisions.sqlite").exists()
+
+
+def test_an_existing_file_is_refused_unless_it_may_be_replaced(tmp_path):
+    run = image_run(tmp_path)
+    out = tmp_path / "clean.csv"
+    out.write_text("mine")
+    result = command("export", run, "--to", "csv", "--out", out)
+    assert result.exit_code == 2
+    assert "--overwrite" in result.output
+    assert out.read_text() == "mine"
+    words = ["--overwrite", "--flags", "keep"]
+    assert command("export", run, "--to", "csv", "--out", out, *words).exit_code == 0
+    assert len(pd.read_csv(out)) == 24
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--to", "xls", "--out", "a.xls"], "Choose one of csv, parquet"),
+        (["--to", "csv", "--out", "a.txt"], "has the ending '.txt'"),
+        (["--to", "csv", "--out", "no/a.csv"], "Make the folder first"),
+        (["--to", "csv", "--out", "a.csv", "--flags", "burn"], "Choose one of remove"),
+        (["--to", "csv", "--out", "a.csv", "--method", "magic"], "method is 'magic'"),
+        (["--to", "csv", "--out", "a.csv", "--link"], "link does not go with csv"),
+        (["--to", "csv", "--out", "a.csv", "--url", "x"], "url does not go with csv"),
+        (["--to", "folder", "--out", "a", "--overwrite"], "overwrite does not go with folder"),
+        (["--to", "folder", "--out", "run"], "already holds"),
+        (["--to", "folder", "--out", "run/run.json"], "is a file"),
+    ],
+)
+def test_what_the_command_refuses(tmp_path, monkeypatch, words, said):
+    run = image_run(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = hashes(tmp_path)
+    result = command("export", run, *words)
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.split())
+    assert hashes(tmp_path) == before
+
+
+def test_other_methods_and_agreements(tmp_path):
+    run = image_run(tmp_path)
+    predictions = Run.open(run).predictions()
+    stands_for_all = uqled.find_label_errors(predictions, method="all").method
+    assert planned(run, "csv").cleaning.method == stands_for_all
+    for method, name in [
+        ("alg-ens", "alg-ens-3"),
+        ("alg-ens-2", "alg-ens-2"),
+        ("cl-mcd", "cl-mcd"),
+    ]:
+        plan = planned(run, "csv", method=method)
+        assert (plan.cleaning.method, len(plan.cleaning.changes)) == (name, 4)
+
+
+def test_nothing_left_is_refused(tmp_path):
+    data = uqled.Dataset.from_arrays(np.zeros((4, 2)), [0, 0, 1, 1])
+    run = make_run(tmp_path / "run", data, {}, decisions=[(i, "drop", None) for i in range(4)])
+    with pytest.raises(InputError, match="no sample would stay"):
+        planned(run, "csv")
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    run = image_run(tmp_path)
+    out = tmp_path / "clean.csv"
+    export(run, "csv", out)
+    before = hashes(tmp_path)
+
+    def fails(_, path, **__):
+        path.write_text("half")
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pd.DataFrame, "to_csv", fails)
+        with pytest.raises(OSError, match="disk full"):
+            export(run, "csv", out, overwrite=True)
+    assert hashes(tmp_path) == before
+    with monkeypatch.context() as patch:
+        patch.setattr("uqled.export.record.version", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            export(run, "csv", out, overwrite=True)
+    assert hashes(tmp_path) == before
+
+
+def test_old_data_never_stand_beside_a_new_record(tmp_path, monkeypatch):
+    run = image_run(tmp_path)
+    out = tmp_path / "clean.csv"
+    export(run, "csv", out)
+    rename = Path.replace
+
+    def stops_at_the_data(path, target):
+        if Path(target) == out:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", stops_at_the_data)
+    with pytest.raises(KeyboardInterrupt):
+        export(run, "csv", out, overwrite=True, flags="keep")
+    assert json.loads((tmp_path / "clean.csv.changes.json").read_text())["flags"] == "keep"
+    assert not out.exists()

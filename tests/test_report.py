@@ -1,0 +1,483 @@
+"""The report: true numbers, the right pictures, nothing from outside, whatever the data holds."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import shutil
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from sklearn.metrics import f1_score, jaccard_score, precision_score, recall_score
+from typer.testing import CliRunner
+
+import uqled
+from conftest import make_predictions
+from uqled.cli import _tell_skipped, app
+from uqled.data import Dataset, load
+from uqled.detect.reasons import reasons
+from uqled.report import findings
+from uqled.report.thumbnails import thumbnail
+from uqled.run import Run
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+QUOTES = "\"'><script>alert(2)</script>"
+VOID = {"meta", "img", "input", "br"}
+
+
+class Page(HTMLParser):
+    """A page as a browser would take it apart: elements, attributes, visible text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.texts, self.articles = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID and not self.get_starttag_text().endswith("/>"):
+            self.open.append(tag)
+        if tag == "article":
+            self.articles.append([])
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style" and data.strip():
+            self.texts.append(" ".join(data.split()))
+            if "article" in self.open:
+                self.articles[-1].append(self.texts[-1])
+
+    @property
+    def text(self):
+        return " ".join(self.texts)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def page_of(path):
+    page = Page(path.read_text("utf-8"))
+    refuse_what_is_not_self_contained(path.read_text("utf-8"), page)
+    return page
+
+
+def refuse_what_is_not_self_contained(text, page):
+    """No script, no handler, no address but a fragment or the file's own data."""
+    for tag, attributes in page.tags:
+        assert tag not in {"script", "link", "iframe", "object", "embed", "form", "base"}
+        for name, value in attributes.items():
+            assert not name.startswith("on"), (tag, name)
+            if name in {"src", "href", "action", "srcset", "data", "poster"}:
+                assert value.startswith(("data:image/", "#")), (tag, value)
+    assert "url(" not in text
+    assert "@import" not in text
+    policy = next(a["content"] for a in page.all("meta") if "http-equiv" in a)
+    assert policy.startswith("default-src 'none'")
+    assert "script-src" not in policy
+
+
+def found(data, **options):
+    options = {"method": "all", **options}
+    return uqled.find_label_errors(data.labels, data.softmax, data.passes, **options)
+
+
+@pytest.fixture
+def data():
+    return make_predictions(4, N=600)
+
+
+def test_numbers_of_every_method_are_true(data, tmp_path):
+    errors = found(data)
+    path = errors.report(tmp_path / "r.html", None, data.softmax, data.passes, truth=data.true)
+    text = page_of(path).text
+    assert f"{errors.n_flagged} of 600 labels" in text
+    right = precision_score(data.is_error, errors.mask), recall_score(data.is_error, errors.mask)
+    assert f"precision {right[0]:.1%}" in text
+    assert f"recall {right[1]:.1%}" in text
+    for name, one in errors.by_method.items():
+        expected = [
+            rate(data.is_error, one.mask) for rate in (precision_score, recall_score, f1_score)
+        ]
+        numbers = " ".join(f"{value:.3f}" for value in expected)
+        assert f"{name} {one.n_flagged} {one.mask.mean():.1%} {numbers}" in text
+
+
+def test_the_estimated_number_of_errors(data, tmp_path):
+    errors = found(data)
+    number, real = errors.estimate.number, errors.estimate.precision(errors.mask)
+    text = page_of(errors.report(tmp_path / "r.html")).text
+    interval = f"80% sure: {number.low:.0f} to {number.high:.0f}"
+    assert f"labels wrong, estimated {number.value:.0f} {interval}" in text
+    assert f"flags that are real {real.value:.0%}" in text
+    assert f"wrong with probability {errors.probability[errors.ranked[20]]:.1%}" in text
+    errors = found(data, method="cl-mcd")
+    text = page_of(errors.report(tmp_path / "r.html")).text
+    counted = 600 - np.trace(errors.joint)
+    assert f"labels wrong, estimated {counted} {counted / 600:.1%}, by the noise matrix" in text
+
+
+def test_agreement_is_the_jaccard_index(data):
+    errors = found(data)
+    agreement = findings.agreement(errors)
+    masks = [one.mask for one in errors.by_method.values()]
+    expected = [[jaccard_score(a, b) for b in masks] for a in masks]
+    assert np.array(agreement.cells) == pytest.approx(np.array(expected))
+    assert agreement.rows == list(errors.by_method)
+    assert findings.agreement(found(data, method="cl-mcd")) is None  # nothing to compare with
+    times = np.sum(masks, axis=0)
+    assert findings.times_flagged(errors) == [(times == n).sum() for n in range(len(masks) + 1)]
+
+
+def test_the_noise_map_is_the_noise_matrix(data):
+    errors = found(data)
+    noise = findings.noise_map(errors)
+    assert np.array(noise.cells) == pytest.approx(uqled.noise_matrix(errors.joint))
+    strengths = np.array(noise.strengths)
+    off = ~np.eye(5, dtype=bool)
+    assert strengths[off].max() == 1 == strengths.max()
+    largest = np.argmax(np.array(noise.cells) * off)
+    assert strengths.argmax() == largest
+    off_joint = errors.joint[~np.eye(5, dtype=bool)].sum()
+    assert findings.estimated_errors(errors) == off_joint
+
+
+@pytest.mark.parametrize("K", [60, 2_100])
+def test_of_many_classes_the_most_confused_are_shown(K, tmp_path):
+    rng = np.random.default_rng(0)
+    true = np.arange(2 * K) % K
+    labels = true.copy()
+    confused = np.flatnonzero(true < 20)[:30]
+    labels[confused] = (true[confused] + 1) % 20
+    probs = np.full((2 * K, K), 0.3 / (K - 1))
+    probs[np.arange(2 * K), true] = 0.7 - rng.random(2 * K) / 10
+    probs /= probs.sum(axis=1, keepdims=True)
+    errors = uqled.find_label_errors(labels, probs, method="cl-pbnr")
+    noise = findings.noise_map(errors)
+    joint = errors.joint if K <= 2_000 else errors.joint.toarray()
+    shown = [int(name) for name in noise.rows]
+    assert len(shown) <= 30
+    assert np.array(noise.cells) == pytest.approx(uqled.noise_matrix(joint)[np.ix_(shown, shown)])
+    largest = np.argsort(-(joint * ~np.eye(K, dtype=bool)).ravel(), kind="stable")[0]
+    assert {*divmod(int(largest), K)} <= set(shown)
+    page = page_of(errors.report(tmp_path / "r.html", pred_probs=probs))
+    assert f"most confused of {K:,} classes" in page.text
+
+
+def test_distributions_are_histograms_of_the_two_groups(data):
+    errors = found(data)
+    score, entropy, information = findings.distributions(errors)
+    counts, _ = np.histogram(errors.scores[errors.mask], len(score.flagged), (0, 1))
+    assert score.flagged == pytest.approx(counts / counts.max())
+    assert score.medians[1] == pytest.approx(np.median(errors.scores[~errors.mask]))
+    assert entropy.high == pytest.approx(np.log(5))
+    assert information.is_cut
+    assert information.high < errors.mutual_information.max()
+    softmax = uqled.find_label_errors(data.labels, data.softmax, method="all")
+    assert [one.title for one in findings.distributions(softmax)] == ["score"]
+
+
+def test_classes_and_pairs_add_up(data):
+    errors = found(data)
+    rows = findings.class_rows(errors, data.is_error)
+    assert sum(row.given for row in rows) == 600
+    assert sum(row.flagged for row in rows) == errors.n_flagged
+    assert sum(row.wrong for row in rows) == data.is_error.sum()
+    assert [row.share for row in rows] == sorted((row.share for row in rows), reverse=True)
+    pairs = pd.crosstab(errors.given[errors.mask], errors.suggested[errors.mask]).stack()
+    first = findings.pair_rows(errors)[0]
+    assert first.number == pairs.max() == pairs[int(first.given), int(first.suggested)]
+    assert first.share == first.number / (data.labels == int(first.given)).sum()
+    of_class = pairs[pairs.index.get_level_values(0) == int(rows[0].name)]
+    assert of_class.max() == of_class[int(rows[0].name), int(rows[0].suggested)]
+
+
+def test_the_gallery_shows_the_most_suspect_with_reason_and_truth(data, tmp_path):
+    errors = found(data)
+    path = errors.report(
+        tmp_path / "r.html", None, data.softmax, data.passes, truth=data.true, top=7
+    )
+    page = page_of(path)
+    why = reasons(data.labels, data.softmax, data.passes, errors.ranked)
+    first = {np.flatnonzero(why == reason)[0] for reason in set(why)}  # 7 // 5 of each reason
+    places = sorted(first | set(range(7)))
+    assert len(places) > 7
+    assert len(page.articles) == len(places)
+    mean = data.passes.mean(axis=0)
+    for at, texts in zip(places, page.articles, strict=True):
+        z, card = errors.ranked[at], " ".join(texts)
+        assert card.startswith(f"{data.labels[z]} → {errors.suggested[z]} {why[at]} ")
+        assert f"{mean[z].max():.1%}" in card
+        methods = sum(one.mask[z] for one in errors.by_method.values())
+        assert f"{z} rank {at + 1}, flagged by {methods} of {len(errors.by_method)} methods" in card
+        mark = f"wrong indeed: {data.true[z]}" if data.is_error[z] else "given label is right"
+        assert mark in card
+    counted = [f"{reason} {(why == reason).sum()}" for reason in set(why)]
+    assert all(one in page.text for one in counted)
+
+
+def test_small_pictures_are_kept_pixel_by_pixel(tmp_path):
+    digits = load("digits", limit=300)
+    rng = np.random.default_rng(0)
+    truth = digits.labels.codes
+    labels = np.where(rng.random(300) < 0.1, (truth + 1) % 10, truth)
+    probs = 0.1 * rng.dirichlet(np.ones(10), 300)
+    probs[np.arange(300), truth] += 0.9
+    errors = uqled.find_label_errors(labels, probs, method="cl-pbnr")
+    page = page_of(errors.report(tmp_path / "r.html", digits, probs, top=4))
+    images = page.all("img")
+    assert len(images) == 4
+    for z, image in zip(errors.ranked, images, strict=False):
+        picture = Image.open(io.BytesIO(base64.b64decode(image["src"].partition(",")[2])))
+        assert (np.asarray(picture) == digits.inputs[z, :, :, 0]).all()
+        assert (image["class"], image["width"]) == ("pixels", "160")
+        assert image["alt"] == f"sample {digits.ids[z]}"
+
+
+def test_large_pictures_are_made_small():
+    rng = np.random.default_rng(0)
+    coarse = rng.integers(0, 256, (3, 5, 3), np.uint8)
+    image = np.asarray(Image.fromarray(coarse).resize((500, 300)))
+    small = thumbnail(image)
+    picture = Image.open(io.BytesIO(small.content))
+    assert picture.size == (small.width, small.height) == (160, 96)
+    assert picture.format == "JPEG"
+    shrunk = np.asarray(Image.fromarray(image).resize((160, 96)), float)
+    assert np.abs(np.asarray(picture, float) - shrunk).mean() < 4
+    assert thumbnail(image[:, :, :1]).content != small.content
+
+
+def hostile_run(tmp_path, data, texts=None):
+    """A run whose class names and texts are what an attacker would choose."""
+    names = [HOSTILE, QUOTES, "a&b;", "</style></svg>", "\u202eright to left"]
+    frame = pd.DataFrame({"text": texts, "label": np.array(names)[data.labels]})
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    loaded = load(tmp_path / "data.csv", kind="texts")
+    order = [names.index(name) for name in loaded.labels.names]  # sorted by name when loaded
+    run = Run.begin(tmp_path / "run", {"made": "up"})
+    N = len(loaded)
+    run.write_data(loaded.labels, loaded.ids.tolist(), None, np.zeros(N, np.int32), loaded.source)
+    run.write_fold(
+        0,
+        data.softmax[:, order].astype(np.float32),
+        data.passes[:, :, order].astype(np.float32),
+    )
+    run.write_predictions([np.arange(N)], 5)
+    return tmp_path / "run"
+
+
+def test_names_and_texts_from_the_data_stay_text(data, tmp_path):
+    texts = [f"{z} {HOSTILE} {QUOTES} {{{{ 7 * 7 }}}}" for z in range(600)]
+    folder = hostile_run(tmp_path, data, texts)
+    result = CliRunner().invoke(app, ["report", str(folder)])
+    assert result.exit_code == 0, result.output
+    assert str(folder / "report.html") in result.output
+    page = page_of(folder / "report.html")
+    assert page.all("img") == []
+    errors = uqled.find_label_errors(Run.open(folder).predictions(), method="all")
+    assert texts[errors.ranked[0]] in " ".join(page.articles[0])
+    assert HOSTILE in page.text
+    assert "</style></svg>" in page.text
+
+
+def test_a_name_that_is_no_text_is_shown_with_question_marks(data, tmp_path):
+    ids = np.array([f"file\udcff{z}" for z in range(600)], object)
+    frame = pd.DataFrame({"size": np.linspace(0, 1, 600), "colour": ["red"] * 600})
+    dataset = Dataset.from_arrays(frame, data.labels, ids=ids)
+    errors = found(data)
+    page = page_of(errors.report(tmp_path / "r.html", dataset, data.softmax, data.passes))
+    assert f"file?{errors.ranked[0]}" in page.text
+
+
+def test_rows_of_a_table(data, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((600, 20)), columns=[f"{HOSTILE}{k}" for k in range(20)])
+    frame.insert(1, "colour", "red")
+    errors = found(data)
+    page = page_of(errors.report(tmp_path / "r.html", frame, data.softmax, data.passes))
+    card = " ".join(page.articles[0])
+    z = errors.ranked[0]
+    assert card.startswith(f"{HOSTILE}0 {frame.iloc[z, 0]:.6g} colour red {HOSTILE}1")
+    assert "and 9 more" in card
+    numbers = frame.drop(columns="colour").to_numpy()
+    card = " ".join(page_of(errors.report(tmp_path / "r.html", numbers)).articles[0])
+    assert card.startswith(f"0 {numbers[z, 0]:.6g} 1 {numbers[z, 1]:.6g}")
+
+
+def test_nothing_flagged(tmp_path):
+    probs = np.tile([[0.9, 0.1], [0.1, 0.9]], (20, 1))
+    labels = np.tile([0, 1], 20)
+    errors = uqled.find_label_errors(labels, probs, method="all")
+    assert errors.n_flagged == 0
+    page = page_of(errors.report(tmp_path / "r.html", pred_probs=probs, truth=labels))
+    assert "None of 40 labels is flagged" in page.text
+    assert page.articles == []
+
+
+@pytest.mark.parametrize("method", ["all", "cl-pbnr", "low-normalized-margin"])
+def test_without_passes(data, tmp_path, method):
+    errors = uqled.find_label_errors(data.labels, data.softmax, method=method)
+    page = page_of(errors.report(tmp_path / "r.html", pred_probs=data.softmax))
+    assert "mutual information" not in page.text
+    z = errors.ranked[0]
+    assert f"{data.softmax[z].max():.1%}" in " ".join(page.articles[0])
+
+
+def test_only_what_was_found(data, tmp_path):
+    errors = found(data, method="alg-ens")
+    page = page_of(errors.report(tmp_path / "r.html"))
+    assert "Why they were flagged" not in page.text
+    assert len(page.articles) >= 60
+    assert "alg-ens-3" in page.text
+
+
+def test_numbers_take_the_names_of_the_data(data, tmp_path):
+    names = ["ant", "bee", "cat", "dog", "eel"]
+    texts = np.array([f"text {z}" for z in range(600)], object)
+    dataset = Dataset.from_arrays(texts, data.labels, classes=names)
+    errors = found(data)
+    page = page_of(errors.report(tmp_path / "r.html", dataset))
+    z = errors.ranked[0]
+    assert page.articles[0][:4] == [texts[z], names[data.labels[z]], "→", names[errors.best[z]]]
+    other = Dataset.from_arrays(texts, np.array(["x", "y"])[data.labels % 2])
+    with pytest.raises(uqled.InputError, match="data has the classes x, y"):
+        errors.report(tmp_path / "r.html", other)
+
+
+def test_what_does_not_belong_together_is_refused(data, tmp_path):
+    errors = found(data)
+    path = tmp_path / "r.html"
+    path.write_text("precious")
+    for arguments, message in (
+        ({"pred_probs": data.softmax[:9]}, "pred_probs"),
+        ({"passes": data.softmax}, "passes"),
+        ({"truth": data.true[:9]}, "truth has 9 samples for 600 labels"),
+        ({"truth": data.true + 90}, "truth contain"),
+        ({"data": np.zeros((9, 2))}, "for 600 labels|9"),
+        ({"top": -1}, "top is -1"),
+    ):
+        with pytest.raises(uqled.InputError, match=message):
+            errors.report(path, **arguments)
+    assert path.read_text() == "precious"
+    with pytest.raises(uqled.FileError, match="Make the folder first"):
+        errors.report(tmp_path / "no" / "r.html")
+
+
+def test_the_same_run_gives_the_same_file(data, tmp_path):
+    first = found(data).report(tmp_path / "1.html", None, data.softmax, data.passes)
+    second = found(data, threads=1).report(tmp_path / "2.html", None, data.softmax, data.passes)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_command_line(data, tmp_path):
+    folder = hostile_run(tmp_path, data, [f"text {z}" for z in range(600)])
+
+    def invoke(*arguments):
+        return CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+    out = tmp_path / "other.html"
+    result = invoke(folder, "--out", out, "--method", "cl-mcd", "--top", 3)
+    assert result.exit_code == 0, result.output
+    page = page_of(out)
+    errors = uqled.find_label_errors(Run.open(folder).predictions(), method="cl-mcd")
+    assert f"{errors.n_flagged} of 600 labels" in page.text
+    assert len(page.articles) == 3
+    assert f"text {errors.ranked[0]}" in page.articles[0]
+    assert invoke(folder, "--method", "alg-ens").exit_code == 0
+    refused = invoke(folder, "--method", "x")
+    assert refused.exit_code == 2
+    assert "method 'x' was not run here. Choose one of " in refused.stderr
+    assert "alg-ens-3, alg-ens-2" in refused.stderr
+    assert "holds no run" in invoke(tmp_path).stderr
+
+    (tmp_path / "data.csv").unlink()  # the data has gone; what the run knows is still there
+    result = invoke(folder, "--out", out)
+    assert result.exit_code == 0, result.output
+    page = page_of(out)
+    assert "The samples cannot be shown" in page.text
+    assert len(page.articles) >= 60
+
+
+def test_find_ends_with_a_report(tmp_path):
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, 90)
+    frame = pd.DataFrame(rng.normal(size=(90, 2)) + 3 * kind[:, None], columns=["x", "y"])
+    frame["label"] = np.array(["low", "mid", "top"])[np.where(np.arange(90) < 5, 0, kind)]
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    out = tmp_path / "run"
+    result = CliRunner().invoke(
+        app, ["find", str(tmp_path / "d.csv"), "--out", str(out), "--model", "logistic",
+              "--folds", "2", "--passes", "2"],
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert f"The report, to open in a browser, is {out / 'report.html'}" in result.output
+    assert "x" in page_of(out / "report.html").articles[0]
+
+
+def test_what_could_not_be_read_is_told(capsys):
+    data = Dataset.from_arrays(np.zeros((2, 2)), ["a", "b"])
+    _tell_skipped(data)
+    assert capsys.readouterr().out == ""
+    _tell_skipped(replace(data, skipped={"x.jpg": "is empty", "y.jpg": "is cut"}))
+    assert "unreadable: 2, such as x.jpg (is empty)" in capsys.readouterr().out
+
+
+def test_a_large_run_makes_a_small_file_soon(tmp_path):
+    N, K, F = 50_000, 200, 3
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, K, N)
+    labels = np.where(rng.random(N) < 0.2, rng.integers(0, K, N), true)
+    passes = rng.random((F, N, K), np.float32)
+    passes[:, np.arange(N), true] += 40 * rng.random((F, N), np.float32)
+    passes /= passes.sum(axis=2, keepdims=True)
+    noise = rng.integers(0, 256, (224, 224, 3), np.uint8)  # JPEG's worst case
+    images = np.broadcast_to(noise, (N, *noise.shape))
+    errors = uqled.find_label_errors(labels, passes[0], passes, method="all")
+    assert errors.n_flagged > 5_000
+    dataset = Dataset.from_arrays(images, labels)
+    begin = time.perf_counter()
+    path = errors.report(tmp_path / "r.html", dataset, passes[0], passes, truth=true)
+    assert time.perf_counter() - begin < 30  # seconds in practice; a slow machine gets more
+    assert path.stat().st_size < 15e6
+    assert len(page_of(path).all("img")) >= 60
+
+
+def test_a_browser_shows_it_without_complaint(data, tmp_path):
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("Debian's chromium is not installed")
+    folder = hostile_run(tmp_path, data, [f"{z} {HOSTILE} {QUOTES}" for z in range(600)])
+    assert CliRunner().invoke(app, ["report", str(folder)]).exit_code == 0
+    complaints, requests = [], []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 390, "height": 844})
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto((folder / "report.html").as_uri())
+        cards = page.locator("article")
+        assert cards.count() >= 60
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        page.locator("label[for=why-1]").click()
+        shown = [card for card in cards.all() if card.is_visible()]
+        badges = {card.locator(".badge").inner_text() for card in shown}
+        browser.close()
+    assert complaints == []
+    assert all(re.match("file:|data:", url) for url in requests)
+    assert wide <= 390
+    assert badges == {"ambiguous"}
