@@ -39,7 +39,12 @@ def make_run(path, data, wrong, *, decisions=(), passes=True):
     probs = probabilities(data.labels.codes, K, wrong)
     run = Run.begin(path, {"model": "made up"})
     run.write_data(
-        data.labels, data.ids.tolist(), data.truth, np.zeros(len(data), int), data.source
+        data.labels,
+        data.ids.tolist(),
+        data.truth,
+        np.zeros(len(data), int),
+        data.source,
+        data.inputs_fingerprint,
     )
     run.write_fold(0, probs, np.stack([probs] * 3) if passes else None)
     run.write_predictions([everyone], K)

@@ -107,6 +107,15 @@ def suite_of(tmp_path: Path, text: str = SMALLEST):
         ('methods = ["cl-pbnr"]', 'seeds = { "0.3" = [0] }', "stage2.seeds"),
         ("rates = [0.1]", 'noise = { kind = "loud" }', "'loud'"),
         ("rates = [0.1]", "rates = [0.1", "no TOML"),
+        ("rates = [0.1]", "rates = 0.1", "rates is 0.1. Write a list"),
+        ("rates = [0.1]", "rates = [0.1, 0.1]", "Name each once"),
+        ("rates = [0.1]", 'noise = "similarity"', "noise is 'similarity'. Write a table"),
+        ("seeds = [0]", "seeds = 3", "seeds is 3"),
+        ("[stage2]\n", "stage2 = true\n[other]\n", "stage2 is True"),
+        ('methods = ["cl-pbnr"]', 'seeds = { "0.1" = 0 }', "stage2.seeds of 0.1 is 0"),
+        ('["cl-pbnr", "cl-mcd"]', "[1]", "1"),
+        ('["cl-pbnr", "cl-mcd"]', '["cl-mcd"]', "lack 'cl-pbnr'"),
+        ('model = "forest"', "training = 3", "training is 3"),
     ],
 )
 def test_bad_suites_are_refused(tmp_path, old, new, problem):
@@ -337,6 +346,47 @@ def test_an_own_method_other_noise_and_cleaning_first(tmp_path, monkeypatch):
     broken = suite_of(tmp_path, text.replace("mine:doubtful", "mine:broken"))
     with pytest.raises(uqled.InputError, match="mine:broken"):
         run_benchmark(Benchmark(broken, tmp_path, tmp_path / "broken"), jobs=1, progress=False)
+
+
+def test_another_method_costs_no_other_training(tmp_path, monkeypatch):
+    (tmp_path / "other.py").write_text("def none(labels, probs, passes):\n    return labels < 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    out = tmp_path / "out"
+    run_benchmark(Benchmark(suite_of(tmp_path), tmp_path, out), jobs=1, progress=False)
+    more = SMALLEST.replace('"cl-mcd"]', '"cl-mcd", "other:none"]')
+    more = more.replace('methods = ["cl-pbnr"]', 'methods = ["cl-pbnr", "other:none"]')
+    suite = suite_of(tmp_path, more)
+    wanted = [*stage1_cells(suite), *stage2_cells(suite, suite.methods)]
+    todo = unfinished(suite, Cells(out), wanted)
+    assert [(cell.kind, cell.method) for cell in todo] == [
+        ("detection", ""),
+        ("retraining", "other:none"),
+    ]
+    results, _ = run_benchmark(Benchmark(suite, tmp_path, out), jobs=1, progress=False)
+    assert results.stage1.set_index("method")["flagged"]["other:none"] == 0
+    assert not unfinished(suite, Cells(out), wanted)
+    monkeypatch.setattr("uqled.bench.matrix.source_of", lambda name: "new" if ":" in name else None)
+    with pytest.raises(uqled.InputError, match="source"):  # its retraining is of the old one
+        unfinished(suite, Cells(out), wanted)
+
+
+def test_other_data_is_refused(tmp_path):
+    cells = Cells(tmp_path)
+    cells.keep_fingerprint("digits", "one")
+    cells.keep_fingerprint("digits", "one")
+    with pytest.raises(uqled.InputError, match="not what the cells"):
+        cells.keep_fingerprint("digits", "two")
+
+
+def test_patterns_and_places_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    for more, said in (
+        (["--out", str(tmp_path / "file")], "is a file"),
+        (["--out", str(tmp_path / "out"), "--only", "nothing*"], "no cell is called"),
+    ):
+        result = CliRunner().invoke(app, ["bench", "smoke", *more])
+        assert result.exit_code == 2
+        assert said in result.output
 
 
 def test_the_pilot_decides_what_stage_2_looks_at(tmp_path):

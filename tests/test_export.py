@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -293,6 +294,59 @@ def test_images_of_a_parquet_file_stay_out_of_a_csv(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
+def test_a_table_that_has_changed_is_refused(tmp_path, name):
+    """Rows are called by their number: sorted, they would be taken for one another."""
+    frame = pd.DataFrame({"x": np.arange(30.0), "y": 1.5, "label": list("abc") * 10})
+    run = table_run(tmp_path, frame, name, wrong={0: 1, 4: 2})
+    assert uqled.data.reopened(Run.open(run).predictions()) is not None
+    place = tmp_path / name
+    write_frame = frame[::-1].to_csv if name.endswith("csv") else frame[::-1].to_parquet
+    write_frame(place, index=False)
+    for to, out in (("csv", "out.csv"), ("parquet", "out.parquet"), ("huggingface", "out")):
+        with pytest.raises(FileError, match="no longer holds the 30 samples"):
+            export(run, to, tmp_path / out)
+        assert not (tmp_path / out).exists()
+    place.unlink()
+    for to, out in (("csv", "out.csv"), ("parquet", "out.parquet"), ("huggingface", "out")):
+        for more in ([], ["--dry-run"]):
+            result = command("export", run, "--to", to, "--out", tmp_path / out, *more)
+            assert result.exit_code == 2
+            assert "does not exist" in result.output
+
+
+def test_labels_of_a_csv_stay_as_they_are_written(tmp_path):
+    place = tmp_path / "data.csv"
+    lines = ["x,label", *(f"{i}.5,{['01', '02', '3.'][i % 3]}" for i in range(30))]
+    place.write_text("\n".join(lines) + "\n")
+    data = uqled.load(place, cache=False)
+    run = make_run(tmp_path / "run", data, {0: 1, 4: 2})
+    export(run, "csv", tmp_path / "out.csv", flags="relabel")
+    found = (tmp_path / "out.csv").read_text().splitlines()
+    assert [i - 1 for i in range(31) if found[i] != lines[i]] == [0, 4]
+    assert (found[1], found[5]) == ("0.5,02", "4.5,3.")
+
+
+def test_an_export_follows_what_the_run_was_asked_for(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(30.0), "label": list("abc") * 10})
+    run = table_run(tmp_path, frame, wrong={0: 1, 4: 2, 8: 0})
+    assert planned(run, "csv").errors.n_flagged == 3
+    Run.open(run).write_detection("auto", {"budget": 2, "cost": None})
+    plan = planned(run, "csv")
+    assert (plan.errors.method, plan.errors.n_flagged) == ("auto", 2)
+    Run.open(run).write_detection("alg-ens-2", {})
+    assert planned(run, "csv").errors.method == "alg-ens-2"
+    assert planned(run, "csv", method="cl-mcd").errors.method == "cl-mcd"
+
+
+def test_a_dry_run_refuses_what_cannot_be_written(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(30.0), "label": list("abc") * 10})
+    run = table_run(tmp_path, frame, wrong={0: 1})
+    result = command("export", run, "--to", "folder", "--out", tmp_path / "out", "--dry-run")
+    assert result.exit_code == 2
+    assert "a folder of images, of table" in result.output
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
 def test_rows_of_a_split_and_a_limit_are_the_right_ones(tmp_path, name):
     frame = pd.concat([texts()] * 4, ignore_index=True)
     frame["number"] = range(36)
@@ -331,7 +385,9 @@ def test_cleanlab_columns_are_those_of_datalab(tmp_path):
         export(run, "cleanlab", tmp_path / name, method="cl-pbnr")
     ours = pd.read_parquet(tmp_path / "issues.parquet")
     lab = Datalab({"label": data.labels.values[codes].tolist()}, label_name="label", verbosity=0)
-    lab.find_issues(pred_probs=probabilities(codes, 3, wrong), issue_types={"label": {}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # cleanlab uses what pandas will drop
+        lab.find_issues(pred_probs=probabilities(codes, 3, wrong), issue_types={"label": {}})
     theirs = lab.get_issues("label")
     assert set(theirs.columns) <= set(ours.columns)
     for column in ("is_label_issue", "given_label", "predicted_label"):

@@ -296,9 +296,9 @@ def test_a_failure_leaves_nothing(tmp_path, monkeypatch):
     before = hashes(tmp_path)
     with pytest.raises(FileError, match=r"ship/7\.png"):
         export(run, "folder", tmp_path / "clean")
+    (tmp_path / "gone.png").rename(tmp_path / "data/ship/7.png")
     plan = planned(run, "huggingface")
     monkeypatch.setattr("uqled.export.exporting.write_record", lambda *_: 1 / 0)
-    (tmp_path / "gone.png").rename(tmp_path / "data/ship/7.png")
     with pytest.raises(ZeroDivisionError):
         write(plan, tmp_path / "clean")
     (tmp_path / "data/ship/7.png").rename(tmp_path / "gone.png")

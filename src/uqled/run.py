@@ -9,6 +9,7 @@
     passes.npy               [F,N,K] out-of-sample stochastic passes
     folds/0/...              a fold's own: predictions, history.csv, checkpoints while it trains
     history.csv, training.png
+    detection.json           the method and operating point that were asked for
     issues.parquet           what detection found
     report.html              the same to look at
     decisions.sqlite         what reviewers decided
@@ -85,6 +86,8 @@ class Predictions:
     """[N] true class numbers, where they are known."""
     source: dict[str, Any] | None
     """Where the samples came from, as `uqled.data.load` takes it; None if not from files."""
+    source_fingerprint: str
+    """A hash of the inputs: other samples have another one."""
     path: Path
 
     def __len__(self) -> int:
@@ -154,6 +157,7 @@ class Run:
         truth: NDArray[np.int32] | None,
         folds: NDArray[Any],
         source: Mapping[str, Any] | None = None,
+        source_fingerprint: str = "",
     ) -> None:
         """Write what is known before training."""
         write_array(self.path / "labels.npy", labels.codes)
@@ -163,6 +167,7 @@ class Run:
             "names": list(labels.names),
             "ids": ids,
             "source": None if source is None else dict(source),
+            "source_fingerprint": source_fingerprint,
         }
         write_json(self.path / "ids.json", about)
         if truth is not None:
@@ -238,6 +243,9 @@ class Run:
                 "Repeat the command that began it: it continues where it stopped",
             )
         about = self._read_json("ids.json")
+        if not isinstance(about, dict) or not {"classes", "names", "ids"} <= about.keys():
+            place = f"file {str(self.path / 'ids.json')!r}"
+            raise FileError(place, "is no run's", "Begin the run anew")
         labels = Labels(
             np.array(self._array(self.path / "labels.npy")),
             np.array(about["classes"]),
@@ -252,8 +260,22 @@ class Run:
             about["ids"],
             np.array(self._array(truth)) if truth.exists() else None,
             about.get("source"),
+            about.get("source_fingerprint", ""),
             self.path,
         )
+
+    def write_detection(self, method: str, point: Mapping[str, Any]) -> None:
+        """Write what was asked for: report, review and export follow it unless told otherwise."""
+        asked = {name: value for name, value in point.items() if value is not None}
+        write_json(self.path / "detection.json", {"method": method, "point": asked})
+
+    def detection(self) -> tuple[str | None, dict[str, Any]]:
+        """(method, operating point) that were asked for; (None, {}) if nothing was."""
+        if not (self.path / "detection.json").exists():
+            return None, {}
+        found = self._read_json("detection.json")
+        point = {k: tuple(v) if isinstance(v, list) else v for k, v in found["point"].items()}
+        return found["method"], point
 
     def write_issues(self, errors: LabelErrors) -> Path:
         """Write what detection found, every method's flags among it."""

@@ -4,6 +4,7 @@
     cells/mnist/seed-0/rate-0.1/detection.json
     cells/mnist/seed-0/rate-0.1/remove/cl-mcd.json
     arrays/mnist/seed-0/rate-0.1/detection.npz       what later cells need
+    data/mnist.json                                  a hash of the data
     work/...                                         checkpoints of cells that are being computed
 
 A cell's `.json` is written last and says that it is finished. It holds the configuration that it
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +95,7 @@ class Cells:
         try:
             with np.load(path, allow_pickle=False) as found:
                 return dict(found)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, BadZipFile) as error:
             raise FileError(
                 f"file {str(path)!r}",
                 f"cannot be read ({error})",
@@ -130,6 +132,21 @@ class Cells:
         """By what each cell was computed, in the order of their names."""
         for path in sorted((self.folder / "cells").rglob("*.json")):
             yield _read(path)["made"]
+
+    def keep_fingerprint(self, data: str, fingerprint: str) -> None:
+        """Remember which data the cells were computed from; other data is refused."""
+        path = self.folder / "data" / f"{data}.json"
+        if path.exists():
+            before = json.loads(path.read_text(encoding="utf-8"))["fingerprint"]
+            if before != fingerprint:
+                raise InputError(
+                    "data",
+                    f"{data!r} is not what the cells in {str(self.folder)!r} were computed from",
+                    "Put the data back as it was, or choose another folder",
+                )
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {"fingerprint": fingerprint})
 
     def merge(self, other: Path) -> int:
         """Take over the cells that are finished in another folder; return how many."""

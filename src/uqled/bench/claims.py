@@ -17,7 +17,7 @@ from uqled.bench.statistics import (
     Means,
     Rate,
     columns,
-    datasets,
+    evidence,
     means,
     sensitivity,
     treated,
@@ -86,7 +86,7 @@ class Statement:
 
 def view_of(results: Results, averages: Means | None = None) -> View:
     """Means over seeds of everything that the tests look at."""
-    names = datasets(results)
+    names = evidence(results)
 
     def values(frame_of: str, measure: str) -> Values:
         frame = treated(results.stage2, "remove") if frame_of == "stage2" else results.stage1

@@ -11,7 +11,7 @@ import pandas as pd
 
 from uqled.bench.cells import Cell, Cells
 from uqled.bench.matrix import configuration_of, pilot_cells, stage1_cells, stage2_cells
-from uqled.bench.suite import Suite
+from uqled.bench.suite import BASELINE, Suite
 from uqled.noise.transition import TransitionMatrix
 
 _DETECTION = (
@@ -82,8 +82,7 @@ def pilot_winners(suite: Suite, cells: Cells) -> list[str] | None:
     if not all(cells.finished(cell, configuration_of(suite, cell)) for cell in wanted):
         return None
     mean = _detections(suite, cells, wanted).groupby("method")["f1"].mean()
-    least = mean[suite.baseline]
-    return [m for m in suite.methods if m == suite.baseline or mean[m] > least]
+    return [m for m in suite.methods if m == BASELINE or mean.get(m, 0.0) > mean[BASELINE]]
 
 
 def _detections(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> pd.DataFrame:
@@ -98,7 +97,8 @@ def _detections(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> pd.DataFr
             "seed": cell.seed,
             **{key: found[key] for key in ("n", "wrong", "given_accuracy", "true_accuracy")},
         }
-        rows += [common | {"method": name} | one for name, one in found["methods"].items()]
+        judged = found["methods"]
+        rows += [common | {"method": m} | judged[m] for m in suite.methods if m in judged]
     return pd.DataFrame(rows, columns=list(_DETECTION))
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from uqled.bench.cells import Cell, Cells, Treatment
+from uqled.bench.flags import source_of
 from uqled.bench.suite import Data, Suite
 
 
@@ -78,7 +79,7 @@ def unfinished(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> list[Cell]
     found: dict[Cell, None] = {}
 
     def add(cell: Cell, *, for_arrays: bool) -> None:
-        done = cells.finished(cell, configuration_of(suite, cell))
+        done = cells.finished(cell, configuration_of(suite, cell)) and _complete(suite, cells, cell)
         if cell in found or (done and (not for_arrays or cells.has_arrays(cell))):
             return
         for needed in needs(suite, cell):
@@ -88,6 +89,24 @@ def unfinished(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> list[Cell]
     for cell in wanted:
         add(cell, for_arrays=False)
     return list(found)
+
+
+def _complete(suite: Suite, cells: Cells, cell: Cell) -> bool:
+    """If a finished detection knows all the suite's methods, own functions as they are now.
+
+    One that does not is done again from its folds, which costs no training.
+    """
+    if cell.kind not in ("pilot", "detection"):
+        return True
+    known: dict[str, str | None] = cells.read(cell)["sources"]
+    wanted = {name: source_of(name) for name in compared_methods(suite)}
+    return wanted.items() <= known.items()
+
+
+def compared_methods(suite: Suite) -> list[str]:
+    """The methods of stage 1, and the one that cleans before noise is added."""
+    first = suite.clean_first
+    return [*suite.methods, *([first] if first and first not in suite.methods else [])]
 
 
 def configuration_of(suite: Suite, cell: Cell) -> dict[str, Any]:
@@ -106,10 +125,10 @@ def configuration_of(suite: Suite, cell: Cell) -> dict[str, Any]:
         noise = {"noise": dict(suite.noise), "rate": cell.rate, "clean_first": suite.clean_first}
     if cell.kind in ("fold", "detection") or cell.method:
         noise["folds"] = suite.folds
-    if cell.kind in ("pilot", "detection"):
-        noise["methods"] = list(suite.methods)
     if cell.kind == "retraining":
         noise |= {"treatment": cell.treatment, "method": cell.method}
+        if source := source_of(cell.method):
+            noise["source"] = source
         noise["retraining_limit"] = data.retraining_limit
     return found | noise
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from uqled.arrays import Labels
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.flags import Flags, flags_of
-from uqled.bench.matrix import needs
+from uqled.bench.flags import Flags, flags_of, source_of
+from uqled.bench.matrix import compared_methods, needs
 from uqled.bench.metrics import detection_metrics
 from uqled.bench.suite import Data, Suite
 from uqled.data.dataset import Dataset, stratified
@@ -257,7 +257,11 @@ def _detection(context: _Context) -> Found:
             passes[:, part] = found["passes"]
     if context.cell.rate is None:  # clean labels, looked at before noise is added
         flags = _flags(context, given, pred_probs, passes)
-        return {"flagged": {name: int(one.mask.sum()) for name, one in flags.items()}}, {
+        content = {
+            "flagged": {name: int(one.mask.sum()) for name, one in flags.items()},
+            "sources": {name: source_of(name) for name in flags},
+        }
+        return content, {
             "pred_probs": pred_probs,
             **packed_flags(flags),
         }
@@ -319,10 +323,7 @@ def _flags(
             f"of {context.cell.data!r} has no source of uncertainty",
             "Choose a network, a forest, or a model with bootstrap",
         )
-    wanted = list(context.suite.methods)
-    if context.suite.clean_first is not None and context.suite.clean_first not in wanted:
-        wanted.append(context.suite.clean_first)
-    return flags_of(wanted, labels, pred_probs, passes)
+    return flags_of(compared_methods(context.suite), labels, pred_probs, passes)
 
 
 def _judged(
@@ -346,6 +347,7 @@ def _judged(
             for name, one in flags.items()
             if name in context.suite.methods
         },
+        "sources": {name: source_of(name) for name in flags},
         "classes": list(context.whole.data.labels.names),
     }
     if noisy.intended is not None:

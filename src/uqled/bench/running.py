@@ -32,7 +32,7 @@ from uqled.bench.matrix import (
 from uqled.bench.phases import computed, whole
 from uqled.bench.suite import Data, Suite
 from uqled.engines.local import available_threads
-from uqled.errors import UqledError
+from uqled.errors import FileError, InputError
 from uqled.progress import Progress
 
 _TRIED = 1_024  # samples trained on to measure how fast a network is
@@ -61,7 +61,11 @@ class Benchmark:
         if not pilot:
             found += stage1_cells(self.suite)
             found += stage2_cells(self.suite, self.methods())
-        return [cell for cell in found if fnmatch(cell.name, self.only)]
+        chosen = [cell for cell in found if fnmatch(cell.name, self.only)]
+        if not chosen:
+            shown = f"{found[0].name}, {found[-1].name}"
+            raise InputError("only", f"is {self.only!r}, which no cell is called", f"As in {shown}")
+        return chosen
 
     def methods(self) -> list[str]:
         """Those that stage 2 looks at: of a suite with a pilot, those that won it."""
@@ -77,6 +81,8 @@ def run_benchmark(
     """Compute the cells that are missing, then write tables, figures and the page."""
     from uqled.bench.writing import write_results  # figures: not for those who compute cells
 
+    if benchmark.out.exists() and not benchmark.out.is_dir():
+        raise InputError("out", f"{str(benchmark.out)!r} is a file", "Name a folder")
     benchmark.out.mkdir(parents=True, exist_ok=True)
     if benchmark.suite.pilot and not pilot:  # its winners decide what comes after
         first = [cell for cell in benchmark.wanted() if cell.kind == "pilot"]
@@ -90,8 +96,10 @@ def _run(benchmark: Benchmark, wanted: list[Cell], jobs: int | None, progress: b
     todo = unfinished(benchmark.suite, benchmark.cells, wanted)
     if not todo:
         return
-    for name in {cell.data: None for cell in todo}:  # refuse missing data before anything runs,
-        whole(benchmark.suite.data_named(name), benchmark.data)  # and fill the caches once
+    for name in {cell.data: None for cell in todo}:
+        # Refuse missing or other data before anything runs, and fill the caches once.
+        found = whole(benchmark.suite.data_named(name), benchmark.data)
+        benchmark.cells.keep_fingerprint(name, found.data.fingerprint)
     costs = {cell: _cost(benchmark, cell) for cell in todo}
     total = max(1, round(sum(costs.values()) * _UNITS))
     name = f"benchmark {benchmark.suite.name}, {len(todo)} cells"
@@ -197,10 +205,12 @@ class Plan:
             shown = "unknown: data missing" if seconds is None else duration(seconds)
             lines.append(f"  {data:20} {kind:22} {total:>6} {todo:>6}  {shown}")
         todo = sum(row[3] for row in self.rows)
+        known = all(row[4] is not None for row in self.rows)
         lines.append("")
         lines.append(
-            f"{todo:,} cells to do, about {duration(self.seconds)} in {self.jobs} processes. "
-            "Estimated from a short training of each network on this machine."
+            f"{todo:,} cells to do, about {duration(self.seconds)} in {self.jobs} processes"
+            f"{'' if known else ' for those whose data is there'}. Estimated from a short training "
+            "of each network on this machine."
         )
         return "\n".join(lines)
 
@@ -239,7 +249,7 @@ def _speed(data: Data, folder: Path, passes: int) -> tuple[float | None, int]:
     """(seconds per sample of a whole training, number of training samples)."""
     try:
         found = whole(data, folder)
-    except UqledError:
+    except FileError:  # the data is not here
         return None, 0
     n = min(_TRIED, len(found.train))
     train, asked = found.train[:n], found.train[-64:]

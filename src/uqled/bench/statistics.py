@@ -204,10 +204,12 @@ def leaders(column: Column) -> Leaders:
 
 
 def correlation(x: Iterable[float], y: Iterable[float]) -> Correlation | None:
-    """Pearson's r and its test; None for fewer than three pairs, or where one side is constant."""
+    """Pearson's r and its test; None for fewer than three different pairs, which always lie on a
+    line, or where one side is constant."""
     a, b = np.array(list(x), float), np.array(list(y), float)
     n = len(a)
-    if n < 3 or np.ptp(a) <= 1e-12 or np.ptp(b) <= 1e-12:
+    different = len(set(zip(a.tolist(), b.tolist(), strict=True)))
+    if different < 3 or np.ptp(a) <= 1e-12 or np.ptp(b) <= 1e-12:
         return None
     a, b = a - a.mean(), b - b.mean()
     r = float(np.clip(a @ b / math.sqrt((a @ a) * (b @ b)), -1, 1))
@@ -227,6 +229,12 @@ def datasets(results: Results) -> list[str]:
     return list(dict.fromkeys([*named, *results.matrices]))
 
 
+def evidence(results: Results) -> list[str]:
+    """The data sets that count: those that are contaminated are shown, and counted nowhere."""
+    contaminated = results.about.get("contaminated") or {}
+    return [name for name in datasets(results) if name not in contaminated]
+
+
 def treated(stage2: pd.DataFrame, treatment: str) -> pd.DataFrame:
     """The rows of one treatment; training on noisy or clean labels gets its name as the method."""
     if stage2.empty:
@@ -241,7 +249,7 @@ def means(results: Results) -> Means:
     final: dict[str, dict[str, float]] = {}
     noisy: dict[str, float] = {}
     clean: dict[str, float] = {}
-    for name in datasets(results):
+    for name in evidence(results):
         for where, frame, measure in (
             (f1, results.stage1, "f1"),
             (final, treated(results.stage2, "remove"), "accuracy"),
@@ -264,7 +272,7 @@ def sensitivity(results: Results, averages: Means | None = None) -> Sensitivity:
     known = averages or means(results)
     methods = _compared(known.f1)
     mean_f1: dict[str, dict[Rate, Sample]] = {}
-    for name in datasets(results):
+    for name in evidence(results):
         by_rate = columns(results.stage1, name, "f1")
         mean_f1[name] = {
             rate: average(column[m] for m in methods)

@@ -14,6 +14,7 @@ from uqled.bench.flags import check_methods
 from uqled.errors import FileError, InputError
 from uqled.noise.kinds import KINDS
 
+BASELINE = "cl-pbnr"
 PAPER_METHODS = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
 
 
@@ -83,7 +84,6 @@ class Suite:
     passes: int = 5
     methods: tuple[str, ...] = (*PAPER_METHODS, "cl-mcd-e-given", "argmax")
     """Of stage 1: names, or `module:function` of one's own."""
-    baseline: str = "cl-pbnr"
     pilot: bool = False
     """If a pilot on the test sets decides which methods stage 2 looks at."""
     clean_first: str | None = None
@@ -128,11 +128,18 @@ def read_suite(name: str) -> Suite:
 
 def _suite(found: dict[str, Any]) -> Suite:
     given = dict(found)
-    given["data"] = tuple(_made(Data, entry, "data") for entry in given.pop("data", ()))
+    entries = given.pop("data", [])
+    _typed("data", entries, list, "write [[data]] before each data set")
+    given["data"] = tuple(_made(Data, entry, "data") for entry in entries)
     stage2 = given.pop("stage2", {})
     if stage2 is not False:
+        _typed("stage2", stage2, dict, "write a table, or stage2 = false")
         stage2 = dict(stage2)
-        stage2["seeds"] = {k: tuple(v) for k, v in stage2.get("seeds", {}).items()}
+        seeds = stage2.get("seeds", {})
+        _typed("stage2.seeds", seeds, dict, 'write { "0.1" = [0, 1] }')
+        for rate, own in seeds.items():
+            _typed(f"stage2.seeds of {rate}", own, list, 'write { "0.1" = [0, 1] }')
+        stage2["seeds"] = {k: tuple(v) for k, v in seeds.items()}
         stage2 = _made(Stage2, stage2, "stage2")
     suite: Suite = _made(Suite, given | {"stage2": stage2 or None}, "suite")
     return suite
@@ -140,15 +147,54 @@ def _suite(found: dict[str, Any]) -> Suite:
 
 def _made(kind: Any, given: Mapping[str, Any], where: str) -> Any:
     """A dataclass of what a file gives; a key that it does not have is refused."""
+    _typed(where, given, dict, "write its options as key = value")
     known = {one.name: one for one in fields(kind)}
     for key in given:
         if key not in known:
             raise InputError(key, f"is no option of {where}", f"Choose among {', '.join(known)}")
     for name, one in known.items():
         required = one.default is MISSING and one.default_factory is MISSING
+        if name in given and name != "data":
+            _typed(name, given[name], _TOML[one.type], f"write {_SHOWN[_TOML[one.type]]}")
         if required and name not in given:
             raise InputError(name, f"is missing in {where}", "Give it")
     return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+
+
+#: What TOML gives for the type of a field, as it is written above.
+_TOML: dict[Any, type] = {
+    "str": str,
+    "str | None": str,
+    "bool": bool,
+    "int": int,
+    "int | None": int,
+    "float | None": float,
+    "Mapping[str, Any]": dict,
+    "Mapping[str, tuple[int, ...]]": dict,
+    "tuple[str, ...]": list,
+    "tuple[str, ...] | None": list,
+    "tuple[float, ...]": list,
+    "tuple[int, ...]": list,
+    "tuple[int, ...] | None": list,
+    "Stage2 | None": object,
+}
+_SHOWN = {
+    str: 'a text, as "mnist"',
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number with a point",
+    dict: "a table, as { epochs = 3 }",
+    list: "a list, as [0.1, 0.2]",
+    object: "it otherwise",
+}
+
+
+def _typed(name: str, value: Any, kind: type, fix: str) -> None:
+    is_other = isinstance(value, bool) and kind is int
+    if isinstance(value, tuple) and kind is list:
+        return
+    if not isinstance(value, kind) or is_other:
+        raise InputError(name, f"is {value!r}", fix[0].upper() + fix[1:])
 
 
 def _check(suite: Suite) -> None:
@@ -164,6 +210,10 @@ def _check(suite: Suite) -> None:
         arrays.fraction(rate, "rates")
     if not suite.rates or not suite.seeds:
         raise InputError("rates", "or seeds are empty", "Give at least one of each")
+    for name in ("rates", "seeds", "methods"):
+        entries = getattr(suite, name)
+        if len(set(entries)) < len(entries):
+            raise InputError(name, f"are {list(entries)}", "Name each once")
     for seed in suite.seeds:
         arrays.whole_number(seed, "seeds", low=0)
     arrays.whole_number(suite.folds, "folds", low=2)
@@ -173,8 +223,8 @@ def _check(suite: Suite) -> None:
         known = ", ".join(name for name in KINDS if name != "matrix")
         raise InputError("noise", f"has the kind {kind!r}", f"Choose one of {known}")
     check_methods(suite.methods)
-    if suite.baseline not in suite.methods:
-        raise InputError("baseline", f"{suite.baseline!r} is not among the methods", "Add it")
+    if BASELINE not in suite.methods:
+        raise InputError("methods", f"lack {BASELINE!r}", "Add it: the others are compared with it")
     if suite.clean_first is not None:
         check_methods((suite.clean_first,))
     if suite.stage2 is not None:

@@ -88,11 +88,21 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of inputs, labels and class names: equal for equal data, wherever it lay."""
-        found = hashlib.blake2b(self.kind.encode(), digest_size=16)
-        _hash_inputs(self.inputs, found)
+        found = self._hashed_inputs.copy()
         found.update(self.labels.codes.tobytes())
         found.update(repr((self.labels.names, self.labels.values.tolist())).encode())
         return found.hexdigest()
+
+    @property
+    def inputs_fingerprint(self) -> str:
+        """The same of the inputs alone: equal for the same samples, whatever their labels."""
+        return self._hashed_inputs.hexdigest()
+
+    @cached_property
+    def _hashed_inputs(self) -> hashlib.blake2b:
+        found = hashlib.blake2b(self.kind.encode(), digest_size=16)
+        _hash_inputs(self.inputs, found)
+        return found
 
     def subset(self, indices: ArrayLike | slice) -> Dataset:
         """These samples, in this order; a view of the inputs where they are evenly spaced."""

@@ -118,10 +118,14 @@ def reopened(predictions: Predictions) -> Dataset | None:
     if predictions.source is None:
         return None
     data = load(**predictions.source)
-    if data.ids.tolist() != predictions.ids:
+    known = predictions.source_fingerprint  # empty where whoever made the run did not say
+    if data.ids.tolist() != predictions.ids or known not in ("", data.inputs_fingerprint):
+        there = set(data.ids.tolist())
+        gone = next((f" ({name!r} is gone)" for name in predictions.ids if name not in there), "")
         raise FileError(
             _named(predictions.source["place"]),
-            f"no longer holds the {len(predictions):,} samples of run {str(predictions.path)!r}",
+            f"no longer holds the {len(predictions):,} samples of run {str(predictions.path)!r}"
+            f"{gone}",
             "Put the data back as it was, or find its errors anew in another folder",
         )
     return replace(data, labels=predictions.labels, truth=predictions.truth)

@@ -213,12 +213,18 @@ def _answers(annotation: Mapping[str, Any], question: str) -> list[str]:
             str(answer)
             for result in results
             if isinstance(result, dict) and result.get("from_name") == question
-            for answer in (result.get("value") or {}).get("choices", [])
+            for answer in _choices(result.get("value"))
         ]
-    found = annotation.get(question)
-    if isinstance(found, dict):
-        found = found.get("choices", [])
-    return [] if found is None else [found] if isinstance(found, str) else [str(f) for f in found]
+    return _choices(annotation.get(question))
+
+
+def _choices(value: Any) -> list[str]:
+    """What was chosen: one answer, several, or a value that holds them."""
+    if isinstance(value, dict):
+        value = value.get("choices")
+    if value is None:
+        return []
+    return [str(one) for one in value] if isinstance(value, list) else [str(value)]
 
 
 def _annotator(annotation: Mapping[str, Any]) -> str:

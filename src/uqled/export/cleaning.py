@@ -170,7 +170,15 @@ def clean(
     >>> len(clean(data, errors)), clean(data, errors, flags="relabel").labels.codes.tolist()
     (4, [0, 0, 1, 1, 0])
     """
-    current = decisions.current() if isinstance(decisions, Decisions) else decisions
+    current = decisions.current() if isinstance(decisions, Decisions) else decisions or {}
+    if not isinstance(current, Mapping) or not all(
+        isinstance(one, Decision) for one in current.values()
+    ):
+        raise InputError(
+            "decisions",
+            f"are {type(decisions).__name__}",
+            "Pass Decisions(path), or its current()",
+        )
     if errors is not None and not np.array_equal(errors.labels.codes, dataset.labels.codes):
         raise InputError(
             "errors",

@@ -14,7 +14,7 @@ from uqled.errors import InputError
 from uqled.export import folders, huggingface, label_studio, places, tables
 from uqled.export.cleaning import Cleaning, Flags, cleaning, summary
 from uqled.export.record import record_paths, write_record
-from uqled.export.samples import samples_of
+from uqled.export.samples import Samples, is_table, samples_of
 from uqled.progress import Progress
 from uqled.review.decisions import FILE_NAME, Decision, Decisions
 from uqled.run import Predictions, Run, replacing
@@ -36,6 +36,8 @@ class Plan:
     errors: LabelErrors
     decisions: Mapping[int, Decision]
     cleaning: Cleaning
+    samples: Samples | None
+    """Of kinds that write the samples, or the columns of the table they came from."""
 
 
 def planned(
@@ -43,8 +45,8 @@ def planned(
 ) -> Plan:
     """What an export of a run would do; nothing is written.
 
-    `method` is any of `find_label_errors`, the one that stands for all unless given. `flags` is
-    `"remove"` unless given, and `"keep"` for the kinds that show what is suspect.
+    `method` is any of `find_label_errors`, the one that the run was asked for unless given. `flags`
+    is `"remove"` unless given, and `"keep"` for the kinds that show what is suspect.
     """
     if to not in KINDS:
         raise InputError("to", f"is {to!r}", f"Choose one of {', '.join(KINDS)}")
@@ -58,7 +60,7 @@ def planned(
     done = cleaning(predictions.labels, errors, decisions, flags=flags, ids=predictions.ids)
     if not len(done.rows):
         raise InputError("flags", f"is {flags!r}, and no sample would stay", "Pass flags='keep'")
-    return Plan(kind, predictions, errors, decisions, done)
+    return Plan(kind, predictions, errors, decisions, done, _samples(predictions, kind))
 
 
 def described(plan: Plan) -> str:
@@ -117,6 +119,7 @@ def write(
 
 def _write_file(plan: Plan, out: Path, about: dict[str, Any]) -> None:
     done, predictions = plan.cleaning, plan.predictions
+    rows = None if plan.samples is None else plan.samples.rows
     table, note = record_paths(out)
     # They are renamed in reverse: the data last.
     with replacing(out) as part, replacing(table) as changes, replacing(note) as options:
@@ -124,7 +127,7 @@ def _write_file(plan: Plan, out: Path, about: dict[str, Any]) -> None:
             tables.write_cleanlab(part, done, predictions, plan.errors, set(plan.decisions))
         else:
             write_table = tables.write_csv if plan.to == "csv" else tables.write_parquet
-            about["label"] = write_table(part, done, predictions)
+            about["label"] = write_table(part, done, predictions, rows)
         write_record(changes, options, done, about)
         out.unlink(missing_ok=True)  # old data beside a new record would be a lie
 
@@ -133,8 +136,8 @@ def _write_folder(
     plan: Plan, folder: Path, out: Path, link: bool, url: str | None, progress: Progress
 ) -> dict[str, Any]:
     """Write one kind of folder; returns what the record should say of it."""
-    samples = samples_of(plan.predictions)
-    done = plan.cleaning
+    samples, done = plan.samples, plan.cleaning
+    assert samples is not None
     if plan.to == "folder":
         folders.write_class_folders(folder, done, samples, link=link, progress=progress)
     elif plan.to == "fiftyone":
@@ -162,11 +165,24 @@ def _write_folder(
 
 
 def _errors(predictions: Predictions, method: str | None) -> LabelErrors:
-    """A method's flags; `alg-ens-2` is `alg-ens` with an agreement of 2."""
-    name, _, number = (method or "all").rpartition("-")
+    """A method's flags, the run's own unless given; `alg-ens-2` has an agreement of 2."""
+    asked, point = Run.open(predictions.path).detection()
+    method = method or asked or "all"
+    name, _, number = method.rpartition("-")
     if name == "alg-ens" and number.isdecimal():
         return find_label_errors(predictions, method=name, agreement=int(number))
-    return find_label_errors(predictions, method=method or "all")
+    return find_label_errors(predictions, method=method, **(point if method == asked else {}))
+
+
+def _samples(predictions: Predictions, kind: Kind) -> Samples | None:
+    """The samples that an export of this kind writes; refused where it cannot have them."""
+    source = predictions.source
+    if kind == "cleanlab" or (kind in _FILES and (source is None or not is_table(source))):
+        return None
+    samples = samples_of(predictions)
+    if kind in _IMAGES_ONLY and samples.kind != "images":
+        raise InputError("to", f"makes a folder of images, of {samples.kind}", "Export csv")
+    return samples
 
 
 def _decisions(predictions: Predictions) -> dict[int, Decision]:

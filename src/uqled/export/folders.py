@@ -86,8 +86,6 @@ def _written(
     progress: Progress,
 ) -> Iterator[FileRow]:
     """Write the file of every sample that stays; `place` says where, given index and ending."""
-    if samples.kind != "images":
-        raise InputError("to", f"makes a folder of images, of {samples.kind}", "Export csv")
     values = done.labels.values
     with progress.stage("writing images", len(done.rows)) as advance:
         for index in done.rows.tolist():

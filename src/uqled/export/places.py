@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from uqled.errors import FileError
+from uqled.export.record import record_paths
 
 _STALE_SECONDS = 86_400  # after which an unfinished folder is a killed process's
 
@@ -26,8 +27,11 @@ def check_file(out: Path, endings: tuple[str, ...], *, overwrite: bool) -> None:
         )
     if out.is_dir():
         raise FileError(f"file {str(out)!r}", "is a folder", "Name a file in it")
-    if os.path.lexists(out) and not overwrite:
-        raise FileError(f"file {str(out)!r}", "exists", "Choose another name, or pass --overwrite")
+    for there in (out, *record_paths(out)):
+        if os.path.lexists(there) and not overwrite:
+            raise FileError(
+                f"file {str(there)!r}", "exists", "Choose another name, or pass --overwrite"
+            )
     _check_parent(out)
 
 

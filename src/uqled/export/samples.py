@@ -18,7 +18,7 @@ from uqled.data.cache import Encoded
 from uqled.data.dataset import Kind
 from uqled.data.found import Found, chosen_split
 from uqled.data.images import ENDINGS
-from uqled.data.loading import read_found
+from uqled.data.loading import read_found, reopened
 from uqled.data.trees import Tree
 from uqled.errors import FileError, InputError
 from uqled.run import Predictions
@@ -89,6 +89,7 @@ def samples_of(predictions: Predictions) -> Samples:
             "was made of arrays in memory, so that its samples cannot be read again",
             "Export csv, parquet or cleanlab, or use uqled.clean(dataset, errors, decisions)",
         )
+    reopened(predictions)  # refuses other samples, whatever they are called
     found = read_found(
         source["place"],
         label=source["label"],
@@ -196,6 +197,14 @@ def csv_manner(source: dict[str, Any] | None) -> dict[str, str]:
         "encoding": encoding,
         "lineterminator": "\r\n" if first_line.endswith(b"\r\n") else "\n",
     }
+
+
+def is_table(source: dict[str, Any]) -> bool:
+    """If the samples are rows of a table, also of one that is no longer there."""
+    place = str(source["place"])
+    if is_csv(source) or place.startswith("hf:") or place.lower().endswith(".parquet"):
+        return True
+    return Path(place).is_dir() and _arrow(source) is not None
 
 
 def is_csv(source: dict[str, Any]) -> bool:

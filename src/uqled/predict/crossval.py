@@ -79,7 +79,14 @@ def cross_validate(
     fold_of = np.empty(len(data), np.int32)
     for fold, part in enumerate(parts):
         fold_of[part] = fold
-    run.write_data(data.labels, data.ids.tolist(), data.truth, fold_of, data.source)
+    run.write_data(
+        data.labels,
+        data.ids.tolist(),
+        data.truth,
+        fold_of,
+        data.source,
+        data.inputs_fingerprint,
+    )
     everyone = np.arange(len(data))
     name = f"cross-validation, {learner.name}, {folds} folds"
     with Progress(progress).stage(name, folds * _UNITS) as advance:

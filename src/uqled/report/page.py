@@ -21,7 +21,7 @@ from uqled.report import findings
 from uqled.report.findings import Tile
 from uqled.report.material import Material, gathered
 from uqled.report.suspects import Suspect, suspects
-from uqled.run import Run, replacing
+from uqled.run import Predictions, Run, replacing
 
 _AXIS_NAME = 22  # characters of a class's name beside a heat map
 _ADVICE: dict[Reason, str] = {
@@ -63,19 +63,25 @@ def report_run(
     data: Dataset | None = None,
     method: str | None = None,
     top: int,
-    **point: Any,
 ) -> Path:
     """Write the report of a finished run, as its `report.html` unless `out` names another file.
 
-    All methods are compared, and `method` leads them. `data` saves opening the samples again;
-    `point` is an operating point, as `find_label_errors` takes it.
+    All methods are compared, and `method` leads them: the one that the run was asked for, unless
+    given. `data` saves opening the samples again.
     """
-    found = Run.open(folder).predictions()
-    errors = headed_by(find_label_errors(found, method="all", **point), method)
+    run = Run.open(folder)
+    found = run.predictions()
+    errors = all_errors(run, found, method)
     out = Path(folder) / "report.html" if out is None else Path(out)
     if data is None:
         return write_report(errors, out, found, top=top)
     return write_report(errors, out, data, found.pred_probs, found.passes, top=top)
+
+
+def all_errors(run: Run, found: Predictions, method: str | None) -> LabelErrors:
+    """Every method's result at the run's operating point, led by `method` or the run's own."""
+    asked, point = run.detection()
+    return headed_by(find_label_errors(found, method="all", **point), method or asked)
 
 
 def headed_by(errors: LabelErrors, method: str | None) -> LabelErrors:

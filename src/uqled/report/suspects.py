@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
-from uqled.detect.methods import METHODS
 from uqled.detect.reasons import Reason, explained
 from uqled.detect.result import LabelErrors
 from uqled.report.material import Material
@@ -70,7 +69,7 @@ def suspects(
 ) -> list[Suspect]:
     """The samples at these places of `errors.ranked`; `reasons` are about every place."""
     rows = errors.ranked[places]
-    probs = method_probabilities(errors.method, material.pred_probs, material.passes, rows)
+    probs = shown_probabilities(material.pred_probs, material.passes, rows)
     names, codes, truth = errors.labels.names, errors.labels.codes, material.truth
     wrong = errors.probability
     found = []
@@ -78,8 +77,7 @@ def suspects(
         given, best = int(codes[z]), int(errors.best[z])
         reason: Reason | None = None if reasons is None else reasons[place]
         if reason is not None and probs is not None:
-            shares = float(probs[at, given]), float(probs[at, best])
-            sentence = explained(reason, names[given], names[best], *shares)
+            sentence = told(reason, given, probs[at], names)
         else:
             sentence = f"The label's score is {errors.scores[z]:.3f}: the lower, the more suspect."
         found.append(
@@ -101,19 +99,20 @@ def suspects(
     return found
 
 
-def method_probabilities(
-    method: str,
-    pred_probs: NDArray[Any] | None,
-    passes: NDArray[Any] | None,
-    rows: NDArray[Any],
-) -> NDArray[np.float64] | None:
-    """[n,K] the probabilities a method looks at: the softmax, or the mean of the passes [F,N,K].
+def told(reason: Reason, given: int, row: NDArray[np.float64], names: tuple[str, ...]) -> str:
+    """The reason in words, by the probabilities [K] that it was read from."""
+    best = int(row.argmax())
+    return explained(reason, names[given], names[best], float(row[given]), float(row[best]))
 
-    The other of the two where that one is missing.
+
+def shown_probabilities(
+    pred_probs: NDArray[Any] | None, passes: NDArray[Any] | None, rows: NDArray[Any]
+) -> NDArray[np.float64] | None:
+    """[n,K] the probabilities that reasons are read from, whatever the method looks at.
+
+    The mean of the passes [F,N,K], the softmax where there are none.
     """
-    known = METHODS.get(method) or METHODS.get(method.rpartition("-")[0])  # alg-ens-3 is alg-ens
-    only_softmax = known is not None and known.needs == ("pred_probs",)
-    if passes is not None and (not only_softmax or pred_probs is None):
+    if passes is not None:
         mean: NDArray[np.float64] = np.asarray(passes[:, rows]).mean(axis=0, dtype=np.float64)
         return mean
     return None if pred_probs is None else np.asarray(pred_probs[rows], np.float64)

@@ -11,10 +11,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.reasons import REASONS, Reason, explained, reasons
+from uqled.detect.reasons import REASONS, Reason, reasons
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
-from uqled.report.suspects import method_probabilities
+from uqled.report.suspects import shown_probabilities, told
 from uqled.review.decisions import Change, Decisions, action_number
 from uqled.run import Predictions
 
@@ -118,9 +118,9 @@ class Flags:
         return np.random.default_rng(0).permutation(len(self))
 
     def probabilities(self, indices: NDArray[np.intp]) -> NDArray[np.float64]:
-        """[len(indices),K] those that the method looks at."""
+        """[len(indices),K] those that the reasons are read from."""
         about = self._predictions
-        found = method_probabilities(self.method, about.pred_probs, about.passes, indices)
+        found = shown_probabilities(about.pred_probs, about.passes, indices)
         assert found is not None  # a run has a softmax
         return found
 
@@ -169,9 +169,7 @@ class Flags:
                     "given": g,
                     "suggested": s,
                     "reason": REASONS[why[at]],
-                    "why": explained(
-                        REASONS[why[at]], names[g], names[s], float(p[g]), float(p[s])
-                    ),
+                    "why": told(REASONS[why[at]], g, p, names),
                     "wrong": None if chance is None else round(float(chance[i]), 4),
                     "classes": [[k, round(float(p[k]), 4)] for k in shown],
                     **standing_of(i, standing),

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from uqled.data.dataset import Dataset
 from uqled.data.loading import reopened
-from uqled.detect.find import find_label_errors
 from uqled.errors import InputError, MissingInputError
-from uqled.report.page import headed_by
+from uqled.report.page import all_errors
 from uqled.review.decisions import Decisions
 from uqled.run import Predictions, Run
 
@@ -86,7 +85,7 @@ def serving(
         ) from error
 
     predictions = _predictions(run)
-    errors = headed_by(find_label_errors(predictions, method="all"), method)
+    errors = all_errors(Run.open(predictions.path), predictions, method)
     data = _samples(predictions, data)
     token = new_token()
     with Decisions.of(predictions) as decisions, _listening(host, port) as listener:
