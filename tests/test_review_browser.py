@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 import time
 
 import pytest
+from typer.testing import CliRunner
 
 from review_runs import HOSTILE_CLASS, HOSTILE_FILE, hostile_run, image_run, memory_run, text_data
+from uqled.cli import app
 from uqled.detect.find import find_label_errors
 from uqled.review.decisions import Decisions
 from uqled.review.serve import serving
@@ -102,6 +105,16 @@ def active(page):
 
 def suggested(run, index):
     return int(find_label_errors(run.predictions(), method="all").best[index])
+
+
+def changes_exported(run):
+    """Index -> (action, label) of every change that an export of the decisions made."""
+    out = run.path.parent / "cleaned.csv"
+    words = ["export", str(run.path), "--to", "csv", "--flags", "keep", "--out", str(out)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    with out.with_name("cleaned.csv.changes.csv").open(newline="") as file:
+        return {int(row["index"]): (row["action"], row["to"]) for row in csv.DictReader(file)}
 
 
 def test_keyboard_only(opened, address, run, ranked):
@@ -222,9 +235,16 @@ def test_mouse_only(opened, address, run, ranked):
     expected |= dict.fromkeys(ranked[7:10], ("drop", None))
     wait_until(lambda: stored(run) == expected)
 
-    # A pair in the heat map, and every filter.
     predictions = run.predictions()
     codes, names = predictions.labels.codes, predictions.labels.names
+    exported = changes_exported(run)  # while the page is open: what was decided, and nothing else
+    assert exported == {
+        index: (action, "" if label is None else names[label])
+        for index, (action, label) in expected.items()
+        if action != "keep"
+    }
+
+    # A pair in the heat map, and every filter.
     undecided = next(i for i in ranked if i not in expected)  # a pair that has some left
     wanted = f"given {names[codes[undecided]]}, suggested {names[suggested(run, undecided)]}:"
     page.locator(f".pairs button[aria-label^='{wanted}']").click()
