@@ -500,14 +500,23 @@ def test_the_command_prints_the_address_and_ends_with_ctrl_c(run):
     command += ["review", str(run.path), "--no-browser", "--reviewer", "zoe"]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        # Where the tests run in the background, Ctrl+C is ignored, and so by all that they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
-        line = process.stdout.readline()
-        client = Client(line.split()[-1])
-        assert client.json("api/start")["reviewer"] == "zoe"
-        assert client.decide([0, "drop", None])[0] == 200
-        process.send_signal(signal.SIGINT)
-        _, trouble = process.communicate(timeout=30)
+        try:
+            line = process.stdout.readline()
+            client = Client(line.split()[-1])
+            assert client.json("api/start")["reviewer"] == "zoe"
+            assert client.decide([0, "drop", None])[0] == 200
+            process.send_signal(signal.SIGINT)
+            _, trouble = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode == 0, trouble
     assert "Traceback" not in trouble
     assert stored(run) == {0: ("drop", None)}
