@@ -48,6 +48,11 @@ class PairCounts:
         dense[self.given, self.true] = self.counts
         return dense
 
+    @property
+    def keys(self) -> Ints:
+        """One number per pair, rising."""
+        return self.given * self.n_classes + self.true
+
     def by_class(self) -> Ints:
         """[K+1] the pairs of given class i are number `by_class[i]` to `by_class[i + 1]`."""
         return np.searchsorted(self.given, np.arange(self.n_classes + 1))
@@ -69,6 +74,19 @@ class PairCounter:
         guessed = guess >= 0
         keys = labels[guessed].astype(np.int64) * self.n_classes + guess[guessed]
         self._merge(*np.unique_counts(keys))
+
+    def found(self) -> PairCounts:
+        """The counts so far as they are."""
+        if self._dense is not None:
+            return PairCounts.of_matrix(self._dense)
+        return PairCounts(self.n_classes, *np.divmod(self._keys, self.n_classes), self._counts)
+
+    def merge(self, other: PairCounts) -> None:
+        """Add counts of other samples."""
+        if self._dense is not None:
+            self._dense[other.given, other.true] += other.counts
+        else:
+            self._merge(other.keys, other.counts)
 
     def _merge(self, keys: Ints, counts: Ints) -> None:
         keys, at = np.unique(np.concatenate([self._keys, keys]), return_inverse=True)

@@ -44,13 +44,17 @@ class Block:
 class ProbabilityRows:
     """Row blocks of one array: [N,K] (one pass) or [F,N,K]."""
 
-    def __init__(self, array: Any, *, name: str, ndim: int) -> None:
+    def __init__(
+        self, array: Any, *, name: str, ndim: int, part: tuple[int, int] | None = None
+    ) -> None:
         array = arrays.with_shape(array, name)
         shape = arrays.shape_of(array, ndim=ndim, name=name)
         self.name = name
         self.shape = shape
         self.n_passes = shape[0] if ndim == 3 else 1
-        self.n_rows, self.n_classes = shape[-2:]
+        self.n_classes = shape[-1]
+        self._first, stop = part or (0, shape[-2])  # rows are counted from the first of the part
+        self.n_rows = stop - self._first
         self._array = array = _without_torch(array)
         stored = _stored_dtype(array, name)
         self.tolerance = arrays.tolerance_of(stored)
@@ -73,12 +77,15 @@ class ProbabilityRows:
     def read(self, start: int, stop: int) -> Block:
         """The rows `start` to `stop`; the block is good until this thread reads the next one."""
         n = stop - start
+        start, stop = start + self._first, stop + self._first
         if self._lies_ready:
             flat = np.asarray(self._array).reshape(-1, self.n_classes)
-            return Block(_read_only(flat), start, self.n_rows, n)
+            return Block(_read_only(flat), start, self.shape[-2], n)
         buffer = self.buffer("rows", (self.n_passes, n, self.n_classes), self.dtype)
         if self._file is not None:
             self._file.read_into(buffer, start, self.shape)
+        elif hasattr(self._array, "read_into"):  # shards
+            self._array.read_into(buffer if len(self.shape) == 3 else buffer[0], start, stop)
         elif hasattr(self._array, "iloc"):  # a pandas frame
             buffer[0] = self._array.iloc[start:stop].to_numpy()
         elif len(self.shape) == 2:
@@ -106,6 +113,7 @@ class ProbabilityRows:
 
     def problem(self, row: NDArray[Any], index: int, f: int = 0) -> InputError:
         """What is wrong with a row known to be wrong."""
+        index += self._first
         where = f"row {index}" if len(self.shape) == 2 else f"pass {f}, row {index}"
         return arrays.row_problem(self.name, where, row, self.tolerance)
 

@@ -101,8 +101,13 @@ class Best:
 
     def mask(self, n: int) -> Bools:
         """[N] True for the samples that some pair kept."""
-        position = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
-        filled = position < np.repeat(self.sizes, np.diff(self.offsets))
         found = np.zeros(n, np.bool_)
-        found[self.indices[filled]] = True
+        found[self.kept()[2]] = True
         return found
+
+    def kept(self) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
+        """(number of the pair, margin, index) of everything that was kept."""
+        pair = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        place = np.arange(len(pair)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
+        at = self.offsets[pair] + place
+        return pair, self.margins[at], self.indices[at]

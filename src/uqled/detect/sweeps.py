@@ -128,6 +128,22 @@ class ExactSums:
         self._high += sums >> 32
         self._low += sums & 0xFFFFFFFF
 
+    @property
+    def words(self) -> NDArray[np.int64]:
+        """[2,K] the sums as they are kept, to store them."""
+        return np.stack([self._high, self._low])
+
+    @classmethod
+    def of_words(cls, words: NDArray[np.int64]) -> ExactSums:
+        found = cls(words.shape[1])
+        found._high += words[0]
+        found._low += words[1]
+        return found
+
+    def merge(self, other: ExactSums) -> None:
+        self._high += other._high
+        self._low += other._low
+
     def mean(self, counts: NDArray[np.int64]) -> Floats:
         """[K] sum over count; 0 for a class without samples."""
         total = self._high * (2.0**32 * kernels.UNIT) + self._low * kernels.UNIT
@@ -140,6 +156,8 @@ class Statistics:
 
     class_counts: NDArray[np.int64]
     """[K] samples given each class."""
+    sums: dict[Source | Literal["entropy"], ExactSums] = field(default_factory=dict)
+    """Per class, of the self-confidence by each source, and of the entropy."""
     thresholds: dict[Source, Floats] = field(default_factory=dict)
     """[K] self-confidence at which a sample counts as confident."""
     self_confidence: dict[Source, Floats] = field(default_factory=dict)
@@ -151,6 +169,22 @@ class Statistics:
     entropy_limits: Floats | None = None
     """[K] entropy above which a sample is not sure."""
 
+    def merge(self, other: Statistics) -> None:
+        """Count and add what was found in other samples; what is per sample stays apart."""
+        self.class_counts += other.class_counts
+        for name, sums in self.sums.items():
+            sums.merge(other.sums[name])
+
+    def settle(self) -> None:
+        """Thresholds and limits that follow from the sums."""
+        counts = self.class_counts
+        for name, sums in self.sums.items():
+            if name == "entropy":
+                self.entropy_limits = sums.mean(counts) + kernels.SLACK
+                continue
+            mean = np.maximum(sums.mean(counts), _LEAST_THRESHOLD)
+            self.thresholds[name] = np.where(counts > 0, mean, _NEVER) - kernels.SLACK
+
 
 @dataclass
 class Joints:
@@ -158,6 +192,8 @@ class Joints:
 
     pairs: dict[Member, PairCounts] = field(default_factory=dict)
     """Samples per (given, guessed) pair, before calibration."""
+    counters: dict[Member, PairCounter] = field(default_factory=dict)
+    """The same as they were counted: without a sample of every class on the diagonal."""
     best: dict[Source, NDArray[np.int32]] = field(default_factory=dict)
     """[N] most probable class, of the softmax and of the mean."""
     agrees: dict[Source, Bools] = field(default_factory=dict)
@@ -188,7 +224,7 @@ class Sweeps:
         found.self_confidence = {s: np.empty(N) for s in read if not isinstance(s, int)}
         if with_passes:
             found.entropy, found.information = np.empty(N), np.empty(N)
-        sums = {source: ExactSums(K) for source in [*read, "entropy"]}
+        found.sums = {name: ExactSums(K) for name in [*read, *["entropy"] * with_passes]}
 
         def of_block(block: tuple[int, int]) -> dict[Any, Any]:
             data = self.inputs.read(read, *block, check_passes=with_passes)
@@ -214,20 +250,14 @@ class Sweeps:
             return partial
 
         for (start, stop), partial in self._map("sweep 1 of 3, class statistics", of_block):
-            for name, total in sums.items():
-                if name in partial:
-                    total.add(partial[name])
+            for name, total in found.sums.items():
+                total.add(partial[name])
             for source, values in found.self_confidence.items():
                 values[start:stop] = partial[source, "rows"]
             if found.entropy is not None and found.information is not None:
                 found.entropy[start:stop] = partial["entropy", "rows"]
                 found.information[start:stop] = partial["information"]
-        counts = found.class_counts
-        for source in read:
-            mean = np.maximum(sums[source].mean(counts), _LEAST_THRESHOLD)
-            found.thresholds[source] = np.where(counts > 0, mean, _NEVER) - kernels.SLACK
-        if with_passes:
-            found.entropy_limits = sums["entropy"].mean(counts) + kernels.SLACK
+        found.settle()
         return found
 
     def confident_joints(
@@ -298,6 +328,7 @@ class Sweeps:
                 leads[source].append(partial["leads", source])
             if found.margin is not None:
                 found.margin[start:stop] = partial["margin", ""]
+        found.counters = counters
         found.pairs = {member: counter.pairs() for member, counter in counters.items()}
         found.leads = {source: Leads.together(parts) for source, parts in leads.items()}
         return found
@@ -325,11 +356,15 @@ class Sweeps:
 
     def select(self, quotas: Mapping[Member, PairCounts], joints: Joints) -> dict[Member, Best]:
         """Sweep 3: for every pair of a member's quotas, the samples with the largest margins."""
-        sources = list(dict.fromkeys(member.source for member in quotas))
         first = {
             member: Best(pairs).with_cuts(joints.leads[member.source], self.inputs.labels.codes)
             for member, pairs in quotas.items()
         }
+        return self.collect(first)
+
+    def collect(self, first: dict[Member, Best]) -> dict[Member, Best]:
+        """Sweep 3 from cuts that are known."""
+        sources = list(dict.fromkeys(member.source for member in first))
         pool: SimpleQueue[dict[Member, Best]] = SimpleQueue()
         pool.put(first)
         for _ in range(self.engine.threads - 1):

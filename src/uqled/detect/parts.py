@@ -1,0 +1,404 @@
+"""What is done in one part of the rows, wherever that is: a thread, or a machine of a cluster.
+
+A part's task reads its rows block by block with the same sweeps as an array in memory, writes what
+is per sample into the part's own file, and returns what is per class or per pair, which merges with
+what other parts return. A task that finds its file written does nothing again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import arrays
+from uqled.arrays import Labels
+from uqled.detect.cuts import Cuts, Offers, keys_of_values
+from uqled.detect.joint import PairCounter, PairCounts, Quotas
+from uqled.detect.methods import Choice, Evidence, needed_sources
+from uqled.detect.rows import ProbabilityRows
+from uqled.detect.selection import Best
+from uqled.detect.store import Store
+from uqled.detect.sweeps import (
+    EntropyClass,
+    ExactSums,
+    Inputs,
+    Joints,
+    Member,
+    Source,
+    Statistics,
+    Sweeps,
+)
+from uqled.engines.local import Threads
+from uqled.errors import InputError
+from uqled.progress import Progress
+
+#: Suspects that each part names, for the summary.
+SUSPECTS = 100
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows `start` to `stop`."""
+
+    number: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What every task must know: where the rows are, what to look for, where files go."""
+
+    store: Store
+    labels: Any
+    """[N] shards or an array, of class numbers or of class values."""
+    softmax: Any | None
+    passes: Any | None
+    values: NDArray[Any]
+    """[K] the classes, as labels write them."""
+    names: tuple[str, ...]
+    choices: list[Choice]
+    selecting: list[Member]
+    """Members whose flags are needed."""
+    members: list[Member]
+    """Those and the ones whose joint is reported."""
+    keep_guess: list[Member]
+    entropy_class: EntropyClass
+    n_passes: int
+
+    @property
+    def plain_sources(self) -> list[Source]:
+        """Sources of which something is kept per sample."""
+        sources = dict.fromkeys(needed_sources(self.members))
+        if any(source != "softmax" for source in sources):
+            sources["mean"] = None
+        return [source for source in sources if not isinstance(source, int)]
+
+    def inputs(self, part: Part) -> Inputs:
+        """Labels and rows of a part, counted from its first row."""
+        rows = part.start, part.stop
+        softmax = passes = None
+        if self.softmax is not None:
+            softmax = ProbabilityRows(self.softmax, name="pred_probs", ndim=2, part=rows)
+        if self.passes is not None:
+            passes = ProbabilityRows(self.passes, name="passes", ndim=3, part=rows)
+        return Inputs(Labels(self.codes(part), self.values, self.names), softmax, passes)
+
+    def codes(self, part: Part) -> NDArray[np.int32]:
+        column = np.asarray(self.labels[part.start : part.stop])
+        try:
+            return arrays.as_labels(
+                column, n_classes=len(self.values), classes=self.values.tolist()
+            ).codes
+        except InputError as error:
+            raise InputError(
+                "labels", f"{error} (rows {part.start:,} to {part.stop:,})", "See above"
+            ) from error
+
+    def sweeps(self, part: Part) -> Sweeps:
+        return Sweeps(self.inputs(part), Threads(1), Progress(False))
+
+
+# -- which classes there are ----------------------------------------------------------------------
+
+
+def distinct(labels: Any, part: Part) -> set[Any]:
+    """The values that occur in a part."""
+    return set(np.asarray(labels[part.start : part.stop]).tolist())
+
+
+def merged_distinct(left: set[Any], right: set[Any]) -> set[Any]:
+    return left | right
+
+
+# -- sweep 1 --------------------------------------------------------------------------------------
+
+
+def class_statistics(asked: Asked, part: Part) -> Statistics:
+    """Class counts and sums of a part; self-confidence and uncertainty per sample go to its file."""
+    store, stage = asked.store, "sweep-1"
+    if not store.has(part.number, stage):
+        found = asked.sweeps(part).class_statistics(needed_sources(asked.members))
+        kept = {"counts": found.class_counts}
+        for name, sums in found.sums.items():
+            kept[f"sums {name}"] = sums.words
+        for source, values in found.self_confidence.items():
+            kept[f"confidence {source}"] = values
+        if found.entropy is not None and found.information is not None:
+            kept["entropy"], kept["information"] = found.entropy, found.information
+        store.write(part.number, stage, kept)
+    named: list[Any] = needed_sources(asked.members)
+    if any(source != "softmax" for source in named):
+        named = [*dict.fromkeys([*named, "mean"]), "entropy"]
+    read = store.read(part.number, stage, ["counts", *(f"sums {name}" for name in named)])
+    return Statistics(
+        read["counts"], {name: ExactSums.of_words(read[f"sums {name}"]) for name in named}
+    )
+
+
+def merged_statistics(left: Statistics, right: Statistics) -> Statistics:
+    left.merge(right)
+    return left
+
+
+def _with_columns(asked: Asked, limits: Statistics, part: Part) -> Statistics:
+    """The thresholds of all parts with what is per sample of this one."""
+    names = [f"confidence {source}" for source in asked.plain_sources]
+    if asked.n_passes and "mean" in asked.plain_sources:
+        names += ["entropy", "information"]
+    read = asked.store.read(part.number, "sweep-1", names)
+    return replace(
+        limits,
+        self_confidence={s: read[f"confidence {s}"] for s in asked.plain_sources},
+        entropy=read.get("entropy"),
+        information=read.get("information"),
+    )
+
+
+# -- sweep 2 --------------------------------------------------------------------------------------
+
+Counted = dict[Member, PairCounts]
+
+
+def confident_joints(asked: Asked, limits: Statistics, part: Part) -> Counted:
+    """Pair counts of a part; guesses, and samples whose guess is not the label, go to its file."""
+    store, stage = asked.store, "sweep-2"
+    if not store.has(part.number, stage):
+        sweeps = asked.sweeps(part)
+        found = sweeps.confident_joints(
+            asked.members, _with_columns(asked, limits, part), keep_guess=asked.keep_guess
+        )
+        kept: dict[str, NDArray[Any]] = {}
+        for at, member in enumerate(asked.members):
+            counts = found.counters[member].found()
+            kept[f"pairs {at}"] = np.stack([counts.given, counts.true, counts.counts])
+        for source, best in found.best.items():
+            kept[f"best {source}"] = best
+        for source, agrees in found.agrees.items():
+            leads = found.leads[source]
+            kept[f"agrees {source}"] = agrees
+            kept[f"lead index {source}"] = leads.index
+            kept[f"lead given {source}"] = sweeps.inputs.labels.codes[leads.index]
+            kept[f"lead best {source}"] = leads.best
+            kept[f"lead margin {source}"] = leads.margin
+        for at, member in enumerate(asked.keep_guess):
+            kept[f"guess {at}"] = found.guess[member]
+        store.write(part.number, stage, kept)
+    names = [f"pairs {at}" for at in range(len(asked.members))]
+    read = store.read(part.number, stage, names)
+    K = len(asked.values)
+    return {m: PairCounts(K, *read[f"pairs {at}"]) for at, m in enumerate(asked.members)}
+
+
+def merged_counts(left: Counted, right: Counted) -> Counted:
+    found: Counted = {}
+    for member, counts in left.items():
+        both = PairCounter(counts.n_classes)
+        both.merge(counts)
+        both.merge(right[member])
+        found[member] = both.found()
+    return found
+
+
+# -- sweep 3 --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The pairs of all members in one list, so that their cuts are found together."""
+
+    quotas: dict[Member, PairCounts]
+    first: dict[Member, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes = [len(pairs.counts) for pairs in self.quotas.values()]
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
+        object.__setattr__(self, "first", dict(zip(self.quotas, starts, strict=False)))
+
+    @property
+    def wanted(self) -> NDArray[np.int64]:
+        every = [pairs.counts for pairs in self.quotas.values()]
+        return np.concatenate([np.zeros(0, np.int64), *every]).astype(np.int64)
+
+    def of(self, values: NDArray[Any], member: Member) -> NDArray[Any]:
+        """A member's part of an array over all groups."""
+        at = self.first[member]
+        return values[at : at + len(self.quotas[member].counts)]
+
+
+def lead_counts(asked: Asked, groups: Groups, cuts: Cuts, part: Part) -> NDArray[np.int64]:
+    """One round of looking for a bound that each pair's best must reach."""
+    names = [
+        f"lead {what} {source}"
+        for source in dict.fromkeys(member.source for member in groups.quotas)
+        for what in ("index", "given", "best", "margin")
+    ]
+    read = asked.store.read(part.number, "sweep-2", names)
+    offers: list[Offers] = []
+    for member, pairs in groups.quotas.items():
+        given, best = (read[f"lead {what} {member.source}"] for what in ("given", "best"))
+        keys = given.astype(np.int64) * pairs.n_classes + best
+        at = np.minimum(np.searchsorted(pairs.keys, keys), max(len(pairs.keys) - 1, 0))
+        here = pairs.keys[at] == keys if len(pairs.keys) else np.zeros(len(keys), np.bool_)
+        offers.append(
+            Offers(
+                groups.first[member] + at[here],
+                keys_of_values(read[f"lead margin {member.source}"][here]),
+                part.start + read[f"lead index {member.source}"][here],
+            )
+        )
+    return cuts.counts(_together(offers))
+
+
+def select(asked: Asked, groups: Groups, bounds: NDArray[np.float64], part: Part) -> int:
+    """Keep the best that the part has to offer to each pair in its file; their number."""
+    store, stage = asked.store, "sweep-3"
+    if not store.has(part.number, stage):
+        sweeps = asked.sweeps(part)
+        there = np.bincount(sweeps.inputs.labels.codes, minlength=sweeps.K)
+        first: dict[Member, Best] = {}
+        for member, pairs in groups.quotas.items():
+            room = np.minimum(pairs.counts, there[pairs.given])
+            first[member] = Best(replace(pairs, counts=room))
+            first[member].cuts[:] = groups.of(bounds, member)
+        offers = []
+        for member, best in sweeps.collect(first).items():
+            group, margins, indices = best.kept()
+            offers.append(
+                Offers(
+                    groups.first[member] + group, keys_of_values(margins), part.start + indices
+                )
+            )
+        every = _together(offers)
+        store.write(
+            part.number, stage, {"group": every.group, "keys": every.keys, "index": every.index}
+        )
+    return len(store.read(part.number, stage, ["index"])["index"])
+
+
+def offered_counts(asked: Asked, cuts: Cuts, part: Part) -> NDArray[np.int64]:
+    """One round of looking for the pairs' cuts."""
+    return cuts.counts(Offers(**asked.store.read(part.number, "sweep-3")))
+
+
+def _together(offers: list[Offers]) -> Offers:
+    return Offers(
+        np.concatenate([np.zeros(0, np.int64), *(o.group for o in offers)]),
+        np.concatenate([np.zeros(0, np.uint64), *(o.keys for o in offers)]),
+        np.concatenate([np.zeros(0, np.int64), *(o.index for o in offers)]),
+    )
+
+
+# -- the end --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What the flags of some parts add up to."""
+
+    flagged: dict[str, int]
+    """Method -> number of flags."""
+    confused: PairCounts
+    """Flags per (given, suggested) pair."""
+    suspects: list[tuple[int, float, int, int, int]]
+    """(votes, score, index, given, suggested) of the most suspect."""
+
+    def merge(self, other: Tally) -> Tally:
+        both = PairCounter(self.confused.n_classes)
+        both.merge(self.confused)
+        both.merge(other.confused)
+        suspects = sorted(
+            [*self.suspects, *other.suspects], key=lambda s: (-s[0], s[1], s[2])
+        )[:SUSPECTS]
+        flagged = {name: n + other.flagged[name] for name, n in self.flagged.items()}
+        return Tally(flagged, both.found(), suspects)
+
+
+def merged_tallies(left: Tally, right: Tally) -> Tally:
+    return left.merge(right)
+
+
+def write_issues(
+    asked: Asked,
+    limits: Statistics,
+    quotas: Mapping[Member, Quotas],
+    joints: Mapping[Member, PairCounts],
+    groups: Groups,
+    cuts: Cuts,
+    part: Part,
+) -> Tally:
+    """Write the part's rows of the result."""
+    from uqled.detect.find import result_of
+
+    store, n = asked.store, part.stop - part.start
+    evidence = _evidence(asked, limits, quotas, joints, groups, cuts, part)
+    labels = Labels(evidence.labels, asked.values, asked.names)
+    found = [result_of(choice, evidence, labels) for choice in asked.choices]
+    if not store.has_issues(part.number):
+        frame = found[0].to_frame()
+        frame.insert(0, "index", np.arange(part.start, part.stop))
+        if len(found) > 1:
+            for one in found:
+                frame[one.method] = one.mask
+        store.write_issues(part.number, frame)
+    first = found[0]
+    confused = PairCounter(len(asked.values))
+    confused.add(evidence.labels[first.mask], first.best[first.mask])
+    suspects = [
+        (int(first.votes[z]), float(first.scores[z]), part.start + int(z),
+         int(evidence.labels[z]), int(first.best[z]))
+        for z in first.ranked[:SUSPECTS]
+    ]  # fmt: skip
+    assert len(first) == n
+    return Tally({e.method: e.n_flagged for e in found}, confused.found(), suspects)
+
+
+def _evidence(
+    asked: Asked,
+    limits: Statistics,
+    quotas: Mapping[Member, Quotas],
+    joints: Mapping[Member, PairCounts],
+    groups: Groups,
+    cuts: Cuts,
+    part: Part,
+) -> Evidence:
+    """What the sweeps found of the part's samples, as the methods take it."""
+    store, n = asked.store, part.stop - part.start
+    sources = needed_sources(asked.members)
+    read = store.read(
+        part.number,
+        "sweep-2",
+        [
+            *(f"best {s}" for s in sources if not isinstance(s, int)),
+            *(f"agrees {s}" for s in sources),
+            *(f"guess {at}" for at in range(len(asked.keep_guess))),
+        ],
+    )
+    selected = {}
+    if groups.quotas:
+        offers = Offers(**store.read(part.number, "sweep-3"))
+        taken = cuts.taken(offers)
+        for member, pairs in groups.quotas.items():
+            at = groups.first[member]
+            mine = taken & (offers.group >= at) & (offers.group < at + len(pairs.counts))
+            selected[member] = np.zeros(n, np.bool_)
+            selected[member][offers.index[mine] - part.start] = True
+    found = Joints(
+        pairs=dict(joints),
+        best={s: read[f"best {s}"] for s in sources if not isinstance(s, int)},
+        agrees={s: read[f"agrees {s}"] for s in sources},
+        guess={m: read[f"guess {at}"] for at, m in enumerate(asked.keep_guess)},
+    )
+    return Evidence(
+        asked.codes(part),
+        _with_columns(asked, limits, part),
+        found,
+        dict(quotas),
+        selected,
+        asked.entropy_class,
+        asked.n_passes,
+    )

@@ -1,0 +1,388 @@
+"""Finding label errors in arrays that no machine holds: part by part, on an engine.
+
+    labels, probabilities        parts (tasks)                    driver
+    -----------------------------------------------------------------------------------
+    sweep 1                      class counts and sums       ->   thresholds
+    sweep 2                      pair counts                 ->   quotas
+                                 counts by bits of margins   <->  bounds of the pairs' best
+    sweep 3                      the best that a part has
+                                 counts by bits of margins   <->  the pairs' cuts
+                                 rows of the result          ->   numbers of flags
+
+Everything that travels is per class or per pair. What is per sample stays in its part's file.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import arrays
+from uqled.detect import parts as tasks
+from uqled.detect.cuts import Cuts, find_cuts
+from uqled.detect.joint import PairCounter, PairCounts, Quotas, calibrated, quotas
+from uqled.detect.methods import SOFTMAX, Choice, chosen
+from uqled.detect.parts import Asked, Groups, Part, Tally
+from uqled.detect.rows import ProbabilityRows
+from uqled.detect.store import Store
+from uqled.detect.sweeps import EntropyClass, Member, Statistics
+from uqled.engines import Engine
+from uqled.errors import InputError
+from uqled.places import Place
+from uqled.progress import Progress
+
+#: Of a part, about: large enough that a task's own cost does not matter, small enough that the
+#: loss of one does not either.
+_PART_BYTES = 512 * 2**20
+_LEAST_PARTS, _LEAST_ROWS = 16, 4_096
+#: Methods that rank all samples at once, which parts cannot.
+_NOT_IN_PARTS = ("auto", "cl-pbc", "cl-both", "low-self-confidence", "low-normalized-margin")
+
+
+@dataclass(frozen=True)
+class ErrorsInParts:
+    """What detection found, as it lies in a folder: nothing is read before it is asked for."""
+
+    store: Store
+
+    @classmethod
+    def open(cls, folder: Any) -> ErrorsInParts:
+        """A finished detection."""
+        return cls(Store.open(folder))
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What `result.json` says."""
+        return self.store.result()
+
+    def __len__(self) -> int:
+        return int(self.about["samples"])
+
+    def __repr__(self) -> str:
+        n, N = self.n_flagged, len(self)
+        return f"<ErrorsInParts {self.method}: {n:,} of {N:,} labels flagged ({n / N:.2%})>"
+
+    @property
+    def method(self) -> str:
+        return str(self.about["method"])
+
+    @property
+    def n_flagged(self) -> int:
+        return int(self.about["flagged"][self.method])
+
+    @property
+    def joint(self) -> Any:
+        """[K,K] given x true: estimated numbers of samples (scipy.sparse above 2,000 classes)."""
+        found = self.store.read_joint()
+        K = int(found["shape"][0])
+        return PairCounts(K, found["given"], found["true"], found["counts"]).matrix()
+
+    def frames(self, columns: list[str] | None = None) -> Iterator[Any]:
+        """The table, part by part, in the order of the samples."""
+        for number in range(int(self.about["parts"])):
+            yield self.store.read_issues(number, columns)
+
+    def flagged(self) -> Any:
+        """The rows of the flagged samples as one pandas frame, most suspect first."""
+        import pandas as pd
+
+        found = pd.concat([frame[frame["is_label_issue"]] for frame in self.frames()])
+        return found.sort_values(
+            ["votes", "label_score", "index"], ascending=[False, True, True], ignore_index=True
+        )
+
+    def mask(self) -> NDArray[np.bool_]:
+        """[N] True = flagged."""
+        column = "is_label_issue"
+        return np.concatenate([f[column].to_numpy(np.bool_) for f in self.frames([column])])
+
+    def table(self) -> Any:
+        """All rows as one `pyarrow.dataset.Dataset`, which reads what a query needs."""
+        import pyarrow.dataset as ds
+
+        issues = self.store.place / "issues"
+        if issues.is_local:
+            return ds.dataset(issues.path, format="parquet")
+        import fsspec
+
+        files, path = fsspec.core.url_to_fs(str(issues))
+        return ds.dataset(path, filesystem=files, format="parquet")
+
+    def summary(self, *, pairs: int = 5, suspects: int = 10) -> str:
+        """How many are flagged, the most confused pairs and the most suspect samples."""
+        n, N, about = self.n_flagged, len(self), self.about
+        lines = [f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {self.method}"]
+        if len(about["flagged"]) > 1:
+            lines += ["", "flagged by each method:"]
+            lines += [f"  {number:>9,}  {name}" for name, number in about["flagged"].items()]
+        if n:
+            lines += ["", "most confused (given -> suggested):"]
+            lines += [f"  {m:>9,}  {i} -> {j}" for i, j, m in about["confused"][:pairs]]
+            lines += ["", "most suspect (index: given -> suggested):"]
+            lines += [f"  {z:>9}  {i} -> {j}" for z, i, j in about["suspects"][:suspects]]
+        return "\n".join(lines)
+
+
+def find_label_errors_in_parts(
+    labels: Any,
+    pred_probs: Any = None,
+    passes: Any = None,
+    *,
+    out: Any,
+    engine: Engine,
+    method: str = "alg-ens",
+    agreement: int | None = None,
+    entropy_class: EntropyClass = "candidate",
+    min_examples_per_class: int = 1,
+    frac_noise: float = 1.0,
+    classes: Sequence[Any] | None = None,
+    part_rows: int | None = None,
+    progress: bool | None = None,
+) -> ErrorsInParts:
+    """Find wrong labels in shards, part by part, and write the result in parts.
+
+    The flags are those of `find_label_errors`, to the sample, whatever the engine, its workers and
+    the size of a part. A call that was killed continues when it is repeated.
+
+    Parameters
+    ----------
+    labels, pred_probs, passes
+        [N], [N,K] and [F,N,K]: addresses of shards as `uqled.data.shards.open_shards` takes them
+        (a folder, a file, Zarr, `s3://...`), what that gives, or arrays.
+    out
+        Folder of the result: a path, or an address such as `s3://bucket/found`. On a cluster, one
+        that all machines see.
+    engine
+        Where tasks run: `engines.engine_of("local")` or `engine_of("ray")`.
+    part_rows
+        Rows of one task. Default: about half a gigabyte of probabilities.
+
+    The other options are those of `find_label_errors`.
+    """
+    labels = _opened(labels, 1, "labels")
+    softmax, stack = _opened(pred_probs, 2, "pred_probs"), _opened(passes, 3, "passes")
+    given = tuple(
+        n for n, a in (("pred_probs", softmax), ("passes", stack)) if a is not None
+    )
+    if not given:
+        raise InputError(
+            "pred_probs", "and passes are both missing", "Pass out-of-sample probabilities"
+        )
+    frac_noise = arrays.fraction(frac_noise, "frac_noise")
+    arrays.whole_number(min_examples_per_class, "min_examples_per_class", low=0)
+    if entropy_class not in ("candidate", "given"):
+        raise InputError("entropy_class", f"is {entropy_class!r}", "Pass 'candidate' or 'given'")
+    choices = chosen(method, agreement, frac_noise, given=given)
+    if method == "all":
+        choices = [c for c in choices if c.name not in _NOT_IN_PARTS]
+        choices.sort(key=lambda c: c.name != "alg-ens-3")
+    elif method in _NOT_IN_PARTS:
+        raise InputError(
+            "method",
+            f"{method!r} ranks all samples at once, which parts cannot",
+            "Choose another, or use find_label_errors on a machine that holds a row per sample",
+        )
+    softmax_rows, stack_rows = (
+        None if a is None else ProbabilityRows(a, name=n, ndim=d)
+        for a, n, d in ((softmax, "pred_probs", 2), (stack, "passes", 3))
+    )
+    arrays.same_shape(
+        arrays.n_labels(labels), *(None if r is None else r.shape for r in (softmax_rows, stack_rows))
+    )
+    rows = [r for r in (softmax_rows, stack_rows) if r is not None]
+    parts = cut_in_parts(rows, part_rows)
+    asked = {
+        "labels": _fingerprint(labels),
+        "pred_probs": _fingerprint(softmax),
+        "passes": _fingerprint(stack),
+        "method": [choice.name for choice in choices],
+        "entropy_class": entropy_class,
+        "min_examples_per_class": min_examples_per_class,
+        "frac_noise": frac_noise,
+        "classes": None if classes is None else [str(value) for value in classes],
+        "part_rows": parts[0].stop - parts[0].start,
+    }
+    store = Store.begin(out, asked)
+    if (store.place / "result.json").exists():
+        return ErrorsInParts(store)
+    driver = _Driver(engine, Progress(progress), parts, rows[0].shape[-2])
+    values, names = driver.classes(labels, rows[0].n_classes, classes)
+    F = 0 if stack_rows is None else stack_rows.n_passes
+    selecting = list(dict.fromkeys(m for c in choices for m in c.method.members(F, entropy_class)))
+    reported = [c.method.joint_member(entropy_class) for c in choices]
+    found = driver.run(
+        Asked(
+            store=store,
+            labels=labels,
+            softmax=softmax,
+            passes=stack,
+            values=values,
+            names=names,
+            choices=choices,
+            selecting=selecting,
+            members=list(dict.fromkeys([*selecting, *reported])),
+            keep_guess=[SOFTMAX] if any(c.name == "cl-joint" for c in choices) else [],
+            entropy_class=entropy_class,
+            n_passes=F,
+        ),
+        min_examples_per_class=min_examples_per_class,
+        frac_noise=frac_noise,
+    )
+    store.finish(found)
+    return ErrorsInParts(store)
+
+
+def _opened(source: Any, ndim: int, name: str) -> Any:
+    if not isinstance(source, str | os.PathLike | Place):
+        return source
+    from uqled.data.shards import open_shards
+
+    return open_shards(source, ndim=ndim, name=name)
+
+
+def cut_in_parts(rows: list[ProbabilityRows], part_rows: int | None) -> list[Part]:
+    """Parts of about equal size, whole chunks each; their number does not depend on the engine."""
+    N = rows[0].shape[-2]
+    if part_rows is not None:
+        size = arrays.whole_number(part_rows, "part_rows", low=1)
+    else:
+        size = _PART_BYTES // sum(r.row_bytes for r in rows)
+        size = max(1, min(size, max(-(-N // _LEAST_PARTS), _LEAST_ROWS)))
+        chunk = max(r.chunk_rows for r in rows)
+        size = max(chunk, size - size % chunk)
+    starts = range(0, N, size)
+    return [Part(number, start, min(start + size, N)) for number, start in enumerate(starts)]
+
+
+def _fingerprint(source: Any) -> str | None:
+    """What tells one input from another; an array in memory is never the same again."""
+    if source is None:
+        return None
+    return str(getattr(source, "fingerprint", None) or uuid.uuid4())
+
+
+@dataclass(frozen=True)
+class _Driver:
+    engine: Engine
+    progress: Progress
+    parts: list[Part]
+    N: int
+
+    def classes(
+        self, labels: Any, K: int, classes: Sequence[Any] | None
+    ) -> tuple[NDArray[Any], tuple[str, ...]]:
+        """(values, names) of the classes: those given, the column numbers, or those that occur."""
+        few = np.asarray(labels[: min(self.N, 1_000)])
+        if classes is None and few.dtype.kind not in "iu":
+            found = self._over_parts("labels", tasks.distinct, tasks.merged_distinct, labels)
+            few = np.array(sorted(found))
+        known = arrays.as_labels(few, n_classes=K, classes=classes)
+        return known.values, known.names
+
+    def run(
+        self, asked: Asked, *, min_examples_per_class: int, frac_noise: float
+    ) -> dict[str, Any]:
+        """Three sweeps and what lies between them; the content of `result.json`."""
+        limits = self._over_parts(
+            "sweep 1 of 3, class statistics", tasks.class_statistics, tasks.merged_statistics, asked
+        )
+        limits.settle()
+        self._refuse_one_class(limits, asked)
+        counted = self._over_parts(
+            "sweep 2 of 3, confident joint",
+            tasks.confident_joints,
+            tasks.merged_counts,
+            asked,
+            limits,
+        )
+        joints: dict[Member, PairCounts] = {}
+        numbers: dict[Member, Quotas] = {}
+        for member, pairs in counted.items():
+            counter = PairCounter(pairs.n_classes)
+            counter.merge(pairs)
+            joints[member] = calibrated(counter.pairs(), limits.class_counts)
+            numbers[member] = quotas(
+                joints[member],
+                limits.class_counts,
+                min_examples_per_class=min_examples_per_class,
+                frac_noise=frac_noise,
+            )
+        groups = Groups({member: numbers[member].pairs for member in asked.selecting})
+        cuts = self._cuts(asked, groups)
+        tally = self._over_parts(
+            "writing the result",
+            tasks.write_issues,
+            tasks.merged_tallies,
+            asked, limits, numbers, joints, groups, cuts,
+        )  # fmt: skip
+        headline = asked.choices[0]
+        joint = joints[headline.method.joint_member(asked.entropy_class)]
+        K = joint.n_classes
+        asked.store.write_joint((K, K), joint.given, joint.true, joint.counts)
+        return self._result(headline, asked, tally)
+
+    def _cuts(self, asked: Asked, groups: Groups) -> Cuts:
+        """Each pair's cut. First a bound from samples whose guess is not the label, known since
+        sweep 2, so that sweep 3 keeps little; then the cut itself from what was kept."""
+        name = "sweep 3 of 3, selection"
+        if not groups.quotas:
+            return Cuts.at_first(np.zeros(0, np.int64))
+        bounds = find_cuts(
+            groups.wanted,
+            lambda cuts: self._over_parts(None, tasks.lead_counts, _added, asked, groups, cuts),
+        ).least_values()
+        self._over_parts(name, tasks.select, _added, asked, groups, bounds)
+        return find_cuts(
+            groups.wanted,
+            lambda cuts: self._over_parts(None, tasks.offered_counts, _added, asked, cuts),
+        )
+
+    def _over_parts(
+        self, stage: str | None, task: Callable[..., Any], merge: Callable[..., Any], *given: Any
+    ) -> Any:
+        if stage is None:
+            return self.engine.reduce(task, self.parts, merge, given=given)
+        with self.progress.stage(stage, self.N) as advance:
+            return self.engine.reduce(
+                task,
+                self.parts,
+                merge,
+                given=given,
+                advance=lambda part: advance(part.stop - part.start),
+            )
+
+    def _refuse_one_class(self, limits: Statistics, asked: Asked) -> None:
+        if np.count_nonzero(limits.class_counts) < 2:
+            only = asked.names[int(limits.class_counts.argmax())]
+            raise InputError(
+                "labels",
+                f"contain one class only ({only!r}, {self.N} samples)",
+                "Pass the whole data set: a wrong label can only be seen beside another class",
+            )
+
+    def _result(self, headline: Choice, asked: Asked, tally: Tally) -> dict[str, Any]:
+        names, confused = asked.names, tally.confused
+        order = np.argsort(-confused.counts, kind="stable")
+        return {
+            "samples": self.N,
+            "parts": len(self.parts),
+            "classes": list(names),
+            "method": headline.name,
+            "flagged": tally.flagged,
+            "confused": [
+                (names[confused.given[q]], names[confused.true[q]], int(confused.counts[q]))
+                for q in order[:100]
+            ],
+            "suspects": [(z, names[i], names[j]) for _, _, z, i, j in tally.suspects],
+        }
+
+
+def _added(left: Any, right: Any) -> Any:
+    return left + right

@@ -1,0 +1,145 @@
+"""The folder of a detection in parts, alone in reading and writing it.
+
+    detection.json           what was asked of what: another detection is refused
+    work/000012-sweep-1.npz  what a sweep found in one part, until the detection is finished
+    issues/000012.parquet    the result: one row per sample of the part
+    joint.npz                estimated counts, given x true, sparse
+    result.json              written last: how many samples and flags
+
+Each file is written whole or not at all, by the task that computes it, so a task that is lost or
+repeated does no harm and a detection whose driver died continues.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.errors import FileError, InputError
+from uqled.places import Place
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Store:
+    """One detection's folder; small and picklable."""
+
+    place: Place
+
+    @classmethod
+    def begin(cls, out: Any, asked: Mapping[str, Any]) -> Store:
+        """A new detection, or the same one again."""
+        store = cls(Place.of(out))
+        now = json.loads(json.dumps(asked))
+        if (store.place / "detection.json").exists():
+            before = store._read_json("detection.json")
+            changed = sorted(k for k in before.keys() | now.keys() if before.get(k) != now.get(k))
+            if changed:
+                raise InputError(
+                    "out",
+                    f"{store.place} holds a detection with other {' and '.join(changed)}",
+                    "Choose another folder, or repeat what was asked to continue that one",
+                )
+            return store
+        if store.place.exists() and (not store.place.is_folder() or store.place.names()):
+            raise InputError(
+                "out", f"{store.place} exists and is no detection", "Choose a new or empty folder"
+            )
+        store._write_json("detection.json", now)
+        return store
+
+    @classmethod
+    def open(cls, folder: Any) -> Store:
+        """A finished detection."""
+        store = cls(Place.of(folder))
+        if not (store.place / "result.json").exists():
+            begun = (store.place / "detection.json").exists()
+            raise FileError(
+                f"folder {str(store.place)!r}",
+                "holds a detection that is not finished" if begun else "holds no detection",
+                "Repeat the command that began it" if begun else "Name a folder with result.json",
+            )
+        return store
+
+    # -- while it runs -----------------------------------------------------------------------------
+
+    def _work(self, part: int, stage: str) -> Place:
+        return self.place / "work" / f"{part:06d}-{stage}.npz"
+
+    def has(self, part: int, stage: str) -> bool:
+        return self._work(part, stage).exists()
+
+    def write(self, part: int, stage: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        file = io.BytesIO()
+        np.savez(file, allow_pickle=False, **dict(arrays))  # type: ignore[arg-type]
+        self._work(part, stage).write(file.getvalue())
+
+    def read(self, part: int, stage: str, names: list[str] | None = None) -> dict[str, Any]:
+        """The arrays, or those named."""
+        place = self._work(part, stage)
+        try:
+            with np.load(io.BytesIO(place.read()), allow_pickle=False) as archive:
+                return {name: archive[name] for name in names or archive.files}
+        except (ValueError, OSError, KeyError) as error:
+            raise FileError(
+                f"file {str(place)!r}",
+                f"cannot be read ({error})",
+                "Remove it and repeat the command",
+            ) from error
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        """Say that all is there, and remove what was needed on the way."""
+        self._write_json("result.json", result)
+        (self.place / "work").remove_folder()
+
+    # -- what was found ----------------------------------------------------------------------------
+
+    def _issues(self, part: int) -> Place:
+        return self.place / "issues" / f"{part:06d}.parquet"
+
+    def has_issues(self, part: int) -> bool:
+        return self._issues(part).exists()
+
+    def write_issues(self, part: int, frame: pd.DataFrame) -> None:
+        file = io.BytesIO()
+        frame.to_parquet(file, index=False)
+        self._issues(part).write(file.getvalue())
+
+    def read_issues(self, part: int, columns: list[str] | None = None) -> pd.DataFrame:
+        import pandas as pd
+
+        place = self._issues(part)
+        if not place.exists():
+            raise FileError(f"file {str(place)!r}", "is missing", "Repeat the detection")
+        return pd.read_parquet(io.BytesIO(place.read()), columns=columns)
+
+    def write_joint(self, shape: tuple[int, int], given: Any, true: Any, counts: Any) -> None:
+        file = io.BytesIO()
+        np.savez(file, shape=np.array(shape), given=given, true=true, counts=counts)
+        (self.place / "joint.npz").write(file.getvalue())
+
+    def read_joint(self) -> dict[str, NDArray[Any]]:
+        with np.load(io.BytesIO((self.place / "joint.npz").read())) as archive:
+            return {name: archive[name] for name in archive.files}
+
+    def asked(self) -> dict[str, Any]:
+        return self._read_json("detection.json")
+
+    def result(self) -> dict[str, Any]:
+        return self._read_json("result.json")
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.place / name).read())
+        return found
+
+    def _write_json(self, name: str, content: Any) -> None:
+        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        (self.place / name).write(text.encode())
