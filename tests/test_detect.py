@@ -121,7 +121,7 @@ def threads(request):
 def block_rows(request, monkeypatch):
     if request.param is not None:
         row_bytes = 5 * 8 * (1 + 5)  # K float64 of the softmax and of five passes
-        monkeypatch.setattr(sweeps_module, "_BLOCK_BYTES", request.param * row_bytes)
+        monkeypatch.setattr(sweeps_module, "BLOCK_BYTES", request.param * row_bytes)
 
 
 @pytest.mark.usefixtures("block_rows")

@@ -115,15 +115,26 @@ def merged_distinct(left: set[Any], right: set[Any]) -> set[Any]:
     return left | right
 
 
+def read_only(asked: Asked, part: Part) -> int:
+    """Read a part and do nothing with it: for the plan."""
+    inputs = asked.inputs(part)
+    blocks = inputs.blocks()
+    for start, stop in blocks:
+        for rows in (inputs.softmax, inputs.passes):
+            if rows is not None:
+                rows.read(start, stop)
+    return len(blocks)
+
+
 # -- sweep 1 --------------------------------------------------------------------------------------
 
 
 def class_statistics(asked: Asked, part: Part) -> Statistics:
-    """Class counts and sums of a part; self-confidence and uncertainty per sample go to its file."""
+    """Class counts and sums of a part; what is known per sample goes to its file."""
     store, stage = asked.store, "sweep-1"
     if not store.has(part.number, stage):
         found = asked.sweeps(part).class_statistics(needed_sources(asked.members))
-        kept = {"counts": found.class_counts}
+        kept: dict[str, NDArray[Any]] = {"counts": found.class_counts}
         for name, sums in found.sums.items():
             kept[f"sums {name}"] = sums.words
         for source, values in found.self_confidence.items():
@@ -141,8 +152,7 @@ def class_statistics(asked: Asked, part: Part) -> Statistics:
 
 
 def merged_statistics(left: Statistics, right: Statistics) -> Statistics:
-    left.merge(right)
-    return left
+    return left.merged(right)
 
 
 def _with_columns(asked: Asked, limits: Statistics, part: Part) -> Statistics:
@@ -269,9 +279,7 @@ def select(asked: Asked, groups: Groups, bounds: NDArray[np.float64], part: Part
         for member, best in sweeps.collect(first).items():
             group, margins, indices = best.kept()
             offers.append(
-                Offers(
-                    groups.first[member] + group, keys_of_values(margins), part.start + indices
-                )
+                Offers(groups.first[member] + group, keys_of_values(margins), part.start + indices)
             )
         every = _together(offers)
         store.write(
@@ -311,9 +319,9 @@ class Tally:
         both = PairCounter(self.confused.n_classes)
         both.merge(self.confused)
         both.merge(other.confused)
-        suspects = sorted(
-            [*self.suspects, *other.suspects], key=lambda s: (-s[0], s[1], s[2])
-        )[:SUSPECTS]
+        suspects = sorted([*self.suspects, *other.suspects], key=lambda s: (-s[0], s[1], s[2]))[
+            :SUSPECTS
+        ]
         flagged = {name: n + other.flagged[name] for name, n in self.flagged.items()}
         return Tally(flagged, both.found(), suspects)
 

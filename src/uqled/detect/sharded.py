@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,7 +33,7 @@ from uqled.detect.parts import Asked, Groups, Part, Tally
 from uqled.detect.rows import ProbabilityRows
 from uqled.detect.store import Store
 from uqled.detect.sweeps import EntropyClass, Member, Statistics
-from uqled.engines import Engine
+from uqled.engines import Engine, engine_of
 from uqled.errors import InputError
 from uqled.places import Place
 from uqled.progress import Progress
@@ -110,7 +110,7 @@ class ErrorsInParts:
         issues = self.store.place / "issues"
         if issues.is_local:
             return ds.dataset(issues.path, format="parquet")
-        import fsspec
+        import fsspec  # type: ignore[import-untyped]
 
         files, path = fsspec.core.url_to_fs(str(issues))
         return ds.dataset(path, filesystem=files, format="parquet")
@@ -136,7 +136,8 @@ def find_label_errors_in_parts(
     passes: Any = None,
     *,
     out: Any,
-    engine: Engine,
+    engine: Engine | str = "local",
+    workers: int | None = None,
     method: str = "alg-ens",
     agreement: int | None = None,
     entropy_class: EntropyClass = "candidate",
@@ -159,18 +160,78 @@ def find_label_errors_in_parts(
     out
         Folder of the result: a path, or an address such as `s3://bucket/found`. On a cluster, one
         that all machines see.
-    engine
-        Where tasks run: `engines.engine_of("local")` or `engine_of("ray")`.
+    engine, workers
+        Where tasks run: `"local"` (threads), `"ray"`, or an engine; and how many at a time.
     part_rows
         Rows of one task. Default: about half a gigabyte of probabilities.
 
     The other options are those of `find_label_errors`.
     """
+    with engine_of(engine, workers=workers) as running:
+        prepared = prepare(
+            labels,
+            pred_probs,
+            passes,
+            out=out,
+            engine=running,
+            method=method,
+            agreement=agreement,
+            entropy_class=entropy_class,
+            min_examples_per_class=min_examples_per_class,
+            frac_noise=frac_noise,
+            classes=classes,
+            part_rows=part_rows,
+            progress=progress,
+        )
+        return prepared.run(running, Progress(progress))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A detection whose inputs were checked and whose parts are cut; nothing is written yet."""
+
+    asked: Asked
+    fingerprint: dict[str, Any]
+    rows: list[ProbabilityRows]
+    parts: list[Part]
+    min_examples_per_class: int
+    frac_noise: float
+
+    def run(self, engine: Engine, progress: Progress) -> ErrorsInParts:
+        """Begin, continue, or find it finished."""
+        store = Store.begin(self.asked.store.place, self.fingerprint)
+        if not store.is_finished:
+            driver = _Driver(engine, progress, self.parts, self.rows[0].shape[-2])
+            found = driver.run(
+                self.asked,
+                min_examples_per_class=self.min_examples_per_class,
+                frac_noise=self.frac_noise,
+            )
+            store.finish(found)
+        return ErrorsInParts(store)
+
+
+def prepare(
+    labels: Any,
+    pred_probs: Any,
+    passes: Any,
+    *,
+    out: Any,
+    engine: Engine,
+    method: str,
+    agreement: int | None,
+    entropy_class: EntropyClass,
+    min_examples_per_class: int,
+    frac_noise: float,
+    classes: Sequence[Any] | None,
+    part_rows: int | None,
+    progress: bool | None,
+    point: Mapping[str, Any] | None = None,
+) -> Prepared:
+    """Open and check everything that can be checked without reading rows."""
     labels = _opened(labels, 1, "labels")
     softmax, stack = _opened(pred_probs, 2, "pred_probs"), _opened(passes, 3, "passes")
-    given = tuple(
-        n for n, a in (("pred_probs", softmax), ("passes", stack)) if a is not None
-    )
+    given = tuple(n for n, a in (("pred_probs", softmax), ("passes", stack)) if a is not None)
     if not given:
         raise InputError(
             "pred_probs", "and passes are both missing", "Pass out-of-sample probabilities"
@@ -179,6 +240,52 @@ def find_label_errors_in_parts(
     arrays.whole_number(min_examples_per_class, "min_examples_per_class", low=0)
     if entropy_class not in ("candidate", "given"):
         raise InputError("entropy_class", f"is {entropy_class!r}", "Pass 'candidate' or 'given'")
+    choices = _chosen(method, agreement, frac_noise, given)
+    rows = [
+        ProbabilityRows(array, name=name, ndim=ndim)
+        for array, name, ndim in ((softmax, "pred_probs", 2), (stack, "passes", 3))
+        if array is not None
+    ]
+    shapes = {r.name: r.shape for r in rows}
+    arrays.same_shape(arrays.n_labels(labels), shapes.get("pred_probs"), shapes.get("passes"))
+    parts = cut_in_parts(rows, part_rows)
+    driver = _Driver(engine, Progress(progress), parts, rows[0].shape[-2])
+    values, names = driver.classes(labels, rows[0].n_classes, classes)
+    F = 0 if stack is None else rows[-1].n_passes
+    selecting = list(dict.fromkeys(m for c in choices for m in c.method.members(F, entropy_class)))
+    reported = [c.method.joint_member(entropy_class) for c in choices]
+    asked = Asked(
+        store=Store(Place.of(out)),
+        labels=labels,
+        softmax=softmax,
+        passes=stack,
+        values=values,
+        names=names,
+        choices=choices,
+        selecting=selecting,
+        members=list(dict.fromkeys([*selecting, *reported])),
+        keep_guess=[SOFTMAX] if any(c.name == "cl-joint" for c in choices) else [],
+        entropy_class=entropy_class,
+        n_passes=F,
+    )
+    fingerprint = {
+        "labels": _fingerprint(labels),
+        "pred_probs": _fingerprint(softmax),
+        "passes": _fingerprint(stack),
+        "method": [choice.name for choice in choices],
+        "entropy_class": entropy_class,
+        "min_examples_per_class": min_examples_per_class,
+        "frac_noise": frac_noise,
+        "classes": list(names),
+        "part_rows": parts[0].stop - parts[0].start,
+    }
+    return Prepared(asked, fingerprint, rows, parts, min_examples_per_class, frac_noise)
+
+
+def _chosen(
+    method: str, agreement: int | None, frac_noise: float, given: tuple[str, ...]
+) -> list[Choice]:
+    """The methods asked for, the one that stands for all of them first."""
     choices = chosen(method, agreement, frac_noise, given=given)
     if method == "all":
         choices = [c for c in choices if c.name not in _NOT_IN_PARTS]
@@ -189,54 +296,7 @@ def find_label_errors_in_parts(
             f"{method!r} ranks all samples at once, which parts cannot",
             "Choose another, or use find_label_errors on a machine that holds a row per sample",
         )
-    softmax_rows, stack_rows = (
-        None if a is None else ProbabilityRows(a, name=n, ndim=d)
-        for a, n, d in ((softmax, "pred_probs", 2), (stack, "passes", 3))
-    )
-    arrays.same_shape(
-        arrays.n_labels(labels), *(None if r is None else r.shape for r in (softmax_rows, stack_rows))
-    )
-    rows = [r for r in (softmax_rows, stack_rows) if r is not None]
-    parts = cut_in_parts(rows, part_rows)
-    asked = {
-        "labels": _fingerprint(labels),
-        "pred_probs": _fingerprint(softmax),
-        "passes": _fingerprint(stack),
-        "method": [choice.name for choice in choices],
-        "entropy_class": entropy_class,
-        "min_examples_per_class": min_examples_per_class,
-        "frac_noise": frac_noise,
-        "classes": None if classes is None else [str(value) for value in classes],
-        "part_rows": parts[0].stop - parts[0].start,
-    }
-    store = Store.begin(out, asked)
-    if (store.place / "result.json").exists():
-        return ErrorsInParts(store)
-    driver = _Driver(engine, Progress(progress), parts, rows[0].shape[-2])
-    values, names = driver.classes(labels, rows[0].n_classes, classes)
-    F = 0 if stack_rows is None else stack_rows.n_passes
-    selecting = list(dict.fromkeys(m for c in choices for m in c.method.members(F, entropy_class)))
-    reported = [c.method.joint_member(entropy_class) for c in choices]
-    found = driver.run(
-        Asked(
-            store=store,
-            labels=labels,
-            softmax=softmax,
-            passes=stack,
-            values=values,
-            names=names,
-            choices=choices,
-            selecting=selecting,
-            members=list(dict.fromkeys([*selecting, *reported])),
-            keep_guess=[SOFTMAX] if any(c.name == "cl-joint" for c in choices) else [],
-            entropy_class=entropy_class,
-            n_passes=F,
-        ),
-        min_examples_per_class=min_examples_per_class,
-        frac_noise=frac_noise,
-    )
-    store.finish(found)
-    return ErrorsInParts(store)
+    return choices
 
 
 def _opened(source: Any, ndim: int, name: str) -> Any:
@@ -336,12 +396,12 @@ class _Driver:
             return Cuts.at_first(np.zeros(0, np.int64))
         bounds = find_cuts(
             groups.wanted,
-            lambda cuts: self._over_parts(None, tasks.lead_counts, _added, asked, groups, cuts),
+            lambda cuts: self._over_parts(None, tasks.lead_counts, added, asked, groups, cuts),
         ).least_values()
-        self._over_parts(name, tasks.select, _added, asked, groups, bounds)
+        self._over_parts(name, tasks.select, added, asked, groups, bounds)
         return find_cuts(
             groups.wanted,
-            lambda cuts: self._over_parts(None, tasks.offered_counts, _added, asked, cuts),
+            lambda cuts: self._over_parts(None, tasks.offered_counts, added, asked, cuts),
         )
 
     def _over_parts(
@@ -384,5 +444,5 @@ class _Driver:
         }
 
 
-def _added(left: Any, right: Any) -> Any:
+def added(left: Any, right: Any) -> Any:
     return left + right

@@ -1,7 +1,7 @@
 """The folder of a detection in parts, alone in reading and writing it.
 
     detection.json           what was asked of what: another detection is refused
-    work/000012-sweep-1.npz  what a sweep found in one part, until the detection is finished
+    work/000012-sweep-1.bin  what a sweep found in one part, until the detection is finished
     issues/000012.parquet    the result: one row per sample of the part
     joint.npz                estimated counts, given x true, sparse
     result.json              written last: how many samples and flags
@@ -60,7 +60,7 @@ class Store:
     def open(cls, folder: Any) -> Store:
         """A finished detection."""
         store = cls(Place.of(folder))
-        if not (store.place / "result.json").exists():
+        if not store.is_finished:
             begun = (store.place / "detection.json").exists()
             raise FileError(
                 f"folder {str(store.place)!r}",
@@ -69,31 +69,24 @@ class Store:
             )
         return store
 
+    @property
+    def is_finished(self) -> bool:
+        return (self.place / "result.json").exists()
+
     # -- while it runs -----------------------------------------------------------------------------
 
     def _work(self, part: int, stage: str) -> Place:
-        return self.place / "work" / f"{part:06d}-{stage}.npz"
+        return self.place / "work" / f"{part:06d}-{stage}.bin"
 
     def has(self, part: int, stage: str) -> bool:
         return self._work(part, stage).exists()
 
     def write(self, part: int, stage: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        file = io.BytesIO()
-        np.savez(file, allow_pickle=False, **dict(arrays))  # type: ignore[arg-type]
-        self._work(part, stage).write(file.getvalue())
+        self._work(part, stage).write(packed(arrays))
 
     def read(self, part: int, stage: str, names: list[str] | None = None) -> dict[str, Any]:
-        """The arrays, or those named."""
-        place = self._work(part, stage)
-        try:
-            with np.load(io.BytesIO(place.read()), allow_pickle=False) as archive:
-                return {name: archive[name] for name in names or archive.files}
-        except (ValueError, OSError, KeyError) as error:
-            raise FileError(
-                f"file {str(place)!r}",
-                f"cannot be read ({error})",
-                "Remove it and repeat the command",
-            ) from error
+        """The arrays, or those named, of which alone is read."""
+        return unpacked(self._work(part, stage), names)
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Say that all is there, and remove what was needed on the way."""
@@ -143,3 +136,33 @@ class Store:
     def _write_json(self, name: str, content: Any) -> None:
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         (self.place / name).write(text.encode())
+
+
+def packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Arrays in one piece: the length of the list, the list, then one array after the other.
+
+    Not `.npz`: NumPy parses its headers with `ast`, which Python 3.11 cannot do in two threads at a
+    time, and a single array could not be read out of it alone.
+    """
+    solid = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    listed, at = {}, 0
+    for name, array in solid.items():
+        listed[name] = [array.dtype.str, list(array.shape), at]
+        at += array.nbytes
+    header = json.dumps(listed).encode()
+    every = (array.tobytes() for array in solid.values())
+    return b"".join([len(header).to_bytes(8, "little"), header, *every])
+
+
+def unpacked(place: Place, names: list[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Arrays that `packed` put together, all or those named."""
+    length = int.from_bytes(place.read(0, 8), "little")
+    listed = json.loads(place.read(8, length))
+    found = {}
+    for name in listed if names is None else names:
+        dtype, shape, at = listed[name]
+        found[name] = np.empty(shape, dtype)
+        if found[name].nbytes:
+            view = memoryview(found[name].reshape(-1).view(np.uint8))
+            place.read_into(view, 8 + length + at)
+    return found

@@ -39,7 +39,7 @@ EntropyClass = Literal["candidate", "given"]
 #: Whose probabilities: the softmax, the mean of the passes, or one pass by its number.
 Source = Literal["softmax", "mean"] | int
 
-_BLOCK_BYTES = 16 * 2**20
+BLOCK_BYTES = 16 * 2**20
 #: No class has a smaller confidence threshold; one that nobody was given has this one.
 _LEAST_THRESHOLD, _NEVER = 2 * kernels.SLACK, 2.0
 
@@ -67,7 +67,7 @@ class Inputs:
     def blocks(self) -> list[tuple[int, int]]:
         """(start, stop) of blocks of a few megabytes that cover all rows."""
         given = [rows for rows in (self.softmax, self.passes) if rows is not None]
-        size = max(1, _BLOCK_BYTES // sum(rows.row_bytes for rows in given))
+        size = max(1, BLOCK_BYTES // sum(rows.row_bytes for rows in given))
         chunk = max(rows.chunk_rows for rows in given)
         size = min(max(chunk, size - size % chunk), MAX_BLOCK_ROWS)
         N = len(self.labels)
@@ -140,10 +140,6 @@ class ExactSums:
         found._low += words[1]
         return found
 
-    def merge(self, other: ExactSums) -> None:
-        self._high += other._high
-        self._low += other._low
-
     def mean(self, counts: NDArray[np.int64]) -> Floats:
         """[K] sum over count; 0 for a class without samples."""
         total = self._high * (2.0**32 * kernels.UNIT) + self._low * kernels.UNIT
@@ -169,11 +165,15 @@ class Statistics:
     entropy_limits: Floats | None = None
     """[K] entropy above which a sample is not sure."""
 
-    def merge(self, other: Statistics) -> None:
-        """Count and add what was found in other samples; what is per sample stays apart."""
-        self.class_counts += other.class_counts
-        for name, sums in self.sums.items():
-            sums.merge(other.sums[name])
+    def merged(self, other: Statistics) -> Statistics:
+        """Counts and sums together with those of other samples; what is per sample stays apart."""
+        return Statistics(
+            self.class_counts + other.class_counts,
+            {
+                name: ExactSums.of_words(sums.words + other.sums[name].words)
+                for name, sums in self.sums.items()
+            },
+        )
 
     def settle(self) -> None:
         """Thresholds and limits that follow from the sums."""
@@ -224,7 +224,8 @@ class Sweeps:
         found.self_confidence = {s: np.empty(N) for s in read if not isinstance(s, int)}
         if with_passes:
             found.entropy, found.information = np.empty(N), np.empty(N)
-        found.sums = {name: ExactSums(K) for name in [*read, *["entropy"] * with_passes]}
+        summed: list[Any] = [*read, *["entropy"] * with_passes]
+        found.sums = {name: ExactSums(K) for name in summed}
 
         def of_block(block: tuple[int, int]) -> dict[Any, Any]:
             data = self.inputs.read(read, *block, check_passes=with_passes)

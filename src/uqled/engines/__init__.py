@@ -1,1 +1,108 @@
-"""Where the work runs: an engine maps a given function over blocks and knows nothing of either."""
+"""Where the work runs: an engine maps a given function over items and knows nothing of either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from uqled.errors import InputError
+
+Result = TypeVar("Result")
+
+#: What `engine_of` knows by name.
+ENGINES = ("local", "ray")
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Threads of this process, or tasks on a cluster: the same answers from both."""
+
+    workers: int
+    """How many items are worked on at a time."""
+    apart: bool
+    """If each item is worked on in a process of its own, which shares nothing with this one."""
+
+    def map(
+        self, function: Callable[..., Result], items: Iterable[Any], *, given: tuple[Any, ...] = ()
+    ) -> Iterator[Result]:
+        """Yield `function(*given, item)` for each item, in order, few of them waiting at a time.
+
+        The first item that has an error raises it.
+        """
+
+    def reduce(
+        self,
+        function: Callable[..., Result],
+        items: Iterable[Any],
+        merge: Callable[[Result, Result], Result],
+        *,
+        given: tuple[Any, ...] = (),
+        advance: Callable[[Any], None] | None = None,
+    ) -> Result:
+        """The results of all items, merged as a tree: `merge` is associative, the order is kept.
+
+        `advance` is told each item when it is done.
+        """
+
+
+def engine_of(
+    engine: str | Engine | None,
+    *,
+    workers: int | None = None,
+    cpus: float = 1,
+    gpus: float = 0,
+    address: str | None = None,
+    store: int = 0,
+) -> AbstractContextManager[Engine]:
+    """An engine by its name, to be used in a `with`; one that exists is used and left as it is.
+
+    Parameters
+    ----------
+    engine
+        `"local"` (or None): threads. `"ray"`: tasks on a Ray cluster.
+    workers
+        Items worked on at a time. By default one per core, or as many as the cluster has room for.
+    cpus, gpus
+        Of Ray: what one task asks for. It computes with so many threads.
+    address
+        Of Ray: the cluster, such as `"auto"` or `"10.0.0.1:6379"`. By default the one that this
+        process is connected to, that of RAY_ADDRESS, or one of its own on this machine.
+    store
+        Of Ray, if it is started here: bytes of `given`, for which shared memory is set aside.
+    """
+    if engine is not None and not isinstance(engine, str):
+        return nullcontext(engine)
+    if engine == "ray":
+        from uqled.engines.ray import RayTasks
+
+        return RayTasks(workers, cpus=cpus, gpus=gpus, address=address, store=store)
+    if engine not in (None, "local"):
+        raise InputError("engine", f"is {engine!r}", f"Choose one of {', '.join(ENGINES)}")
+    from uqled.engines.local import Threads, available_threads
+
+    return Threads(workers or available_threads())
+
+
+class Tree:
+    """Merges what comes in order, two of the same height at a time: log2(n) are kept of n."""
+
+    def __init__(self, merge: Callable[[Any, Any], Any]) -> None:
+        self._merge = merge
+        self._kept: list[tuple[int, Any]] = []  # (height, merged), highest first
+
+    def add(self, result: Any) -> None:
+        height = 0
+        while self._kept and self._kept[-1][0] == height:
+            result = self._merge(self._kept.pop()[1], result)
+            height += 1
+        self._kept.append((height, result))
+
+    def all(self) -> Any:
+        """Everything merged."""
+        if not self._kept:
+            raise ValueError("nothing was added, so that there is nothing to merge")
+        _, found = self._kept.pop()
+        while self._kept:
+            found = self._merge(self._kept.pop()[1], found)
+        return found

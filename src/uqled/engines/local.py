@@ -1,4 +1,4 @@
-"""This machine: blocks go to a few threads, results come back in the order of the blocks."""
+"""This machine: items go to a few threads, results come back in the order of the items."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
-Block = TypeVar("Block")
+from uqled.engines import Tree
+
 Result = TypeVar("Result")
 
 
@@ -20,10 +21,12 @@ def available_threads() -> int:
 
 
 class Threads:
-    """A few threads that map functions over blocks, one map after the other."""
+    """A few threads that map functions over items, one map after the other."""
+
+    apart = False
 
     def __init__(self, threads: int) -> None:
-        self.threads = threads
+        self.threads = self.workers = threads
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def __enter__(self) -> Threads:
@@ -33,18 +36,21 @@ class Threads:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def map(self, function: Callable[[Block], Result], blocks: Iterable[Block]) -> Iterator[Result]:
-        """Yield `function(block)` for each block, in order, with few results waiting at a time.
+    def map(
+        self, function: Callable[..., Result], items: Iterable[Any], *, given: tuple[Any, ...] = ()
+    ) -> Iterator[Result]:
+        """Yield `function(*given, item)` for each item, in order, few of them waiting at a time.
 
-        An error stops at its block: that of the first block that has one is raised.
+        An error stops at its item: that of the first item that has one is raised.
         """
         if self._pool is None:
-            yield from map(function, blocks)
+            for item in items:
+                yield function(*given, item)
             return
         waiting: deque[Future[Result]] = deque()
         try:
-            for block in blocks:
-                waiting.append(self._pool.submit(function, block))
+            for item in items:
+                waiting.append(self._pool.submit(function, *given, item))
                 if len(waiting) > 2 * self.threads:
                     yield waiting.popleft().result()
             while waiting:
@@ -52,3 +58,31 @@ class Threads:
         finally:
             for future in waiting:
                 future.cancel()
+
+    def reduce(
+        self,
+        function: Callable[..., Result],
+        items: Iterable[Any],
+        merge: Callable[[Result, Result], Result],
+        *,
+        given: tuple[Any, ...] = (),
+        advance: Callable[[Any], None] | None = None,
+    ) -> Result:
+        """The results of all items, merged as a tree in their order.
+
+        `advance` is told each item when it is done.
+        """
+        tree = Tree(merge)
+        asked: deque[Any] = deque()
+
+        def noted() -> Iterator[Any]:
+            for item in items:
+                asked.append(item)
+                yield item
+
+        for result in self.map(function, noted(), given=given):
+            tree.add(result)
+            if advance is not None:
+                advance(asked.popleft())
+        found: Result = tree.all()
+        return found

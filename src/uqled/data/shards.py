@@ -1,0 +1,332 @@
+"""One array out of many files: a folder of `.npy` or Parquet shards, one of these, or Zarr.
+
+`open_shards` reads headers and footers only; the rows come when they are asked for, in whatever
+process or thread asks. The shards of a folder follow each other in the natural order of their
+names: part-2 before part-10.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.data.stored import (
+    ParquetFile,
+    PassFiles,
+    Stored,
+    npy_files,
+    parquet_files,
+    zarr_array,
+)
+from uqled.errors import FileError, InputError
+from uqled.places import Entry, Place, quoted
+
+ENDINGS = (".npy", ".parquet")
+_AXES = {1: "[N]", 2: "[N,K]", 3: "[F,N,K]"}
+_ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
+
+
+class Shards:
+    """An array [N], [N,K] or [F,N,K] that lies in files; small, and can be sent elsewhere."""
+
+    def __init__(
+        self, place: Place, stored: Sequence[Stored], *, ndim: int, size: int, fingerprint: str
+    ) -> None:
+        self.place = place
+        self._stored = list(stored)
+        self._row_axis = 1 if ndim == 3 else 0
+        rows = [one.shape[self._row_axis] for one in self._stored]
+        self.starts: NDArray[np.int64] = np.cumsum([0, *rows], dtype=np.int64)
+        """[S+1] the first row of each shard, and N."""
+        shape = list(self._stored[0].shape)
+        shape[self._row_axis] = int(self.starts[-1])
+        self.shape: tuple[int, ...] = tuple(shape)
+        self.dtype: np.dtype[Any] = np.result_type(*{one.dtype for one in self._stored})
+        """Of the values, in this machine's byte order."""
+        self.bytes = size
+        """Stored bytes of all files."""
+        self.fingerprint = fingerprint
+        """Of the names, sizes and stamps of all files."""
+        self.chunks = self._chunks()
+        """As Zarr's: rows that are cheap to read together; None where each row is for itself."""
+        self.group_rows = max((one.group_rows or 1 for one in self._stored), default=1)
+        """Rows that one reader should read in order: within a Parquet row group, going to a row
+        costs as much as reading all before it."""
+        first = self._stored[0]
+        columns = isinstance(first, ParquetFile) and not first.is_list and ndim == 2
+        self.columns: tuple[str, ...] | None = first.columns if columns else None  # type: ignore[attr-defined]
+        """[K] the names of a table's columns."""
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return (
+            f"Shards({str(self.place)!r}, shape={self.shape}, dtype={self.dtype}, "
+            f"shards={len(self._stored)})"
+        )
+
+    def read_into(self, buffer: NDArray[Any], start: int, stop: int) -> None:
+        """Fill a buffer [n], [n,K] or [F,n,K] in C order with the rows `start` to `stop`."""
+        N = int(self.starts[-1])
+        if not 0 <= start <= stop <= N:
+            raise InputError("rows", f"{start} to {stop} are not among {N}", "Ask for others")
+        wanted = list(self.shape)
+        wanted[self._row_axis] = stop - start
+        if buffer.shape != tuple(wanted) or not buffer.flags.c_contiguous:
+            raise InputError(
+                "buffer", f"has shape {buffer.shape}", f"Pass {tuple(wanted)} in C order"
+            )
+        shard, at = int(np.searchsorted(self.starts, start, side="right")) - 1, start
+        while at < stop:
+            first, end = int(self.starts[shard]), int(self.starts[shard + 1])
+            until = min(stop, end)
+            if until > at:
+                rows = slice(at - start, until - start)
+                target = buffer[:, rows] if self._row_axis else buffer[rows]
+                self._stored[shard].read_into(target, at - first)
+            shard, at = shard + 1, until
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        """[start:stop] or, of passes, [:, start:stop]; [...] is all."""
+        keys = key if isinstance(key, tuple) else (key,)
+        whole = [one for one in keys[: self._row_axis] if one not in (slice(None), Ellipsis)]
+        rest = keys[self._row_axis :]
+        rows = rest[0] if rest else slice(None)
+        rows = slice(None) if rows is Ellipsis else rows
+        if whole or len(rest) > 1 or not isinstance(rows, slice) or rows.step not in (None, 1):
+            wanted = "[:, start:stop]" if self._row_axis else "[start:stop]"
+            raise IndexError(f"shards are read by {wanted}, not by {key!r}")
+        start, stop, _ = rows.indices(int(self.starts[-1]))
+        shape = list(self.shape)
+        shape[self._row_axis] = max(stop - start, 0)
+        buffer = np.empty(shape, self.dtype)
+        self.read_into(buffer, start, max(start, stop))
+        return buffer
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("shards lie in files: reading them is a copy")
+        whole = self[...]
+        return whole if dtype is None else whole.astype(dtype, copy=False)
+
+    def _chunks(self) -> tuple[int, ...] | None:
+        rows = [one.chunk_rows for one in self._stored]
+        known = [n for n in rows if n is not None]
+        if not known:
+            return None
+        at_once = max(*known, 1)
+        return {1: (at_once,), 2: (at_once, self.shape[-1]), 3: (1, at_once, self.shape[-1])}[
+            self.ndim
+        ]
+
+
+def open_shards(
+    address: str | os.PathLike[str] | Place, *, ndim: int, name: str, key: str | None = None
+) -> Shards:
+    """Open labels [N] (`ndim` 1), probabilities [N,K] (2) or passes [F,N,K] (3) that lie in files.
+
+    Takes a Zarr array, an `.npy` or Parquet file, a folder of either, and for passes a folder with
+    one such folder per pass; at a local path or an fsspec address. `key`, or `address::key`, names
+    an array of a Zarr group or a column of a table. `name` is what errors call the array.
+    """
+    place, named = split_key(address)
+    key = named if key is None else key
+    found = place.entry()
+    if found is None:
+        raise FileError(quoted(place), "does not exist", "Check the path")
+    listed = place.entries(with_hidden=True) if found.is_folder else [found]
+    entries = [entry for entry in listed if not entry.is_hidden]
+    files: Sequence[Stored]
+    if not found.is_folder:
+        entries = [found]
+        files = _files(place.parent, entries, ndim=ndim, key=key)
+    elif place.suffix == ".zarr" or any(entry.name in _ZARR_FILES for entry in listed):
+        entries = sorted(place.tree(), key=lambda entry: entry.name)
+        stamp = _fingerprint(entries, key)
+        files = [zarr_array(place, key, ndim=ndim, tree=entries, stamp=stamp)]
+    elif not entries:
+        raise FileError(quoted(place), "holds no shards", f"Use {' or '.join(ENDINGS)}")
+    elif ndim == 3 and all(entry.is_folder for entry in entries):
+        return _of_passes(place, [entry.name for entry in entries], name=name, key=key)
+    else:
+        _refuse_missing_number(place, [entry.name for entry in entries])
+        files = _files(place, entries, ndim=ndim, key=key)
+    _refuse_other_shapes(files, ndim=ndim, name=name)
+    return Shards(
+        place,
+        _with_rows(files),
+        ndim=ndim,
+        size=sum(entry.size for entry in entries),
+        fingerprint=_fingerprint(entries, key),
+    )
+
+
+def split_key(address: str | os.PathLike[str] | Place) -> tuple[Place, str | None]:
+    """(place, KEY) of `PLACE::KEY`; the key is None where there is none."""
+    if isinstance(address, Place):
+        return address, None
+    text = os.fspath(address)
+    before, separator, key = text.rpartition("::")
+    if not separator or "://" in key:  # fsspec chains addresses: simplecache::s3://bucket/x
+        return Place.of(text), None
+    return Place.of(before), key
+
+
+def _files(
+    folder: Place, entries: Sequence[Entry], *, ndim: int, key: str | None
+) -> Sequence[Stored]:
+    """The files of one kind."""
+    endings = {(folder / entry.name).suffix for entry in entries}
+    for entry in entries:
+        if entry.is_folder:
+            raise FileError(
+                quoted(folder), f"holds a folder, {entry.name!r}", "Name a folder of shards alone"
+            )
+        if (folder / entry.name).suffix not in ENDINGS:
+            raise FileError(
+                quoted(folder / entry.name),
+                f"is no shard: its ending is {(folder / entry.name).suffix!r}",
+                f"Keep nothing but {' or '.join(ENDINGS)} in a folder of shards",
+            )
+    if len(endings) > 1:
+        raise FileError(
+            quoted(folder), f"holds {' and '.join(sorted(endings))} files", "Keep one kind only"
+        )
+    if endings == {".npy"}:
+        if key is not None:
+            raise FileError(
+                quoted(folder / entries[0].name),
+                f"holds one array, not {key!r}",
+                "Leave the key out",
+            )
+        return npy_files(folder, entries)
+    if ndim == 3:
+        raise FileError(
+            quoted(folder / entries[0].name),
+            "is a table, which has no passes",
+            "Use one folder of tables per pass, or .npy or Zarr [F,N,K]",
+        )
+    return parquet_files(folder, entries, ndim=ndim, key=key)
+
+
+def _of_passes(place: Place, names: Sequence[str], *, name: str, key: str | None) -> Shards:
+    """Passes that lie in a folder each, with shards of the same rows."""
+    _refuse_missing_number(place, names)
+    passes = [open_shards(place / one, ndim=2, name=name, key=key) for one in names]
+    first = passes[0]
+    for one in passes[1:]:
+        what = None
+        if len(one._stored) != len(first._stored):
+            what = f"has {len(one._stored)} shards, where {first.place.name!r} has " + str(
+                len(first._stored)
+            )
+        elif (one.starts != first.starts).any():
+            at = int(np.argmax(one.starts != first.starts)) - 1
+            wrong = one._stored[at]
+            raise FileError(
+                quoted(wrong.place),
+                f"has {wrong.shape[0]} rows, where {first._stored[at].shape[0]} of the same "
+                f"samples are in {str(first._stored[at].place)!r}",
+                "Cut all passes at the same rows",
+            )
+        elif one.shape != first.shape or one.dtype != first.dtype:
+            what = (
+                f"holds {one.dtype} {one.shape}, where {first.place.name!r} holds "
+                f"{first.dtype} {first.shape}"
+            )
+        if what is not None:
+            raise FileError(quoted(one.place), what, "Write all passes alike")
+    return Shards(
+        place,
+        [PassFiles(files) for files in zip(*(one._stored for one in passes), strict=True)],
+        ndim=3,
+        size=sum(one.bytes for one in passes),
+        fingerprint=_hash([names, [one.fingerprint for one in passes]]),
+    )
+
+
+def _refuse_other_shapes(files: Sequence[Stored], *, ndim: int, name: str) -> None:
+    """Refuse the first shard that is not as the others are."""
+    first = files[0]
+    for one in files:
+        if len(one.shape) != ndim:
+            raise FileError(
+                quoted(one.place),
+                f"has shape {one.shape}, but {name} must be {_AXES[ndim]}",
+                "Reshape it, or name another file",
+            )
+        if ndim > 1 and one.dtype.kind not in "fiu":
+            raise FileError(
+                quoted(one.place), f"holds {one.dtype}", "Save real numbers: float16, 32 or 64"
+            )
+        if one.dtype != first.dtype and not one.dtype.kind == first.dtype.kind == "U":
+            raise FileError(
+                quoted(one.place),
+                f"holds {one.dtype}, where {first.place.name!r} holds {first.dtype}",
+                "Write all shards with the same type",
+            )
+    filled = _with_rows(files)
+    for one in filled:
+        for axis, what in ((0, "passes"), (2, "classes")) if ndim == 3 else ((1, "classes"),):
+            if axis < ndim and one.shape[axis] != filled[0].shape[axis]:
+                raise FileError(
+                    quoted(one.place),
+                    f"has {one.shape[axis]} {what} (shape {one.shape}), where "
+                    f"{filled[0].place.name!r} has {filled[0].shape[axis]}",
+                    f"Write all shards with the same {what}",
+                )
+
+
+def _with_rows(files: Sequence[Stored]) -> Sequence[Stored]:
+    """The shards that hold rows, or else the first: an empty list says nothing of its classes."""
+    return [one for one in files if one.shape[1 if len(one.shape) == 3 else 0]] or files[:1]
+
+
+def _refuse_missing_number(folder: Place, names: Sequence[str]) -> None:
+    """Refuse a numbered sequence with gaps, such as part-0, part-1, part-3."""
+    fields = [re.split(r"([0-9]+)", name) for name in names]  # text, number, text, ...
+    first = fields[0]
+    if len({(len(field), *field[::2]) for field in fields}) > 1:
+        return  # the texts differ, too
+    numbers = range(1, len(first), 2)
+    counted = [at for at in numbers[:-1] if first[at + 1].strip("-_. ") == "of"]
+    varying = [at for at in numbers if len({field[at] for field in fields}) > 1]
+    if len(varying) > 1 or not (varying or counted):
+        return
+    at = (varying or counted)[0]
+    there = {int(field[at]) for field in fields}
+    expected = range(min(there), max(there) + 1)
+    if at in counted:  # 00000-of-00005 says how many there are
+        total = int(first[at + 2])
+        expected = range(1, total + 1) if total in there else range(total)
+    elif len(expected) > 2 * len(there):
+        return  # too sparse for a count: years, first rows, times
+    missing = sorted(set(expected) - there)
+    if missing:
+        width = min(len(field[at]) for field in fields)
+        name = "".join([*first[:at], str(missing[0]).zfill(width), *first[at + 1 :]])
+        more = f", nor do {len(missing) - 1} others" if len(missing) > 1 else ""
+        raise FileError(
+            quoted(folder / name),
+            f"does not exist{more}, but {names[0]!r} and {names[-1]!r} do",
+            "Bring the missing shard back, or number the shards without gaps",
+        )
+
+
+def _fingerprint(entries: Sequence[Entry], key: str | None) -> str:
+    return _hash([key, [(entry.name, entry.size, entry.stamp) for entry in entries]])
+
+
+def _hash(content: Any) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:32]

@@ -1,0 +1,223 @@
+"""What a detection in parts will cost: bytes, memory and time, known before it begins.
+
+Bytes and memory follow from shapes. Time follows from a short trial on the engine that will do the
+work: the sweeps over a few rows that lie in memory by then, and plain reading of other rows.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from uqled.detect import parts as tasks
+from uqled.detect.joint import DENSE_CLASSES
+from uqled.detect.parts import Asked, Groups, Part
+from uqled.detect.rows import MAX_BLOCK_ROWS
+from uqled.detect.sharded import Prepared, added
+from uqled.detect.store import Store
+from uqled.detect.sweeps import BLOCK_BYTES
+from uqled.engines import Engine
+from uqled.errors import InputError
+from uqled.places import Place
+
+#: Of the trial, per worker: enough for a tenth of a second or more, little beside the real work.
+_TRIED_BYTES = 96 * 2**20
+_READ_BYTES = 256 * 2**20
+#: An interpreter with NumPy, Numba and the compiled sweeps.
+_PROCESS_BYTES = 350 * 2**20
+#: Of the memory that is free: the rest is for the file cache and for others.
+_FREE_SHARE = 0.8
+#: Per sample in a part's files and arrays: self-confidence and uncertainty (8 bytes each), guesses
+#: (4), agreement (1 per source), and a lead or a kept sample for some.
+_SAMPLE_BYTES, _LEAD_BYTES = 48, 40
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be expected. Bytes, and seconds."""
+
+    samples: int
+    parts: int
+    workers: int
+    stored: int
+    """Of labels, probabilities and passes."""
+    to_read: int
+    """In all sweeps."""
+    to_write: int
+    """Result and what lies beside it on the way, at the most."""
+    worker: int
+    """Memory of one worker, at the most."""
+    driver: int
+    """Memory of the driver."""
+    in_one_process: bool
+    reading_rate: float
+    """Bytes per second, of all workers together."""
+    computing_rate: float
+    """Bytes per second of the sweeps, where the rows lie in memory."""
+    seconds: float
+
+    @property
+    def memory(self) -> int:
+        """All together, on one machine."""
+        if self.in_one_process:
+            return self.driver + self.workers * self.worker
+        return self.driver + self.workers * (self.worker + _PROCESS_BYTES)
+
+    def text(self) -> str:
+        """To be read by a person."""
+        each = "thread" if self.in_one_process else "worker"
+        return "\n".join(
+            [
+                f"{self.samples:,} samples in {self.parts:,} parts, {self.workers} {each}s",
+                f"to read: {gb(self.to_read)} ({gb(self.stored)} in three sweeps)",
+                f"to write: about {gb(self.to_write)}",
+                f"memory: {gb(self.worker)} per {each}, {gb(self.driver)} for the driver, "
+                f"{gb(self.memory)} in all",
+                f"time: about {self.seconds:,.0f} s (tried: reading {gb(self.reading_rate)}/s, "
+                f"sweeping what is in memory {gb(self.computing_rate)}/s)",
+            ]
+        )
+
+    def refuse_what_cannot_fit(self, out: Any, memory: int | None = None) -> None:
+        """Raise if there is not enough memory, or no room for the result."""
+        limit = memory if memory is not None else int(free_memory() * _FREE_SHARE)
+        if self.memory > limit:
+            name = "part_rows" if memory is None else "memory"
+            raise InputError(
+                name,
+                f"makes a plan of {gb(self.memory)} ({self.workers} workers), and {gb(limit)} is "
+                "to be had",
+                "Use fewer workers or smaller parts (part_rows)",
+            )
+        place = Place.of(out)
+        if place.is_local:
+            folder = place.path
+            while not folder.exists():
+                folder = folder.parent
+            room = shutil.disk_usage(folder).free
+            if self.to_write > room:
+                raise InputError(
+                    "out",
+                    f"{str(place)!r} has room for {gb(room)}, and about {gb(self.to_write)} is "
+                    "to be written",
+                    "Choose another place",
+                )
+
+
+def plan(prepared: Prepared, engine: Engine) -> Plan:
+    """Work out bytes and memory, and try the engine."""
+    asked, rows = prepared.asked, prepared.rows
+    N, row_bytes = rows[0].shape[-2], sum(r.row_bytes for r in rows)
+    stored = sum(_stored_bytes(a) for a in (asked.labels, asked.softmax, asked.passes))
+    reading, computing = _rates(prepared, engine, row_bytes)
+    unpacked = 3 * N * row_bytes
+    # What fits in memory is read from the disk once; what does not, in every sweep.
+    cold = 3 if stored > _FREE_SHARE * free_memory() else 1
+    seconds = max(cold * N * row_bytes / reading, unpacked / computing)
+    if cold == 1:
+        seconds = max(N * row_bytes / reading, unpacked / computing / 3)
+        seconds += 2 * unpacked / computing / 3
+    return Plan(
+        samples=N,
+        parts=len(prepared.parts),
+        workers=engine.workers,
+        stored=stored,
+        to_read=3 * stored,
+        to_write=N * (_SAMPLE_BYTES + 2 * _LEAD_BYTES),
+        worker=_worker_bytes(prepared, row_bytes),
+        driver=_PROCESS_BYTES + _driver_bytes(prepared),
+        in_one_process=not engine.apart,
+        reading_rate=reading,
+        computing_rate=computing,
+        seconds=seconds,
+    )
+
+
+def _worker_bytes(prepared: Prepared, row_bytes: int) -> int:
+    """A block's rows and their mean, pair counts and bounds of every member, a part's columns."""
+    asked = prepared.asked
+    K, members = len(asked.values), len(asked.members)
+    block = min(max(1, BLOCK_BYTES // row_bytes), MAX_BLOCK_ROWS)
+    buffers = block * row_bytes * 2 + block * K * 8
+    most = max(part.stop - part.start for part in prepared.parts)
+    pairs = K * K if K <= DENSE_CLASSES else most
+    per_pair = 8 + 8 + 8 * 3  # counts, bounds, and the list of pairs
+    kept = min(most, pairs) * members * 16
+    columns = most * (_SAMPLE_BYTES + members * 2 + _LEAD_BYTES) * 3  # as they are, and packed
+    return buffers + pairs * per_pair * members + kept + columns
+
+
+def _driver_bytes(prepared: Prepared) -> int:
+    """Pair counts and quotas of every member, and the counts of a round."""
+    K, N = len(prepared.asked.values), prepared.rows[0].shape[-2]
+    pairs = min(K * K, N)
+    return pairs * 8 * 3 * 4 * len(prepared.asked.members) + 2 * 2**25
+
+
+def _rates(prepared: Prepared, engine: Engine, row_bytes: int) -> tuple[float, float]:
+    """(bytes per second of reading, of sweeping rows that lie in memory)."""
+    N, W = prepared.rows[0].shape[-2], engine.workers
+    size = max(1, min(_TRIED_BYTES // row_bytes, N // W))
+    spread = np.linspace(0, N - size, W).astype(int).tolist()
+    tried = [Part(k, start, start + size) for k, start in enumerate(spread)]
+    with TemporaryDirectory() as folder:
+        for trial in ("warm", "timed"):
+            asked = replace(prepared.asked, store=Store(Place.of(folder) / trial))
+            seconds = _swept(asked, engine, tried)
+    computing = 3 * W * size * row_bytes / max(seconds, 1e-6)
+    size = max(1, min(_READ_BYTES // row_bytes, N // (2 * W)))
+    # Rows between the tried ones: those are in the file cache now.
+    elsewhere = [(a + b) // 2 for a, b in zip(spread, [*spread[1:], N - size], strict=True)]
+    parts = [Part(k, max(0, start), max(0, start) + size) for k, start in enumerate(elsewhere)]
+    began = time.perf_counter()
+    engine.reduce(tasks.read_only, parts, added, given=(prepared.asked,))
+    reading = W * size * row_bytes / max(time.perf_counter() - began, 1e-6)
+    return reading, computing
+
+
+def _swept(asked: Asked, engine: Engine, parts: list[Part]) -> float:
+    """Seconds of the three sweeps over some parts."""
+    began = time.perf_counter()
+    limits = engine.reduce(tasks.class_statistics, parts, tasks.merged_statistics, given=(asked,))
+    limits.settle()
+    counted = engine.reduce(
+        tasks.confident_joints, parts, tasks.merged_counts, given=(asked, limits)
+    )
+    groups = Groups({member: counted[member] for member in asked.selecting})
+    bounds = np.full(len(groups.wanted), 0.5)
+    if groups.quotas:
+        engine.reduce(tasks.select, parts, added, given=(asked, groups, bounds))
+    return time.perf_counter() - began
+
+
+def _stored_bytes(source: Any) -> int:
+    if source is None:
+        return 0
+    return int(source.bytes if hasattr(source, "bytes") else getattr(source, "nbytes", 0))
+
+
+def free_memory() -> int:
+    """Bytes that this machine could still give."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def gb(number: float) -> str:
+    """Bytes as a person says them.
+
+    >>> gb(38_600_000_000), gb(2_500_000)
+    ('38.6 GB', '3 MB')
+    """
+    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.0f} MB"

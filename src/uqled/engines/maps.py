@@ -1,0 +1,63 @@
+"""A memory map as the file it shows: what is sent to another process in place of the numbers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from mmap import ALLOCATIONGRANULARITY
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.errors import FileError
+
+
+@dataclass(frozen=True)
+class MappedFile:
+    """An array that lies in a file, in C order."""
+
+    path: str
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+    stamp: tuple[int, int]
+    """Bytes and time of change: a worker that has another file under the name is refused."""
+
+    @classmethod
+    def behind(cls, array: np.memmap[Any, Any]) -> MappedFile | NDArray[Any]:
+        """The file of a read-only map, or a part of one; else the array as it is."""
+        mapped = getattr(array, "_mmap", None)
+        plain = array.view(np.ndarray)
+        if mapped is None or array.mode != "r" or not array.filename or not array.size:
+            return plain
+        path = Path(array.filename).resolve()
+        if not array.flags.c_contiguous or not path.is_file():
+            return plain
+        start = np.frombuffer(mapped, np.uint8).__array_interface__["data"][0]
+        page = array.offset - array.offset % ALLOCATIONGRANULARITY
+        offset = page + plain.__array_interface__["data"][0] - start
+        return cls(str(path), offset, array.shape, array.dtype.str, _stamp(path))
+
+    def opened(self) -> NDArray[Any]:
+        path = Path(self.path)
+        if not path.is_file() or _stamp(path) != self.stamp:
+            raise FileError(
+                f"file {self.path!r}",
+                f"is missing or another one for the worker on {os.uname().nodename}",
+                "Keep it where all machines see it under this path (the cache of images: set "
+                "UQLED_CACHE)",
+            )
+        found: NDArray[Any] = np.memmap(path, self.dtype, "r", self.offset, self.shape)
+        return found
+
+
+def opened(sent: MappedFile | NDArray[Any]) -> NDArray[Any]:
+    """What `MappedFile.behind` stands for."""
+    return sent.opened() if isinstance(sent, MappedFile) else sent
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    about = path.stat()
+    return about.st_size, about.st_mtime_ns

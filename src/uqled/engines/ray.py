@@ -1,0 +1,277 @@
+"""A Ray cluster: each item is a task, which is repeated elsewhere when its worker is lost.
+
+What all tasks share is stored once and read by the workers of a machine from shared memory; of a
+memory map only the file's name is sent. Merges are tasks too, so that results stay where they were
+made and only the last comes to the driver.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from math import ceil
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from uqled import arrays
+from uqled.engines import Tree
+from uqled.engines.local import available_threads
+from uqled.engines.maps import MappedFile, opened
+from uqled.errors import InputError
+
+Result = TypeVar("Result")
+
+_WAITING = 4  # tasks per worker that are begun or wait, so that no worker waits for the driver
+_RETRIES = 4  # of a task whose worker was lost
+_STORE = 200 << 20  # bytes of shared memory for what tasks return, if Ray is started here
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "LOKY_MAX_CPU_COUNT",
+)
+
+
+class RayTasks:
+    """Tasks on a Ray cluster: the one this process is connected to, one by address, or its own."""
+
+    apart = True
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        cpus: float = 1,
+        gpus: float = 0,
+        address: str | None = None,
+        store: int = 0,
+    ) -> None:
+        if workers is not None:
+            workers = arrays.whole_number(workers, "workers", low=1)
+        for name, value, least in (("cpus", cpus, 0.01), ("gpus", gpus, 0)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+                raise InputError(
+                    name, f"is {value!r}", "Pass how many one task asks for, such as 1"
+                )
+        self._ray = _imported()
+        self._ours = not self._ray.is_initialized()
+        if self._ours:
+            self._begin(address or os.environ.get("RAY_ADDRESS"), workers, cpus, gpus, store)
+        try:
+            room = self._room(cpus, gpus)
+        except BaseException:
+            self.__exit__()
+            raise
+        self._ray.util.register_serializer(
+            np.memmap, serializer=MappedFile.behind, deserializer=opened
+        )
+        self.workers = room if workers is None else workers
+        # Where the cluster would run more than the workers asked for, tasks must not wait there.
+        self._most = self.workers * (_WAITING if room <= self.workers else 1)
+        self._options = {
+            "num_cpus": cpus,
+            "max_retries": _RETRIES,
+            "retry_exceptions": False,
+            "runtime_env": {"env_vars": _environment(cpus, gpus)},
+        }
+        self._gpus = gpus
+
+    def __enter__(self) -> RayTasks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ours:
+            self._ray.shutdown()
+
+    def map(
+        self, function: Callable[..., Result], items: Iterable[Any], *, given: tuple[Any, ...] = ()
+    ) -> Iterator[Result]:
+        """Yield `function(*given, item)` for each item, in order, few of them waiting at a time.
+
+        An error stops at its item: that of the first item that has one is raised.
+        """
+        shared = self._ray.put((function, given))
+        task = self._ray.remote(_called).options(**self._options, num_gpus=self._gpus)
+        waiting: deque[Any] = deque()
+        try:
+            for item in items:
+                if len(waiting) >= self._most:
+                    yield self._result(waiting.popleft())
+                waiting.append(task.remote(shared, item))
+            while waiting:
+                yield self._result(waiting.popleft())
+        finally:
+            self._cancel(waiting)
+
+    def reduce(
+        self,
+        function: Callable[..., Result],
+        items: Iterable[Any],
+        merge: Callable[[Result, Result], Result],
+        *,
+        given: tuple[Any, ...] = (),
+        advance: Callable[[Any], None] | None = None,
+    ) -> Result:
+        """The results of all items, merged as a tree in their order; merges are tasks too.
+
+        `advance` is told each item when it is done.
+        """
+        shared, merging = self._ray.put((function, given)), self._ray.put(merge)
+        # Each returns a small sign that it is done beside its result, which the driver never sees.
+        work = self._ray.remote(_done).options(**self._options, num_gpus=self._gpus, num_returns=2)
+        join = self._ray.remote(_merged).options(**self._options, num_returns=2)
+        flying: dict[Any, tuple[int, tuple[Any, ...]]] = {}  # sign: (place, the item if it is one)
+        place = 0
+
+        def joined(left: Any, right: Any) -> Any:
+            sign, result = join.remote(merging, left, right)
+            flying[sign] = (place, ())
+            return result
+
+        tree = Tree(joined)
+        try:
+            for item in items:
+                self._land(flying, self._most - 1, advance)
+                sign, result = work.remote(shared, item)
+                flying[sign] = (place, (item,))
+                tree.add(result)
+                place += 1
+                del result  # kept by the tree alone, so that it is freed when it is merged
+            last = tree.all()
+            self._land(flying, 0, advance)
+            found: Result = self._result(last)
+            return found
+        finally:
+            self._cancel(flying)
+
+    def _begin(
+        self, address: str | None, workers: int | None, cpus: float, gpus: float, store: int
+    ) -> None:
+        """Connect to the cluster, or start one on this machine with room for the workers."""
+        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+        if address not in (None, "local"):
+            try:
+                self._ray.init(address, **quiet)
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                raise InputError(
+                    "address",
+                    f"is {address!r}, where no Ray cluster answers ({str(error).splitlines()[0]})",
+                    "Start one there with `ray start --head`, or name another",
+                ) from error
+            return
+        number = workers or max(1, int(available_threads() // cpus))
+        self._ray.init(
+            "local",
+            num_cpus=ceil(number * cpus),
+            num_gpus=None if gpus else 0,
+            include_dashboard=False,
+            object_store_memory=_STORE + int(1.1 * store),
+            **quiet,
+        )
+
+    def _room(self, cpus: float, gpus: float) -> int:
+        """How many tasks the cluster can run at a time."""
+        found = 0
+        for node in self._ray.nodes():
+            if node["Alive"]:
+                has = node["Resources"]
+                room = has.get("CPU", 0) // cpus
+                found += int(min(room, has.get("GPU", 0) // gpus) if gpus else room)
+        if not found:
+            raise InputError(
+                "gpus" if gpus else "cpus",
+                f"is {gpus or cpus:g}, but no machine of the cluster has {cpus:g} CPUs"
+                + (f" and {gpus:g} GPUs" if gpus else ""),
+                "Ask for less, or add such a machine first",
+            )
+        return found
+
+    def _land(
+        self,
+        flying: dict[Any, tuple[int, tuple[Any, ...]]],
+        most: int,
+        advance: Callable[[Any], None] | None,
+    ) -> None:
+        """Wait until at most so many are in flight."""
+        while len(flying) > most:
+            signs, _ = self._ray.wait(list(flying), num_returns=len(flying) - most)
+            for sign in signs:
+                try:
+                    self._result(sign)
+                except Exception:
+                    self._raise_first(flying, sign)
+                    raise
+                _, item = flying.pop(sign)
+                if item and advance is not None:
+                    advance(*item)
+
+    def _raise_first(self, flying: dict[Any, tuple[int, tuple[Any, ...]]], failed: Any) -> None:
+        """Raise the error of an item before the one that failed, where there is one."""
+        place, _ = flying[failed]
+        # The tasks of an item are flying in the order: itself, then the merges that it allowed.
+        for sign in [sign for sign, (own, _) in flying.items() if own <= place]:
+            self._result(sign)
+
+    def _result(self, reference: Any) -> Any:
+        """What a task returned; its own error, if it raised one."""
+        try:
+            return self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            raise (error.cause if isinstance(error.cause, Exception) else error) from error
+        except self._ray.exceptions.RayError as error:
+            raise InputError(
+                "engine",
+                f"lost the workers of a task, the last of {1 + _RETRIES} with "
+                f"{type(error).__name__} ({str(error).splitlines()[0]})",
+                "If memory ran out, give each task more of the machine (cpus) or less to do",
+            ) from error
+
+    def _cancel(self, references: Iterable[Any]) -> None:
+        for reference in references:
+            self._ray.cancel(reference, force=False)
+
+
+def _called(shared: tuple[Callable[..., Any], tuple[Any, ...]], item: Any) -> Any:
+    function, given = shared
+    return function(*given, item)
+
+
+def _done(shared: tuple[Callable[..., Any], tuple[Any, ...]], item: Any) -> tuple[None, Any]:
+    return None, _called(shared, item)
+
+
+def _merged(merge: Callable[[Any, Any], Any], left: Any, right: Any) -> tuple[None, Any]:
+    return None, merge(left, right)
+
+
+def _environment(cpus: float, gpus: float) -> dict[str, str]:
+    """Variables of the workers: as many threads as cores, and modules from where they are here."""
+    found = dict.fromkeys(_THREADS, str(max(1, int(cpus))))
+    installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    folders = [Path(folder).resolve() for folder in sys.path if Path(folder).is_dir()]
+    own = [str(f) for f in folders if not any(f.is_relative_to(place) for place in installed)]
+    if own:
+        found["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(own))
+    if not gpus:
+        found["CUDA_VISIBLE_DEVICES"] = ""
+    return found
+
+
+def _imported() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # we say which GPUs are seen
+    try:
+        import ray
+        import ray.exceptions
+        import ray.util
+    except ImportError as error:
+        raise InputError(
+            "engine", "is 'ray', which is not installed", "pip install 'uqled[ray]'"
+        ) from error
+    return ray

@@ -1,0 +1,526 @@
+"""Addresses of files: a path on this machine, or whatever fsspec reaches (`s3://bucket/x`, `gs://`).
+
+A `Place` is its address and nothing else, so that it can be sent to another process, which opens
+it there. Nothing of fsspec is imported for a local path.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+from uqled.errors import FileError, UqledError
+from uqled.run import replacing
+
+_PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(::[A-Za-z0-9+.-]+)*://")
+_LOCAL_PROTOCOLS = ("file://", "local://")
+#: Stores whose folders are only the beginnings of names, and come and go with the files.
+_WITHOUT_FOLDERS = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "r2")
+#: What file systems call the thing that changes with a file's content, the most telling first.
+_STAMPS = ("ETag", "etag", "generation", "md5Hash", "checksum", "mtime", "LastModified", "created")
+
+_FETCHED_TOGETHER = 128
+_OPEN_FILES = 64  # descriptors kept open per process
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a listing says of one file or folder."""
+
+    name: str
+    size: int
+    stamp: str
+    """Changes when the file changes."""
+    is_folder: bool
+
+    @property
+    def is_hidden(self) -> bool:
+        return self.name.startswith((".", "_"))
+
+
+@dataclass(frozen=True)
+class Place(ABC):
+    """A file or folder, by its address. `Place.of` makes one."""
+
+    address: str
+
+    @classmethod
+    def of(cls, address: str | os.PathLike[str] | Place) -> Place:
+        """The place of a local path or an fsspec address; a relative path is made absolute."""
+        if isinstance(address, Place):
+            return address
+        text = os.fspath(address)
+        for protocol in _LOCAL_PROTOCOLS:
+            if text.startswith(protocol):
+                text = text.removeprefix(protocol)
+        if _PROTOCOL.match(text):
+            return _RemotePlace(text.rstrip("/"))
+        return _LocalPlace(str(Path(text).absolute()))
+
+    def __truediv__(self, name: str) -> Place:
+        return type(self)(f"{self.address.rstrip('/')}/{name}")
+
+    def __str__(self) -> str:
+        return self.address
+
+    @property
+    def name(self) -> str:
+        """The last part of the address."""
+        return self.address.rstrip("/").rpartition("/")[2]
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name, with its dot."""
+        return PurePosixPath(self.name).suffix
+
+    @property
+    def parent(self) -> Place:
+        """The folder it lies in."""
+        return type(self)(self.address.rstrip("/").rpartition("/")[0] or "/")
+
+    @property
+    @abstractmethod
+    def is_local(self) -> bool:
+        """If it is a path on this machine."""
+
+    @property
+    @abstractmethod
+    def path(self) -> Path:
+        """The path of a local place."""
+
+    @abstractmethod
+    def entry(self) -> Entry | None:
+        """What is there, or None."""
+
+    @abstractmethod
+    def _listing(self) -> list[Entry]:
+        """Everything in a folder, in any order."""
+
+    def exists(self) -> bool:
+        return self.entry() is not None
+
+    def is_folder(self) -> bool:
+        found = self.entry()
+        return found is not None and found.is_folder
+
+    def size(self) -> int:
+        """The bytes of a file."""
+        return self._file().size
+
+    def stamp(self) -> str:
+        """Changes when the file changes: its size, and its time or the store's own tag."""
+        return self._file().stamp
+
+    def entries(self, *, with_hidden: bool = False) -> list[Entry]:
+        """What a folder holds, sorted naturally (part-2 before part-10), in one listing.
+
+        Hidden files and notes such as `_SUCCESS` are left out, unless they are asked for.
+        """
+        found = self._listing()
+        if not with_hidden:
+            found = [entry for entry in found if not entry.is_hidden]
+        return sorted(found, key=lambda entry: natural_order(entry.name))
+
+    def names(self) -> list[str]:
+        """The names of `entries`."""
+        return [entry.name for entry in self.entries()]
+
+    @abstractmethod
+    def tree(self) -> list[Entry]:
+        """All files in a folder and the folders in it, named from here: `c/0/0`; in any order."""
+
+    @abstractmethod
+    def read(self, start: int = 0, length: int | None = None) -> bytes:
+        """The bytes from `start` on, `length` of them if there are so many."""
+
+    @abstractmethod
+    def read_into(self, view: memoryview, start: int) -> None:
+        """Fill `view`, which is of bytes, with the bytes from `start` on; all of it or an error."""
+
+    @abstractmethod
+    def open(self) -> BinaryIO:
+        """A file to read and seek in, for libraries that want one."""
+
+    @abstractmethod
+    def write(self, content: bytes) -> None:
+        """Write a file, wholly or not at all; its folder is made."""
+
+    @abstractmethod
+    def remove(self) -> None:
+        """Remove a file, if it is there."""
+
+    @abstractmethod
+    def remove_folder(self) -> None:
+        """Remove a folder and all in it, if it is there."""
+
+    @abstractmethod
+    def make_folder(self) -> None:
+        """Make a folder and those above it, if it is not there."""
+
+    def _file(self) -> Entry:
+        found = self.entry()
+        if found is None:
+            raise _missing(self)
+        if found.is_folder:
+            raise FileError(quoted(self), "is a folder", "Name a file in it")
+        return found
+
+    def _cut_short(self, end: int) -> FileError:
+        return FileError(
+            quoted(self),
+            f"ends at byte {end}, before its array does",
+            "It was cut short: write it again",
+        )
+
+
+@dataclass(frozen=True)
+class _LocalPlace(Place):
+    @property
+    def is_local(self) -> bool:
+        return True
+
+    @property
+    def path(self) -> Path:
+        return Path(self.address)
+
+    def entry(self) -> Entry | None:
+        with _naming(self, OSError):
+            try:
+                return _entry_of(self.name, self.path.stat())
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def _listing(self) -> list[Entry]:
+        with _naming(self, OSError), os.scandir(self.address) as found:
+            return [_entry_of(one.name, one.stat()) for one in found if _is_there(one)]
+
+    def tree(self) -> list[Entry]:
+        with _naming(self, OSError):
+            return [
+                _entry_of(str(path.relative_to(self.path)), path.stat())
+                for path in self.path.rglob("*")
+                if path.is_file()
+            ]
+
+    def read(self, start: int = 0, length: int | None = None) -> bytes:
+        with _naming(self, OSError):
+            file = _descriptors.of(self.address)
+            if length is None:
+                length = max(os.fstat(file.number).st_size - start, 0)
+            content = bytearray(length)
+            return bytes(content[: _filled(file.number, memoryview(content), start)])
+
+    def read_into(self, view: memoryview, start: int) -> None:
+        with _naming(self, OSError):
+            file = _descriptors.of(self.address)
+            count = _filled(file.number, view, start)
+        if count < len(view):
+            raise self._cut_short(min(start + count, os.fstat(file.number).st_size))
+
+    def open(self) -> BinaryIO:
+        with _naming(self, OSError):
+            return self.path.open("rb")
+
+    def write(self, content: bytes) -> None:
+        self.parent.make_folder()
+        with _naming(self, OSError, "written"), replacing(self.path) as part:
+            part.write_bytes(content)
+        _descriptors.forget(self.address)
+
+    def remove(self) -> None:
+        _descriptors.forget(self.address)
+        with _naming(self, OSError, "removed"):
+            self.path.unlink(missing_ok=True)
+
+    def remove_folder(self) -> None:
+        _descriptors.forget(self.address)
+        with _naming(self, OSError, "removed"):
+            if self.path.exists():
+                shutil.rmtree(self.path)
+
+    def make_folder(self) -> None:
+        with _naming(self, OSError, "made"):
+            self.path.mkdir(parents=True, exist_ok=True)
+
+
+@dataclass(frozen=True)
+class _RemotePlace(Place):
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    @property
+    def path(self) -> Path:
+        raise FileError(quoted(self), "is not on this machine", "Name a local path")
+
+    def entry(self) -> Entry | None:
+        with self._reached() as (system, path):
+            try:
+                system.invalidate_cache(path)  # others write too: an old listing is wrong
+                return _entry_from(system.info(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def _listing(self) -> list[Entry]:
+        with self._reached() as (system, path):
+            system.invalidate_cache(path)
+            found = system.ls(path, detail=True)
+        # An object store lists the folder itself where somebody made one as an empty file.
+        return [_entry_from(one) for one in found if one["name"].strip("/") != path.strip("/")]
+
+    def tree(self) -> list[Entry]:
+        with self._reached() as (system, path):
+            system.invalidate_cache(path)
+            found = system.find(path, detail=True)
+        base = f"{path.strip('/')}/"
+        return [
+            replace(_entry_from(one), name=one["name"].strip("/").removeprefix(base))
+            for one in found.values()
+        ]
+
+    def read(self, start: int = 0, length: int | None = None) -> bytes:
+        if length == 0:
+            return b""
+        end = None if length is None else start + length
+        try:
+            with self._reached() as (system, path):
+                content: bytes = system.cat_file(path, start=start, end=end)
+                return content
+        except FileError:
+            if start and self._file().size <= start:  # which is an error to some stores
+                return b""
+            raise
+
+    def read_into(self, view: memoryview, start: int) -> None:
+        content = self.read(start, len(view))
+        if len(content) < len(view):
+            raise self._cut_short(self._file().size)
+        view[:] = content
+
+    def open(self) -> BinaryIO:
+        with self._reached() as (system, path):
+            file: BinaryIO = system.open(path, "rb")
+            return file
+
+    def write(self, content: bytes) -> None:
+        with self._reached("written") as (system, path):
+            try:
+                system.pipe_file(path, content)
+            except FileNotFoundError:
+                if self._is_without_folders:
+                    raise
+                self.parent.make_folder()
+                system.pipe_file(path, content)
+
+    def remove(self) -> None:
+        with self._reached("removed") as (system, path):
+            try:
+                system.rm_file(path)
+            except FileNotFoundError:
+                return
+            system.invalidate_cache(path)
+
+    def remove_folder(self) -> None:
+        with self._reached("removed") as (system, path):
+            system.invalidate_cache(path)
+            try:
+                system.rm(path, recursive=True)
+            except FileNotFoundError:
+                return
+
+    def make_folder(self) -> None:
+        if self._is_without_folders:
+            return
+        with self._reached("made") as (system, path):
+            system.makedirs(path, exist_ok=True)
+
+    @property
+    def _is_without_folders(self) -> bool:
+        return self.address.partition("://")[0] in _WITHOUT_FOLDERS
+
+    @contextmanager
+    def _reached(self, doing: str = "read") -> Iterator[tuple[Any, str]]:
+        """The file system and the path in it. Stores have errors of every type: all are named."""
+        with _naming(self, Exception, doing):
+            yield file_system(self)
+
+
+def read_ranges(ranges: list[tuple[Place, int, int]]) -> Iterator[bytes]:
+    """The bytes (place, start, length) of many files, as `Place.read` gives them, in order.
+
+    Remote ones are fetched many at a time: one after the other, each would wait for an answer.
+    """
+    for first in range(0, len(ranges), _FETCHED_TOGETHER):
+        some = ranges[first : first + _FETCHED_TOGETHER]
+        if all(place.is_local for place, _, _ in some):
+            yield from (place.read(start, length) for place, start, length in some)
+            continue
+        system, _ = file_system(some[0][0])
+        paths = [file_system(place)[1] for place, _, _ in some]
+        starts = [start for _, start, _ in some]
+        ends = [start + length for _, start, length in some]
+        with _naming(some[0][0].parent, Exception):
+            found = system.cat_ranges(paths, starts, ends, on_error="return")
+        for (place, _, _), content in zip(some, found, strict=True):
+            with _naming(place, Exception):
+                if isinstance(content, BaseException):
+                    raise content
+            yield bytes(content)
+
+
+def file_system(place: Place) -> tuple[Any, str]:
+    """The fsspec file system of a remote place, and the path in it.
+
+    fsspec keeps one per thread and process; asking each time is what makes that safe.
+    """
+    needs = "pip install 'uqled[cloud]'"
+    try:
+        url_to_fs = import_module("fsspec.core").url_to_fs
+    except ImportError as error:
+        raise FileError(quoted(place), "needs the fsspec package", needs) from error
+    protocol = place.address.partition("://")[0]
+    try:
+        system, path = url_to_fs(place.address)
+    except ImportError as error:
+        raise FileError(
+            quoted(place), f"needs a package for {protocol}:// ({first_line(error)})", needs
+        ) from error
+    except ValueError as error:
+        raise FileError(
+            quoted(place),
+            f"cannot be reached ({first_line(error)})",
+            "Use a local path, s3://, gs:// or another protocol that fsspec knows",
+        ) from error
+    return system, path
+
+
+def natural_order(name: str) -> tuple[list[int | str], str]:
+    """A key that sorts numbers in names by their value: part-2 before part-10."""
+    parts = re.split(r"([0-9]+)", name)  # text, number, text, ...: like is compared with like
+    return [int(part) if at % 2 else part for at, part in enumerate(parts)], name
+
+
+def quoted(place: Place | str) -> str:
+    """A file as errors name it."""
+    return f"file {str(place)!r}"
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of somebody else says, in one line."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+class _Descriptor:
+    """An open file, closed when nobody reads it any more."""
+
+    def __init__(self, path: str) -> None:
+        self.number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        found = os.fstat(self.number)
+        self.file = found.st_dev, found.st_ino
+
+    def __del__(self) -> None:
+        if hasattr(self, "number"):
+            os.close(self.number)
+
+
+class _Descriptors:
+    """The files that were read last, open. A file that was replaced or removed is noticed."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self._kept: OrderedDict[str, _Descriptor] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, path: str) -> _Descriptor:
+        now = os.stat(path)  # noqa: PTH116 - called once per block
+        with self._lock:
+            kept = self._kept.get(path)
+            if kept is not None and kept.file == (now.st_dev, now.st_ino):
+                self._kept.move_to_end(path)
+                return kept
+        opened = _Descriptor(path)
+        with self._lock:
+            self._kept[path] = opened
+            self._kept.move_to_end(path)
+            while len(self._kept) > self._limit:
+                self._kept.popitem(last=False)
+        return opened
+
+    def forget(self, path: str) -> None:
+        """Let go of a file, or of all files in a folder: a kept one would keep its disk space."""
+        with self._lock:
+            for kept in [one for one in self._kept if one == path or one.startswith(f"{path}/")]:
+                del self._kept[kept]
+
+
+_descriptors = _Descriptors(_OPEN_FILES)
+if hasattr(os, "register_at_fork"):  # the lock may be held by a thread that the child has not
+    os.register_at_fork(after_in_child=_descriptors.begin_anew)
+
+
+def _filled(descriptor: int, view: memoryview, start: int) -> int:
+    """The bytes that were there to fill `view` with."""
+    done = 0
+    while done < len(view):
+        count = os.preadv(descriptor, [view[done:]], start + done)
+        if count == 0:
+            break
+        done += count
+    return done
+
+
+@contextmanager
+def _naming(place: Place, errors: type[Exception], doing: str = "read") -> Iterator[None]:
+    """Turn what goes wrong with a file into an error that names it."""
+    try:
+        yield
+    except UqledError:
+        raise
+    except FileNotFoundError as error:
+        raise _missing(place) from error
+    except errors as error:
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise FileError(
+            quoted(place), f"cannot be {doing} ({reason})", "Check the address and your rights"
+        ) from error
+
+
+def _is_there(found: os.DirEntry[str]) -> bool:
+    """False for a temporary file that was renamed while the folder was listed."""
+    try:
+        found.stat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _missing(place: Place) -> FileError:
+    return FileError(quoted(place), "does not exist", "Check the path")
+
+
+def _entry_of(name: str, found: os.stat_result) -> Entry:
+    is_folder = (found.st_mode & 0o170000) == 0o040000
+    return Entry(name, found.st_size, f"{found.st_size}-{found.st_mtime_ns}", is_folder)
+
+
+def _entry_from(found: dict[str, Any]) -> Entry:
+    name = found["name"].rstrip("/").rpartition("/")[2]
+    size = int(found.get("size") or 0)
+    tag: Any = next((found[key] for key in _STAMPS if found.get(key) is not None), "")
+    if isinstance(tag, datetime):  # a listing may say the same in seconds
+        tag = tag.timestamp()
+    return Entry(name, size, f"{size}-{tag}".replace('"', ""), found.get("type") == "directory")

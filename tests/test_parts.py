@@ -1,0 +1,287 @@
+"""Detection in parts: the same flags as in one piece, to the sample, and nothing lost on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from uqled.detect.cuts import Offers, find_cuts, keys_of_values, values_of_keys
+from uqled.detect.find import find_label_errors
+from uqled.detect.sharded import ErrorsInParts, find_label_errors_in_parts
+from uqled.errors import FileError, InputError
+
+COLUMNS = [
+    "is_label_issue", "label_score", "given_label", "suggested_label", "votes", "entropy",
+    "mutual_information",
+]  # fmt: skip
+
+
+def made_up(seed: int, N: int = 300, K: int = 5, F: int = 3, *, ties: bool = False) -> Any:
+    """(labels [N], softmax [N,K], passes [F,N,K]) with a third of the labels at random."""
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, K, N)
+    labels = np.where(rng.random(N) < 0.3, rng.integers(0, K, N), true)
+
+    def probs(*shape: int) -> Any:
+        p = rng.dirichlet(np.full(K, 0.5), shape) + np.eye(K)[true] * rng.random((N, 1)) * 2
+        p = np.round(p * 4) / 4 + 0.01 if ties else p
+        return (p / p.sum(-1, keepdims=True)).astype(np.float32)
+
+    return labels, probs(N), probs(F, N)
+
+
+# -- the best of each group -----------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.booleans(), st.integers(1, 4))
+def test_cuts_are_those_of_sorting(seed: int, ties: bool, places: int) -> None:
+    rng = np.random.default_rng(seed)
+    G, n = int(rng.integers(1, 6)), int(rng.integers(0, 150))
+    group = rng.integers(0, G, n)
+    values = rng.integers(-3, 4, n) / 3.0 if ties else rng.random(n) * 2 - 1
+    index = np.unique(rng.integers(0, 10**9, n))
+    group, values = group[: len(index)], values[: len(index)]
+    wanted = rng.integers(0, 60, G).astype(np.int64)
+    offers = [
+        Offers(group[k::places], keys_of_values(values[k::places]), index[k::places])
+        for k in range(places)
+    ]
+    cuts = find_cuts(wanted, lambda c: np.sum([c.counts(o) for o in offers], axis=0))
+    found = set[int]().union(*(o.index[cuts.taken(o)].tolist() for o in offers))
+    expected: set[int] = set()
+    for g in range(G):
+        mine = np.flatnonzero(group == g)
+        best = mine[np.lexsort((index[mine], -values[mine]))][: wanted[g]]
+        expected |= set(index[best].tolist())
+        if 0 < wanted[g] <= len(mine):
+            assert cuts.least_values()[g] <= values[best].min()
+        elif wanted[g]:
+            assert cuts.least_values()[g] == -np.inf
+    assert found == expected
+
+
+def test_keys_go_back_to_values() -> None:
+    values = np.array([-1.0, -1e-300, 0.0, 5e-324, 0.3, 1.0])
+    assert values_of_keys(keys_of_values(values)).tolist() == values.tolist()
+    assert keys_of_values(np.array([-0.0])) == keys_of_values(np.array([0.0]))
+
+
+# -- the same as in one piece ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seed", "ties", "part_rows", "workers", "entropy_class"),
+    [
+        (0, False, 7, 1, "candidate"),
+        (1, True, 100, 2, "given"),
+        (2, True, 1, 2, "candidate"),
+        (3, False, 299, 3, "given"),
+        (4, False, 1000, 1, "candidate"),
+    ],
+)
+def test_every_flag_and_column_is_the_same(
+    tmp_path: Path, seed: int, ties: bool, part_rows: int, workers: int, entropy_class: Any
+) -> None:
+    labels, softmax, passes = made_up(seed, ties=ties, N=60 if part_rows == 1 else 300)
+    whole = find_label_errors(labels, softmax, passes, method="all", entropy_class=entropy_class)
+    found = find_label_errors_in_parts(
+        labels, softmax, passes, out=tmp_path / "out", method="all", entropy_class=entropy_class,
+        part_rows=part_rows, workers=workers,
+    )  # fmt: skip
+    table = pd.concat(found.frames(), ignore_index=True)
+    assert {"cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3"} <= set(
+        found.about["flagged"]
+    )
+    for name, number in found.about["flagged"].items():
+        assert (table[name].to_numpy() == whole.by_method[name].mask).all(), name
+        assert number == whole.by_method[name].n_flagged
+    one = whole.by_method[found.method]
+    for column in COLUMNS:
+        assert (table[column].to_numpy() == one.to_frame()[column].to_numpy()).all(), column
+    assert (found.joint == one.joint).all()
+    assert (found.flagged()["index"].to_numpy() == one.ranked).all()
+    assert (found.mask() == one.mask).all()
+    assert found.table().count_rows() == len(labels)
+    assert [tuple(pair) for pair in found.about["confused"]] == one.confused_pairs()
+    assert not (tmp_path / "out" / "work").exists()
+
+
+def test_softmax_alone_and_passes_alone(tmp_path: Path) -> None:
+    labels, softmax, passes = made_up(5)
+    for method, inputs in (("cl-pbnr", (softmax, None)), ("cl-mcd-e", (None, passes))):
+        whole = find_label_errors(labels, *inputs, method=method)
+        found = find_label_errors_in_parts(
+            labels, *inputs, method=method, out=tmp_path / method, part_rows=41
+        )
+        assert (found.mask() == whole.mask).all()
+
+
+def shards(folder: Path, array: Any, cuts: list[int], axis: int = 0) -> Path:
+    folder.mkdir()
+    for k, part in enumerate(np.split(array, cuts, axis=axis)):
+        np.save(folder / f"part-{k}.npy", part)
+    return folder
+
+
+@pytest.fixture
+def in_shards(tmp_path: Path) -> Any:
+    labels, softmax, passes = made_up(6)
+    names = np.array(["ant", "bee", "cat", "dog", "eel"])
+    return (
+        (names[labels], softmax, passes),
+        (
+            shards(tmp_path / "labels", names[labels], [100, 130]),
+            shards(tmp_path / "probs", softmax, [50]),
+            shards(tmp_path / "passes", passes, [7, 200], axis=1),
+        ),
+    )
+
+
+def test_shards_with_names_for_labels(tmp_path: Path, in_shards: Any) -> None:
+    arrays, folders = in_shards
+    whole = find_label_errors(*arrays, method="alg-ens")
+    found = find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
+    assert (found.mask() == whole.mask).all()
+    assert found.about["classes"] == ["ant", "bee", "cat", "dog", "eel"]
+    again = ErrorsInParts.open(tmp_path / "out")
+    assert again.flagged()["given_label"].tolist() == whole.given[whole.ranked].tolist()
+    assert "alg-ens-3" in repr(again)
+
+
+def test_a_finished_detection_is_not_repeated(tmp_path: Path, in_shards: Any) -> None:
+    _, folders = in_shards
+    find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*") if p.is_file()}
+    find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64, workers=1)
+    after = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*") if p.is_file()}
+    assert before == after
+
+
+def test_another_detection_in_the_same_folder_is_refused(tmp_path: Path, in_shards: Any) -> None:
+    _, folders = in_shards
+    find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
+    with pytest.raises(InputError, match="other entropy_class"):
+        find_label_errors_in_parts(
+            *folders, out=tmp_path / "out", part_rows=64, entropy_class="given"
+        )
+    time.sleep(0.01)
+    np.save(tmp_path / "labels" / "part-1.npy", np.load(tmp_path / "labels" / "part-1.npy")[::-1])
+    with pytest.raises(InputError, match="other labels"):
+        find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    labels, softmax, _ = made_up(7)
+    (tmp_path / "diary.txt").write_text("mine")
+    with pytest.raises(InputError, match="is no detection"):
+        find_label_errors_in_parts(labels, softmax, method="cl-pbnr", out=tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["diary.txt"]
+
+
+def test_a_bad_row_is_named_by_its_place_in_the_whole(tmp_path: Path) -> None:
+    labels, softmax, passes = made_up(8)
+    softmax[212] *= 2
+    with pytest.raises(InputError, match="row 212"):
+        find_label_errors_in_parts(
+            labels, softmax, out=tmp_path / "a", method="cl-pbnr", part_rows=50
+        )
+    passes[1, 133, 0] = np.nan
+    with pytest.raises(InputError, match="pass 1, row 133"):
+        find_label_errors_in_parts(
+            labels, None, passes, out=tmp_path / "b", method="cl-mcd", part_rows=50
+        )
+    assert not (tmp_path / "a" / "result.json").exists()
+    with pytest.raises(FileError, match="not finished"):
+        ErrorsInParts.open(tmp_path / "a")
+
+
+def test_labels_out_of_range_and_one_class(tmp_path: Path) -> None:
+    labels, softmax, _ = made_up(9)
+    with pytest.raises(InputError, match="contain one class only"):
+        find_label_errors_in_parts(
+            labels * 0, softmax, out=tmp_path / "a", method="cl-pbnr", part_rows=50
+        )
+    labels[250] = 9
+    with pytest.raises(InputError, match=r"labels.*9"):
+        find_label_errors_in_parts(
+            labels, softmax, out=tmp_path / "b", method="cl-pbnr", part_rows=50
+        )
+
+
+def test_a_shard_cut_short_is_named_and_nothing_is_written(tmp_path: Path, in_shards: Any) -> None:
+    _, folders = in_shards
+    file = tmp_path / "passes" / "part-1.npy"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(FileError, match=r"part-1\.npy"):
+        find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
+    assert not (tmp_path / "out").exists()
+
+
+# -- killed and continued -------------------------------------------------------------------------
+
+_PROGRAM = """
+import sys, time
+from uqled.detect import parts, sharded
+before = {before!r}
+real = getattr(parts, before)
+def slow(*given):
+    if given[-1].number == 2:
+        print("there", flush=True)
+        time.sleep(60)
+    return real(*given)
+setattr(parts, before, slow)
+sharded.find_label_errors_in_parts(*sys.argv[1:4], out=sys.argv[4], part_rows=64, workers=1)
+"""
+
+
+@pytest.mark.parametrize("before", ["confident_joints", "select", "write_issues"])
+def test_a_killed_driver_continues(tmp_path: Path, in_shards: Any, before: str) -> None:
+    arrays, folders = in_shards
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", _PROGRAM.format(before=before), *map(str, folders), str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "there"
+        os.kill(process.pid, signal.SIGKILL)
+    finished = {p: p.stat().st_mtime_ns for p in (out / "work").iterdir()}
+    assert finished
+    found = find_label_errors_in_parts(*folders, out=out, part_rows=64)
+    assert (found.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
+
+
+def test_what_was_finished_is_not_done_again(
+    tmp_path: Path, in_shards: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from uqled.detect import parts
+    from uqled.detect.sweeps import Sweeps
+
+    _, folders = in_shards
+    real, swept = Sweeps.class_statistics, []
+
+    def counted(self: Sweeps, sources: Any) -> Any:
+        swept.append(self.N)
+        return real(self, sources)
+
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("lost")
+
+    monkeypatch.setattr(Sweeps, "class_statistics", counted)
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "select", broken)
+        with pytest.raises(RuntimeError, match="lost"):
+            find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
+    assert swept == [64, 64, 64, 64, 44]
+    find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
+    assert len(swept) == 5
