@@ -261,10 +261,7 @@ def table(result: dict[str, Any]) -> str:
             f"{whole['first time']['median']:.2f} s the first time (reading, hashing, decoding, "
             f"writing the cache), {whole['from the cache']['median']:.2f} s from the cache.",
         ]
-    about = result["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
-    lines += ["", f"{about['cpu']}, {about['cores']} cores, {about['date']}; {versions}.", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", machine.made_on(result["machine"]), ""])
 
 
 def main() -> None:

@@ -78,6 +78,12 @@ def drop_from_page_cache(path: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+def made_on(about: dict[str, Any]) -> str:
+    """A line about the machine, the day and the versions, as `described` gives them."""
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    return f"{about['cpu']}, {about['cores']} cores, {about['date']}; {versions}."
+
+
 def save(name: str, result: dict[str, Any], text: str) -> None:
     """Write the result as JSON and as a table to read."""
     RESULTS.mkdir(exist_ok=True)

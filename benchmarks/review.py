@@ -6,7 +6,8 @@
 Both runs are served at the same time and take turns, so that whatever else the machine does falls
 on both. A page is what a browser asks for when a reviewer turns one: the list of 100 samples and
 their 100 pictures, none of which was asked for before. It is measured at the top and in the middle
-of the ranking, and with filters. Beside it: one decision until its answer, and opening.
+of the ranking, and with filters. Beside it: one decision until its answer, also while the estimate
+of how many labels are wrong is brought up to date; that estimate; and opening.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import http.client
 import json
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,6 +86,25 @@ class Browser:
         assert answer.status == 200, body
         return body
 
+    @contextmanager
+    def estimating(self) -> Iterator[None]:
+        """The page asks for the estimate all the time, over a connection of its own."""
+        done = threading.Event()
+
+        def ask() -> None:
+            other = Browser(f"{self.origin}{self.path}")
+            while not done.is_set():
+                other.get("api/outlook")
+            other.connection.close()
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
     def page(self, query: str) -> list[int]:
         """The list and its pictures; returns the samples."""
         found = json.loads(self.get(f"api/samples?size={THUMBNAILS}{query}"))
@@ -118,6 +139,8 @@ def measured(sizes: tuple[int, int], repeats: int) -> dict[str, Any]:
                 pass
         pages: dict[str, list[list[float]]] = {name: [[], []] for name in WAYS}
         decisions: list[list[float]] = [[], []]
+        meanwhile: list[list[float]] = [[], []]
+        estimates: list[list[float]] = [[], []]
         opening: list[list[float]] = [[], []]
         for turn in range(repeats):
             with served(*runs[0]) as (one, first), served(*runs[1]) as (other, second):
@@ -131,12 +154,20 @@ def measured(sizes: tuple[int, int], repeats: int) -> dict[str, Any]:
                         pages[name][which] += machine.seconds(page, 1)
                 for sample in range(10):
                     for browser, which in both:
-                        decide = partial(browser.decide, 10 * turn + sample)
+                        decide = partial(browser.decide, 20 * turn + sample)
                         decisions[which] += machine.seconds(decide, 1)
+                        estimates[which] += machine.seconds(partial(browser.get, "api/outlook"), 1)
+                for browser, which in both:
+                    with browser.estimating():
+                        for sample in range(10, 20):
+                            decide = partial(browser.decide, 20 * turn + sample)
+                            meanwhile[which] += machine.seconds(decide, 1)
         return {
             "sizes": list(sizes),
             "pages": {name: [machine.spread(t) for t in times] for name, times in pages.items()},
             "decision": [machine.spread(times) for times in decisions],
+            "meanwhile": [machine.spread(times) for times in meanwhile],
+            "estimate": [machine.spread(times) for times in estimates],
             "opening": [machine.spread(times) for times in opening],
         }
 
@@ -161,6 +192,8 @@ def table(result: dict[str, Any]) -> str:
     for name, pair in [
         *result["pages"].items(),
         ("one decision, until its answer", result["decision"]),
+        ("the same while the estimate is updated", result["meanwhile"]),
+        ("the estimate, after a decision", result["estimate"]),
     ]:
         cells = [f"{p['median']:.4f} ({p['least']:.4f} to {p['most']:.4f})" for p in pair]
         lines.append(f"| {name} | {' | '.join(cells)} | {ratio(pair):.2f} |")
@@ -170,10 +203,7 @@ def table(result: dict[str, Any]) -> str:
         f"The largest ratio of a page is {worst:.2f}. Opening a run (finding its errors and their "
         f"reasons) took {opening[0]} and {opening[1]}.",
     ]
-    about = result["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
-    lines += ["", f"{about['cpu']}, {about['cores']} cores, {about['date']}; {versions}.", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", machine.made_on(result["machine"]), ""])
 
 
 def main() -> None:

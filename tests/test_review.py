@@ -435,7 +435,7 @@ def test_advice_in_words_has_the_numbers():
     low, high = stats.binomtest(30, 50).proportion_ci(method="wilson")
     assert "30 of 50 decided flags were wrong labels: 60% " in text
     assert f"(95% interval {low:.0%} to {high:.0%})" in text
-    assert "Of the 50 still open" in text
+    assert "of the 50 still open" in text
     assert "You began with the most suspect" in text
     mixed = np.random.default_rng(0).permutation(outcomes)
     assert "You began" not in " ".join(advice(mixed).text)

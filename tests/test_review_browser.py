@@ -6,6 +6,7 @@ import csv
 import shutil
 import time
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -117,6 +118,16 @@ def changes_exported(run):
         return {int(row["index"]): (row["action"], row["to"]) for row in csv.DictReader(file)}
 
 
+def changes_of(run, decided):
+    """Index -> (action, label) as an export writes it; what was kept is no change."""
+    names = run.predictions().labels.names
+    return {
+        index: (action, "" if label is None else names[label])
+        for index, (action, label) in decided.items()
+        if action != "keep"
+    }
+
+
 def test_keyboard_only(opened, address, run, ranked):
     page = opened(address, helped=False)
     press = page.keyboard.press
@@ -194,6 +205,16 @@ def test_keyboard_only(opened, address, run, ranked):
     page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
     press("Tab")  # focus leaves the list
     until(page, "document.activeElement.closest('.card') === null")
+    press("ArrowRight")
+    press("w")
+    press("q")
+    decided = {
+        ranked[0]: ("drop", None),
+        ranked[1]: ("relabel", suggested(run, ranked[1])),
+        ranked[2]: ("keep", None),
+    }
+    wait_until(lambda: stored(run) == decided)
+    assert changes_exported(run) == changes_of(run, decided)
 
 
 def test_mouse_only(opened, address, run, ranked):
@@ -219,7 +240,7 @@ def test_mouse_only(opened, address, run, ranked):
         ranked[3]: ("keep", None) if given == 2 else ("relabel", 2),
     }
     wait_until(lambda: stored(run) == expected)
-    assert "4 of" in page.locator("#counts").inner_text()
+    until(page, "document.querySelector('#counts').textContent.includes('4 of')")
     assert page.locator("#progress").get_attribute("aria-valuenow") == "4"
 
     card.nth(1).click()
@@ -240,12 +261,8 @@ def test_mouse_only(opened, address, run, ranked):
 
     predictions = run.predictions()
     codes, names = predictions.labels.codes, predictions.labels.names
-    exported = changes_exported(run)  # while the page is open: what was decided, and nothing else
-    assert exported == {
-        index: (action, "" if label is None else names[label])
-        for index, (action, label) in expected.items()
-        if action != "keep"
-    }
+    # While the page is open: what was decided, and nothing else.
+    assert changes_exported(run) == changes_of(run, expected)
 
     # A pair in the heat map, and every filter.
     undecided = next(i for i in ranked if i not in expected)  # a pair that has some left
@@ -383,6 +400,93 @@ def test_hostile_names_are_shown_as_they_are(opened, tmp_path):
         assert HOSTILE_CLASS in page.locator("#digits").inner_text()
         assert page.locator("img:not(.small)").count() == 0  # no image but the samples'
         assert page.locator("script").count() == 1
+
+
+def shown_outlook(page, *, after):
+    """Rows of (name, about, interval), once the page has them for so many decisions."""
+    wait_until(lambda: f"Estimated {after}." in page.locator("#outlook-basis").inner_text(), after)
+    until(page, "document.querySelector('#outlook-box').ariaBusy === 'false'")
+    rows = page.locator("#outlook tr:not(.scale)").all()
+    return [row.locator("th, td").all_inner_texts() for row in rows]
+
+
+def expected_outlook(run, decided):
+    """The same from `with_verdicts` called directly; `decided` are index: action number."""
+    errors = find_label_errors(run.predictions(), method="all")
+    N, mask, actions = len(errors), errors.mask, np.zeros(len(errors), np.int8)
+    actions[list(decided)] = list(decided.values())
+    estimate = errors.estimate.with_verdicts(actions, np.full(N, -1), errors.labels.codes)
+    found, kept, flags = int(np.sum(actions == 3)), int(np.sum(actions == 1)), int(mask.sum())
+
+    def row(name, own, most, written, less=0):
+        """No fewer than were found, no more than were not kept."""
+        low, high = max(own.low, found), min(own.high, most - kept)
+        shown = [written(value - less) for value in (own.value, low, high)]
+        return [name, shown[0], f"{shown[1]} to {shown[2]}"]
+
+    def whole(value):
+        return f"{int(value + 0.5):,}"
+
+    def share(value):
+        return f"{int(100 * value / flags + 0.5)}%"
+
+    return [
+        row(f"Of {N} labels", estimate.number, N, whole),
+        row(f"Of {flags} flags", estimate.sum_over(mask), flags, share),
+        row("Not decided yet", estimate.number, N, whole, less=found),
+    ]
+
+
+def test_the_estimate_follows_the_decisions(opened, address, run, ranked):
+    page = opened(address)
+    before = shown_outlook(page, after="before any decision")
+    assert before == expected_outlook(run, {})
+    assert page.locator(".outlook thead th").all_inner_texts() == ["about", "80% interval"]
+    for key in "qeqeqeqeqe":
+        page.keyboard.press(key)
+    decided = dict(zip(ranked, [1, 3] * 5, strict=False))
+    after = shown_outlook(page, after="after 10 decisions")
+    assert after == expected_outlook(run, decided) != before
+    with Decisions.of(run.predictions()) as decisions:  # another person's count as much
+        decisions.decide([(ranked[10], "keep", None)], reviewer="bo")
+    more = shown_outlook(page, after="after 11 decisions")
+    assert more == expected_outlook(run, decided | {ranked[10]: 1})
+    for _ in range(10):
+        page.keyboard.press("Control+z")
+    last = shown_outlook(page, after="after 1 decision")
+    assert last == expected_outlook(run, {ranked[10]: 1})
+
+    page.select_option("[name=method]", "argmax")  # another method's flags
+    flagged = find_label_errors(run.predictions(), method="argmax").n_flagged
+    wait_until(lambda: f"Of {flagged} flags" in page.locator("#outlook").inner_text())
+    page.locator("#outlook-box summary").click()
+    number, interval = last[0][1], last[0][2].replace(" to ", "\N{EN DASH}")
+    assert page.locator("#outlook-head").inner_text() == f"about {number} ({interval})"
+
+
+def test_an_unsure_estimate_offers_a_hundred_at_random(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr("uqled.review.outlook.doubt", lambda *_: "The model is weak.")
+    run = image_run(tmp_path, N=900)
+    with serving(run, port=0) as address:
+        page = opened(address)
+        page.wait_for_selector("#outlook-doubt:not([hidden])")
+        assert page.locator("#doubt").inner_text() == "Unsure. The model is weak."
+        page.locator("#hundred").click()
+        until(page, "document.querySelector('#where').textContent.endsWith(' of 100')")
+        listed = [int(card.get_attribute("data-index")) for card in page.locator(".card").all()]
+        assert page.locator("[name=order]").input_value() == "hundred"
+        for _ in range(3):
+            page.keyboard.press("e")
+        until(page, "document.querySelector('#hundred').textContent.endsWith('97 left')")
+        page.reload()  # the queue goes on where it was
+        until(page, "document.querySelector('#where').textContent.endsWith(' of 97')")
+        page.locator("#all").click()
+        page.wait_for_selector("#bulk[open]")
+        assert "97 undecided flags of auto (of 100 at random)" in page.locator("#bulk").inner_text()
+        page.locator("#bulk [value=drop]").click()
+        until(page, "document.querySelector('#empty').textContent.startsWith('All of these')")
+        assert stored(run) == dict.fromkeys(listed, ("drop", None))
+        until(page, "document.querySelector('#hundred').hidden")
 
 
 def test_narrow_dark_and_with_texts(opened, tmp_path):

@@ -188,8 +188,9 @@ def _in_words(
         )
     low, high = round(rest.low * rest.whole), round(rest.high * rest.whole)
     found.append(
-        f"Of the {rest.whole:,} still open, {low:,} to {high:,} are probably wrong too, if the "
-        "share goes on changing along the ranking as it did."
+        f"Going by the decisions alone: of the {rest.whole:,} still open, {low:,} to {high:,} are "
+        "probably wrong too, if the share goes on changing along the ranking as it did (95% "
+        "interval)."
     )
     if rest.high - rest.low > _VAGUE:
         found.append("To know that better, decide some in random order.")

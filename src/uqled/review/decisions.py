@@ -375,6 +375,18 @@ class Decisions:
             yield Decision(index, action, label, reviewer, at, version)
 
 
+def reviewed(predictions: Predictions) -> tuple[NDArray[np.int8], NDArray[np.int32]] | None:
+    """A run's (actions [N], labels [N]), as `find_label_errors` takes verdicts.
+
+    None where nothing is decided; no file is made where nobody reviewed.
+    """
+    if not (predictions.path / FILE_NAME).is_file():
+        return None
+    with Decisions.of(predictions) as decisions:
+        actions, labels = decisions.verdicts(len(predictions))
+    return (actions, labels) if actions.any() else None
+
+
 def action_number(action: Action | None) -> int:
     """0 undecided, 1 keep, 2 relabel, 3 drop."""
     return 0 if action is None else 1 + ACTIONS.index(action)

@@ -19,12 +19,13 @@ from uqled.review.decisions import Change, Decisions, action_number
 from uqled.run import Predictions
 
 State = Literal["undecided", "decided", "keep", "relabel", "drop"]
-Order = Literal["suspect", "random"]
+Order = Literal["suspect", "random", "hundred"]
 STATES: tuple[State, ...] = get_args(State)
 ORDERS: tuple[Order, ...] = get_args(Order)
 
 _SHOWN_CLASSES = 6  # of a sample: its most probable ones, the given and the suggested one
 _SHOWN_PAIRS = 400  # in the heat map and its list
+_HUNDRED = 100  # flags at random, to know how many are real: the share is then known to 0.1
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class Standing:
         self.decisions = decisions
         self.actions = np.zeros(N, np.int8)
         """[N] 0 undecided, 1 keep, 2 relabel, 3 drop."""
+        self.labels = np.full(N, -1, np.int32)
+        """[N] the class number of a relabel, -1 elsewhere."""
         self.latest: dict[int, Change] = {}
         """The last change of every sample that has one."""
         self.number = 0
@@ -76,8 +79,14 @@ class Standing:
         with self._lock:
             for change in self.decisions.history(self.number):
                 self.actions[change.index] = action_number(change.action)
+                self.labels[change.index] = -1 if change.label is None else change.label
                 self.latest[change.index] = change
                 self.number = change.number
+
+    def verdicts(self) -> tuple[int, NDArray[np.int8], NDArray[np.int32]]:
+        """(number of the last change, actions [N], labels [N]), which stay as they are."""
+        with self._lock:
+            return self.number, self.actions.copy(), self.labels.copy()
 
     def mask(self, indices: NDArray[np.intp], state: State) -> NDArray[np.bool_]:
         """Which of the samples are in that state."""
@@ -94,12 +103,12 @@ class Flags:
 
     def __init__(self, errors: LabelErrors, predictions: Predictions) -> None:
         self.method = errors.method
+        self.mask = errors.mask
+        """[N] True = flagged."""
         self.indices: NDArray[np.intp] = errors.ranked
         """[n]"""
         self.given = errors.labels.codes[self.indices]
         self.suggested = errors.best[self.indices]
-        self.probability = errors.probability
-        """[N] how probable it is that the label is wrong, where that is known."""
         self._predictions = predictions
 
     def __len__(self) -> int:
@@ -116,6 +125,12 @@ class Flags:
     def shuffled(self) -> NDArray[np.intp]:
         """[n] the ranks in an order that has nothing to do with them, always the same."""
         return np.random.default_rng(0).permutation(len(self))
+
+    def ordered(self, order: Order) -> NDArray[np.intp]:
+        """The ranks that an order lists, in this order; `hundred` are the first of `random`."""
+        if order == "suspect":
+            return np.arange(len(self))
+        return self.shuffled[:_HUNDRED] if order == "hundred" else self.shuffled
 
     def probabilities(self, indices: NDArray[np.intp]) -> NDArray[np.float64]:
         """[len(indices),K] those that the reasons are read from."""
@@ -134,6 +149,10 @@ class Flags:
             matching &= self.reasons == REASONS.index(asked.reason)
         if asked.state is not None:
             matching &= standing.mask(self.indices, asked.state)
+        if asked.order == "hundred":
+            listed = np.zeros(len(self), np.bool_)
+            listed[self.ordered("hundred")] = True
+            matching &= listed
         return matching
 
     def page(
@@ -141,7 +160,7 @@ class Flags:
     ) -> Page:
         """`size` flags from place `start` on, or the last ones before it."""
         matching = self.fitting(asked, standing)
-        ranks = self.shuffled if asked.order == "random" else np.arange(len(self))
+        ranks = self.ordered(asked.order)
         places = np.flatnonzero(matching[ranks])
         at = int(np.searchsorted(places, start))
         first, last = (max(0, at - size), at) if backwards else (at, at + size)
@@ -150,12 +169,12 @@ class Flags:
         return Page(places[first:last], self.indices[shown], shown, first, len(places), undecided)
 
     def rows(self, page: Page, standing: Standing) -> list[dict[str, Any]]:
-        """What the page shows of each sample, beside the sample itself."""
+        """What the page shows of each sample, beside the sample itself and its probability."""
         names, given = self._predictions.labels.names, self.given[page.ranks]
         suggested, why = self.suggested[page.ranks], self.reasons[page.ranks]
         probs = self.probabilities(page.indices)
         top = np.argsort(-probs, axis=1, kind="stable")[:, :_SHOWN_CLASSES]
-        chance, found = self.probability, []
+        found = []
         for at, i in enumerate(page.indices.tolist()):
             g, s, p = int(given[at]), int(suggested[at]), probs[at]
             asked = {k for k in (g, s) if k not in top[at]}
@@ -170,7 +189,6 @@ class Flags:
                     "suggested": s,
                     "reason": REASONS[why[at]],
                     "why": told(REASONS[why[at]], g, p, names),
-                    "wrong": None if chance is None else round(float(chance[i]), 4),
                     "classes": [[k, round(float(p[k]), 4)] for k in shown],
                     **standing_of(i, standing),
                 }

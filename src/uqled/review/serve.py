@@ -12,6 +12,7 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 from uqled.data.dataset import Dataset
 from uqled.data.loading import reopened
@@ -25,16 +26,7 @@ _PORT = 8790  # usually the same, so that the browser remembers the reviewer's n
 _STARTING = 30.0  # seconds
 
 
-def review(
-    run: Run | Predictions | Path | str,
-    *,
-    data: Dataset | None = None,
-    method: str | None = None,
-    reviewer: str | None = None,
-    host: str = _LOOPBACK,
-    port: int | None = None,
-    browser: bool = True,
-) -> None:
+def review(run: Run | Predictions | Path | str, *, browser: bool = True, **options: Any) -> None:
     """Serve the page on which a person decides about the flagged samples, until Ctrl+C.
 
     Decisions are in `decisions.sqlite` of the run, each before the page says so.
@@ -43,6 +35,8 @@ def review(
     ----------
     run
         A finished run, or its folder.
+    browser
+        Open the page in the browser.
     data
         The samples, where they did not come from files.
     method
@@ -52,11 +46,8 @@ def review(
     host, port
         Where to listen. Anything but this machine itself (the default) lets others in who know
         the address. Without a port it is the usual one, or a free one where that is taken.
-    browser
-        Open the page in the browser.
     """
-    options = {"data": data, "method": method, "reviewer": reviewer, "host": host, "port": port}
-    with serving(run, **options) as address, suppress(KeyboardInterrupt):  # type: ignore[arg-type]
+    with serving(run, **options) as address, suppress(KeyboardInterrupt):
         print(f"Reviewing at {address}\nStop with Ctrl+C: decisions are saved.", flush=True)
         with _opened(address) if browser else nullcontext():
             while True:
@@ -73,7 +64,7 @@ def serving(
     host: str = _LOOPBACK,
     port: int | None = None,
 ) -> Iterator[str]:
-    """The page's address, served by a thread while the block runs."""
+    """The page's address, served by a thread while the block runs; options as for `review`."""
     try:
         import uvicorn
 

@@ -27,6 +27,7 @@ from uqled.errors import InputError
 from uqled.review.advice import WORTH, advice
 from uqled.review.decisions import ConflictError, Decisions
 from uqled.review.listing import ORDERS, STATES, Asked, Flags, Listing, Standing, standing_of
+from uqled.review.outlook import Outlooks
 from uqled.review.samples import Pictures, content, preview
 from uqled.run import Predictions
 
@@ -35,7 +36,7 @@ _LARGEST_PAGE = 500  # samples
 _MANY_CHANGES = 500  # after which a page loads its list anew
 _DAY = 86_400  # seconds
 
-_FILTERS = ("given", "suggested", "reason")  # of all undecided ones
+_FILTERS = ("given", "suggested", "reason", "order")  # of all undecided ones
 _STATIC = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -57,6 +58,7 @@ class Room:
         self.reviewer = reviewer
         self.listing = Listing(errors, predictions)
         self.standing = Standing(decisions, len(predictions))
+        self.outlooks = Outlooks(errors.estimate, predictions.labels.codes, self.standing)
         self.pictures = Pictures(data) if data is not None and data.kind == "images" else None
         self._advice: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._lock = threading.Lock()
@@ -114,6 +116,7 @@ def application(room: Room) -> Starlette:
         Route("/api/samples", _answering(room, _samples)),
         Route("/api/sample/{index}", _answering(room, _sample)),
         Route("/api/changes", _answering(room, _changes)),
+        Route("/api/outlook", _answering(room, _outlook)),
         Route("/api/decide", _writing(room, _decide), methods=["POST"]),
         Route("/api/decide-all", _writing(room, _decide_all), methods=["POST"]),
         Route("/api/undo", _writing(room, _undo), methods=["POST"]),
@@ -160,6 +163,8 @@ def _samples(room: Room, request: Request) -> Any:
     )
     rows = flags.rows(found, room.standing)
     for row in rows:
+        wrong = room.outlooks.probability(row["index"])
+        row["wrong"] = None if wrong is None else round(wrong, 4)
         row["preview"] = preview(room.data, row["index"])
     return {
         "samples": rows,
@@ -189,6 +194,14 @@ def _changes(room: Room, request: Request) -> Any:
         "changed": [] if many else [_row(room, index) for index in sorted(changed)],
         **room.progress(_flags(room, query.get("method")), _worth(query.get("worth"))),
     }
+
+
+def _outlook(room: Room, request: Request) -> Any:
+    """How many labels are probably wrong; apart from the rest, because it may take a second."""
+    flags = _flags(room, request.query_params.get("method"))
+    room.standing.refresh()
+    found = room.outlooks.of(flags)
+    return {"outlook": None if found is None else asdict(found)}
 
 
 def _decide(room: Room, body: dict[str, Any]) -> Any:

@@ -3,6 +3,7 @@
 import { ask } from "./api.js";
 import { pickClass, pickForAll, settle, showHelp } from "./dialogs.js";
 import { card, decision, described, element, heatMap, mark, number, single } from "./drawing.js";
+import { follow } from "./outlook.js";
 import { Saver } from "./saving.js";
 
 const find = (id) => document.getElementById(id);
@@ -121,7 +122,7 @@ function show() {
   find("empty").hidden = !none;
   if (none) {
     find("list").hidden = find("single").hidden = true;
-    find("empty").textContent = info.counts.flagged === 0 ? "This method flags no sample: there is nothing to review." : "No flag fits these filters. Choose “Show all” to see every flag.";
+    find("empty").textContent = info.counts.flagged === 0 ? "This method flags no sample: there is nothing to review." : allOfQueue() ? "All of these are decided. Choose “Show all” to see every flag." : "No flag fits these filters. Choose “Show all” to see every flag.";
   }
   for (const name of FILTERS) find("filters").elements[name].value = asked[name] ?? (name === "method" ? info.method : "");
   const filtered = ["state", "reason", "given", "suggested"].some((name) => asked[name]);
@@ -131,7 +132,12 @@ function show() {
   const choose = (i, j, pressed) => filter(pressed ? { given: "", suggested: "" } : { given: String(i), suggested: String(j) });
   find("pairs").replaceChildren(heatMap(info.overview.pairs, info, asked, choose));
   find("pairs-box").hidden = info.overview.pairs.length === 0;
-  find("list").setAttribute("aria-label", asked.order === "random" ? "Flagged samples in random order" : "Flagged samples, most suspect first");
+  find("list").setAttribute("aria-label", asked.order === "suspect" ? "Flagged samples, most suspect first" : "Flagged samples in random order");
+}
+
+// Whether nothing is left of those chosen at random.
+function allOfQueue() {
+  return asked.order === "hundred" && asked.state === "undecided" && !["reason", "given", "suggested"].some((name) => asked[name]);
 }
 
 function showWhere() {
@@ -149,7 +155,8 @@ function showWhere() {
   find("chosen").classList.toggle("many", many > 0);
 }
 
-function showProgress({ counts, advice }) {
+function showProgress({ counts, advice, number: change }) {
+  follow(info.method, change);
   info.counts = counts;
   const { flagged, undecided } = counts;
   const decided = flagged - undecided;
@@ -287,12 +294,13 @@ async function decideAll() {
   if (asked.given) names.push(`given ${info.classes[asked.given]}`);
   if (asked.suggested) names.push(`suggested ${info.classes[asked.suggested]}`);
   if (asked.reason) names.push(asked.reason);
+  if (asked.order === "hundred") names.push("of 100 at random");
   const { undecided } = await ask("api/samples", { ...asked, state: "undecided", method: info.method, size: 1 });
   const which = names.length ? ` (${names.join(", ")})` : "";
   const action = undecided ? await pickForAll(`${number(undecided)} undecided ${undecided === 1 ? "flag" : "flags"} of ${info.method}${which}.`) : null;
   if (!undecided) tell("All of these are decided", true);
   if (action === null) return activate(active);
-  const filters = Object.fromEntries(["given", "suggested", "reason"].filter((name) => asked[name]).map((name) => [name, asked[name]]));
+  const filters = Object.fromEntries(["given", "suggested", "reason", "order"].filter((name) => asked[name]).map((name) => [name, asked[name]]));
   saver.decideAll({ action, number: undecided, ...filters });
 }
 
@@ -432,7 +440,7 @@ async function begin() {
   find("reviewer").value = localStorage.getItem("reviewer") ?? "";
   find("worth").value = localStorage.getItem("worth") ?? "0.1";
   if (!find("worth").value) find("worth").value = "0.1";
-  if (window.matchMedia("(max-width: 900px)").matches) for (const box of ["advice-box", "filter-box"]) find(box).open = false;
+  if (window.matchMedia("(max-width: 900px)").matches) for (const box of ["outlook-box", "advice-box", "filter-box"]) find(box).open = false;
   try {
     await start(place.get("method"));
   } catch {
@@ -472,6 +480,7 @@ find("filters").addEventListener("change", async (event) => {
 });
 find("filters").addEventListener("submit", (event) => event.preventDefault());
 find("clear").addEventListener("click", () => filter({ state: "", reason: "", given: "", suggested: "", order: "suspect" }));
+find("hundred").addEventListener("click", () => filter({ state: "undecided", reason: "", given: "", suggested: "", order: "hundred" }));
 find("as-grid").addEventListener("click", () => setView("grid"));
 find("as-single").addEventListener("click", () => setView("single"));
 find("previous").addEventListener("click", () => turn(-1));
