@@ -1,4 +1,4 @@
-"""Detection in parts: the same flags as in one piece, to the sample, and nothing lost on the way."""
+"""Detection in parts: the same flags as in one piece, to the sample, and nothing is lost."""
 
 from __future__ import annotations
 

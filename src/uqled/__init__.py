@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from uqled.detect.joint import noise_matrix
     from uqled.detect.quality import confident_joint, label_quality_scores
     from uqled.detect.result import LabelErrors
+    from uqled.detect.sharded import ErrorsInParts, find_label_errors_in_parts
     from uqled.errors import FileError, InputError, MissingInputError, UqledError
     from uqled.export.cleaning import clean
     from uqled.predict.crossval import cross_validate
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 #: Where each public name lives; loaded when it is first used, so that importing stays quick.
 _HOMES = {
+    "ErrorsInParts": "uqled.detect.sharded",
     "FileError": "uqled.errors",
     "InputError": "uqled.errors",
     "Dataset": "uqled.data.dataset",
@@ -32,6 +34,7 @@ _HOMES = {
     "confident_joint": "uqled.detect.quality",
     "cross_validate": "uqled.predict.crossval",
     "find_label_errors": "uqled.detect.find",
+    "find_label_errors_in_parts": "uqled.detect.sharded",
     "label_quality_scores": "uqled.detect.quality",
     "load": "uqled.data.loading",
     "noise_matrix": "uqled.detect.joint",
@@ -40,6 +43,7 @@ _ROOMS = ("compat", "data", "models", "noise", "review", "uncertainty")
 
 __all__ = [
     "Dataset",
+    "ErrorsInParts",
     "FileError",
     "InputError",
     "LabelCleaner",
@@ -52,6 +56,7 @@ __all__ = [
     "cross_validate",
     "data",
     "find_label_errors",
+    "find_label_errors_in_parts",
     "label_quality_scores",
     "load",
     "models",

@@ -16,6 +16,8 @@ from uqled.detect.probability import OperatingPoint
 from uqled.detect.sweeps import Bools, EntropyClass, Joints, Member, Source, Statistics
 from uqled.errors import InputError, MissingInputError
 
+Score = Literal["self-confidence", "normalized-margin"]
+
 SOFTMAX = Member("softmax")
 MEAN = Member("mean")
 
@@ -82,8 +84,9 @@ class Evidence:
         found: Bools = (guess >= 0) & (guess != self.labels) & ~self.joints.agrees["softmax"]
         return found
 
-    def lowest(self, scores: NDArray[np.float64]) -> Bools:
+    def lowest(self, score: Score) -> Bools:
         """[N] as many of the lowest scores as are off the diagonal of the confident joint."""
+        scores = self.scores(score)
         number = int(np.count_nonzero(self.off_diagonal()))
         found = np.zeros(len(scores), np.bool_)
         found[np.argsort(scores, kind="stable")[:number]] = True
@@ -94,7 +97,10 @@ class Evidence:
         assert self.auto is not None
         return self.auto.estimate.flags(self.point)
 
-    def normalized_margin(self) -> NDArray[np.float64]:
+    def scores(self, score: Score) -> NDArray[np.float64]:
+        """[N] of the softmax; lower = more suspect."""
+        if score == "self-confidence":
+            return self.statistics.self_confidence["softmax"]
         assert self.joints.margin is not None
         return self.joints.margin
 
@@ -159,11 +165,11 @@ METHODS: dict[str, Method] = {
     "argmax": Method(lambda *_: [], lambda e: ~e.joints.agrees["softmax"], takes_frac_noise=False),
     "low-self-confidence": Method(
         lambda *_: [],
-        lambda e: e.lowest(e.statistics.self_confidence["softmax"]),
+        lambda e: e.lowest("self-confidence"),
         takes_frac_noise=False,
     ),
     "low-normalized-margin": Method(
-        lambda *_: [], lambda e: e.lowest(e.normalized_margin()), takes_frac_noise=False
+        lambda *_: [], lambda e: e.lowest("normalized-margin"), takes_frac_noise=False
     ),
 }
 

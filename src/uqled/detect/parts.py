@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,12 @@ from uqled import arrays
 from uqled.arrays import Labels
 from uqled.detect.cuts import Cuts, Offers, keys_of_values
 from uqled.detect.joint import PairCounter, PairCounts, Quotas
-from uqled.detect.methods import Choice, Evidence, needed_sources
+from uqled.detect.methods import Choice, Evidence, Score, needed_sources
 from uqled.detect.rows import ProbabilityRows
 from uqled.detect.selection import Best
 from uqled.detect.store import Store
 from uqled.detect.sweeps import (
+    Bools,
     EntropyClass,
     ExactSums,
     Inputs,
@@ -35,6 +36,8 @@ from uqled.detect.sweeps import (
 from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress
+
+Ranking = Literal["by-class"] | Score
 
 #: Suspects that each part names, for the summary.
 SUSPECTS = 100
@@ -67,6 +70,8 @@ class Asked:
     members: list[Member]
     """Those and the ones whose joint is reported."""
     keep_guess: list[Member]
+    rankings: list[Ranking]
+    """Of all samples, that some method asks for."""
     entropy_class: EntropyClass
     n_passes: int
 
@@ -180,7 +185,10 @@ def confident_joints(asked: Asked, limits: Statistics, part: Part) -> Counted:
     if not store.has(part.number, stage):
         sweeps = asked.sweeps(part)
         found = sweeps.confident_joints(
-            asked.members, _with_columns(asked, limits, part), keep_guess=asked.keep_guess
+            asked.members,
+            _with_columns(asked, limits, part),
+            keep_guess=asked.keep_guess,
+            with_margin="normalized-margin" in asked.rankings,
         )
         kept: dict[str, NDArray[Any]] = {}
         for at, member in enumerate(asked.members):
@@ -197,6 +205,8 @@ def confident_joints(asked: Asked, limits: Statistics, part: Part) -> Counted:
             kept[f"lead margin {source}"] = leads.margin
         for at, member in enumerate(asked.keep_guess):
             kept[f"guess {at}"] = found.guess[member]
+        if found.margin is not None:
+            kept["margin"] = found.margin
         store.write(part.number, stage, kept)
     names = [f"pairs {at}" for at in range(len(asked.members))]
     read = store.read(part.number, stage, names)
@@ -301,6 +311,33 @@ def _together(offers: list[Offers]) -> Offers:
     )
 
 
+# -- rankings of all samples ----------------------------------------------------------------------
+
+
+def off_diagonal(asked: Asked, limits: Statistics, part: Part) -> int:
+    """How many samples are off the diagonal of the confident joint."""
+    return int(np.count_nonzero(_evidence(asked, limits, part).off_diagonal()))
+
+
+def ranking_counts(
+    asked: Asked, limits: Statistics, ranking: Ranking, cuts: Cuts, part: Part
+) -> NDArray[np.int64]:
+    """One round of looking for the cut of a ranking."""
+    return cuts.counts(_ranked(_evidence(asked, limits, part), ranking, part))
+
+
+def _ranked(evidence: Evidence, ranking: Ranking, part: Part) -> Offers:
+    """All samples of the part: per class, or all in one group; the lowest score is the best."""
+    n = part.stop - part.start
+    score: Score = "self-confidence" if ranking == "by-class" else ranking
+    group = evidence.labels if ranking == "by-class" else np.zeros(n, np.int32)
+    return Offers(
+        group.astype(np.int64),
+        keys_of_values(-evidence.scores(score)),
+        np.arange(part.start, part.stop),
+    )
+
+
 # -- the end --------------------------------------------------------------------------------------
 
 
@@ -330,20 +367,39 @@ def merged_tallies(left: Tally, right: Tally) -> Tally:
     return left.merge(right)
 
 
-def write_issues(
-    asked: Asked,
-    limits: Statistics,
-    quotas: Mapping[Member, Quotas],
-    joints: Mapping[Member, PairCounts],
-    groups: Groups,
-    cuts: Cuts,
-    part: Part,
-) -> Tally:
+@dataclass(frozen=True)
+class Decided:
+    """What the driver found out from all parts together."""
+
+    quotas: Mapping[Member, Quotas]
+    joints: Mapping[Member, PairCounts]
+    groups: Groups
+    cuts: Cuts
+    """Of the groups."""
+    rankings: Mapping[Ranking, Cuts]
+
+
+@dataclass(frozen=True)
+class _Evidence(Evidence):
+    """Of one part: where a method ranks all samples, the cut is known already."""
+
+    part: Part = field(kw_only=True)
+    rankings: Mapping[Ranking, Cuts] = field(kw_only=True, default_factory=dict)
+
+    def pruned_by_class(self) -> Bools:
+        offers = _ranked(self, "by-class", self.part)
+        return self.rankings["by-class"].taken(offers) & ~self.joints.agrees["softmax"]
+
+    def lowest(self, score: Score) -> Bools:
+        return self.rankings[score].taken(_ranked(self, score, self.part))
+
+
+def write_issues(asked: Asked, limits: Statistics, decided: Decided, part: Part) -> Tally:
     """Write the part's rows of the result."""
     from uqled.detect.find import result_of
 
     store, n = asked.store, part.stop - part.start
-    evidence = _evidence(asked, limits, quotas, joints, groups, cuts, part)
+    evidence = _evidence(asked, limits, part, decided)
     labels = Labels(evidence.labels, asked.values, asked.names)
     found = [result_of(choice, evidence, labels) for choice in asked.choices]
     if not store.has_issues(part.number):
@@ -366,47 +422,42 @@ def write_issues(
 
 
 def _evidence(
-    asked: Asked,
-    limits: Statistics,
-    quotas: Mapping[Member, Quotas],
-    joints: Mapping[Member, PairCounts],
-    groups: Groups,
-    cuts: Cuts,
-    part: Part,
-) -> Evidence:
+    asked: Asked, limits: Statistics, part: Part, decided: Decided | None = None
+) -> _Evidence:
     """What the sweeps found of the part's samples, as the methods take it."""
     store, n = asked.store, part.stop - part.start
     sources = needed_sources(asked.members)
-    read = store.read(
-        part.number,
-        "sweep-2",
-        [
-            *(f"best {s}" for s in sources if not isinstance(s, int)),
-            *(f"agrees {s}" for s in sources),
-            *(f"guess {at}" for at in range(len(asked.keep_guess))),
-        ],
-    )
+    names = [
+        *(f"best {s}" for s in sources if not isinstance(s, int)),
+        *(f"agrees {s}" for s in sources),
+        *(f"guess {at}" for at in range(len(asked.keep_guess))),
+    ]
+    names += ["margin"] if "normalized-margin" in asked.rankings else []
+    read = store.read(part.number, "sweep-2", names)
     selected = {}
-    if groups.quotas:
+    if decided is not None and decided.groups.quotas:
         offers = Offers(**store.read(part.number, "sweep-3"))
-        taken = cuts.taken(offers)
-        for member, pairs in groups.quotas.items():
-            at = groups.first[member]
+        taken = decided.cuts.taken(offers)
+        for member, pairs in decided.groups.quotas.items():
+            at = decided.groups.first[member]
             mine = taken & (offers.group >= at) & (offers.group < at + len(pairs.counts))
             selected[member] = np.zeros(n, np.bool_)
             selected[member][offers.index[mine] - part.start] = True
     found = Joints(
-        pairs=dict(joints),
+        pairs={} if decided is None else dict(decided.joints),
         best={s: read[f"best {s}"] for s in sources if not isinstance(s, int)},
         agrees={s: read[f"agrees {s}"] for s in sources},
         guess={m: read[f"guess {at}"] for at, m in enumerate(asked.keep_guess)},
+        margin=read.get("margin"),
     )
-    return Evidence(
+    return _Evidence(
         asked.codes(part),
         _with_columns(asked, limits, part),
         found,
-        dict(quotas),
+        {} if decided is None else dict(decided.quotas),
         selected,
         asked.entropy_class,
         asked.n_passes,
+        part=part,
+        rankings={} if decided is None else decided.rankings,
     )

