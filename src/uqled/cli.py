@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uqled import run
-from uqled.errors import UqledError
+from uqled.errors import InputError, UqledError
 
 if TYPE_CHECKING:
     from uqled.data.dataset import Dataset
@@ -34,7 +34,15 @@ BatchSize = Annotated[int | None, typer.Option(help="Of networks: samples per st
 Rate = Annotated[float | None, typer.Option(help="Of networks: learning rate.")]
 Preset = Annotated[str | None, typer.Option(help="Of networks: fast, paper or paper-mnist.")]
 Device = Annotated[str | None, typer.Option(help="Of networks: auto, cpu, cuda or mps.")]
+Devices = Annotated[int | None, typer.Option(help="Of networks: how many share a batch.")]
 Precision = Annotated[str | None, typer.Option(help="Of networks: auto, 32-true, bf16-mixed.")]
+FoldEngine = Annotated[
+    str | None, typer.Option(help="Where folds run: local, one after the other, or ray, as tasks.")
+]
+FoldWorkers = Annotated[int | None, typer.Option(help="Of ray: folds computed at a time.")]
+FoldCpus = Annotated[float, typer.Option(help="Of ray: cores that a fold asks for.")]
+FoldGpus = Annotated[float, typer.Option(help="Of ray: GPUs that a fold asks for.")]
+RayAddress = Annotated[str | None, typer.Option(help="Of a Ray cluster, such as auto.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
 Label = Annotated[str | None, typer.Option(help="Of a table: the column of labels.")]
 InputColumns = Annotated[str | None, typer.Option(help="Of a table: input columns, a,b,c.")]
@@ -125,6 +133,7 @@ def predict(
     lr: Rate = None,
     preset: Preset = None,
     device: Device = None,
+    devices: Devices = None,
     precision: Precision = None,
     seed: Seed = 0,
     label: Label = None,
@@ -133,6 +142,11 @@ def predict(
     split: Split = None,
     limit: Limit = None,
     skip_unreadable: SkipUnreadable = False,
+    engine: FoldEngine = None,
+    workers: FoldWorkers = None,
+    cpus_per_fold: FoldCpus = 1,
+    gpus_per_fold: FoldGpus = 0,
+    ray_address: RayAddress = None,
 ) -> None:
     """Predict every sample by a model that was not trained on it."""
     options = locals()
@@ -161,6 +175,7 @@ def find(
     lr: Rate = None,
     preset: Preset = None,
     device: Device = None,
+    devices: Devices = None,
     precision: Precision = None,
     seed: Seed = 0,
     label: Label = None,
@@ -169,6 +184,11 @@ def find(
     split: Split = None,
     limit: Limit = None,
     skip_unreadable: SkipUnreadable = False,
+    engine: FoldEngine = None,
+    workers: FoldWorkers = None,
+    cpus_per_fold: FoldCpus = 1,
+    gpus_per_fold: FoldGpus = 0,
+    ray_address: RayAddress = None,
 ) -> None:
     """Find wrong labels in labelled data: predict, detect and report in one."""
     options = locals()
@@ -228,6 +248,9 @@ def _predictions(
     limit: int | None,
     skip_unreadable: bool,
     seed: int,
+    cpus_per_fold: float,
+    gpus_per_fold: float,
+    ray_address: str | None,
     **options: Any,
 ) -> tuple[Dataset, run.Predictions]:
     """Load, then cross-validate."""
@@ -245,12 +268,18 @@ def _predictions(
         skip_unreadable=skip_unreadable,
         progress=True,
     )
+    options |= {"cpus": cpus_per_fold, "gpus": gpus_per_fold, "address": ray_address}
     return loaded, cross_validate(loaded, out=out, seed=seed, progress=True, **options)
 
 
 @app.command()
 def detect(
-    labels: Annotated[str, typer.Option(help="Given labels: .npy, .npz, .csv, .parquet, .zarr.")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="RUN", help="A finished run, in place of files.")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Given labels: .npy, .npz, .csv, .parquet, .zarr.")
+    ] = None,
     pred_probs: Annotated[str | None, typer.Option(help="Probabilities [N,K].")] = None,
     passes: Annotated[str | None, typer.Option(help="Stochastic passes [F,N,K].")] = None,
     method: Method = "auto",
@@ -266,39 +295,167 @@ def detect(
     min_examples_per_class: Annotated[int, typer.Option(help="So many stay unflagged.")] = 1,
     frac_noise: Annotated[float, typer.Option(help="Flag this part of each count.")] = 1.0,
     classes: Annotated[str | None, typer.Option(help="The columns, in order: cat,dog.")] = None,
+    no_decisions: Annotated[
+        bool, typer.Option("--no-decisions", help="Of a run: as if nobody had reviewed it.")
+    ] = False,
     threads: Threads = None,
-    out: Annotated[Path | None, typer.Option(help="Table: .csv, .parquet or .json.")] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            help="Table: .csv, .parquet or .json. Of a run: its own. Or a folder (also s3://...): "
+            "work part by part, and write the result in parts."
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Where parts run: local (threads), ray (tasks).")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Parts worked on at a time.")] = None,
+    ray_address: Annotated[str | None, typer.Option(help="Of a Ray cluster, such as auto.")] = None,
+    part_rows: Annotated[int | None, typer.Option(help="Rows of a part.")] = None,
+    memory: Annotated[float | None, typer.Option(help="Gigabytes that all may take.")] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what parts would cost.")] = False,
 ) -> None:
-    """Flag wrong labels, given probabilities.
+    """Flag wrong labels, given probabilities: those of a run, or of files.
 
-    FILE::KEY names an array of an .npz or Zarr group, or a column of a table.
+    FILE::KEY names an array of an .npz or Zarr group, or a column of a table. Labels and
+    probabilities may also be folders of .npy or Parquet shards, or addresses such as s3://...
     """
     from uqled.data.files import open_labels, open_probabilities
     from uqled.detect.find import find_label_errors
     from uqled.detect.summary import summary
 
-    with _refusing():
-        if out is not None:
-            run.check_issues_path(out)
-        errors = find_label_errors(
-            open_labels(labels),
-            None if pred_probs is None else open_probabilities(pred_probs, ndim=2),
-            None if passes is None else open_probabilities(passes, ndim=3),
-            method=method,
-            **_point(target, precision, recall, budget, cost),
-            agreement=agreement,
-            entropy_class=entropy_class,  # type: ignore[arg-type]
-            min_examples_per_class=min_examples_per_class,
-            frac_noise=frac_noise,
-            classes=None if classes is None else classes.split(","),
-            threads=threads,
-            progress=True,
+    options = {
+        "method": method,
+        "agreement": agreement,
+        "entropy_class": entropy_class,
+        "min_examples_per_class": min_examples_per_class,
+        "frac_noise": frac_noise,
+        "threads": threads,
+        "progress": True,
+    }
+    files = {"labels": labels, "pred_probs": pred_probs, "passes": passes, "classes": classes}
+    in_parts = engine is not None or plan or (out is not None and not Path(out).suffix)
+    if folder is None and in_parts:
+        options.pop("threads")
+        options |= {"engine": engine or "local", "workers": workers or threads}
+        options |= {"ray_address": ray_address, "part_rows": part_rows, "memory": memory}
+        _detect_in_parts(
+            files, out, plan, options, _point(target, precision, recall, budget, cost)
         )
-        if out is not None:
-            run.write_issues(errors, out)
-    typer.echo(summary(errors))
-    if out is not None:
-        typer.echo(f"\nAll {len(errors):,} samples are in {out}.")
+        return
+    with _refusing():
+        table = None if out is None else Path(out)
+        if table is not None:
+            run.check_issues_path(table)
+        point = _point(target, precision, recall, budget, cost)
+        if folder is not None:
+            _refuse_beside_run(files)
+            text = _detect_in_run(folder, options, point, table, use_decisions=not no_decisions)
+        elif labels is None:
+            raise InputError("labels", "are missing", "Pass --labels FILE, or name a run")
+        else:
+            errors = find_label_errors(
+                open_labels(labels),
+                None if pred_probs is None else open_probabilities(pred_probs, ndim=2),
+                None if passes is None else open_probabilities(passes, ndim=3),
+                classes=None if classes is None else classes.split(","),
+                **options,  # type: ignore[arg-type]
+                **point,
+            )
+            text = summary(errors)
+            if table is not None:
+                run.write_issues(errors, table)
+                text += f"\n\nAll {len(errors):,} samples are in {out}."
+    typer.echo(text)
+
+
+def _detect_in_parts(
+    files: dict[str, str | None],
+    out: str | None,
+    only_plan: bool,
+    options: dict[str, Any],
+    point: dict[str, Any],
+) -> None:
+    """Plan a detection in parts, refuse what cannot fit, and run it."""
+    from uqled.detect.plan import plan
+    from uqled.detect.sharded import prepare
+    from uqled.engines import engine_of
+    from uqled.progress import Progress
+
+    labels, classes = files["labels"], files["classes"]
+    memory, address = options.pop("memory"), options.pop("ray_address")
+    with _refusing():
+        if labels is None:
+            raise InputError("labels", "are missing", "Pass --labels with a file or a folder")
+        if out is None:
+            raise InputError("out", "is missing", "Name a folder for the result: --out FOLDER")
+        running = engine_of(options.pop("engine"), workers=options.pop("workers"), address=address)
+        with running as engine:
+            prepared = prepare(
+                labels,
+                files["pred_probs"],
+                files["passes"],
+                out=out,
+                engine=engine,
+                classes=None if classes is None else classes.split(","),
+                point=point,
+                **options,
+            )
+            planned = plan(prepared, engine)
+            if only_plan:
+                typer.echo(planned.text())
+            planned.refuse_what_cannot_fit(out, None if memory is None else int(memory * 1e9))
+            if only_plan:
+                return
+            errors = prepared.run(engine, Progress(True))
+    typer.echo(errors.summary())
+    typer.echo(f"\nAll {len(errors):,} samples are in {out}, one row each (folder issues).")
+
+
+def _refuse_beside_run(files: dict[str, str | None]) -> None:
+    for name, value in files.items():
+        if value is not None:
+            raise InputError(name, "are given beside a run, which has its own", "Pass one of both")
+
+
+def _detect_in_run(
+    folder: Path,
+    options: dict[str, Any],
+    point: dict[str, Any],
+    out: Path | None,
+    *,
+    use_decisions: bool,
+) -> str:
+    """Detect, write the run's own table unless `out` names another file, and say what was found.
+
+    Where no operating point is asked for, it is the one that the run was asked for before.
+    """
+    from uqled.detect.find import find_label_errors
+    from uqled.detect.summary import summary
+    from uqled.review.decisions import reviewed
+
+    opened = run.Run.open(folder)
+    found = opened.predictions()
+    knows = options["method"] in ("auto", "all")  # how probable errors are
+    if knows and not any(value is not None for value in point.values()):
+        point = opened.detection()[1]
+    verdicts = reviewed(found) if use_decisions else None
+    errors = find_label_errors(found, **options, **point, verdicts=verdicts if knows else None)
+    if out is None:
+        opened.write_detection(errors.method, point)
+        out = opened.write_issues(errors)
+    else:
+        run.write_issues(errors, out, ids=found.ids)
+    text = summary(errors, ids=found.ids, truth=found.truth)
+    if verdicts is not None:
+        decided = f"Reviewers' decisions so far ({int((verdicts[0] > 0).sum()):,}) are"
+        how = (
+            "taken as certain, and the estimates of the rest follow them (--no-decisions: without)"
+            if knows
+            else f"not used: {errors.method} knows no probabilities, auto does"
+        )
+        text = f"{decided} {how}\n\n{text}"
+    return f"{text}\n\nAll {len(errors):,} samples are in {out}."
 
 
 @app.command()
@@ -312,9 +469,11 @@ def report(
 ) -> None:
     """Show what was found as one HTML file."""
     from uqled.report.page import report_run
+    from uqled.review.decisions import reviewed
 
     with _refusing():
-        page = report_run(folder, out, method=method, top=top)
+        verdicts = reviewed(run.Run.open(folder).predictions())
+        page = report_run(folder, out, method=method, verdicts=verdicts, top=top)
     typer.echo(f"The report, to open in a browser, is {page}")
 
 
@@ -425,12 +584,15 @@ def bench(
     merge: Annotated[
         list[Path] | None, typer.Option(help="Take over the cells finished in this folder.")
     ] = None,
+    tables_only: Annotated[
+        bool, typer.Option("--tables-only", help="Tables of the cells there are; needs no data.")
+    ] = False,
     jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
 ) -> None:
     """Compare methods where the truth is known: the paper's two-stage benchmark."""
     from uqled.bench.cells import Cells
-    from uqled.bench.running import Benchmark, run_benchmark
-    from uqled.bench.running import plan as planned
+    from uqled.bench.planning import plan as planned
+    from uqled.bench.running import Benchmark, run_benchmark, write_tables
     from uqled.bench.suite import read_suite
 
     with _refusing():
@@ -440,7 +602,10 @@ def bench(
         if plan:
             typer.echo(planned(benchmark, pilot=pilot, jobs=jobs).text())
             return
-        _, written = run_benchmark(benchmark, pilot=pilot, jobs=jobs)
+        if tables_only:
+            _, written = write_tables(benchmark)
+        else:
+            _, written = run_benchmark(benchmark, pilot=pilot, jobs=jobs)
     typer.echo(f"In {out}: {', '.join(str(path.relative_to(out)) for path in written)}")
 
 

@@ -488,7 +488,7 @@ def _naming(place: Place, errors: type[Exception], doing: str = "read") -> Itera
     """Turn what goes wrong with a file into an error that names it."""
     try:
         yield
-    except UqledError:
+    except (UqledError, MemoryError):
         raise
     except FileNotFoundError as error:
         raise _missing(place) from error

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.stored import (
+    ZARR_FILES,
     ParquetFile,
     PassFiles,
     Stored,
@@ -29,7 +30,6 @@ from uqled.places import Entry, Place, quoted
 
 ENDINGS = (".npy", ".parquet")
 _AXES = {1: "[N]", 2: "[N,K]", 3: "[F,N,K]"}
-_ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
 
 
 class Shards:
@@ -151,7 +151,7 @@ def open_shards(
     if not found.is_folder:
         entries = [found]
         files = _files(place.parent, entries, ndim=ndim, key=key)
-    elif place.suffix == ".zarr" or any(entry.name in _ZARR_FILES for entry in listed):
+    elif place.suffix == ".zarr" or any(entry.name in ZARR_FILES for entry in listed):
         entries = sorted(place.tree(), key=lambda entry: entry.name)
         stamp = _fingerprint(entries, key)
         files = [zarr_array(place, key, ndim=ndim, tree=entries, stamp=stamp)]

@@ -25,6 +25,9 @@ from numpy.typing import NDArray
 from uqled.errors import FileError, InputError, UqledError
 from uqled.places import Entry, Place, first_line, quoted, read_ranges
 
+#: One of these says that a folder is an array or a group of arrays.
+ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
+
 _HEADER_BYTES = 4096
 _FOOTER_BYTES = 65_536
 _PIECE_BYTES = 2**22  # converted at a time: small enough to stay in the processor's cache
@@ -481,6 +484,12 @@ def zarr_array(
     place: Place, key: str | None, *, ndim: int, tree: Sequence[Entry], stamp: str
 ) -> ZarrArray:
     """A Zarr array by what its metadata says; `tree` is what its folder holds."""
+    if not {entry.name for entry in tree} & set(ZARR_FILES):
+        raise FileError(
+            quoted(place),
+            f"is no Zarr array: it holds no {', '.join(ZARR_FILES)}",
+            "Write it again",
+        )
     with _named(place, "", Exception):
         array = _opened_zarr(place, key, stamp, os.getpid())
     shape, chunks = tuple(array.shape), tuple(array.chunks)
@@ -551,7 +560,7 @@ def _named(place: Place, part: str, errors: Any) -> Iterator[None]:
     """Turn what a library says of a file into an error that names it."""
     try:
         yield
-    except UqledError:
+    except (UqledError, MemoryError):
         raise
     except FileNotFoundError as error:
         raise FileError(quoted(place), "does not exist", "Check the path") from error

@@ -166,14 +166,25 @@ class RayTasks:
                 ) from error
             return
         number = workers or max(1, int(available_threads() // cpus))
-        self._ray.init(
-            "local",
-            num_cpus=ceil(number * cpus),
-            num_gpus=None if gpus else 0,
-            include_dashboard=False,
-            object_store_memory=_STORE + int(1.1 * store),
-            **quiet,
-        )
+        for more in (1, 0):  # Ray gives its processes 30 seconds, which a busy machine may not have
+            try:
+                self._ray.init(
+                    "local",
+                    num_cpus=ceil(number * cpus),
+                    num_gpus=None if gpus else 0,
+                    include_dashboard=False,
+                    object_store_memory=_STORE + int(1.1 * store),
+                    **quiet,
+                )
+                return
+            except Exception as error:
+                self._ray.shutdown()
+                if not more:
+                    raise InputError(
+                        "engine",
+                        f"is 'ray', which does not start here ({str(error).splitlines()[0]})",
+                        "Try again, or run `ray start --head` first and pass the address 'auto'",
+                    ) from error
 
     def _room(self, cpus: float, gpus: float) -> int:
         """How many tasks the cluster can run at a time."""
@@ -223,7 +234,8 @@ class RayTasks:
         try:
             return self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
-            raise (error.cause if isinstance(error.cause, Exception) else error) from error
+            cause = getattr(error.cause, "client_exc", error.cause)  # of arguments, if there is one
+            raise (cause if isinstance(cause, Exception) else error) from error
         except self._ray.exceptions.RayError as error:
             raise InputError(
                 "engine",

@@ -78,10 +78,10 @@ def _network(model: Any, data: Dataset, uncertainty: str, given: dict[str, Any])
         from uqled.predict.probing import probe_learner
 
         return probe_learner(model, data, training, source, given=set(given))
-    shape = image_inputs(data).shape[1:]
+    shape, n_classes = image_inputs(data).shape[1:], data.n_classes
 
     def make(seed: int) -> Any:
-        return models.build(model, n_classes=data.n_classes, image_shape=shape, seed=seed)
+        return models.build(model, n_classes=n_classes, image_shape=shape, seed=seed)
 
     network = make(0)  # refuse what cannot be built or asked before anything is written
     if source == "mc-dropout":

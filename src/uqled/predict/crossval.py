@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.data.dataset import Dataset
+from uqled.engines import ENGINES, Engine, engine_of
 from uqled.errors import InputError
 from uqled.predict.choice import learner_for
+from uqled.predict.folds import Folds, compute_apart, compute_here
 from uqled.predict.history import write_history
-from uqled.predict.learner import FoldPredictions
 from uqled.progress import Progress
 from uqled.run import Predictions, Run
 
@@ -32,6 +34,11 @@ def cross_validate(
     out: Path | str,
     seed: int = 0,
     progress: bool | None = None,
+    engine: str | Engine | None = None,
+    workers: int | None = None,
+    cpus: float = 1,
+    gpus: float = 0,
+    address: str | None = None,
     **training: Any,
 ) -> Predictions:
     """Predict every sample by a model that was not trained on it.
@@ -55,12 +62,19 @@ def cross_validate(
         the first that the model has.
     out
         The run's folder. A run that was killed continues there; another configuration is refused.
+    engine
+        Where folds are computed: in this process one after the other, or `"ray"`: `workers` at a
+        time as tasks on a Ray cluster, with the same arrays. All its machines must see `out`.
+    cpus, gpus, address
+        Of Ray: what a fold asks for, and the cluster; see `uqled.engines.engine_of`.
     training
         Of networks: `epochs`, `batch_size`, `lr`, `preset`, `device`, `precision`, `augment`.
     """
     folds = arrays.whole_number(folds, "folds", low=2)
     passes = arrays.whole_number(passes, "passes", low=1)
     seed = arrays.whole_number(seed, "seed", low=0)
+    where: dict[str, Any] = {"workers": workers, "cpus": cpus, "gpus": gpus, "address": address}
+    _check_engine(engine, where)
     given, uncertainty = _given_passes(uncertainty, data)
     learner = learner_for(model, data, uncertainty=uncertainty, **training)
     parts = stratified_parts(data.labels, folds, seed=seed)
@@ -87,24 +101,16 @@ def cross_validate(
         data.source,
         data.inputs_fingerprint,
     )
-    everyone = np.arange(len(data))
+    seeds = [fold_seed(seed, fold) for fold in range(folds)]
+    work = Folds(run, learner, data, parts, seeds, passes)
     name = f"cross-validation, {learner.name}, {folds} folds"
-    with Progress(progress).stage(name, folds * _UNITS) as advance:
-        for fold, part in enumerate(parts):
-            if run.read_fold(fold) is not None:
-                advance(_UNITS)
-                continue
-            found = learner.fit_predict(
-                data,
-                np.setdiff1d(everyone, part),
-                part,
-                passes=passes,
-                seed=fold_seed(seed, fold),
-                folder=run.fold_folder(fold),
-                advance=lambda share: advance(share * _UNITS),
-            )
-            _check_fold(found, len(part), data.n_classes, fold)
-            run.write_fold(fold, found.pred_probs, found.passes)
+    with (
+        engine_of(engine if work.missing else None, **where, store=_size(data)) as opened,
+        Progress(progress).stage(name, folds * _UNITS) as told,
+    ):
+        # Threads share one random state, so that they compute one fold after the other too.
+        compute = partial(compute_apart, engine=opened) if opened.apart else compute_here
+        compute(work, lambda share: told(share * _UNITS))
     run.write_predictions(parts, data.n_classes, given)
     write_history(run, folds)
     return run.predictions()
@@ -138,19 +144,29 @@ def stratified_parts(labels: Labels, folds: int, *, seed: int) -> list[NDArray[n
     return parts
 
 
-def _check_fold(found: FoldPredictions, n: int, n_classes: int, fold: int) -> None:
-    """Refuse what is no prediction before it is stored: a diverged training, a wrong shape."""
-    for name, array in (("pred_probs", found.pred_probs), ("passes", found.passes)):
-        if array is None:
-            continue
-        if array.shape[-2:] != (n, n_classes) or array.dtype != np.float32:
-            raise AssertionError(f"{name} of fold {fold}: {array.dtype} {array.shape}")
-        if not np.isfinite(array).all():
+def _check_engine(engine: str | Engine | None, where: dict[str, Any]) -> None:
+    """Refuse what only a cluster that is named here can do, before anything is written."""
+    if engine is not None and engine not in ENGINES and isinstance(engine, str):
+        raise InputError("engine", f"is {engine!r}", f"Choose one of {', '.join(ENGINES)}")
+    usual = {"workers": None, "cpus": 1, "gpus": 0, "address": None}
+    for name, value in where.items():
+        if engine != "ray" and value != usual[name]:
             raise InputError(
-                "lr",
-                f"or the network made training diverge: fold {fold} predicts NaN",
-                "Lower the learning rate, or train in 32-bit precision",
+                name, f"is {value!r} without engine 'ray'", "Leave it out, or add that"
             )
+
+
+def _size(data: Dataset) -> int:
+    """Bytes of the inputs that are in memory, roughly."""
+    if isinstance(data.inputs, np.memmap):
+        return 0
+    if data.kind == "texts":
+        return sum(map(len, data.inputs))
+    return int(
+        np.sum(data.inputs.memory_usage())
+        if hasattr(data.inputs, "columns")
+        else data.inputs.nbytes
+    )
 
 
 def _given_passes(uncertainty: Any, data: Dataset) -> tuple[NDArray[np.float32] | None, str]:

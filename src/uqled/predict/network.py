@@ -20,11 +20,13 @@ from uqled.models.mcd import split_at_dropout, stochastic_passes
 from uqled.predict.learner import Advance, FoldPredictions
 from uqled.predict.samples import Samples, other_samples, samples_like
 from uqled.predict.training import Training, make_fabric, mixed, resolved_precision, train
+from uqled.run import write_array
 
 Source = Literal["mc-dropout", "ensemble", "none"]
 
 _TRAINING_SHARE = 0.9  # of the progress of a fold
 _PREDICTED = 512  # samples predicted at a time
+_MEMBER = "softmax.npy"  # of an ensemble: what a member predicts, until all have
 
 
 @dataclass(frozen=True)
@@ -56,26 +58,67 @@ class NetworkLearner:
         advance: Advance,
     ) -> FoldPredictions:
         """Train on `train`, continuing from a checkpoint in `folder`; predict `test`."""
+        if self.source == "ensemble":
+            members = [
+                self.fit_member(
+                    data,
+                    train,
+                    test,
+                    member,
+                    seed=seed,
+                    folder=folder,
+                    advance=lambda part: advance(part / passes),
+                )
+                for member in range(passes)
+            ]
+            for stored in folder.glob(f"member-*/{_MEMBER}"):
+                stored.unlink()
+            return FoldPredictions(members[0], np.stack(members))
+        seen, asked, labels = self._samples(data, train, test)
+        model = self._trained(seen, labels, seed, folder, advance)
+        F = passes if self.source == "mc-dropout" else 0
+        softmax, stochastic = self._predicted(model, asked, F, seed)
+        advance(1 - _TRAINING_SHARE)
+        return FoldPredictions(softmax, stochastic)
+
+    def members(self, passes: int) -> int:
+        """How many trainings of a fold `fit_member` does, each on its own; 0 if there is one."""
+        return passes if self.source == "ensemble" else 0
+
+    def fit_member(
+        self,
+        data: Dataset,
+        train: NDArray[np.intp],
+        test: NDArray[np.intp],
+        member: int,
+        *,
+        seed: int,
+        folder: Path,
+        advance: Advance,
+    ) -> NDArray[np.float32]:
+        """[m,K] softmax of one member of an ensemble, kept in `folder` until the fold is done."""
+        own = folder / f"member-{member}"
+        own.mkdir(exist_ok=True)
+        stored = own / _MEMBER
+        if stored.exists():
+            advance(1.0)
+            kept: NDArray[np.float32] = np.load(stored, allow_pickle=False)
+            return kept
+        own_seed = mixed(seed, 7, member) if member else seed
+        seen, asked, labels = self._samples(data, train, test)
+        model = self._trained(seen, labels, own_seed, own, advance)
+        found, _ = self._predicted(model, asked, 0, own_seed)
+        write_array(stored, found)
+        advance(1 - _TRAINING_SHARE)
+        return found
+
+    def _samples(
+        self, data: Dataset, train: NDArray[np.intp], test: NDArray[np.intp]
+    ) -> tuple[Samples, Samples, NDArray[Any]]:
+        """(samples to train on, samples to predict, labels of the former)."""
         inputs = self.inputs_of(data)
         seen = samples_like(inputs, train, crop_and_flip=self._augmented(inputs))
-        asked = other_samples(seen, inputs, test)
-        labels = data.labels.codes[train]
-        if self.source != "ensemble":
-            model = self._trained(seen, labels, seed, folder, advance, 1.0)
-            F = passes if self.source == "mc-dropout" else 0
-            softmax, stochastic = self._predicted(model, asked, F, seed)
-            advance(1 - _TRAINING_SHARE)
-        else:
-            members = []
-            for member in range(passes):
-                own = folder / f"member-{member}"
-                own.mkdir(exist_ok=True)
-                own_seed = mixed(seed, 7, member) if member else seed
-                model = self._trained(seen, labels, own_seed, own, advance, 1 / passes)
-                members.append(self._predicted(model, asked, 0, own_seed)[0])
-                advance((1 - _TRAINING_SHARE) / passes)
-            softmax, stochastic = members[0], np.stack(members)
-        return FoldPredictions(softmax, stochastic)
+        return seen, other_samples(seen, inputs, test), data.labels.codes[train]
 
     def _trained(
         self,
@@ -84,7 +127,6 @@ class NetworkLearner:
         seed: int,
         folder: Path,
         advance: Advance,
-        share: float,
     ) -> nn.Module:
         model = self.make(mixed(seed, 0))
         if self.source == "mc-dropout":
@@ -96,7 +138,7 @@ class NetworkLearner:
             self.training,
             seed=seed,
             folder=folder,
-            advance=lambda part: advance(part * share * _TRAINING_SHARE),
+            advance=lambda part: advance(part * _TRAINING_SHARE),
         )
         return model.eval()
 

@@ -40,8 +40,9 @@ def probe_learner(
         progress=Progress(),
     )
     training = head_training(training, given=given)
+    width, n_classes = found.shape[1], data.n_classes
 
     def make(seed: int) -> Any:
-        return probe.head(found.shape[1], data.n_classes, seed)
+        return probe.head(width, n_classes, seed)
 
     return NetworkLearner(f"probe:{backbone}", make, lambda _: found, training, source)

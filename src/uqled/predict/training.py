@@ -12,11 +12,13 @@ import logging
 import math
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -27,9 +29,12 @@ from uqled.run import replacing
 
 Schedule = Literal["one-cycle", "steps"]
 
+logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it tells what it was told
+
 _RISE = 0.25  # of a one-cycle training, until the highest rate
 _FIRST_RATE = 0.04  # of the highest
 _MOMENTUM_SWING = 0.05  # up and down from the momentum given
+_CHECKPOINT = "checkpoint.pt"
 
 
 @dataclass(frozen=True)
@@ -86,9 +91,6 @@ def resolved_precision(training: Training) -> str:
 
 def make_fabric(training: Training) -> Any:
     """The device, the number of them and the precision."""
-    from lightning_fabric import Fabric
-
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it tells what it was told
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # hints about hardware that is there but not asked for
         try:
@@ -130,10 +132,21 @@ def train(
     fabric = make_fabric(training)
     targets = torch.from_numpy(labels.astype(np.int64))
     one_process = training.devices == 1
-    arguments = (model, samples, targets, training, seed, folder)
-    state = fabric.launch(_fit, *arguments, advance if one_process else None)
-    if not one_process:
-        model.load_state_dict(state)
+    # Fabric looks through the arguments for modules, whose weights processes must not share, and
+    # refuses frozen dataclasses there: all but the module is bound beforehand.
+    fit = partial(
+        _fit,
+        samples=samples,
+        labels=targets,
+        training=training,
+        seed=seed,
+        folder=folder,
+        advance=advance if one_process else None,
+    )
+    fabric.launch(fit, model)
+    if not one_process:  # the weights are in the checkpoint: tensors of an ended process are gone
+        saved = torch.load(folder / _CHECKPOINT, map_location="cpu", weights_only=True)
+        model.load_state_dict(saved["model"])
         advance(1.0)
 
 
@@ -146,7 +159,7 @@ def _fit(
     seed: int,
     folder: Path,
     advance: Advance | None,
-) -> dict[str, Tensor] | None:
+) -> None:
     module = model.to(memory_format=torch.channels_last) if samples.are_images else model
     own_step = getattr(module, "training_step", None)  # a LightningModule of the user's own
     optimiser, own_rate = _optimiser(module, training)
@@ -193,7 +206,6 @@ def _fit(
                 advance(1 / training.epochs)
     if advance is not None and first:
         advance(first / training.epochs)
-    return None if advance is not None else {k: v.cpu() for k, v in module.state_dict().items()}
 
 
 def pace(training: Training, epoch: float) -> tuple[float, float]:
@@ -250,7 +262,7 @@ def _resume(
     fabric: Any, folder: Path, model: nn.Module, optimiser: Any
 ) -> tuple[int, list[tuple[int, float, float]]]:
     """(finished epochs, their history), with weights and optimiser as they were then."""
-    path = folder / "checkpoint.pt"
+    path = folder / _CHECKPOINT
     if not path.exists():
         return 0, []
     saved = torch.load(path, map_location=fabric.device, weights_only=True)
@@ -266,7 +278,7 @@ def _save(folder: Path, module: nn.Module, optimiser: Any, epochs: int, history:
         "epochs": epochs,
         "history": [list(row) for row in history],
     }
-    with replacing(folder / "checkpoint.pt") as part:
+    with replacing(folder / _CHECKPOINT) as part:
         torch.save(state, part)
 
 

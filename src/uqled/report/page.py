@@ -62,26 +62,34 @@ def report_run(
     *,
     data: Dataset | None = None,
     method: str | None = None,
+    verdicts: tuple[Any, Any] | None = None,
     top: int,
 ) -> Path:
     """Write the report of a finished run, as its `report.html` unless `out` names another file.
 
     All methods are compared, and `method` leads them: the one that the run was asked for, unless
-    given. `data` saves opening the samples again.
+    given. `data` saves opening the samples again; `verdicts` are what reviewers decided, as
+    `find_label_errors` takes them.
     """
     run = Run.open(folder)
     found = run.predictions()
-    errors = all_errors(run, found, method)
+    errors = all_errors(run, found, method, verdicts)
     out = Path(folder) / "report.html" if out is None else Path(out)
     if data is None:
         return write_report(errors, out, found, top=top)
     return write_report(errors, out, data, found.pred_probs, found.passes, top=top)
 
 
-def all_errors(run: Run, found: Predictions, method: str | None) -> LabelErrors:
+def all_errors(
+    run: Run,
+    found: Predictions,
+    method: str | None,
+    verdicts: tuple[Any, Any] | None = None,
+) -> LabelErrors:
     """Every method's result at the run's operating point, led by `method` or the run's own."""
     asked, point = run.detection()
-    return headed_by(find_label_errors(found, method="all", **point), method or asked)
+    errors = find_label_errors(found, method="all", verdicts=verdicts, **point)
+    return headed_by(errors, method or asked)
 
 
 def headed_by(errors: LabelErrors, method: str | None) -> LabelErrors:
@@ -125,7 +133,7 @@ def report_of(errors: LabelErrors, material: Material, *, top: int) -> Report:
         why = reasons(errors.labels.codes, material.pred_probs, material.passes, ranked)
     return Report(
         title=material.title,
-        notes=material.notes,
+        notes=[*material.notes, *_doubts(errors)],
         n_samples=len(errors),
         n_classes=errors.labels.n_classes,
         n_flagged=errors.n_flagged,
@@ -222,10 +230,30 @@ def _real_tiles(errors: LabelErrors) -> list[Tile]:
         "flags that are real": errors.estimate.precision(errors.mask),
         "errors that are flagged": errors.estimate.recall(errors.mask),
     }
+    if errors.estimate.unsure is not None:
+        return [
+            Tile(title, f"{one.low:.0%} to {one.high:.0%}", "unsure, see the note above")
+            for title, one in estimates.items()
+        ]
     return [
         Tile(title, f"{one.value:.0%}", f"estimated; 80% sure: {one.low:.0%} to {one.high:.0%}")
         for title, one in estimates.items()
     ]
+
+
+def _doubts(errors: LabelErrors) -> list[str]:
+    """What a reader of the estimates should know."""
+    if errors.estimate is None:
+        return []
+    found = []
+    if errors.estimate.known is not None:
+        number = int(np.count_nonzero(errors.estimate.known >= 0))
+        found.append(
+            f"{number:,} decisions of reviewers are taken as certain, and the estimates follow them."
+        )
+    if errors.estimate.unsure is not None:
+        found.append(f"Unsure. {errors.estimate.unsure}")
+    return found
 
 
 def _right_tiles(errors: LabelErrors, is_error: findings.Bools) -> list[Tile]:

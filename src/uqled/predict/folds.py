@@ -1,0 +1,230 @@
+"""One fold after the other in this process, or each in a process of its own somewhere else.
+
+Elsewhere, a fold keeps what it has in its own folder of the run: checkpoints, how far it is, and
+at last its predictions. So a lost worker costs what it did since the last checkpoint, and nothing
+but small messages comes back. All workers must see the run's folder under the same path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.data.dataset import Dataset
+from uqled.engines import Engine
+from uqled.errors import FileError, InputError
+from uqled.predict.learner import Advance, FoldPredictions, Learner
+from uqled.run import Run, replacing
+
+_PROGRESS = "progress"  # in a fold's folder while it trains elsewhere: the share that is done
+_LOOK_SECONDS = 0.5  # between two looks at how far the folds are
+
+
+@runtime_checkable
+class InMembers(Protocol):
+    """A learner whose fold is several trainings, each of which can be done apart."""
+
+    def members(self, passes: int) -> int:
+        """How many; 0: the fold is one training."""
+
+    def fit_member(
+        self,
+        data: Dataset,
+        train: NDArray[np.intp],
+        test: NDArray[np.intp],
+        member: int,
+        *,
+        seed: int,
+        folder: Path,
+        advance: Advance,
+    ) -> Any:
+        """Train one of them, leaving in `folder` what `fit_predict` then finds done."""
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """All that a fold needs, wherever it is computed."""
+
+    run: Run
+    learner: Learner
+    data: Dataset
+    parts: list[NDArray[np.intp]]
+    """The samples that each fold predicts."""
+    seeds: list[int]
+    """Of each fold."""
+    passes: int
+
+    @property
+    def missing(self) -> list[int]:
+        return [fold for fold in range(len(self.parts)) if self.run.read_fold(fold) is None]
+
+    def compute(self, fold: int, advance: Advance) -> None:
+        """Compute a fold and store it, unless it is."""
+        if self.run.read_fold(fold) is None:
+            found = self.learner.fit_predict(
+                self.data, *self._split(fold), passes=self.passes, **self._own(fold, advance)
+            )
+            _check_fold(found, len(self.parts[fold]), self.data.n_classes, fold)
+            self.run.write_fold(fold, found.pred_probs, found.passes)
+
+    def compute_member(self, fold: int, member: int, advance: Advance) -> None:
+        """One training of several in a fold."""
+        assert isinstance(self.learner, InMembers)
+        if self.run.read_fold(fold) is None:
+            split = self._split(fold)
+            self.learner.fit_member(self.data, *split, member, **self._own(fold, advance))
+
+    def _split(self, fold: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        test = self.parts[fold]
+        return np.setdiff1d(np.arange(len(self.data)), test), test
+
+    def _own(self, fold: int, advance: Advance) -> dict[str, Any]:
+        folder = self.run.fold_folder(fold)
+        return {"seed": self.seeds[fold], "folder": folder, "advance": advance}
+
+
+def compute_here(folds: Folds, advance: Advance) -> None:
+    """Compute the folds that are missing, one after the other."""
+    missing = folds.missing
+    advance(len(folds.parts) - len(missing))
+    for fold in missing:
+        folds.compute(fold, advance)
+
+
+def compute_apart(folds: Folds, advance: Advance, engine: Engine) -> None:
+    """Compute the folds that are missing on an engine whose workers are processes of their own."""
+    missing = folds.missing
+    run = Run(folds.run.path.resolve())  # a worker has another working directory
+    sent = replace(folds, run=run, data=replace(folds.data))  # without the hashes it has cached
+    learner = folds.learner
+    members = learner.members(folds.passes) if isinstance(learner, InMembers) else 0
+    with _watched(run, len(folds.parts), advance):
+        for _ in engine.map(
+            _member_task, [(fold, m) for fold in missing for m in range(members)], given=(sent,)
+        ):
+            pass
+        for _ in engine.map(_fold_task, missing, given=(sent,)):
+            pass
+    if folds.missing:
+        raise FileError(
+            f"folder {str(run.path)!r}",
+            f"lacks fold {folds.missing[0]}, which a worker has written",
+            "Choose a folder that all machines see under this path",
+        )
+
+
+def _fold_task(folds: Folds, fold: int) -> None:
+    _check_worker(folds)
+    folder = folds.run.fold_folder(fold)
+    folds.compute(fold, _noted(folder))
+    for progress in folder.rglob(_PROGRESS):
+        progress.unlink(missing_ok=True)
+
+
+def _member_task(folds: Folds, item: tuple[int, int]) -> None:
+    _check_worker(folds)
+    fold, member = item
+    folder = folds.run.fold_folder(fold) / f"member-{member}"
+    folder.mkdir(exist_ok=True)
+    folds.compute_member(fold, member, _noted(folder))
+
+
+def _check_worker(folds: Folds) -> None:
+    """Refuse a machine that does not see the run, or would train otherwise than the run says."""
+    try:
+        settings = folds.run.configuration()["settings"]
+    except FileError as error:
+        raise FileError(
+            f"folder {str(folds.run.path)!r}",
+            f"is not seen by the worker on {os.uname().nodename}",
+            "Choose a folder that all machines see under this path",
+        ) from error
+    own = json.loads(json.dumps(folds.learner.settings()))
+    for name in settings:
+        if own.get(name) != settings[name]:
+            raise InputError(
+                name,
+                f"is {settings[name]!r} in this run and {own.get(name)!r} for the worker on "
+                f"{os.uname().nodename}",
+                "Give it explicitly, or use machines that are alike",
+            )
+
+
+def _noted(folder: Path) -> Advance:
+    """Keeps the share that is done in a small file of `folder`."""
+    share, last = 0.0, 0.0
+
+    def advance(more: float) -> None:
+        nonlocal share, last
+        share += more
+        if time.monotonic() - last > _LOOK_SECONDS:
+            last = time.monotonic()
+            with replacing(folder / _PROGRESS) as part:
+                part.write_text(f"{share:.4f}")
+
+    return advance
+
+
+@contextmanager
+def _watched(run: Run, n: int, advance: Advance) -> Iterator[None]:
+    """Tell `advance` what the folds have noted, from time to time."""
+    shown, over = 0.0, Event()
+
+    def look() -> None:
+        nonlocal shown
+        now = sum(_share(run, fold) for fold in range(n))
+        if now > shown:  # a fold that is repeated starts again from its checkpoint
+            advance(now - shown)
+            shown = now
+
+    def watch() -> None:
+        while not over.wait(_LOOK_SECONDS):
+            look()
+
+    thread = Thread(target=watch, daemon=True)
+    look()
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    look()
+
+
+def _share(run: Run, fold: int) -> float:
+    """How much of a fold is done: by its own note, or by those of its members."""
+    if run.read_fold(fold) is not None:
+        return 1.0
+    folder, noted = run.fold_folder(fold), [0.0, 0.0]
+    for path in folder.rglob(_PROGRESS):
+        try:
+            noted[path.parent != folder] += float(path.read_text())
+        except (OSError, ValueError):  # renamed under our hands
+            continue
+    return min(max(noted), 1.0)
+
+
+def _check_fold(found: FoldPredictions, n: int, n_classes: int, fold: int) -> None:
+    """Refuse what is no prediction before it is stored: a diverged training, a wrong shape."""
+    for name, array in (("pred_probs", found.pred_probs), ("passes", found.passes)):
+        if array is None:
+            continue
+        if array.shape[-2:] != (n, n_classes) or array.dtype != np.float32:
+            raise AssertionError(f"{name} of fold {fold}: {array.dtype} {array.shape}")
+        if not np.isfinite(array).all():
+            raise InputError(
+                "lr",
+                f"or the network made training diverge: fold {fold} predicts NaN",
+                "Lower the learning rate, or train in 32-bit precision",
+            )
