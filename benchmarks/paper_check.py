@@ -11,16 +11,9 @@ import argparse
 from pathlib import Path
 
 from uqled import run
-from uqled.bench.arithmetic import (
-    FOLLOWS,
-    NOT,
-    ROUNDING,
-    Check,
-    Figure,
-    printed_figures,
-    table_checks,
-)
+from uqled.bench.arithmetic import FOLLOWS, NOT, ROUNDING, Figure, printed_figures
 from uqled.bench.claims import Statement, Tally, tallies, view_of
+from uqled.bench.consistency import Check, table_checks
 from uqled.bench.published import SOURCE, published_means, published_results
 from uqled.bench.statistics import sensitivity
 from uqled.bench.writing import sensitivity_markdown

@@ -19,12 +19,16 @@ import numpy as np
 import machine
 import uqled
 from uqled.bench.metrics import detection_metrics
+from uqled.bench.shown import in_order, method_name
 
 SHOWN = ("precision", "recall", "f1", "f05", "aupr")
 
 
 def judged(labels: Any, true: Any, softmax: Any, passes: Any = None) -> dict[str, Any]:
-    """Metrics of every method that the inputs allow, both readings of the entropy threshold."""
+    """The model's accuracy, and metrics of every method that the inputs allow.
+
+    With both readings of the entropy threshold, and `argmax` of the mean of the passes too.
+    """
     found = dict(uqled.find_label_errors(labels, softmax, passes, method="all").by_method)
     if passes is not None:
         given = uqled.find_label_errors(
@@ -32,8 +36,17 @@ def judged(labels: Any, true: Any, softmax: Any, passes: Any = None) -> dict[str
         ).by_method
         for name in ("cl-mcd-e", "alg-ens-2", "alg-ens-3"):
             found[f"{name}-given"] = given[name]
-    is_error = labels != true
-    return {name: detection_metrics(one.mask, one.ranking, is_error) for name, one in found.items()}
+        mean = uqled.uncertainty.mean(passes)
+        found["argmax of the mean"] = uqled.find_label_errors(labels, mean, method="argmax")
+    is_error, best = labels != true, softmax.argmax(axis=1)
+    return {
+        "given_accuracy": float((best == labels).mean()),
+        "true_accuracy": float((best == true).mean()),
+        "methods": {
+            name: detection_metrics(found[name].mask, found[name].ranking, is_error)
+            for name in in_order(found)
+        },
+    }
 
 
 def of_file(path: Path) -> dict[str, Any]:
@@ -71,17 +84,23 @@ def table(result: dict[str, Any]) -> str:
             "",
             f"## {name}",
             "",
-            f"{found['n']:,} samples, {found['wrong']:,} wrong labels ({share:.1%}).",
+            f"{found['n']:,} samples, {found['wrong']:,} wrong labels ({share:.1%}). The model is "
+            f"right in {_accuracy(networks, 'given')} by the given labels, and in "
+            f"{_accuracy(networks, 'true')} by the true ones.",
             "",
             "| method | flagged | precision | recall | F1 | F0.5 | area under P-R |",
             "|---|---|---|---|---|---|---|",
         ]
-        for method in networks[0]:
-            rows = [one[method] for one in networks]
+        for method in networks[0]["methods"]:
+            rows = [one["methods"][method] for one in networks]
             flagged = _shown([row["flagged"] for row in rows], "{:,.0f}")
             cells = [_shown([row[key] for row in rows], "{:.3f}") for key in SHOWN]
-            lines.append(f"| {method} | {flagged} | {' | '.join(cells)} |")
+            lines.append(f"| {method_name(method)} | {flagged} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _accuracy(networks: list[dict[str, Any]], labels: str) -> str:
+    return _shown([one[f"{labels}_accuracy"] for one in networks], "{:.1%}")
 
 
 def _shown(values: list[float], how: str) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 from typer.testing import CliRunner
 
@@ -21,10 +25,12 @@ from uqled.bench.collected import collected
 from uqled.bench.flags import flags_of
 from uqled.bench.matrix import configuration_of, needs, stage1_cells, stage2_cells, unfinished
 from uqled.bench.metrics import average_precision, detection_metrics
-from uqled.bench.phases import packed_flags, unpacked_flags
-from uqled.bench.running import Benchmark, plan, run_benchmark
+from uqled.bench.phases import packed_flags, unpacked_flags, whole
+from uqled.bench.planning import plan
+from uqled.bench.running import Benchmark, run_benchmark, write_tables
 from uqled.bench.suite import builtin_suites, read_suite
 from uqled.cli import app
+from uqled.models import probe
 
 # -- metrics --------------------------------------------------------------------------------------
 
@@ -292,6 +298,19 @@ def test_cells_made_elsewhere_are_merged(smoke, tmp_path):
         merged.merge(tmp_path / "nowhere")
 
 
+def test_merging_takes_the_arrays_asked_for_and_refuses_other_data(smoke, tmp_path):
+    _, out, _, _ = smoke
+    few = Cells(tmp_path / "few")
+    few.merge(out, arrays_of=("detection",))
+    arrays = {path.name for path in (tmp_path / "few" / "arrays").rglob("*.npz")}
+    assert arrays == {"detection.npz"}
+    assert (tmp_path / "few" / "data" / "digits.json").exists()
+    other = Cells(tmp_path / "other")
+    other.keep_fingerprint("digits", "something else")
+    with pytest.raises(uqled.InputError, match="not what the cells"):
+        other.merge(out)
+
+
 def test_tables_come_from_small_cells_alone(smoke, tmp_path):
     """Without the arrays, nothing finished is computed again."""
     suite, out, results, _ = smoke
@@ -310,8 +329,6 @@ def test_tables_come_from_small_cells_alone(smoke, tmp_path):
 
 def test_another_configuration_is_refused(smoke):
     suite, out, _, _ = smoke
-    from dataclasses import replace
-
     other = replace(suite, passes=4)
     with pytest.raises(uqled.InputError, match="passes: 3 then, 4 now"):
         run_benchmark(Benchmark(other, out, out), jobs=1, progress=False)
@@ -417,6 +434,93 @@ def test_the_plan_counts_and_estimates(tmp_path):
     }
     assert 0 < found.seconds < 600
     assert not (tmp_path / "out").exists()
+
+
+class Seen(torch.nn.Module):
+    """A backbone that counts the images it is shown."""
+
+    def __init__(self):
+        super().__init__()
+        self.images = 0
+
+    def forward(self, x):
+        self.images += len(x)
+        return x.mean(dim=(2, 3)).repeat(1, 2)
+
+
+def test_a_plan_computes_features_of_a_few_images_only(tmp_path, monkeypatch):
+    monkeypatch.setenv("UQLED_CACHE", str(tmp_path / "cache"))
+    network = Seen()
+    monkeypatch.setattr(
+        "uqled.models.probe.load_backbone", lambda _: probe.Backbone(network, image_size=8)
+    )
+    text = SMALLEST.replace("limit = 200", "limit = 1500")
+    text = text.replace('model = "forest"', 'model = "probe"\ntraining = { epochs = 2 }')
+    suite = suite_of(tmp_path, text)
+    benchmark = Benchmark(suite, tmp_path, tmp_path / "out")
+
+    def features():
+        rows = plan(benchmark, jobs=1).rows
+        return [(row.total, row.todo, row.seconds > 0) for row in rows if row.kind == "features"]
+
+    assert features() == [(1, 1, True)]
+    assert 0 < network.images < 150
+    whole(suite.data[0], tmp_path)  # as the benchmark does first
+    assert network.images > 1500
+    before = network.images
+    assert features() == [(1, 0, False)]
+    assert network.images == before
+
+
+def test_a_plan_of_the_papers_networks_is_quick(tmp_path):
+    """One image set of its own size stands for the four: the network is what takes the time."""
+    rng = np.random.default_rng(0)
+    for split in ("train", "test"):
+        for name in ("a", "b"):
+            folder = tmp_path / "data" / split / name
+            folder.mkdir(parents=True)
+            for i in range(40):
+                pixels = rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{i}.png")
+    text = SMALLEST.replace('place = "digits"', 'place = "data/train"\ntest_place = "data/test"')
+    text = text.replace("test_share = 0.5\nlimit = 200\n", "")
+    text = text.replace('"forest"', '"resnet50"\ntraining = { preset = "paper" }')
+    benchmark = Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out")
+    began = time.monotonic()
+    found = plan(benchmark, jobs=1)
+    assert time.monotonic() - began < 100  # of a machine that may be busy; 350 epochs are hours
+    trainings = 0.8 + 2 * 0.5 + 3
+    assert found.seconds > 80 * 350 * trainings * 1e-4
+
+
+def test_what_is_finished_needs_no_data_to_plan(smoke, tmp_path, monkeypatch):
+    suite, out, _, _ = smoke
+    cells = Cells(tmp_path / "bare")
+    cells.merge(out)
+    gone = replace(suite, data=(replace(suite.data[0], place="nowhere"),))
+    monkeypatch.setattr(
+        "uqled.bench.matrix.configuration_of", lambda _, cell: configuration_of(suite, cell)
+    )
+    found = plan(Benchmark(gone, tmp_path, tmp_path / "bare", everyone=True), jobs=1)
+    assert [row.seconds for row in found.rows] == [0.0] * len(found.rows)
+    assert "0 cells to do" in found.text()
+
+
+def test_tables_regenerate_byte_for_byte_from_stored_cells(smoke, tmp_path, monkeypatch):
+    """Through the command, without data and arrays, also where cells are still missing."""
+    suite, out, _, written = smoke
+    shutil.copytree(out / "cells", tmp_path / "stored" / "cells")
+    monkeypatch.setattr("uqled.bench.running._compute", None)  # nothing may be computed
+    command = ["bench", "smoke", "--out", str(tmp_path / "stored"), "--tables-only"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    for path in written:
+        again = tmp_path / "stored" / path.relative_to(out)
+        assert again.read_bytes() == path.read_bytes(), path.name
+    shutil.rmtree(tmp_path / "stored" / "cells" / "digits" / "seed-1")
+    results, _ = write_tables(Benchmark(suite, tmp_path, tmp_path / "stored"))
+    assert set(results.stage1["seed"]) == {0}
+    with pytest.raises(uqled.InputError, match="holds no cells"):
+        write_tables(Benchmark(suite, tmp_path, tmp_path / "nowhere"))
 
 
 def test_configurations_tell_cells_apart():

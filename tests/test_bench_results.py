@@ -17,7 +17,18 @@ from matplotlib.figure import Figure
 from scipy import stats
 from sklearn.feature_selection import r_regression
 
-from uqled.bench import arithmetic, beside, claims, published, shown, statistics, tables, writing
+from uqled.bench import (
+    arithmetic,
+    beside,
+    claims,
+    consistency,
+    drawing,
+    published,
+    shown,
+    statistics,
+    tables,
+    writing,
+)
 from uqled.bench.collected import Results
 from uqled.bench.drawing import Drawn
 from uqled.bench.formats import latex, markdown
@@ -214,6 +225,16 @@ class TestStatistics:
         assert list(found.within) == ["a"]
         assert set(found.final.points) == {"cl-pbnr", "cl-mcd", "cl-mcd-e", "alg-ens-3"}
 
+    def test_f1_beside_final_accuracy_is_of_the_same_rates_and_seeds(self) -> None:
+        results = made(stage2=stage2_frame(seeds={0.1: (1, 2), 0.2: (0,)}))
+        frame = results.stage1.set_index(["rate", "seed", "method"])["f1"]
+        found = statistics.sensitivity(results)
+        for points in (found.final.points, found.within["mnist"].points):
+            for method, (f1, _) in points.items():
+                at_01 = np.mean([frame[0.1, seed, method] for seed in (1, 2)])
+                assert f1 == pytest.approx((at_01 + frame[0.2, 0, method]) / 2)
+        assert found.mean_f1["mnist"][0.2].n == 3  # the first analysis keeps all
+
     def test_a_data_set_without_the_papers_methods_does_not_narrow_the_comparison(self) -> None:
         few = stage1_frame(("c",), methods=["cl-pbnr", "argmax"])
         found = statistics.sensitivity(made(stage1=pd.concat([stage1_frame(("a", "b")), few])))
@@ -348,8 +369,29 @@ class TestTables:
         body = [line for line in text.splitlines() if line.endswith(r"\\") and "multi" not in line]
         assert len(body) == 1 + len(table.blocks[0].rows)
         assert {len(re.findall(r"(?<!\\)&", line)) for line in body} == {width}
-        assert r"my|meth\_od\%" in text
+        assert r"my$|$meth\_od\%" in text
         assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+
+    def test_long_latex_tables_go_on_to_another_page(self) -> None:
+        names = tuple(f"set {i}" for i in range(7))
+        about = {"contaminated": {"set 6": "seen before"}}
+        many = tables.all_tables(made(stage1=stage1_frame(names), about=about))["stage1"][0]
+        text = latex(many)
+        assert text.count(r"\begin{table}") == text.count(r"\end{tabular}%") == 2
+        assert text.count("Neither is a significance test") == 1
+        assert text.count(", continued.}") == 1
+        assert r"\label{tab:stage1}" in text
+        assert r"\label{tab:stage1-2}" in text
+        rows = sum(len(block.rows) for block in many.blocks)
+        assert sum(line.endswith(r"\\") and "multi" not in line for line in text.split("\n")) == (
+            rows + 2
+        )
+        # A warning has a line of its own, and none of these stretches a column.
+        (warning,) = [line for line in text.splitlines() if "seen before" in line]
+        assert "textbf" not in warning
+        spanning = [line for line in text.splitlines() if line.startswith(r"\multicolumn")]
+        assert len(spanning) == len(names) + 1
+        assert all(r"\makebox[0pt]" in line for line in spanning)
 
     def test_csv_holds_means_and_spreads(self) -> None:
         frame = stage1_frame(("a", "b"))
@@ -379,7 +421,7 @@ class TestPublished:
         assert published.printed_matrix().classes[9] == "truck"
 
     def test_the_tables_agree_with_themselves(self) -> None:
-        for check in arithmetic.table_checks():
+        for check in consistency.table_checks():
             assert (check.held, check.exceptions) == (check.of, ()), check.what
             assert check.of > 15
 
@@ -390,8 +432,8 @@ class TestPublished:
                 frame.loc[3, "f1 0.1"] = "95.9"
             return frame
 
-        monkeypatch.setattr(arithmetic, "printed", changed)
-        failed = {check.what for check in arithmetic.table_checks() if check.exceptions}
+        monkeypatch.setattr(consistency, "printed", changed)
+        failed = {check.what for check in consistency.table_checks() if check.exceptions}
         assert "F1 is the harmonic mean of the printed precision and recall" in failed
         assert "a Mean of stage 1 is the mean of its row" in failed
 
@@ -444,10 +486,67 @@ class TestClaims:
         assert (tally.held, tally.of) == (1, 2)
         assert tally.exceptions == ("mnist at 0.2, CL-MCD: 50.0 against 50.0",)
 
+    @pytest.mark.parametrize(
+        ("gaps", "verdict", "counts"),
+        [
+            ({0.1: [2, 3, 2], 0.2: [1, 1, 1]}, claims.HOLDS, (2, 0, 0, 0)),
+            ({0.1: [2, 3, 2], 0.2: [-1, -1, -1]}, claims.FAILS, (1, 0, 1, 0)),
+            ({0.1: [2, 3, 2], 0.2: [-1, 3, -1]}, claims.OPEN, (1, 1, 0, 0)),
+            ({0.1: [2, 3, 2], 0.2: [-1, 1, -1]}, claims.OPEN, (1, 1, 0, 0)),
+            ({0.1: [2, 3, 2], 0.2: [1]}, claims.HOLDS, (1, 0, 0, 1)),
+            ({0.1: [2, 3, 2], 0.2: [-1]}, claims.OPEN, (1, 0, 0, 1)),
+            ({0.1: [2], 0.2: [1]}, claims.OPEN, (0, 0, 0, 2)),
+        ],
+    )
+    def test_a_verdict_looks_at_the_spread(
+        self, gaps: dict[float, list[float]], verdict: str, counts: tuple[int, ...]
+    ) -> None:
+        rows = [
+            {"dataset": "a", "rate": rate, "seed": seed, "method": method}
+            | {"f1": 0.5 + 0.1 * seed + (gap / 100 if method == "cl-mcd" else 0)}
+            | {"precision": 0.5, "recall": 0.5, "flagged": 9}
+            for rate, by_seed in gaps.items()
+            for seed, gap in enumerate(by_seed)
+            for method in ("cl-pbnr", "cl-mcd")
+        ]
+        view = claims.view_of(made(stage1=pd.DataFrame(rows), stage2=pd.DataFrame()))
+        statement = claims.STATEMENTS[0]
+        tally = statement.tally(view)
+        assert (tally.clearly, tally.within, tally.against, tally.once) == counts
+        assert statement.verdict(tally) == verdict
+
+    def test_where_most_cases_decide(self) -> None:
+        loose = replace(claims.STATEMENTS[0], every=False)
+        for clearly, against, verdict in (
+            (3, 1, claims.HOLDS),
+            (2, 2, claims.OPEN),
+            (1, 3, claims.FAILS),
+            (0, 0, claims.OPEN),
+        ):
+            tally = claims.Tally(clearly, 4, (), clearly, against)
+            assert loose.verdict(tally) == verdict
+
     def test_nothing_to_count_is_no_verdict(self) -> None:
         empty = made(stage1=pd.DataFrame(), stage2=pd.DataFrame())
         assert claims.tallies(claims.view_of(empty)) == []
         assert all(one.here is None for one in beside.judged(empty))
+
+    def test_contaminated_results_beside_the_paper_are_called_so(self) -> None:
+        names = ("MNIST", "CIFAR-10")
+        about = {"contaminated": {"CIFAR-10": "the network has seen it"}}
+        results = made(stage1=stage1_frame(names), stage2=stage2_frame(names), about=about)
+        text = markdown(beside.beside_table(results))
+        clean, contaminated = text.split("### CIFAR-10")
+        assert "Contaminated: the network has seen it" in contaminated
+        assert "Contaminated" not in clean
+
+    def test_the_same_images_twice_are_told(self) -> None:
+        assert beside.repeated(["MNIST", "CIFAR-10", "Tiny-ImageNet", "mine", "mine too"]) == ""
+        said = beside.repeated(["CIFAR-10, pretrained", "MNIST", "CIFAR-10"])
+        assert said.startswith("CIFAR-10, pretrained and CIFAR-10 are the same images")
+        names = ("CIFAR-10", "CIFAR-10 again", "MNIST")
+        results = made(stage1=stage1_frame(names), stage2=stage2_frame(names))
+        assert "count as 2 data sets" in sensitivity_markdown(statistics.sensitivity(results))
 
     @pytest.mark.parametrize(
         ("name", "known"),
@@ -459,6 +558,19 @@ class TestClaims:
     )
     def test_data_sets_of_the_paper_are_known(self, name: str, known: str | None) -> None:
         assert beside.paper_name(name) == known
+
+
+class TestDrawing:
+    @pytest.mark.parametrize("span", [0.002, 0.01, 0.04, 0.125, 0.6])
+    def test_ticks_are_labelled_with_what_they_are(self, span: float) -> None:
+        change = {0.1: {"cl-mcd": Sample(-span), "cl-mcd-e": Sample(span / 4)}}
+        figure = drawing.relative_figure(change, "F1")
+        figure.canvas.draw()
+        (axes,) = figure.axes
+        ticks = axes.get_xticks()
+        labels = [_number(tick.get_text()) for tick in axes.get_xticklabels()]
+        assert len(ticks) > 2
+        assert labels == pytest.approx(list(ticks), abs=1e-9)
 
 
 class TestWriting:
@@ -524,6 +636,15 @@ class TestWriting:
         assert not {"script", "b", "i", "link", "iframe"} & reader.seen
         assert "&lt;script&gt;x&lt;/script&gt;" in text
         assert len(reader.ids) == len(set(reader.ids))
+
+    def test_names_in_the_analyses_are_no_markup(self) -> None:
+        names = ("a|b", "*c*")
+        results = made(stage1=stage1_frame(names), stage2=stage2_frame(names))
+        text = sensitivity_markdown(statistics.sensitivity(results))
+        rows = [line for line in text.splitlines() if line.startswith("|")]
+        assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {4, 7}
+        assert r"a\|b" in text
+        assert r"within \*c\*" in text
 
     def test_published_results_take_the_same_way(self) -> None:
         analyses = statistics.sensitivity(published_results(), published_means())

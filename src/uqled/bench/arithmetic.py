@@ -7,18 +7,17 @@ otherwise does not follow.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from uqled.bench.claims import BASELINE, PROPOSED, Values, View, view_of
+from uqled.bench.claims import BASELINE, PROPOSED, Values, view_of
 from uqled.bench.published import (
+    HALF,
     RATES,
     SAMPLES,
-    number,
     printed,
     published_means,
     published_results,
@@ -29,10 +28,25 @@ from uqled.bench.suite import PAPER_METHODS
 from uqled.noise.matrices import flip_probabilities
 
 FOLLOWS, ROUNDING, NOT = "follows", "within rounding", "does not follow"
-_HALF = 0.0005  # half of the last printed digit of a share
 _HARD = ("CIFAR-10", "CIFAR-100", "Tiny-ImageNet")
 TABLE = "Small table"  # such places are tables: what they hold is no quotation
 _1, _2, _S, _D = "Results, stage 1", "Results, stage 2", "Sensitivity analyses", "Discussion"
+
+
+Numbers = Mapping[str, Mapping[float, Mapping[str, float]]]
+"""Data set -> rate -> method -> what is printed, as a share or a count."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The stage tables."""
+
+    f1: Numbers
+    precision: Numbers
+    recall: Numbers
+    flagged: Numbers
+    cleaned: Numbers
+    """Accuracy after removal."""
 
 
 @dataclass(frozen=True)
@@ -53,41 +67,32 @@ class Figure:
         return self.quote if self.place.startswith(TABLE) else f'"{self.quote}"'
 
 
-@dataclass(frozen=True)
-class Check:
-    """One property that printed tables must have, and where they lack it."""
-
-    what: str
-    held: int
-    of: int
-    exceptions: tuple[str, ...]
-
-
 def printed_figures() -> list[Figure]:
     """Every number of the paper's text and small tables that its stage tables decide."""
     results, averages = published_results(), published_means()
     view, analyses = view_of(results, averages), sensitivity(results, averages)
+    tables = Printed(
+        *map(_numbers, (view.f1, view.precision, view.recall, view.flagged, view.cleaned))
+    )
     return [
-        *_stage1_figures(view, averages),
-        *_stage2_figures(view, averages),
+        *_stage1_figures(tables, averages),
+        *_stage2_figures(tables, averages),
         *_sensitivity_figures(analyses),
-        *_discussion_figures(view),
+        *_discussion_figures(tables),
         *_noise_figures(),
     ]
 
 
-def table_checks() -> list[Check]:
-    """What the printed tables say of themselves."""
-    return [
-        _check("F1 is the harmonic mean of the printed precision and recall", _harmonic()),
-        _check("a Mean of stage 1 is the mean of its row", _row_means("stage1", "f1")),
-        _check("a Mean of stage 2 is the mean of its row", _row_means("stage2", "accuracy")),
-        _check("flagged x precision / recall is the noise rate times the samples", _counts()),
-        _check("what is bold in stage 1 is the highest of its column", _bold("stage1", False)),
-        _check("what is bold in stage 2 is the highest of its column", _bold("stage2", False)),
-        _check("the highest of a column of stage 1 is bold", _bold("stage1", True)),
-        _check("the highest of a column of stage 2 is bold", _bold("stage2", True)),
-    ]
+def _numbers(values: Values) -> Numbers:
+    """One run has no spread: the means are what is printed."""
+    return {
+        name: {
+            rate: {method: sample.mean for method, sample in column.items()}
+            for rate, column in by_rate.items()
+            if rate is not None
+        }
+        for name, by_rate in values.items()
+    }
 
 
 def _points(
@@ -108,7 +113,7 @@ def _figure(
 ) -> Figure:
     places = len(repr(said).partition(".")[2]) if decimals is None else decimals
     value, half = of(0), 0.5 * 10**-places
-    low, high = sorted((of(-_HALF), of(_HALF)))
+    low, high = sorted((of(-HALF), of(HALF)))
     if fixed(value, places) == fixed(said, places):
         verdict = FOLLOWS
     else:
@@ -116,7 +121,7 @@ def _figure(
     return Figure(place, quote, fixed(said, places), fixed(value, places), verdict, note)
 
 
-def _stage1_figures(view: View, averages: Means) -> list[Figure]:
+def _stage1_figures(tables: Printed, averages: Means) -> list[Figure]:
     f1, found = averages.f1, []
     gains = {"MNIST": 2.1, "CIFAR-10": 14.3, "CIFAR-100": 8.2, "Tiny-ImageNet": 6.6}
     for name, said in gains.items():
@@ -134,13 +139,15 @@ def _stage1_figures(view: View, averages: Means) -> list[Figure]:
         found.append(_points(_1, quote, said, _gap(f1[name], "cl-mcd"), "CL-MCD"))
     two = ("cl-mcd-e", "alg-ens-3")
     least = min(
-        (view.f1[d][r][m] / view.f1[d][r][BASELINE], d, r, m)
+        (tables.f1[d][r][m] / tables.f1[d][r][BASELINE], d, r, m)
         for d in _HARD
         for r in RATES
         for m in two
     )
     best_of_two = min(
-        max(view.f1[d][r][m] for m in two) / view.f1[d][r][BASELINE] for d in _HARD for r in RATES
+        max(tables.f1[d][r][m] for m in two) / tables.f1[d][r][BASELINE]
+        for d in _HARD
+        for r in RATES
     )
     enough = least[0] >= 1.1
     found.append(
@@ -161,61 +168,61 @@ def _stage1_figures(view: View, averages: Means) -> list[Figure]:
             _1,
             "The best-performing algorithms outperform the state-of-the-art by up to 9.3pp",
             9.3,
-            _largest(view.f1, relative=False),
-            f"the largest: {_where(view.f1, relative=False)}; CIFAR-100 at 0.05 has "
-            f"{fixed(100 * _cell(view.f1, 'CIFAR-100', 0.05, relative=False), 1)}",
+            _largest(tables.f1, relative=False),
+            f"the largest: {_where(tables.f1, relative=False)}; CIFAR-100 at 0.05 has "
+            f"{fixed(100 * _cell(tables.f1, 'CIFAR-100', 0.05, relative=False), 1)}",
         ),
         _points(
             _1,
             "38.1%, see CIFAR-100, τ=0.05",
             38.1,
-            _largest(view.f1, relative=True),
-            f"the largest: {_where(view.f1, relative=True)}",
+            _largest(tables.f1, relative=True),
+            f"the largest: {_where(tables.f1, relative=True)}",
         ),
         _bound(
             "precision with scores below 50% for CIFAR-10, CIFAR-100, and Tiny-ImageNet",
             "below 50",
-            max(view.precision[d][r][BASELINE] for d in _HARD for r in RATES),
+            max(tables.precision[d][r][BASELINE] for d in _HARD for r in RATES),
             lambda share: share < 0.5,
         ),
         _bound(
             "the recall of CL-PBNR is already consistently over 80%",
             "over 80",
-            min(view.recall[d][r][BASELINE] for d in SAMPLES for r in RATES),
+            min(tables.recall[d][r][BASELINE] for d in SAMPLES for r in RATES),
             lambda share: share > 0.8,
         ),
         _points(
             _1,
             "The precision improves by up to 22pp",
             22.0,
-            _largest(view.precision, relative=False),
-            f"the largest: {_where(view.precision, relative=False)}",
+            _largest(tables.precision, relative=False),
+            f"the largest: {_where(tables.precision, relative=False)}",
         ),
         _points(
             _1,
             "65.28%, see CIFAR-10 results at τ=0.05",
             65.28,
-            _largest(view.precision, relative=True),
+            _largest(tables.precision, relative=True),
         ),
         _points(
             _1,
             "the recall increases slightly by up to 2.8",
             2.8,
-            _largest(view.recall, relative=False),
-            f"the largest: {_where(view.recall, relative=False)}",
+            _largest(tables.recall, relative=False),
+            f"the largest: {_where(tables.recall, relative=False)}",
         ),
         _points(
             _1,
             "3.39%, see Tiny-ImageNet results at τ=0.05",
             3.39,
-            _largest(view.recall, relative=True),
-            f"the largest: {_where(view.recall, relative=True)}",
+            _largest(tables.recall, relative=True),
+            f"the largest: {_where(tables.recall, relative=True)}",
         ),
     ]
     return found
 
 
-def _stage2_figures(view: View, averages: Means) -> list[Figure]:
+def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
     final, found = averages.final, []
     over = {
         (name, method): final[name][method] - averages.noisy[name]
@@ -270,7 +277,7 @@ def _stage2_figures(view: View, averages: Means) -> list[Figure]:
             "cleaning with the CL-MCD algorithm leads to an accuracy gain of 0.4% compared to "
             "cleaning with CL-PBNR",
             0.4,
-            _relative(view.cleaned["MNIST"][0.05], "cl-mcd"),
+            _relative(tables.cleaned["MNIST"][0.05], "cl-mcd"),
             "MNIST at 0.05",
         )
     )
@@ -292,7 +299,7 @@ def _stage2_figures(view: View, averages: Means) -> list[Figure]:
         ),
     ):
         where = f"{name} at {rate:g}, {short_name(method)}"
-        accuracy, flagged = view.cleaned[name][rate], view.flagged[name][rate]
+        accuracy, flagged = tables.cleaned[name][rate], tables.flagged[name][rate]
         share = 1 - flagged[method] / flagged[BASELINE]
         found += [
             _points(_2, better_quote, better_by, _relative(accuracy, method), where),
@@ -336,13 +343,13 @@ def _sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
     return found
 
 
-def _discussion_figures(view: View) -> list[Figure]:
+def _discussion_figures(tables: Printed) -> list[Figure]:
     below = {
         (d, r, m)
         for d in SAMPLES
         for r in RATES
         for m in PROPOSED
-        if view.f1[d][r][m] <= view.f1[d][r][BASELINE]
+        if tables.f1[d][r][m] <= tables.f1[d][r][BASELINE]
     }
     named = {("MNIST", 0.2, "cl-mcd-e"), ("MNIST", 0.2, "alg-ens-3")}
     found = [
@@ -367,7 +374,7 @@ def _discussion_figures(view: View) -> list[Figure]:
             "baseline",
         ),
     ):
-        cells = [view.precision[d][r] for d in SAMPLES for r in RATES]
+        cells = [tables.precision[d][r] for d in SAMPLES for r in RATES]
         overall = sum(c[method] for c in cells) / sum(c[BASELINE] for c in cells) - 1
         each = np.mean([c[method] / c[BASELINE] - 1 for c in cells])
         found.append(
@@ -375,7 +382,7 @@ def _discussion_figures(view: View) -> list[Figure]:
                 _D,
                 quote,
                 said,
-                partial(_mean_precision_gain, view, method),
+                partial(_mean_precision_gain, tables, method),
                 "each data set's mean precision, relative to CL-PBNR's, then averaged; ratio of "
                 f"overall means {fixed(100 * overall, 1)}, mean of all ratios "
                 f"{fixed(100 * float(each), 1)}",
@@ -437,10 +444,10 @@ def _noise_figures() -> list[Figure]:
     ]
 
 
-def _mean_precision_gain(view: View, method: str, shift: float) -> float:
+def _mean_precision_gain(tables: Printed, method: str, shift: float) -> float:
     """Per data set the ratio of mean precisions, less 1; averaged over data sets."""
     ratios = []
-    for by_rate in view.precision.values():
+    for by_rate in tables.precision.values():
         mine = sum(column[method] + shift for column in by_rate.values())
         ratios.append(mine / sum(column[BASELINE] - shift for column in by_rate.values()) - 1)
     return float(np.mean(ratios))
@@ -469,80 +476,27 @@ def _shifted(value: float) -> Callable[[float], float]:
     return lambda shift: value + shift
 
 
-def _gains(values: Values, shift: float, *, relative: bool) -> dict[tuple[str, float, str], float]:
+def _gains(values: Numbers, shift: float, *, relative: bool) -> dict[tuple[str, float, str], float]:
     gain = _relative if relative else _gap
     return {
         (d, r, m): gain(values[d][r], m)(shift) for d in SAMPLES for r in RATES for m in PROPOSED
     }
 
 
-def _largest(values: Values, *, relative: bool) -> Callable[[float], float]:
+def _largest(values: Numbers, *, relative: bool) -> Callable[[float], float]:
     return lambda shift: max(_gains(values, shift, relative=relative).values())
 
 
-def _where(values: Values, *, relative: bool) -> str:
+def _where(values: Numbers, *, relative: bool) -> str:
     gains = _gains(values, 0, relative=relative)
     name, rate, method = max(gains, key=gains.__getitem__)
     return f"{name} at {rate:g}, {short_name(method)}"
 
 
-def _cell(values: Values, name: str, rate: float, *, relative: bool) -> float:
+def _cell(values: Numbers, name: str, rate: float, *, relative: bool) -> float:
     gains = _gains(values, 0, relative=relative)
     return max(gain for (d, r, _), gain in gains.items() if (d, r) == (name, rate))
 
 
 def _bound(quote: str, said: str, share: float, test: Callable[[float], bool]) -> Figure:
     return Figure(_1, quote, said, fixed(100 * share, 1), FOLLOWS if test(share) else NOT)
-
-
-def _check(what: str, cases: Iterable[tuple[bool, str]]) -> Check:
-    found = list(cases)
-    return Check(
-        what, sum(ok for ok, _ in found), len(found), tuple(text for ok, text in found if not ok)
-    )
-
-
-def _harmonic() -> Iterable[tuple[bool, str]]:
-    """The printed F1 lies in the range that rounding of precision and recall allows."""
-    for row in printed("stage1").to_dict("records"):
-        for rate in RATES:
-            p, r, f = (number(row[f"{m} {rate:g}"]) for m in ("precision", "recall", "f1"))
-            low, value, high = (2 * (p + s) * (r + s) / (p + r + 2 * s) for s in (-0.05, 0.0, 0.05))
-            where = f"{row['dataset']} at {rate:g}, {short_name(row['method'])}"
-            text = f"{where}: printed {fixed(f, 1)}, computed {fixed(value, 1)}"
-            yield low - 0.05 <= f + 1e-9 and f - 1e-9 <= high + 0.05, text
-
-
-def _row_means(table: str, measure: str) -> Iterable[tuple[bool, str]]:
-    for row in printed(table).to_dict("records"):
-        value = math.fsum(number(row[f"{measure} {rate:g}"]) for rate in RATES) / len(RATES)
-        said = number(row[f"{measure} mean"])
-        where = f"{row['dataset']}, {short_name(row['method'])}"
-        yield abs(said - value) <= 0.1 + 1e-9, f"{where}: {fixed(said, 1)}, {fixed(value, 2)}"
-
-
-def _counts() -> Iterable[tuple[bool, str]]:
-    """True positives are flagged x precision and wrong x recall: the printed numbers must agree."""
-    for row in published_results().stage1.to_dict("records"):
-        p, r, wrong = row["precision"], row["recall"], row["wrong"]
-        low, high = (row["flagged"] * (p + s) / (r - s) for s in (-_HALF, _HALF))
-        value = row["flagged"] * p / r
-        where = f"{row['dataset']} at {row['rate']:g}, {short_name(row['method'])}"
-        share = f"{fixed(100 * value / row['n'], 2)} % wrong"
-        yield low <= wrong <= high, f"{where}: {share}"
-
-
-def _bold(table: str, highest_is_bold: bool) -> Iterable[tuple[bool, str]]:
-    """Bold and highest, in one direction or the other, for every column of every data set."""
-    frame = printed(table)
-    for name, block in frame.groupby("dataset", sort=False):
-        for column in frame.columns[2:]:
-            if column.startswith("flagged"):
-                continue
-            values = block[column].map(number)
-            bold = block[column].str.endswith("*")
-            top = values == values.max()
-            for place in block.index[top if highest_is_bold else bold]:
-                method = short_name(str(block.at[place, "method"]))
-                text = f"{name}, {column}, {method}: {fixed(values[place], 1)}"
-                yield bool((bold if highest_is_bold else top)[place]), text

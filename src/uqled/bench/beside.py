@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from uqled.bench.claims import STATEMENTS, Statement, Tally, tallies, view_of
 from uqled.bench.collected import Results
+from uqled.bench.formats import md_row, plain
 from uqled.bench.published import SAMPLES, published_means, published_results
-from uqled.bench.shown import DASH, in_order, percent
-from uqled.bench.statistics import Means, means
+from uqled.bench.shown import DASH, in_order, listed, percent
+from uqled.bench.statistics import Means, datasets, means
 from uqled.bench.tables import BASELINE, Block, Cell, Row, Table, row_kind, row_name
 
 
@@ -33,9 +34,24 @@ def paper_name(dataset: str) -> str | None:
     return None
 
 
+def repeated(names: Iterable[str]) -> str:
+    """A sentence on data sets of the paper that are there more than once; empty if none is."""
+    by_paper: dict[str, list[str]] = {}
+    for name in names:
+        if other := paper_name(name):
+            by_paper.setdefault(other, []).append(name)
+    return " ".join(
+        f"{listed(map(plain, several))} are the same images with different networks, and count as "
+        f"{len(several)} data sets: their points are not independent."
+        for several in by_paper.values()
+        if len(several) > 1
+    )
+
+
 def beside_table(results: Results, averages: Means | None = None) -> Table:
     """Means over rates, ours and the paper's, for the data sets that both have."""
-    here, paper = averages or means(results), published_means()
+    contaminated = results.about.get("contaminated") or {}
+    here, paper = averages or means(results, datasets(results)), published_means()
     blocks = []
     for name in here.f1:
         other = paper_name(name)
@@ -57,7 +73,10 @@ def beside_table(results: Results, averages: Means | None = None) -> Table:
             )
             for m in methods
         ]
-        blocks.append(Block(name if name == other else f"{name} (paper: {other})", "", tuple(rows)))
+        why = contaminated.get(name)
+        note = f"Contaminated: {why}. No evidence, shown for completeness" if why else ""
+        title = name if name == other else f"{name} (paper: {other})"
+        blocks.append(Block(title, note, tuple(rows)))
     return Table(
         "Beside the paper",
         "Means over the noise rates: F1, F1 minus CL-PBNR's in percentage points, and accuracy "
@@ -89,20 +108,30 @@ def judged_markdown(found: list[Judged]) -> str:
     lines = [
         "## What the paper says, counted",
         "",
-        "A statement about every case holds when it has no exception; of the others (in italics) "
-        "only the count is told.",
+        "In how many cases the mean over seeds is as the paper says. A case is clear when its "
+        "difference, paired over seeds, is larger than the spread; one seed alone has none. A "
+        "statement about every case does not hold when one clearly fails, and holds when all that "
+        "have a spread are clear and the others agree. One in italics is about most cases, and "
+        "more than half decide.",
         "",
-        "| the paper | counted | in its tables | here |",
-        "| --- | --- | ---: | ---: |",
+        "| the paper | counted | in its tables | here | clearly | clearly not | verdict |",
+        "| --- | --- | ---: | ---: | ---: | ---: | --- |",
     ]
     for one in found:
         quote = f'"{one.statement.quote}"' if one.statement.every else f'*"{one.statement.quote}"*'
-        tallied = " | ".join(tally_text(tally) for tally in (one.paper, one.here))
-        lines.append(f"| {quote} ({one.statement.place}) | {one.statement.counted} | {tallied} |")
+        cells = [f"{quote} ({one.statement.place})", one.statement.counted]
+        cells += [tally_text(tally) for tally in (one.paper, one.here)]
+        if one.here is None:
+            cells += [DASH] * 3
+        else:
+            cells += [str(one.here.clearly), str(one.here.against)]
+            cells.append(one.statement.verdict(one.here))
+        lines.append(md_row(cells))
     lines += ["", "### Exceptions here", ""]
     for one in found:
         if one.here and one.here.exceptions:
-            lines.append(f"- {one.statement.counted}: {'; '.join(one.here.exceptions)}.")
+            exceptions = plain("; ".join(one.here.exceptions))
+            lines.append(f"- {one.statement.counted}: {exceptions}.")
     return "\n".join(lines) + "\n"
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -148,10 +148,17 @@ class Cells:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"fingerprint": fingerprint})
 
-    def merge(self, other: Path) -> int:
-        """Take over the cells that are finished in another folder; return how many."""
+    def merge(self, other: Path, *, arrays_of: Collection[str] | None = None) -> int:
+        """Take over the cells that are finished in another folder; return how many.
+
+        `arrays_of` names the cells whose arrays come along, as in `detection`; all unless given.
+        Cells of other data are refused.
+        """
         if not (other / "cells").is_dir():
             raise InputError("merge", f"{str(other)!r} holds no cells", "Name a benchmark's folder")
+        for path in sorted((other / "data").glob("*.json")):
+            known = json.loads(path.read_text(encoding="utf-8"))["fingerprint"]
+            self.keep_fingerprint(path.stem, known)
         taken = 0
         for path in sorted((other / "cells").rglob("*.json")):
             name = path.relative_to(other / "cells")
@@ -165,7 +172,8 @@ class Cells:
                         "Merge benchmarks of the same suite",
                     )
                 continue
-            for kind, ending in (("arrays", ".npz"), ("cells", ".json")):
+            wanted = arrays_of is None or name.stem in arrays_of
+            for kind, ending in (("arrays", ".npz"),) * wanted + (("cells", ".json"),):
                 source = other / kind / name.with_suffix(ending)
                 target = self.folder / kind / name.with_suffix(ending)
                 if source.exists():

@@ -1,7 +1,8 @@
 """What the paper says of its algorithms, counted: on its own printed tables, or on a benchmark.
 
-A statement is a sentence of the paper and a test that goes through every case it covers. It holds
-when no case is an exception; a case that a benchmark lacks is not counted.
+A statement is a sentence of the paper and a test that goes through every case it covers: this data
+set, this rate, this algorithm. A case speaks clearly when its difference, paired over seeds, is
+larger than its spread. A case that a benchmark lacks is not counted.
 """
 
 from __future__ import annotations
@@ -14,11 +15,18 @@ from uqled.bench.collected import Results
 from uqled.bench.metrics import f_beta
 from uqled.bench.shown import fixed, percent, rate_name, short_name
 from uqled.bench.statistics import (
+    Columns,
     Means,
     Rate,
+    Sample,
+    clear,
     columns,
+    difference,
     evidence,
     means,
+    of_seeds,
+    over_rates,
+    relative,
     sensitivity,
     treated,
 )
@@ -26,20 +34,32 @@ from uqled.bench.suite import PAPER_METHODS
 
 BASELINE = "cl-pbnr"
 PROPOSED = tuple(method for method in PAPER_METHODS if method != BASELINE)
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told within the spread"
 _RESULTS_1 = "Results, stage 1"
 _RESULTS_2 = "Results, stage 2"
 _SENSITIVITY = "Sensitivity analyses"
 _DISCUSSION = "Discussion"
 
-Values = Mapping[str, Mapping[Rate, Mapping[str, float]]]
-"""Data set -> rate -> method -> mean over seeds."""
-Case = tuple[bool, str]
-"""If it holds, and how to say that it does not."""
+Values = Mapping[str, Columns]
+"""Data set -> rate -> method -> sample over seeds."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a statement."""
+
+    held: bool
+    clear: bool
+    """If it held or failed by more than the spread over seeds."""
+    text: str
+    """How to say that it does not hold."""
+    repeated: bool = True
+    """If there is a spread: one seed alone has none."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What the tests look at: means over seeds."""
+    """What the tests look at: samples over seeds."""
 
     f1: Values
     precision: Values
@@ -47,11 +67,11 @@ class View:
     flagged: Values
     cleaned: Values
     """Accuracy after removal."""
-    noisy: Mapping[str, Mapping[Rate, float]]
+    noisy: Mapping[str, Mapping[Rate, Sample]]
     """Accuracy of training on all labels."""
     within: Mapping[str, tuple[float, float]]
     """Data set -> r and p of F1 against accuracy after removal, across methods."""
-    mean_f1: Mapping[str, Mapping[Rate, float]]
+    mean_f1: Mapping[str, Mapping[Rate, Sample]]
     """Data set -> rate -> F1 averaged over methods."""
 
 
@@ -62,10 +82,21 @@ class Tally:
     held: int
     of: int
     exceptions: tuple[str, ...]
+    clearly: int = 0
+    """Cases that hold by more than the spread."""
+    against: int = 0
+    """Cases that fail by more than the spread."""
+    once: int = 0
+    """Cases of one seed, which has no spread."""
 
     @property
     def holds(self) -> bool:
         return self.of > 0 and self.held == self.of
+
+    @property
+    def within(self) -> int:
+        """Cases that say nothing: the difference is not larger than its spread."""
+        return self.of - self.clearly - self.against - self.once
 
 
 @dataclass(frozen=True)
@@ -77,40 +108,54 @@ class Statement:
     counted: str
     test: Callable[[View], Iterable[Case]]
     every: bool = True
-    """If the sentence is about every case; otherwise the count is told and nothing judged."""
+    """If the sentence is about every case; otherwise about most."""
 
     def tally(self, view: View) -> Tally:
         cases = list(self.test(view))
-        return Tally(sum(ok for ok, _ in cases), len(cases), tuple(t for ok, t in cases if not ok))
+        return Tally(
+            sum(case.held for case in cases),
+            len(cases),
+            tuple(case.text for case in cases if not case.held),
+            sum(case.held and case.clear for case in cases),
+            sum(case.clear and not case.held for case in cases),
+            sum(not case.repeated for case in cases),
+        )
+
+    def verdict(self, tally: Tally) -> str:
+        """Holds, does not hold, or cannot be told within the spread.
+
+        About every case: one clear exception is enough against it; for it, every case that has a
+        spread must be clear, and those of one seed must agree. Otherwise more than half decide.
+        """
+        told = tally.of - tally.once
+        if self.every:
+            held = tally.clearly == told and tally.held == tally.of
+            failed = tally.against > 0
+        else:
+            held = 2 * tally.clearly > told and 2 * tally.held > tally.of
+            failed = 2 * tally.against > told
+        if failed:
+            return FAILS
+        return HOLDS if held and told else OPEN
 
 
 def view_of(results: Results, averages: Means | None = None) -> View:
-    """Means over seeds of everything that the tests look at."""
+    """Samples over seeds of everything that the tests look at."""
     names = evidence(results)
-
-    def values(frame_of: str, measure: str) -> Values:
-        frame = treated(results.stage2, "remove") if frame_of == "stage2" else results.stage1
-        return {
-            name: {
-                rate: {m: sample.mean for m, sample in column.items()}
-                for rate, column in columns(frame, name, measure).items()
-            }
-            for name in names
-        }
-
-    noisy = treated(results.stage2, "noisy")
+    removed, noisy = (treated(results.stage2, what) for what in ("remove", "noisy"))
+    f1, precision, recall, flagged = (
+        {name: columns(results.stage1, name, measure) for name in names}
+        for measure in ("f1", "precision", "recall", "flagged")
+    )
     analyses = sensitivity(results, averages or means(results))
     return View(
-        values("stage1", "f1"),
-        values("stage1", "precision"),
-        values("stage1", "recall"),
-        values("stage1", "flagged"),
-        values("stage2", "accuracy"),
+        f1,
+        precision,
+        recall,
+        flagged,
+        {name: columns(removed, name, "accuracy") for name in names},
         {
-            name: {
-                rate: column["noisy"].mean
-                for rate, column in columns(noisy, name, "accuracy").items()
-            }
+            name: {r: column["noisy"] for r, column in columns(noisy, name, "accuracy").items()}
             for name in names
         },
         {
@@ -118,11 +163,13 @@ def view_of(results: Results, averages: Means | None = None) -> View:
             for name, analysis in analyses.within.items()
             if analysis.correlation is not None
         },
-        {
-            name: {rate: sample.mean for rate, sample in by_rate.items()}
-            for name, by_rate in analyses.mean_f1.items()
-        },
+        analyses.mean_f1,
     )
+
+
+def _above(gap: Sample, text: str) -> Case:
+    """A case that holds where the difference is above nothing."""
+    return Case(gap.mean > 1e-9, clear(gap), text, gap.n > 1)
 
 
 def _higher(values: Values, methods: Iterable[str], than: str) -> Iterable[Case]:
@@ -133,8 +180,8 @@ def _higher(values: Values, methods: Iterable[str], than: str) -> Iterable[Case]
             for method in methods:
                 if method in column and than in column:
                     mine, other = column[method], column[than]
-                    text = f"{percent(mine)} against {percent(other)}"
-                    yield mine - other > 1e-9, _case(name, rate, method, text)
+                    text = f"{percent(mine.mean)} against {percent(other.mean)}"
+                    yield _above(difference(mine, other), _case(name, rate, method, text))
 
 
 def _fewer_flagged(view: View) -> Iterable[Case]:
@@ -143,21 +190,27 @@ def _fewer_flagged(view: View) -> Iterable[Case]:
             for method in PROPOSED:
                 if method in column and BASELINE in column:
                     mine, other = column[method], column[BASELINE]
-                    text = f"{fixed(mine, 0)} against {fixed(other, 0)}"
-                    yield mine < other, _case(name, rate, method, text)
+                    text = f"{fixed(mine.mean, 0)} against {fixed(other.mean, 0)}"
+                    yield _above(difference(other, mine), _case(name, rate, method, text))
 
 
 def _both_higher(view: View) -> Iterable[Case]:
-    precision = list(_higher(view.precision, PROPOSED, BASELINE))
-    for (ok, text), (also, recall) in zip(
-        precision, _higher(view.recall, PROPOSED, BASELINE), strict=True
+    for precision, recall in zip(
+        _higher(view.precision, PROPOSED, BASELINE),
+        _higher(view.recall, PROPOSED, BASELINE),
+        strict=True,
     ):
-        yield ok and also, f"recall: {recall}" if ok else f"precision: {text}"
+        failed = [case for case in (precision, recall) if not case.held]
+        text = f"recall: {recall.text}" if precision.held else f"precision: {precision.text}"
+        if failed:
+            yield Case(False, any(case.clear for case in failed), text, precision.repeated)
+        else:
+            yield Case(True, precision.clear and recall.clear, text, precision.repeated)
 
 
 def _recall_of_baseline(view: View) -> Iterable[Case]:
-    for ok, text in _higher(view.recall, PROPOSED, BASELINE):
-        yield not ok, text
+    for case in _higher(view.recall, PROPOSED, BASELINE):
+        yield Case(not case.held, case.clear, case.text, case.repeated)
 
 
 def _more_at_low_noise(view: View) -> Iterable[Case]:
@@ -166,27 +219,26 @@ def _more_at_low_noise(view: View) -> Iterable[Case]:
         rates = _known(by_rate)
         for method in PROPOSED:
             here = [by_rate[rate] for rate in rates]
-            known = all(method in one and one.get(BASELINE, 0) > 0 for one in here)
-            if len(rates) < 2 or not known:
+            known = all(method in one and BASELINE in one for one in here)
+            if len(rates) < 2 or not known or not all(one[BASELINE].mean > 0 for one in here):
                 continue
-            low, high = (one[method] / one[BASELINE] - 1 for one in (here[0], here[-1]))
-            text = f"{percent(low, signed=True)} % at {rates[0]:g}, {percent(high, signed=True)} %"
-            yield low > high, f"{name}, {short_name(method)}: {text} at {rates[-1]:g}"
+            low, high = (relative(one[method], one[BASELINE]) for one in (here[0], here[-1]))
+            text = f"{percent(low.mean, signed=True)} % at {rates[0]:g}, "
+            text += f"{percent(high.mean, signed=True)} % at {rates[-1]:g}"
+            yield _above(difference(low, high), f"{name}, {short_name(method)}: {text}")
 
 
 def _ensemble_best(view: View) -> Iterable[Case]:
     """Averaged over rates, an algorithm ensemble has the highest F1."""
     for name, by_rate in view.f1.items():
-        averages = _averages(by_rate)
+        averages = over_rates(by_rate)
         ensembles = {m: v for m, v in averages.items() if m in ("alg-ens-2", "alg-ens-3")}
         others = {m: v for m, v in averages.items() if m in PAPER_METHODS and m not in ensembles}
         if ensembles and others:
-            mine, best = (
-                max(ensembles, key=ensembles.__getitem__),
-                max(others, key=others.__getitem__),
-            )
-            text = f"{short_name(mine)} {percent(ensembles[mine])}, {short_name(best)} "
-            yield ensembles[mine] > others[best], f"{name}: {text}{percent(others[best])}"
+            mine, best = _best(ensembles), _best(others)
+            text = f"{short_name(mine)} {percent(ensembles[mine].mean)}, {short_name(best)} "
+            gap = difference(ensembles[mine], others[best])
+            yield _above(gap, f"{name}: {text}{percent(others[best].mean)}")
 
 
 def _above_noisy(view: View) -> Iterable[Case]:
@@ -195,17 +247,16 @@ def _above_noisy(view: View) -> Iterable[Case]:
             before = view.noisy[name].get(rate)
             for method in PROPOSED:
                 if before is not None and method in column:
-                    text = f"{percent(column[method])} against {percent(before)}"
-                    yield column[method] - before > 1e-9, _case(name, rate, method, text)
+                    text = f"{percent(column[method].mean)} against {percent(before.mean)}"
+                    gap = difference(column[method], before)
+                    yield _above(gap, _case(name, rate, method, text))
 
 
 def _rises_with_rate(view: View) -> Iterable[Case]:
     for name, by_rate in view.mean_f1.items():
-        rates = _known(by_rate)
-        values = [by_rate[rate] for rate in rates]
+        values = [by_rate[rate] for rate in _known(by_rate)]
         if len(values) > 1:
-            steps = pairwise(values)
-            yield all(a < b for a, b in steps), f"{name}: {', '.join(map(percent, values))}"
+            yield _above(_least_rise(values), f"{name}: {_shown(values)}")
 
 
 def _lowest_at_low_noise(view: View) -> Iterable[Case]:
@@ -214,13 +265,15 @@ def _lowest_at_low_noise(view: View) -> Iterable[Case]:
         for method in PAPER_METHODS:
             values = [by_rate[rate][method] for rate in rates if method in by_rate[rate]]
             if len(values) > 1 and len(values) == len(rates):
-                text = ", ".join(map(percent, values))
-                yield values[0] < min(values[1:]), f"{name}, {short_name(method)}: {text}"
+                gaps = [difference(value, values[0]) for value in values[1:]]
+                least = min(gaps, key=lambda gap: gap.mean)
+                yield _above(least, f"{name}, {short_name(method)}: {_shown(values)}")
 
 
 def _detection_pays(view: View) -> Iterable[Case]:
     for name, (r, p) in view.within.items():
-        yield r > 0 and p < 0.05, f"{name}: r = {fixed(r, 2)}, p = {fixed(p, 2)}"
+        text = f"{name}: r = {fixed(r, 2)}, p = {fixed(p, 2)}"
+        yield Case(r > 0 and p < 0.05, p < 0.05, text)
 
 
 def _same_by_f05(view: View) -> Iterable[Case]:
@@ -231,19 +284,21 @@ def _same_by_f05(view: View) -> Iterable[Case]:
             if len(scores) < 2:
                 continue
             precision, recall = view.precision[name][rate], view.recall[name][rate]
-            f05 = {m: f_beta(precision[m], recall[m], 0.5) for m in scores}
-            first, second = (max(by, key=by.__getitem__) for by in (scores, f05))
-            best = abs(f05[first] - f05[second]) < 1e-9
+            f05 = {m: _f05(precision[m], recall[m]) for m in scores}
+            first, second = _best(scores), _best(f05)
+            gap = difference(f05[second], f05[first])
             text = f"by F1 {short_name(first)}, by F0.5 {short_name(second)}"
-            yield best, f"{name} at {rate_name(rate)}: {text}"
+            same = gap.mean < 1e-9
+            told = same and gap.n > 1
+            where = f"{name} at {rate_name(rate)}: {text}"
+            yield Case(same, told or clear(gap), where, gap.n > 1)
 
 
 def _noise_hurts(view: View) -> Iterable[Case]:
     for name, by_rate in view.noisy.items():
         values = [by_rate[rate] for rate in _known(by_rate)]
         if len(values) > 1:
-            steps = pairwise(values)
-            yield all(a > b for a, b in steps), f"{name}: {', '.join(map(percent, values))}"
+            yield _above(_least_rise(values[::-1]), f"{name}: {_shown(values)}")
 
 
 STATEMENTS = (
@@ -377,9 +432,23 @@ def tallies(view: View) -> list[tuple[Statement, Tally]]:
     return [(statement, tally) for statement, tally in found if tally.of]
 
 
-def _averages(by_rate: Mapping[Rate, Mapping[str, float]]) -> dict[str, float]:
-    shared = set.intersection(*(set(column) for column in by_rate.values())) if by_rate else set()
-    return {m: sum(column[m] for column in by_rate.values()) / len(by_rate) for m in sorted(shared)}
+def _least_rise(values: list[Sample]) -> Sample:
+    """The smallest of the steps from each value to the next."""
+    return min((difference(b, a) for a, b in pairwise(values)), key=lambda gap: gap.mean)
+
+
+def _best(samples: Mapping[str, Sample]) -> str:
+    return max(samples, key=lambda method: samples[method].mean)
+
+
+def _f05(precision: Sample, recall: Sample) -> Sample:
+    seeds = precision.by_seed.keys() & recall.by_seed.keys()
+    by_seed = {s: f_beta(precision.by_seed[s], recall.by_seed[s], 0.5) for s in sorted(seeds)}
+    return of_seeds(by_seed)
+
+
+def _shown(values: Iterable[Sample]) -> str:
+    return ", ".join(percent(value.mean) for value in values)
 
 
 def _known(by_rate: Mapping[Rate, object]) -> list[float]:

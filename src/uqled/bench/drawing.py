@@ -81,7 +81,7 @@ def figures(results: Results, analyses: Sensitivity) -> dict[str, Figure]:
         precision, recall = (columns(results.stage1, name, m) for m in ("precision", "recall"))
         if precision:
             found[f"stage1-plane-{stem}"] = plane_figure(precision, recall)
-        change = improvements(_with_noisy(results, name))
+        change = improvements(with_noisy(results, name))
         if any(change.values()):
             found[f"stage2-relative-{stem}"] = relative_figure(
                 change, "accuracy relative to cleaning with CL-PBNR"
@@ -126,7 +126,7 @@ def relative_figure(change: Mapping[Rate, Mapping[str, Sample]], label: str) -> 
         axes.xaxis.set_major_formatter(
             FuncFormatter(lambda x, _: fixed(x, _places(axes), signed=True))
         )
-        axes.xaxis.set_major_locator(MaxNLocator(7))
+        axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
         axes.set_xlabel(f"{label} (%)")
         _legend(figure, axes, "noise rate")
     return figure
@@ -271,7 +271,7 @@ def file_stems(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _with_noisy(results: Results, name: str) -> dict[Rate, dict[str, Sample]]:
+def with_noisy(results: Results, name: str) -> dict[Rate, dict[str, Sample]]:
     """Accuracy after removal, and of training on the noisy labels."""
     cleaned = columns(treated(results.stage2, "remove"), name, "accuracy")
     noisy = columns(treated(results.stage2, "noisy"), name, "accuracy")
@@ -324,9 +324,9 @@ def _iso_f1(axes: Axes) -> None:
 
 
 def _places(axes: Axes) -> int:
-    """Decimals that tell the ticks of the x axis apart."""
-    low, high = axes.get_xlim()
-    return 0 if high - low > 6 else 1
+    """Decimals that the ticks of the x axis need: they are 1, 2 or 5 powers of ten apart."""
+    first, second = axes.get_xticks()[:2]
+    return max(0, -math.floor(math.log10(second - first) + 1e-9))
 
 
 def _text(name: str) -> str:

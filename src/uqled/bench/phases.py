@@ -59,11 +59,20 @@ def computed(suite: Suite, cell: Cell, cells: Cells, folder: Path) -> Found:
 
 def whole(data: Data, folder: Path) -> Whole:
     """The data set of a suite, its training samples first."""
-    return _whole(replace(data, training=tuple(data.training.items())), folder)  # type: ignore[arg-type]
+    return _whole(_hashable(data), folder)
+
+
+def loaded(data: Data, folder: Path) -> tuple[Dataset, int]:
+    """(training samples, then test samples; how many are the former), without a network."""
+    return _loaded(_hashable(data), folder)
+
+
+def _hashable(data: Data) -> Data:
+    return replace(data, training=tuple(data.training.items()))  # type: ignore[arg-type]
 
 
 @cache
-def _whole(data: Data, folder: Path) -> Whole:
+def _loaded(data: Data, folder: Path) -> tuple[Dataset, int]:
     train, test = _samples(data, folder)
     if train.labels.names != test.labels.names:
         raise InputError(
@@ -79,9 +88,15 @@ def _whole(data: Data, folder: Path) -> Whole:
         np.concatenate([train.ids, test.ids]),
         data.name,
     )
+    return both, len(train)
+
+
+@cache
+def _whole(data: Data, folder: Path) -> Whole:
+    both, N = _loaded(data, folder)
     learner = learner_for(data.model, both, **dict(data.training))
     everyone = np.arange(len(both))
-    return Whole(both, everyone[: len(train)], everyone[len(train) :], learner)
+    return Whole(both, everyone[:N], everyone[N:], learner)
 
 
 def _samples(data: Data, folder: Path) -> tuple[Dataset, Dataset]:

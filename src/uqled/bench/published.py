@@ -17,6 +17,8 @@ from uqled.noise.transition import TransitionMatrix
 RATES = (0.05, 0.1, 0.2)
 SAMPLES = {"MNIST": 60_000, "CIFAR-10": 50_000, "CIFAR-100": 50_000, "Tiny-ImageNet": 100_000}
 """Training samples, as the paper's section on data sets gives them."""
+HALF = 0.0005
+"""Half of the last digit of a printed share."""
 SOURCE = (
     "Jakubik, Vössing, Maskey, Wölfle, Satzger: Improving Label Error Detection and Elimination "
     "with Uncertainty Quantification"

@@ -1,19 +1,17 @@
-"""Running a benchmark: what is to do, what it costs, and doing it in several processes."""
+"""Running a benchmark: what is to do, and doing it in several processes."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from uqled import arrays
@@ -30,12 +28,11 @@ from uqled.bench.matrix import (
     unfinished,
 )
 from uqled.bench.phases import computed, whole
-from uqled.bench.suite import Data, Suite
+from uqled.bench.suite import Suite
 from uqled.engines.local import available_threads
-from uqled.errors import FileError, InputError
+from uqled.errors import InputError
 from uqled.progress import Progress
 
-_TRIED = 1_024  # samples trained on to measure how fast a network is
 _UNITS = 1_000  # of progress per unit of work, so that whole numbers are fine enough
 
 
@@ -92,6 +89,16 @@ def run_benchmark(
     return results, write_results(results, benchmark.out)
 
 
+def write_tables(benchmark: Benchmark) -> tuple[Results, list[Path]]:
+    """Write tables, figures and the page of the cells that are there; needs no data."""
+    from uqled.bench.writing import write_results
+
+    if not (benchmark.out / "cells").is_dir():
+        raise InputError("out", f"{str(benchmark.out)!r} holds no cells", "Run the benchmark first")
+    results = collected(benchmark.suite, benchmark.cells)
+    return results, write_results(results, benchmark.out)
+
+
 def _run(benchmark: Benchmark, wanted: list[Cell], jobs: int | None, progress: bool) -> None:
     todo = unfinished(benchmark.suite, benchmark.cells, wanted)
     if not todo:
@@ -131,14 +138,14 @@ def _cost(benchmark: Benchmark, cell: Cell) -> float:
 def _compute(benchmark: Benchmark, cell: Cell) -> None:
     """Compute one cell and write it; runs in a process of its own."""
     began = time.perf_counter()
-    with _one_thread():
+    with one_thread():
         found, arrays = computed(benchmark.suite, cell, benchmark.cells, benchmark.data)
     made = made_by() | {"seconds": round(time.perf_counter() - began, 2)}
     benchmark.cells.write(cell, configuration_of(benchmark.suite, cell), found, arrays, made)
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Networks train with one thread: sums then do not depend on how many there are."""
     import torch
 
@@ -180,103 +187,3 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-# -- what it would cost ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to do, and about how long it takes."""
-
-    rows: list[tuple[str, str, int, int, float | None]]
-    """Data set, kind of cell, cells, of them unfinished, seconds of one process for these; None
-    where the data is missing."""
-    jobs: int
-
-    @property
-    def seconds(self) -> float:
-        return sum(row[4] or 0 for row in self.rows) / self.jobs
-
-    def text(self) -> str:
-        """A table to read."""
-        lines = [f"  {'data set':20} {'cells':22} {'all':>6} {'to do':>6}  time of one process"]
-        for data, kind, total, todo, seconds in self.rows:
-            shown = "unknown: data missing" if seconds is None else duration(seconds)
-            lines.append(f"  {data:20} {kind:22} {total:>6} {todo:>6}  {shown}")
-        todo = sum(row[3] for row in self.rows)
-        known = all(row[4] is not None for row in self.rows)
-        lines.append("")
-        lines.append(
-            f"{todo:,} cells to do, about {duration(self.seconds)} in {self.jobs} processes"
-            f"{'' if known else ' for those whose data is there'}. Estimated from a short training "
-            "of each network on this machine."
-        )
-        return "\n".join(lines)
-
-
-def plan(benchmark: Benchmark, *, pilot: bool = False, jobs: int | None = None) -> Plan:
-    """Count the cells and measure a short training of each network."""
-    wanted = benchmark.wanted(pilot=pilot)
-    suite, cells = benchmark.suite, benchmark.cells
-    everything = unfinished(suite, Cells(Path(os.devnull)), wanted)
-    todo = set(unfinished(suite, cells, wanted))
-    rows: list[tuple[str, str, int, int, float | None]] = []
-    for data in suite.data:
-        own = [cell for cell in everything if cell.data == data.name]
-        left = Counter(_shown_kind(cell) for cell in own if cell in todo)
-        speed, N = _speed(data, benchmark.data, suite.passes)
-        for kind, total in Counter(_shown_kind(cell) for cell in own).items():
-            seconds = None
-            if speed is not None:
-                work = sum(
-                    trained_samples(data, suite, cell, N)
-                    for cell in own
-                    if cell in todo and _shown_kind(cell) == kind
-                )
-                seconds = work * speed
-            rows.append((data.name, kind, total, left[kind], seconds))
-    return Plan(rows, available_threads() if jobs is None else jobs)
-
-
-def _shown_kind(cell: Cell) -> str:
-    if cell.kind != "retraining":
-        return cell.kind
-    return f"retraining, {cell.treatment}"
-
-
-def _speed(data: Data, folder: Path, passes: int) -> tuple[float | None, int]:
-    """(seconds per sample of a whole training, number of training samples)."""
-    try:
-        found = whole(data, folder)
-    except FileError:  # the data is not here
-        return None, 0
-    n = min(_TRIED, len(found.train))
-    train, asked = found.train[:n], found.train[-64:]
-    epochs = getattr(getattr(found.learner, "training", None), "epochs", None)
-    learner: Any = found.learner
-    if epochs is not None:
-        learner = replace(learner, training=replace(learner.training, epochs=1))
-    times = []
-    for _ in range(2):  # the first one warms up
-        with TemporaryDirectory() as work, _one_thread():
-            began = time.perf_counter()
-            learner.fit_predict(
-                found.data, train, asked, passes=passes, seed=0, folder=Path(work),
-                advance=lambda _: None,
-            )  # fmt: skip
-            times.append(time.perf_counter() - began)
-    return times[-1] * (epochs or 1) / n, len(found.train)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person would say them.
-
-    >>> duration(40), duration(4_000), duration(400_000)
-    ('40 s', '67 min', '111 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 100 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h"

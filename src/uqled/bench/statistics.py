@@ -83,6 +83,13 @@ class Means:
     """Data set -> mean accuracy of training on all labels: the paper's initial accuracy."""
     clean: Mapping[str, float] = field(default_factory=dict)
     """Data set -> accuracy of the network pre-trained on clean labels."""
+    paired: Mapping[str, Mapping[str, float]] | None = None
+    """`f1` over the rates and seeds of `final`, where stage 2 has fewer of them."""
+
+    @property
+    def f1_of_final(self) -> Mapping[str, Mapping[str, float]]:
+        """F1 to be compared with the final accuracy."""
+        return self.f1 if self.paired is None else self.paired
 
 
 @dataclass(frozen=True)
@@ -165,6 +172,11 @@ def difference(one: Sample, other: Sample) -> Sample:
     return of_seeds({s: one.by_seed[s] - other.by_seed[s] for s in sorted(seeds)})
 
 
+def clear(gap: Sample) -> bool:
+    """If a difference, paired over at least two seeds, is larger than its spread."""
+    return gap.n > 1 and abs(gap.mean) > gap.sd
+
+
 def relative(one: Sample, baseline: Sample) -> Sample:
     """One sample as a share of another, less 1, paired over seeds; NaN against nothing."""
     seeds = one.by_seed.keys() & baseline.by_seed.keys()
@@ -200,7 +212,7 @@ def leaders(column: Column) -> Leaders:
         return Leaders(names, False)
     (best,) = names
     gaps = [difference(column[best], column[other]) for other in means if other != best]
-    return Leaders(names, all(gap.n > 1 and gap.mean > gap.sd for gap in gaps))
+    return Leaders(names, all(gap.mean > 0 and clear(gap) for gap in gaps))
 
 
 def correlation(x: Iterable[float], y: Iterable[float]) -> Correlation | None:
@@ -243,16 +255,19 @@ def treated(stage2: pd.DataFrame, treatment: str) -> pd.DataFrame:
     return chosen.assign(method=treatment) if treatment in ("noisy", "clean") else chosen
 
 
-def means(results: Results) -> Means:
-    """The averages over rates of a benchmark."""
+def means(results: Results, names: Iterable[str] | None = None) -> Means:
+    """The averages over rates of a benchmark; of the data sets that count unless named."""
     f1: dict[str, dict[str, float]] = {}
     final: dict[str, dict[str, float]] = {}
     noisy: dict[str, float] = {}
     clean: dict[str, float] = {}
-    for name in evidence(results):
+    paired: dict[str, dict[str, float]] = {}
+    removed = treated(results.stage2, "remove")
+    for name in evidence(results) if names is None else names:
         for where, frame, measure in (
             (f1, results.stage1, "f1"),
-            (final, treated(results.stage2, "remove"), "accuracy"),
+            (paired, _at_the_same(results.stage1, removed), "f1"),
+            (final, removed, "accuracy"),
         ):
             found = over_rates(columns(frame, name, measure))
             if found:
@@ -264,12 +279,21 @@ def means(results: Results) -> Means:
             accuracies = results.initial[results.initial["dataset"] == name]["accuracy"].dropna()
             if len(accuracies):
                 clean[name] = float(np.mean(np.sort(accuracies.to_numpy())))
-    return Means(f1, final, noisy, clean)
+    return Means(f1, final, noisy, clean, paired)
+
+
+def _at_the_same(stage1: pd.DataFrame, removed: pd.DataFrame) -> pd.DataFrame:
+    """The detections that stage 2 went on with: same data set, rate, seed and method."""
+    if stage1.empty or removed.empty:
+        return stage1.iloc[:0]
+    keys = ["dataset", "rate", "seed", "method"]
+    return stage1.merge(removed[keys], on=keys)
 
 
 def sensitivity(results: Results, averages: Means | None = None) -> Sensitivity:
     """The three analyses; `averages` are the printed ones where only those are known."""
     known = averages or means(results)
+    of_final = known.f1_of_final
     methods = _compared(known.f1)
     mean_f1: dict[str, dict[Rate, Sample]] = {}
     for name in evidence(results):
@@ -287,21 +311,22 @@ def sensitivity(results: Results, averages: Means | None = None) -> Sensitivity:
         _analysis({d: (known.clean[d], f1[d]) for d in f1 if methods and d in known.clean}),
         final_analysis(known),
         {
-            d: _analysis({m: (known.f1[d][m], known.final[d][m]) for m in both})
-            for d in known.f1
-            if (both := [m for m in known.f1[d] if m in known.final.get(d, {})])
+            d: _analysis({m: (of_final[d][m], known.final[d][m]) for m in both})
+            for d in of_final
+            if (both := [m for m in of_final[d] if m in known.final.get(d, {})])
         },
     )
 
 
 def final_analysis(known: Means) -> Analysis:
     """F1 against final accuracy across methods, averaged over the data sets that have them all."""
-    both = {d: _both(known.f1[d], known.final[d]) for d in known.f1 if d in known.final}
+    f1 = known.f1_of_final
+    both = {d: _both(f1[d], known.final[d]) for d in f1 if d in known.final}
     methods = _compared(both)
     shared = [d for d in both if set(methods) <= set(both[d])]
     return _analysis(
         {
-            m: (_mean(known.f1[d][m] for d in shared), _mean(known.final[d][m] for d in shared))
+            m: (_mean(f1[d][m] for d in shared), _mean(known.final[d][m] for d in shared))
             for m in methods
         }
     )

@@ -7,10 +7,10 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from uqled import run
-from uqled.bench.beside import beside_table, judged, judged_markdown
+from uqled.bench.beside import beside_table, judged, judged_markdown, repeated
 from uqled.bench.collected import Results
 from uqled.bench.drawing import drawn, figures, file_stems
-from uqled.bench.formats import latex, markdown
+from uqled.bench.formats import latex, markdown, md_row, plain
 from uqled.bench.page import correlation_rows, results_page
 from uqled.bench.shown import DASH, listed, method_name, percent, rate_name
 from uqled.bench.statistics import Means, Sensitivity, datasets, sensitivity
@@ -28,7 +28,7 @@ def write_results(results: Results, folder: Path, averages: Means | None = None)
     analyses = sensitivity(results, averages)
     pictures = {stem: drawn(figure) for stem, figure in figures(results, analyses).items()}
     matrices = {stem: drawn(figure) for stem, figure in matrix_figures(results).items()}
-    texts = _texts(results, analyses, averages)
+    texts = texts_of(results, analyses, averages)
     texts["results.html"] = results_page(results, analyses, pictures, matrices, averages)
     written = []
     for name, text in texts.items():
@@ -57,24 +57,30 @@ def sensitivity_markdown(analyses: Sensitivity) -> str:
     rates = list(dict.fromkeys(r for by_rate in analyses.mean_f1.values() for r in by_rate))
     lines = ["## Sensitivity analyses", "", "### 1. Noise rate and detection", ""]
     lines += [f"Mean F1 in per cent over {listed(map(method_name, analyses.methods))}.", ""]
-    lines += [_row(["", *map(rate_name, rates)]), _row(["---", *["---:"] * len(rates)])]
+    lines += [md_row(["", *map(rate_name, rates)]), md_row(["---", *["---:"] * len(rates)])]
     for name, by_rate in analyses.mean_f1.items():
         cells = [percent(by_rate[r].mean) if r in by_rate else DASH for r in rates]
-        lines.append(_row([name, *cells]))
+        lines.append(md_row([plain(name), *cells]))
     lines += ["", "### 2 and 3. What goes together", ""]
     lines += [
         "Pearson's r, Student's t with n - 2 degrees of freedom, two-sided p, and Fisher's 95 % "
         "interval of r. Accuracy before cleaning is that of training on the noisy labels, as in "
-        "the paper.",
+        "the paper. F1 that is compared with accuracy after cleaning is of the same rates and "
+        "seeds.",
         "",
-        _row(["", "n", "r", "t", "p", "95 % interval"]),
-        _row(["---", *["---:"] * 5]),
-        *(_row([tested.name, *tested.cells]) for tested in correlation_rows(analyses)),
+        md_row(["", "n", "r", "t", "p", "95 % interval"]),
+        md_row(["---", *["---:"] * 5]),
+        *(md_row([plain(tested.name), *tested.cells]) for tested in correlation_rows(analyses)),
     ]
+    if note := repeated(analyses.initial.points):
+        lines += ["", note]
     return "\n".join(lines) + "\n"
 
 
-def _texts(results: Results, analyses: Sensitivity, averages: Means | None) -> dict[str, str]:
+def texts_of(
+    results: Results, analyses: Sensitivity, averages: Means | None = None
+) -> dict[str, str]:
+    """File name -> text of every table."""
     tables = all_tables(results)
     found = {
         **_formats("stage1", tables["stage1"], stage1_csv(results.stage1)),
@@ -95,7 +101,3 @@ def _formats(stem: str, tables: list[Table], csv: str) -> dict[str, str]:
         f"{stem}.tex": "\n".join(map(latex, shown)),
         f"{stem}.csv": csv,
     }
-
-
-def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -16,6 +16,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,10 @@ from uqled.places import Place
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+#: Read at once of a file: its list, and all of a small one.
+_HEAD_BYTES = 2**16
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,7 @@ def packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     Not `.npz`: NumPy parses its headers with `ast`, which Python 3.11 cannot do in two threads at a
     time, and a single array could not be read out of it alone.
     """
-    solid = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    solid = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     listed, at = {}, 0
     for name, array in solid.items():
         listed[name] = [array.dtype.str, list(array.shape), at]
@@ -155,14 +160,24 @@ def packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def unpacked(place: Place, names: list[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Arrays that `packed` put together, all or those named."""
-    length = int.from_bytes(place.read(0, 8), "little")
-    listed = json.loads(place.read(8, length))
-    found = {}
-    for name in listed if names is None else names:
-        dtype, shape, at = listed[name]
-        found[name] = np.empty(shape, dtype)
-        if found[name].nbytes:
-            view = memoryview(found[name].reshape(-1).view(np.uint8))
-            place.read_into(view, 8 + length + at)
-    return found
+    """Arrays that `packed` put together, all or those named: two reads, one if they are small."""
+    head = place.read(0, _HEAD_BYTES)
+    length = int.from_bytes(head[:8], "little")
+    if len(head) < 8 + length:
+        head = place.read(0, 8 + length)
+    first = 8 + length
+    listed = {
+        name: (np.dtype(dtype), shape, first + at)
+        for name, (dtype, shape, at) in json.loads(head[8:first]).items()
+    }
+    wanted = {name: listed[name] for name in (listed if names is None else names)}
+    ends = {name: at + dtype.itemsize * prod(shape) for name, (dtype, shape, at) in wanted.items()}
+    start = min((at for _, _, at in wanted.values()), default=0)
+    stop = max(ends.values(), default=0)
+    span = head[start:stop] if stop <= len(head) else bytearray(stop - start)
+    if isinstance(span, bytearray):
+        place.read_into(memoryview(span), start)
+    return {
+        name: np.frombuffer(span, dtype, prod(shape), at - start).reshape(shape)
+        for name, (dtype, shape, at) in wanted.items()
+    }

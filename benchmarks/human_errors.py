@@ -1,0 +1,109 @@
+"""The part of docs/results.md on predictions that others published, human errors among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from uqled.bench.claims import BASELINE, PROPOSED
+from uqled.bench.formats import md_row
+from uqled.bench.shown import in_order, listed, method_name, percent
+from uqled.bench.statistics import Sample, clear, difference, leaders, of_seeds
+
+_TITLES = {
+    "cifar10n-worst": "CIFAR-10N, mistakes of human annotators",
+    "cifar10s": "CIFAR-10S, synthetic errors",
+}
+_NORTHCUTT = re.compile(r"northcutt-sparsity([\d.]+)-noise([\d.]+)")
+_SHOWN = ("f1", "precision", "recall", "aupr")
+
+
+def section(published: Mapping[str, Any]) -> list[str]:
+    """Tables and sentences, as paragraphs of Markdown."""
+    found = [
+        "## Published predictions",
+        "Stage 1 on out-of-sample predictions that others published, on all 50,000 training images "
+        "of CIFAR-10. In the first two sets the passes are five different networks, not dropout of "
+        "one; each in turn is the one whose softmax CL-PBNR sees, and ± is over those five. The "
+        "others have one network and no passes, so that only some methods can be asked. "
+        "All methods: [published-predictions.md](../benchmarks/results/published-predictions.md). "
+        f"Code {published['machine']['code']}.",
+    ]
+    return found + [part for name in _ordered(published["sets"]) for part in _part(name, published)]
+
+
+def _part(name: str, published: Mapping[str, Any]) -> list[str]:
+    found = published["sets"][name]
+    networks = list(found["networks"].values())
+    samples = {measure: _samples(networks, measure) for measure in _SHOWN}
+    f1 = samples["f1"]
+    first = leaders({m: f1[m] for m in f1})
+    rows = []
+    for m in in_order(f1):
+        mark = ("**" if first.clear else "*") if m in first.names else ""
+        cells = [_spread(samples[measure][m]) for measure in _SHOWN]
+        rows.append([method_name(m), f"{mark}{cells[0]}{mark}", *cells[1:]])
+    heads = ["", "F1", "precision", "recall", "area under precision-recall"]
+    given, true = (
+        _spread(of_seeds(dict(enumerate(one[f"{what}_accuracy"] for one in networks))))
+        for what in ("given", "true")
+    )
+    return [
+        f"### {_title(name)}",
+        f"{found['wrong']:,} of {found['n']:,} labels are wrong "
+        f"({percent(found['wrong'] / found['n'])} %). The networks' accuracy: {true} % against the "
+        f"true labels, {given} % against the given ones. {_sentences(f1, samples['recall'])}",
+        "\n".join(map(md_row, [heads, ["---", *["---:"] * 4], *rows])),
+    ]
+
+
+def _sentences(f1: Mapping[str, Sample], recall: Mapping[str, Sample]) -> str:
+    top = max(f1, key=lambda m: f1[m].mean)
+    first = leaders(f1)
+    text = f"The highest F1 has {method_name(top)} ({percent(f1[top].mean)} %), "
+    if f1[top].n < 2:
+        text = text.removesuffix(", ") + "; one network has no spread."
+    else:
+        text += "clearly." if first.clear else "not clear of the next."
+    sides: dict[str, list[str]] = {"above": [], "below": [], "within the spread of": []}
+    for m in PROPOSED:
+        if m in f1:
+            gap = difference(f1[m], f1[BASELINE])
+            side = ("above" if gap.mean > 0 else "below") if clear(gap) else "within the spread of"
+            sides[side].append(f"{method_name(m)} ({percent(gap.mean, signed=True)})")
+    for side, names in sides.items():
+        if names:
+            how = "clearly " if side != "within the spread of" else ""
+            text += (
+                f" {how.capitalize()}{side if how else side.capitalize()} CL-PBNR in F1, points: "
+            )
+            text += f"{listed(names)}."
+    missed = 1 - recall[BASELINE].mean
+    return text + f" CL-PBNR misses {percent(missed)} % of the wrong labels."
+
+
+def _samples(networks: list[Mapping[str, Any]], measure: str) -> dict[str, Sample]:
+    methods = networks[0]["methods"]
+    return {
+        m: of_seeds({i: float(one["methods"][m][measure]) for i, one in enumerate(networks)})
+        for m in methods
+    }
+
+
+def _title(name: str) -> str:
+    if name in _TITLES:
+        return _TITLES[name]
+    if found := _NORTHCUTT.fullmatch(name):
+        return f"ResNet-50, sparse synthetic errors (sparsity {found[1]}, noise setting {found[2]})"
+    return name
+
+
+def _ordered(names: Mapping[str, Any]) -> list[str]:
+    """Human errors first."""
+    return sorted(names, key=lambda name: (name not in _TITLES, name))
+
+
+def _spread(sample: Sample) -> str:
+    text = percent(sample.mean)
+    return text if sample.n < 2 or sample.sd < 1e-12 else f"{text} ± {percent(sample.sd)}"

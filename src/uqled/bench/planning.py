@@ -1,0 +1,220 @@
+"""What a benchmark would cost here: its cells counted, a short training of each network measured.
+
+Nothing is computed for all samples: a plan takes seconds, also where the benchmark takes days.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from uqled.bench.cells import Cell, Cells
+from uqled.bench.matrix import trained_samples, unfinished
+from uqled.bench.phases import loaded
+from uqled.bench.running import Benchmark, one_thread
+from uqled.bench.suite import Data
+from uqled.data.cache import cache_folder
+from uqled.data.dataset import Dataset
+from uqled.engines.local import available_threads
+from uqled.errors import FileError
+from uqled.predict.choice import learner_for
+from uqled.progress import Progress
+
+FEATURES = "features"
+_SIZES = (16, 64, 256, 1_024)  # samples trained on, until it takes long enough to be measured
+_LONG_ENOUGH = 1.0  # seconds
+_IMAGES = 32  # whose features are computed
+
+
+class Work(NamedTuple):
+    """One line of a plan."""
+
+    data: str
+    kind: str
+    total: int
+    todo: int
+    seconds: float | None
+    """Of one process, for what is to do; None where the data is missing."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to do, and about how long it takes."""
+
+    rows: list[Work]
+    jobs: int
+
+    @property
+    def seconds(self) -> float:
+        """Features are computed first and by all cores, the cells side by side."""
+        features = sum(row.seconds or 0 for row in self.rows if row.kind == FEATURES)
+        cells = sum(row.seconds or 0 for row in self.rows if row.kind != FEATURES)
+        return features + cells / self.jobs
+
+    def text(self) -> str:
+        """A table to read."""
+        lines = [f"  {'data set':24} {'cells':22} {'all':>6} {'to do':>6}  time of one process"]
+        for row in self.rows:
+            time = "unknown: data missing" if row.seconds is None else duration(row.seconds)
+            lines.append(f"  {row.data:24} {row.kind:22} {row.total:>6} {row.todo:>6}  {time}")
+        todo = sum(row.todo for row in self.rows if row.kind != FEATURES)
+        known = all(row.seconds is not None for row in self.rows)
+        lines.append("")
+        lines.append(
+            f"{todo:,} cells to do, about {duration(self.seconds)} in {self.jobs} processes"
+            f"{'' if known else ' for those whose data is there'}. Estimated from a short training "
+            "of each network on this machine."
+        )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Speed:
+    """How fast a data set's network is."""
+
+    training: float
+    """Seconds of a whole training, per sample that it trains on."""
+    features: float
+    """Seconds to compute the features that are not kept yet; 0 where there are none."""
+    samples: int
+    """In the training set."""
+    probes: bool
+    """If the network is a head on features."""
+
+
+def plan(benchmark: Benchmark, *, pilot: bool = False, jobs: int | None = None) -> Plan:
+    """Count the cells and measure a short training of each network."""
+    wanted = benchmark.wanted(pilot=pilot)
+    suite, cells = benchmark.suite, benchmark.cells
+    everything = unfinished(suite, Cells(Path(os.devnull)), wanted)
+    todo = set(unfinished(suite, cells, wanted))
+    rows: list[Work] = []
+    for data in suite.data:
+        own = [cell for cell in everything if cell.data == data.name]
+        left = [cell for cell in own if cell in todo]
+        speed = _speed(data, benchmark.data, suite.passes) if left else None
+        if speed and speed.probes:
+            rows.append(Work(data.name, FEATURES, 1, int(speed.features > 0), speed.features))
+        counts = Counter(map(_shown_kind, left))
+        for kind, total in Counter(map(_shown_kind, own)).items():
+            seconds = 0.0 if not counts[kind] else None
+            if speed is not None:
+                trained = (
+                    trained_samples(data, suite, cell, speed.samples)
+                    for cell in left
+                    if _shown_kind(cell) == kind
+                )
+                seconds = sum(trained) * speed.training
+            rows.append(Work(data.name, kind, total, counts[kind], seconds))
+    return Plan(rows, available_threads() if jobs is None else jobs)
+
+
+def _shown_kind(cell: Cell) -> str:
+    if cell.kind != "retraining":
+        return cell.kind
+    return f"retraining, {cell.treatment}"
+
+
+def _speed(data: Data, folder: Path, passes: int) -> _Speed | None:
+    try:
+        both, N = loaded(data, folder)
+    except FileError:  # the data is not here
+        return None
+    learner: Any
+    if data.model.split(":")[0] != "probe":
+        learner = learner_for(data.model, both, **dict(data.training))
+        return _Speed(_seconds_per_sample(learner, both, N, passes), 0.0, N, probes=False)
+    # The head learns from stand-ins: its speed does not depend on what the features are.
+    few = both.subset(_spread(len(both), _IMAGES))
+    learner = learner_for(data.model, few, **dict(data.training))
+    width = learner.inputs_of(few).shape[1]
+    stand_in = np.random.default_rng(0).standard_normal((len(both), width), np.float32)
+    learner = replace(learner, inputs_of=lambda _: stand_in)
+    training = _seconds_per_sample(learner, both, N, passes)
+    return _Speed(training, _feature_seconds(data, both, few), N, probes=True)
+
+
+def _seconds_per_sample(learner: Any, data: Dataset, N: int, passes: int) -> float:
+    """Seconds of a whole training, per sample, by one of part of the samples."""
+    epochs = getattr(getattr(learner, "training", None), "epochs", None)
+    if epochs is not None:
+        learner = replace(learner, training=replace(learner.training, epochs=1))
+    found = 0.0
+    # A classifier of scikit-learn takes its time as it likes: straight to the largest part.
+    for n in _SIZES if epochs is not None else (_SIZES[-1],) * 2:
+        train = _spread(N, n)
+        asked = train[: max(2, len(train) // 16)]
+        with TemporaryDirectory() as work, one_thread():
+            began = time.perf_counter()
+            learner.fit_predict(
+                data, train, asked, passes=passes, seed=0, folder=Path(work),
+                advance=lambda _: None,
+            )  # fmt: skip
+            seconds = time.perf_counter() - began
+        found = seconds * (epochs or 1) / len(train)
+        if n > _SIZES[0] and (seconds > _LONG_ENOUGH or n >= N):  # the first one warms up
+            break
+    return found
+
+
+def _feature_seconds(data: Data, both: Dataset, few: Dataset) -> float:
+    """Seconds to compute all features, by those of a few images; 0 if they are kept."""
+    from uqled.models import probe
+    from uqled.predict.network import image_inputs
+    from uqled.predict.training import PRESETS, make_fabric, resolved_precision
+
+    options = dict(data.training)
+    training = replace(PRESETS[options.pop("preset", "fast")], **options)
+    computed = partial(
+        probe.features,
+        backbone=data.model.partition(":")[2] or probe.DEFAULT,
+        device=make_fabric(training).device,
+        bfloat16=resolved_precision(training) == "bf16-mixed",
+    )
+    try:
+        computed(image_inputs(both), cache_folder=cache_folder(), progress=_NoneNeeded())
+    except _NotKeptError:
+        images, seconds = image_inputs(few), 0.0
+        for part in (images[:2], images):  # the first one warms up
+            began = time.perf_counter()
+            computed(part, cache_folder=None)
+            seconds = time.perf_counter() - began
+        return seconds * len(both) / len(images)
+    return 0.0
+
+
+class _NotKeptError(Exception):
+    """Something would have to be computed."""
+
+
+class _NoneNeeded(Progress):
+    """Progress for work that is done already: it ends what is only about to begin."""
+
+    def stage(self, *_: object, **__: object) -> Any:
+        raise _NotKeptError
+
+
+def _spread(N: int, n: int) -> Any:
+    """n of N places, evenly spread: sorted data then shows all of its classes."""
+    return np.unique(np.linspace(0, N - 1, min(n, N)).astype(np.intp))
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person would say them.
+
+    >>> duration(40), duration(4_000), duration(400_000)
+    ('40 s', '67 min', '111 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h"

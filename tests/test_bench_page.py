@@ -1,0 +1,184 @@
+"""docs/results.md and the stored tables: what is committed is what the stored cells give."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from uqled.bench.cells import Cells
+from uqled.bench.collected import collected
+from uqled.bench.matrix import configuration_of, pilot_cells, stage1_cells, stage2_cells, unfinished
+from uqled.bench.metrics import f_beta
+from uqled.bench.statistics import sensitivity
+from uqled.bench.suite import read_suite
+from uqled.bench.writing import texts_of
+
+ROOT = Path(__file__).parents[1]
+STORED = ROOT / "benchmarks" / "results" / "laptop"
+PUBLISHED = ROOT / "benchmarks" / "results" / "published-predictions.json"
+SUITE = read_suite("laptop")
+SEEDS = {0: 0.0, 1: 0.001, 2: -0.001}
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import results_page
+
+    found: Callable[..., str] = results_page.page
+    return found
+
+
+def made_up(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> Path:
+    """Every result of the laptop suite, with so much more F1 and accuracy than CL-PBNR's."""
+    cells = Cells(folder)
+    wanted = [*pilot_cells(SUITE), *stage1_cells(SUITE), *stage2_cells(SUITE, SUITE.methods)]
+    made = {"code": "abc", "cpu": "a processor", "cores": 2, "memory_gib": 1.0, "python": "3.11"}
+    made |= {"versions": {"numpy": "2"}, "seconds": 36.0}
+    for cell in unfinished(SUITE, cells, wanted):
+        found: dict[str, Any] = {"accuracy": 0.9 + SEEDS[cell.seed]}
+        level = {"mnist": 0.3, "cifar10": 0.2, "tiny-imagenet-20": 0.0}.get(cell.data, 0.1)
+        if cell.kind == "pretraining":
+            found |= {"train": 1000, "test": 100}
+        elif cell.kind in ("pilot", "detection"):
+            assert cell.rate is not None
+            judged = {}
+            for place, method in enumerate(SUITE.methods):
+                gain = gains.get(method, 0.0) + SEEDS[cell.seed] * (1 + place / 10)
+                p = r = 0.5 + level + cell.rate / 10 + gain
+                judged[method] = {"precision": p, "recall": r, "f1": p, "aupr": p, "flagged": 90}
+                judged[method]["f05"] = f_beta(p, r, 0.5)
+            found = {"n": 1000, "wrong": round(1000 * cell.rate), "methods": judged}
+            found |= {"given_accuracy": 0.8, "true_accuracy": 0.9, "classes": ["a", "b"]}
+            found |= {"sources": dict.fromkeys(SUITE.methods)}
+        elif cell.kind == "retraining":
+            rate = cell.rate or 0.0
+            better = gains.get(cell.method, 0.0) + 0.01 if cell.method else 0.0
+            better += relabel if cell.treatment == "relabel" else 0.0
+            found["accuracy"] = 0.6 + level - rate / 2 + better + SEEDS[cell.seed]
+            found |= {"trained_on": 1000, "changed": 90}
+        cells.write(cell, configuration_of(SUITE, cell), found, {}, made)
+    return folder
+
+
+def test_the_page_is_what_the_stored_cells_give(page: Callable[..., str]) -> None:
+    assert page() == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+
+
+def test_stored_tables_regenerate_byte_for_byte() -> None:
+    results = collected(SUITE, Cells(STORED))
+    texts = texts_of(results, sensitivity(results))
+    assert len(texts) > 8
+    for name, text in texts.items():
+        assert (STORED / name).read_bytes() == text.encode(), name
+
+
+def test_what_the_page_links_to_is_there() -> None:
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#]+)", text)
+    assert len(links) > 5
+    for link in links:
+        assert (ROOT / "docs" / link).exists(), link
+
+
+def test_no_fold_is_committed() -> None:
+    ignored = (STORED / ".gitignore").read_text()
+    for pattern in ("fold-*.npz", "pretraining.npz", "work/"):
+        assert pattern in ignored
+
+
+def test_sentences_follow_the_numbers(page: Callable[..., str], tmp_path: Path) -> None:
+    proposed = ("cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
+    better = dict(zip(proposed, (0.02, 0.03, 0.02, 0.02, 0.05), strict=True))
+    for_it = page(made_up(tmp_path / "for", better, relabel=0.02), PUBLISHED)
+    worse = {name: -gain for name, gain in better.items()}
+    against = page(made_up(tmp_path / "against", worse, relabel=-0.02), PUBLISHED)
+    held, failed = "What held up from the paper", "What did not hold"
+    first = "F1 above CL-PBNR's, per data set, rate and algorithm"
+    for text, head in ((for_it, held), (against, failed)):
+        part = text.split(f"{head}:")[1].split("\n\n")[1]
+        assert f"- {first} (" in part
+    assert SUITE.stage2 is not None
+    counted = [data for data in SUITE.data if not data.contaminated]
+    cells = len(counted) * len(SUITE.rates)
+    n = cells * len(proposed)
+    assert f"{first} ({n} of {n} clearly)" in for_it
+    assert f"{first} (0 of {n} clearly, {n} clearly not)" in against
+    assert "the highest mean F1 has Alg-Ens (agreement 3)" in for_it
+    assert "clearly ahead of every other method; +5.0 " in for_it
+    n = len(counted) * len(SUITE.stage2.relabel) * len(SUITE.stage2.methods or SUITE.methods)
+    assert f"Relabelling is clearly better than removal in {n} of {n}" in for_it
+    assert f"clearly worse in {n};" in against
+    assert f"The candidate's reading has the clearly higher F1 in {cells} of {cells}" in for_it
+    assert f"the given class's in {cells}; 0 cannot be told" in against
+    assert "not finished" not in for_it
+
+
+def test_contaminated_results_stand_apart(page: Callable[..., str], tmp_path: Path) -> None:
+    text = page(made_up(tmp_path, {}), PUBLISHED)
+    name = "Tiny-ImageNet (20 classes), pretrained features"
+    before, after = text.split("## Contaminated, and counted nowhere above")
+    assert f"### {name}" in after
+    assert f"### {name}" not in before
+    assert f"**Contaminated: {name}**" in before
+    others = {data.shown for data in SUITE.data} - {name}
+    assert all(f"### {other}" in before for other in others)
+
+
+def test_a_benchmark_that_is_not_finished_says_so(page: Callable[..., str], tmp_path: Path) -> None:
+    folder = made_up(tmp_path, {"cl-mcd": 0.01})
+    for data in SUITE.data[1:]:
+        shutil.rmtree(folder / "cells" / data.name)
+    shutil.rmtree(folder / "cells" / "mnist" / "seed-2")
+    text = page(folder, PUBLISHED)
+    assert "**The benchmark is not finished: " in text
+    assert not re.search(r"\bnan\b", text, re.IGNORECASE)
+    nothing = tmp_path / "nothing"
+    (nothing / "cells").mkdir(parents=True)
+    assert "0 of " in page(nothing, PUBLISHED)
+
+
+def test_published_predictions_are_judged_by_their_spread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import human_errors
+
+    def network(**f1: float) -> dict[str, Any]:
+        methods = {
+            name.replace("_", "-"): dict.fromkeys(("f1", "precision", "recall", "aupr"), value)
+            for name, value in f1.items()
+        }
+        return {"given_accuracy": 0.5, "true_accuracy": 0.9, "methods": methods}
+
+    found = {"n": 100, "wrong": 40}
+    found["networks"] = {
+        "a": network(cl_pbnr=0.8, cl_mcd=0.85, cl_mcd_e=0.7, cl_mcd_ens=0.81),
+        "b": network(cl_pbnr=0.82, cl_mcd=0.87, cl_mcd_e=0.7, cl_mcd_ens=0.80),
+    }
+    parts = human_errors.section(
+        {"machine": {"code": "abc"}, "sets": {"z": found, "cifar10n-worst": found}}
+    )
+    assert parts[2] == "### CIFAR-10N, mistakes of human annotators"
+    text = parts[3]
+    assert "40 of 100 labels are wrong (40.0 %)" in text
+    assert "The highest F1 has CL-MCD (86.0 %), clearly." in text
+    assert "Clearly above CL-PBNR in F1, points: CL-MCD (+5.0)." in text
+    assert "Clearly below CL-PBNR in F1, points: CL-MCD-E (\N{MINUS SIGN}11.0)." in text
+    assert "Within the spread of CL-PBNR in F1, points: CL-MCD-Ens (\N{MINUS SIGN}0.5)." in text
+    assert "CL-PBNR misses 19.0 % of the wrong labels." in text
+
+
+def test_stored_published_predictions_have_both_readings() -> None:
+    found = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    human = found["sets"]["cifar10n-worst"]
+    assert (human["n"], len(human["networks"])) == (50_000, 5)
+    for network in human["networks"].values():
+        assert {"cl-mcd-e", "cl-mcd-e-given", "argmax of the mean"} <= set(network["methods"])
+        assert 0.8 < network["true_accuracy"] < 1
