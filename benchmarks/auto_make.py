@@ -11,15 +11,21 @@ from __future__ import annotations
 import argparse
 import gzip
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auto_sets import DEVELOPMENT, HELD_OUT, Set
+from auto_sets import DEVELOPMENT, HELD_OUT, LATER, Set
 
 FOLDS = 4
+MODULES = (
+    "turtle", "_pydecimal", "tarfile", "typing", "inspect", "argparse", "unittest.mock",
+    "pickletools", "ipaddress", "doctest", "pydoc", "zipfile",
+)  # fmt: skip
+LINES, WORDS = 6, 400  # of a piece of a module's source; the most frequent ones
 SIDE = {"cifar": 96, "tiny": 96}  # images are scaled to it before the network sees them
 
 Floats = NDArray[np.float32]
@@ -68,6 +74,23 @@ def samples(
         points /= np.linalg.norm(points, axis=1, keepdims=True)
         true = rng.integers(0, one.K, one.N)
         X = points[true] + 0.27 * rng.standard_normal((one.N, 40))
+    elif one.data == "modules":
+        X, true = modules()
+    elif one.data == "topics":
+        topics = rng.dirichlet(np.full(WORDS, 0.05), one.K)
+        true = rng.integers(0, one.K, one.N)
+        mixed = 0.3 * topics[true] + 0.7 * rng.dirichlet(np.full(one.K, 0.2), one.N) @ topics
+        X = rng.poisson(40 * mixed)
+    elif one.data in ("clusters", "moons"):
+        from sklearn.datasets import make_classification, make_moons
+
+        if one.data == "moons":
+            X, true = make_moons(one.N, noise=0.2, random_state=one.seed)
+        else:
+            X, true = make_classification(
+                one.N, 20, n_informative=10, n_redundant=5, n_classes=one.K,
+                n_clusters_per_class=3, class_sep=1.5, flip_y=0.0, random_state=one.seed,
+            )  # fmt: skip
     elif one.data in ("cifar", "tiny"):
         X, true, human = features(one.data, data, out)
         X = components(X, 128)
@@ -98,6 +121,30 @@ def samples(
         X, true = X[some], true[some]
         human = None if human is None else human[some]
     return np.ascontiguousarray(X, np.float32), true.astype(np.int64), human
+
+
+def modules() -> tuple[Floats, Ints]:
+    """How often each of the most frequent words is in pieces of the standard library's modules."""
+    from collections import Counter
+    from importlib.util import find_spec
+    from re import findall
+
+    pieces, true = [], []
+    for k, name in enumerate(MODULES):
+        spec = find_spec(name)
+        assert spec is not None
+        assert spec.origin is not None
+        lines = [line for line in Path(spec.origin).read_text("utf-8").splitlines() if line.strip()]
+        for start in range(0, len(lines) - LINES + 1, LINES):
+            text = " ".join(lines[start : start + LINES]).lower()
+            pieces.append(Counter(findall(r"[a-z]+", text)))
+            true.append(k)
+    total: Counter[str] = Counter()
+    for piece in pieces:
+        total.update(piece)
+    words = [word for word, _ in total.most_common(WORDS)]
+    X = np.array([[piece[word] for word in words] for piece in pieces], np.float32)
+    return X, np.array(true)
 
 
 def mnist(data: Path) -> tuple[Floats, Ints]:
@@ -171,6 +218,17 @@ def noisy(one: Set, X: Floats, true: Ints, human: Ints | None, K: int) -> Ints:
         some = rng.permutation(members)[: round(one.rate * len(true))]
         labels[some] = rng.integers(1, K, len(some))
         return labels
+    if one.noise == "annotator":
+        labels, said = true.copy(), annotator(X, true, K, rng)
+        wrong = np.flatnonzero(said != true)
+        some = wrong[rng.random(len(wrong)) < one.rate * len(true) / len(wrong)]
+        labels[some] = said[some]
+        return labels
+    if one.noise == "mixed":
+        half = {"rate": one.rate / 2, "passes": "none", "F": 0}
+        everywhere = noisy(replace(one, noise="symmetric", **half), X, true, human, K)
+        on_hard = noisy(replace(one, noise="instance", **half), X, true, human, K)
+        return np.where(everywhere != true, everywhere, on_hard)
     if one.noise in ("similarity", "instance"):
         options["pred_probs"] = out_of_fold("linear", X, true, K, seed=one.seed + 100)
     if one.noise == "sparse":
@@ -179,6 +237,19 @@ def noisy(one: Set, X: Floats, true: Ints, human: Ints | None, K: int) -> Ints:
         one.noise, true, rate=one.rate, classes=range(K), seed=one.seed, **options
     )
     return np.asarray(made_up.labels, np.int64)
+
+
+def annotator(X: Floats, true: Ints, K: int, rng: np.random.Generator) -> Ints:
+    """[N] what a linear model says that saw a fiftieth of the data, at least five of a class."""
+    from sklearn.linear_model import LogisticRegression
+
+    seen = [
+        rng.permutation(np.flatnonzero(true == k))[: max(5, np.count_nonzero(true == k) // 50)]
+        for k in range(K)
+    ]
+    some = np.concatenate(seen)
+    model = LogisticRegression(max_iter=150, tol=1e-3).fit(X[some], true[some])
+    return np.asarray(model.predict(X), np.int64)
 
 
 def predictions(one: Set, X: Floats, labels: Ints, K: int) -> tuple[Floats, Floats]:
@@ -228,9 +299,10 @@ def out_of_fold(
         if model == "mlp":
             found[test] = network_probabilities(X[chosen], labels[chosen], X[test], K, seed=seed)[0]
             continue
-        from sklearn.ensemble import RandomForestClassifier
+        from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
         from sklearn.linear_model import LogisticRegression
-        from sklearn.naive_bayes import GaussianNB
+        from sklearn.naive_bayes import GaussianNB, MultinomialNB
+        from sklearn.neighbors import KNeighborsClassifier
 
         classifier: Any = {
             "linear": lambda: LogisticRegression(max_iter=150, tol=1e-3, C=1.0),
@@ -238,6 +310,9 @@ def out_of_fold(
                 trees, min_samples_leaf=2, random_state=seed, n_jobs=1
             ),
             "bayes": GaussianNB,
+            "words": MultinomialNB,
+            "boosted": lambda: HistGradientBoostingClassifier(max_iter=60, random_state=seed),
+            "knn": lambda: KNeighborsClassifier(15),
         }[model]()
         import warnings
 
@@ -292,9 +367,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--held-out", action="store_true")
+    parser.add_argument("--later", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    sets = HELD_OUT if options.held_out else DEVELOPMENT
+    sets = LATER if options.later else HELD_OUT if options.held_out else DEVELOPMENT
     for one in [*sets[::3], *sets[1::3], *sets[2::3]]:  # of every kind some, should it be stopped
         made(one, options.data, options.out)
 

@@ -76,7 +76,7 @@ def test_unmixing_finds_what_was_mixed(K):
     found = candidates_of(probs, labels, K)
     mixed = np.take_along_axis(probs, found.classes, axis=1)
     q, wrong = np.empty((200, K)), np.empty(200)
-    auto_kernels.unmix(found.classes, mixed, *transition.parts, 12, q, wrong)
+    auto_kernels.unmix(found.classes, mixed, transition.parts, 12, q, wrong)
     plain, busy = probs.copy(), np.ones(200, np.bool_)
     for _ in range(12):
         gain = (probs / (plain @ T)) @ T.T
@@ -87,7 +87,7 @@ def test_unmixing_finds_what_was_mixed(K):
     post = plain * T[:, labels].T
     right = post[np.arange(200), labels] / post.sum(axis=1)
     assert wrong == pytest.approx(1 - right, abs=1e-9)
-    auto_kernels.unmix(found.classes, mixed, *transition.parts, 4000, q, wrong)
+    auto_kernels.unmix(found.classes, mixed, transition.parts, 4000, q, wrong)
     assert q == pytest.approx(np.take_along_axis(truth, found.classes, axis=1), abs=0.05)
 
 
@@ -135,16 +135,96 @@ def test_mixing_is_a_matrix_product_and_the_labels_tell_its_share():
     labels = drawn(truth @ T)
     found = candidates_of(truth, labels, K)
     out = np.empty((N, K))
-    auto_kernels.mix(found.classes, found.probs, *transition.parts, 0.25, out)
+    auto_kernels.mix(found.classes, found.probs, transition.parts, 0.25, out)
     expected = np.take_along_axis(0.75 * truth + 0.25 * truth @ T, found.classes, axis=1)
     assert out == pytest.approx(expected, abs=2e-3)  # negligible classes are not mixed
-    power, share = auto.calibrated_with_mixing(found, transition)
+    [(power, share)] = auto.calibrated_with_mixing(found, transition)
     assert share == 1
     assert power == pytest.approx(1, abs=0.15)
     learnt = candidates_of(truth @ T, labels, K)
-    power, share = auto.calibrated_with_mixing(learnt, transition)
+    [(power, share)] = auto.calibrated_with_mixing(learnt, transition)
     assert share <= 0.25
     assert power == pytest.approx(1, abs=0.2)
+
+
+def test_a_scaled_matrix_is_fitted_like_its_scale():
+    """One fit for several scales is what each matrix alone would get."""
+    rng = np.random.default_rng(13)
+    probs, labels = distributions(rng, 3000, 6), rng.integers(0, 6, 3000)
+    C = rng.integers(1, 40, (6, 6)) + 200 * np.eye(6, dtype=int)
+    given, true = np.nonzero(C)
+    transition = Transition.of_counts(PairCounts(6, given, true, C[given, true]))
+    found = candidates_of(probs, labels, 6)
+    together = auto.calibrated_with_mixing(found, transition, (1.0, 0.4))
+    alone = [auto.calibrated_with_mixing(found, transition.scaled(s))[0] for s in (1.0, 0.4)]
+    assert together == alone
+
+
+@pytest.mark.parametrize("K", [3, 12])
+def test_a_matrix_in_full_and_in_parts_are_the_same(K, monkeypatch):
+    rng = np.random.default_rng(K)
+    C = rng.integers(0, 4, (K, K)) + 30 * np.eye(K, dtype=int)
+    given, true = np.nonzero(C)
+    counts = PairCounts(K, given, true, C[given, true])
+    full = Transition.of_counts(counts)
+    assert full.parts[-1] == pytest.approx(dense(full, K))
+    monkeypatch.setattr(auto, "TABLE_CLASSES", 0)
+    parts = Transition.of_counts(counts)
+    assert parts.parts[-1].size == 0
+    probs = distributions(rng, 100, K)
+    found = candidates_of(probs, rng.integers(0, K, 100), min(K, 9))
+    wrong = np.empty((2, 100))
+    for row, transition in zip(wrong, (full, parts), strict=True):
+        auto_kernels.judge(found.classes, found.probs, transition.parts, row)
+    assert wrong[0] == pytest.approx(wrong[1])
+
+
+def plain_surest(probs, labels, stay):
+    """(share, level), sample by sample."""
+    rows = []
+    for row, label in zip(probs, labels, strict=True):
+        guess = int(np.argmax(row))
+        second = max(np.delete(row, guess))
+        rows.append((-row[guess] / second, len(rows), guess != label, 1 - stay[guess]))
+    rows.sort()
+    n = max(len(rows) // 10, 100)
+
+    def share(some, more):
+        return (sum(r[2] for r in some) + more) / (sum(r[3] for r in some) + 0.5)
+
+    level = share(rows[:n], 0) / share(rows[n : 2 * n], 0.5)
+    return min(1, share(rows[:n], 0.5)), min(1, level)
+
+
+@pytest.mark.parametrize("N", [600, 3000])
+def test_the_surest_beside_the_next_surest(N):
+    rng = np.random.default_rng(N)
+    probs = distributions(rng, N, 5).astype(np.float32).astype(np.float64)
+    labels = np.where(rng.random(N) < 0.3, rng.integers(0, 5, N), probs.argmax(axis=1))
+    pairs = PairCounts(5, labels, probs.argmax(axis=1), np.ones(N))
+    transition = Transition.of_counts(pairs)
+    found = auto.Surest.of(candidates_of(probs, labels, 5), transition)
+    share, level = plain_surest(probs, labels, transition.stay)
+    assert found.share == pytest.approx(share)
+    assert found.level == pytest.approx(level)
+
+
+def test_noise_by_class_is_level_and_a_models_doubt_is_not():
+    levels = []
+    for noise in (0.3, 0.0):
+        labels, probs, _ = noisy_model(noise=noise, N=20_000)
+        found = uqled.find_label_errors(labels, probs)
+        levels.append(found.estimate.weights["floor"] / 2)
+        assert found.estimate.weights["floor"] + found.estimate.weights["trusting"] == 2
+    assert levels[0] > 0.9
+    assert levels[1] < 0.3
+
+
+def test_the_extremes_share_a_weight_and_the_least_has_none():
+    names = ("confident", "guessed", "half", "floor", "trusting", "least")
+    assert auto.weights(names, 0.75) == {
+        "confident": 1, "guessed": 1, "half": 1, "floor": 1.5, "trusting": 0.5, "least": 0
+    }  # fmt: skip
 
 
 def test_votes_are_counted_by_what_the_other_passes_think():
@@ -168,13 +248,14 @@ def test_votes_are_counted_by_what_the_other_passes_think():
     assert (votes == expected_votes).all()
 
 
-def noisy_model(*, noise, N=6000, K=5, seed=0):
+def noisy_model(*, noise, N=6000, K=5, seed=0, sharpness=6):
     """A calibrated model of labels: their true class mixed by a transition matrix.
 
-    The model knows the truth's posterior, from which the truth is drawn: it is 95 % right.
+    The model knows the truth's posterior, from which the truth is drawn: it is 95 % right, less so
+    if it is less sharp.
     """
     rng = np.random.default_rng(seed)
-    truth = distributions(rng, N, K) ** 6
+    truth = distributions(rng, N, K) ** sharpness
     truth /= truth.sum(axis=1, keepdims=True)
     T = np.full((K, K), noise / (K - 1))
     np.fill_diagonal(T, 1 - noise)
@@ -282,16 +363,55 @@ def test_rates_by_name():
     assert plain.class_rates() == plain.pair_rates() == {}
 
 
-def test_the_summary_says_how_many_and_warns_of_weak_models():
-    weak = make_predictions(1, N=2000, sharpness=0.3)
-    strong = make_predictions(1, N=2000, sharpness=6.0, noise=0.1)
-    texts = [summary(uqled.find_label_errors(d.labels, d.softmax)) for d in (weak, strong)]
-    for text in texts:
+@pytest.mark.parametrize("noise", [0.05, 0.1])
+def test_of_a_weak_model_the_floor_counts_best(noise):
+    """It is 75 % right: what `confident` and `guessed` take for noise is mostly its doubt."""
+    labels, probs, true = noisy_model(noise=noise, N=20_000, sharpness=2)
+    readings = uqled.find_label_errors(labels, probs).estimate.readings
+    off = {name: abs(np.log(r.sum() / (labels != true).sum())) for name, r in readings.items()}
+    assert off["floor"] < off["confident"] / 2
+    assert off["floor"] < off["guessed"] / 2
+    assert readings["least"] == pytest.approx(readings["floor"] ** 2)
+
+
+def test_a_weak_model_is_unsure_and_the_range_has_the_truth():
+    labels, probs, true = noisy_model(noise=0.05, sharpness=2)
+    found = uqled.find_label_errors(labels, probs)
+    is_error = labels != true
+    real, stated = is_error[found.mask].mean(), found.estimate.precision(found.mask, sure=95)
+    assert stated.low <= real <= stated.high
+    assert abs(stated.value - real) > 0.2  # a single number would have been wrong
+    assert f"{stated.low:.0%} to {stated.high:.0%}" in found.estimate.unsure
+    sure = uqled.find_label_errors(*noisy_model(noise=0.2)[:2])
+    assert sure.estimate.unsure is None
+    # A hundred verdicts, and it is known.
+    doubtful = np.flatnonzero(probs.argmax(axis=1) != labels)
+    some = np.random.default_rng(0).choice(doubtful, 100, replace=False)
+    actions = np.zeros(len(labels), int)
+    actions[some] = np.where(is_error[some], 2, 1)
+    after = uqled.find_label_errors(labels, probs, verdicts=(actions, true))
+    assert after.estimate.unsure is None
+    real, stated = is_error[after.mask].mean(), after.estimate.precision(after.mask)
+    assert stated.value == pytest.approx(real, abs=0.15)
+
+
+def test_the_summary_says_how_many_and_where_it_is_unsure():
+    weak, strong = noisy_model(noise=0.05, sharpness=2), noisy_model(noise=0.2)
+    for labels, probs, _ in (weak, strong):
+        found = uqled.find_label_errors(labels, probs)
+        text = summary(found)
         assert "labels are wrong" in text
         assert "80 % interval" in text
-        assert "of the flags about" in text
-    assert "if that is the model's fault" in texts[0]
-    assert "if that is the model's fault" not in texts[1]
+        sure = 80 if found.estimate.unsure is None else 95
+        precision = found.estimate.precision(found.mask, sure=sure)
+        interval = f"{precision.low:.0%} to {precision.high:.0%}"
+        if found.estimate.unsure is None:
+            assert f"of the flags about {precision.value:.0%} ({interval}) are real" in text
+            assert "unsure" not in text
+        else:
+            assert f"of the flags about {interval} are real" in text
+            assert f"unsure: {found.estimate.unsure}" in text
+            assert f"about {precision.value:.0%} (" not in text
 
 
 def test_only_auto_knows_probabilities():

@@ -25,9 +25,11 @@ def length_of(point, found):
 
 
 def test_the_tables_are_students_and_the_normal_distributions():
-    freedom = np.arange(1, len(probability._T90) + 1)
-    assert pytest.approx(stats.t.ppf(0.9, freedom), abs=6e-4) == probability._T90
-    assert pytest.approx(stats.norm.ppf(0.9), abs=1e-4) == probability._Z90
+    for sure, table in probability._T.items():
+        below = 0.5 + sure / 200
+        freedom = np.arange(1, len(table))
+        assert pytest.approx(stats.t.ppf(below, freedom), abs=6e-4) == table[:-1]
+        assert pytest.approx(stats.norm.ppf(below), abs=1e-4) == table[-1]
 
 
 def test_the_probability_is_the_mean_of_the_readings_and_the_number_its_sum():
@@ -130,6 +132,30 @@ def test_the_interval_covers_when_the_readings_are_right():
         number = estimate(**readings).number
         hits += number.low <= errors.sum() <= number.high
     assert 0.72 <= hits / 200 <= 0.95
+
+
+def test_with_verdicts_the_weights_are_probabilities_not_a_sample():
+    """No Student's t: two readings, as probable as each other, are a deviation apart."""
+    sums = {"low": 100.0, "high": 200.0}
+    logs = np.log([100.5, 200.5])
+    found = probability._interval(150.0, sums, {"low": 1.0, "high": 1.0}, 0.0, 1e9, True)
+    reach = stats.norm.ppf(0.9) * np.std(logs)
+    assert found.low == pytest.approx(np.exp(logs.mean() - reach) - 0.5, rel=1e-3)
+    assert found.high == pytest.approx(np.exp(logs.mean() + reach) - 0.5, rel=1e-3)
+    before = probability._interval(150.0, sums, {"low": 1.0, "high": 1.0}, 0.0, 1e9, False)
+    reach = stats.t.ppf(0.9, 1) * np.std(logs, ddof=1) * np.sqrt(1.5)
+    assert before.high == pytest.approx(np.exp(logs.mean() + reach) - 0.5, rel=1e-3)
+
+
+def test_unsure_where_the_readings_differ_about_the_flags():
+    p = np.repeat([0.95, 0.01], 200)
+    assert estimate(one=p, two=np.clip(p * 1.03, 0, 1)).unsure is None
+    apart = estimate(one=p, two=p * 0.3)
+    real = apart.precision(apart.flags(OperatingPoint("f1")))
+    assert real.high - real.low > probability.WIDE
+    wide = apart.precision(apart.flags(OperatingPoint("f1")), sure=95)
+    assert wide.low < real.low < real.high <= wide.high
+    assert f"{wide.low:.0%} to {wide.high:.0%} are real" in apart.unsure
 
 
 def test_verdicts_are_certain_and_choose_among_the_readings():

@@ -5,11 +5,18 @@ a label there are two explanations: people labelled such samples now one way, no
 or the model cannot tell (its own error). Predictions and labels alone do not tell them apart, so
 this makes several readings of them, from one that trusts the model little to one that trusts it
 much, and takes their mean. Where they agree, the answer is sure; where not, the spread says so.
+
+One thing the data do show. Noise that depends on the class only is everywhere: however sure the
+model, as many labels differ from its guess. Where the surest samples differ less and less, it is
+the hard ones that differ, by noise or by the model's own error. So the two extreme readings share
+their weight by how level the rate of differing is among the surest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -34,11 +41,11 @@ POWER_STEPS = 8
 #: Shares of mixing that are tried, and rows that power and share are fitted to.
 MIXED, FIT_ROWS = (0.0, 0.25, 0.5, 0.75, 1.0), 20_000
 ROWS = 2**14
+#: Classes up to which a transition matrix is kept in full: half a megabyte stays in the cache.
+TABLE_CLASSES = 256
 #: The part of the samples, those of the highest log-odds, in which a model has hardly any errors of
 #: its own; and so many at the least, which are enough to count in.
 SUREST, SUREST_SAMPLES = 0.1, 100
-#: Readings that are sure to count too few errors, or too many: they widen intervals, no more.
-EXTREMES = ("floor", "trusting")
 
 
 @dataclass(frozen=True)
@@ -96,9 +103,17 @@ class Transition:
         stay = 1 - share * (1 - self.stay)
         return Transition(self.start, self.columns, self.extra * share, self.base * share, stay)
 
-    @property
-    def parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats, Floats, Floats]:
-        return self.start, self.columns, self.extra, self.base, self.stay
+    @cached_property
+    def parts(self) -> kernels.Matrix:
+        """As the kernels take it: with the same in full, where that is small enough to be fast."""
+        K = len(self.stay)
+        table = np.empty((0, 0))
+        if K <= TABLE_CLASSES:
+            table = np.repeat(self.base[:, None], K, axis=1)
+            rows = np.repeat(np.arange(K), np.diff(self.start))
+            table[rows, self.columns] += self.extra
+            np.fill_diagonal(table, self.stay)
+        return self.start, self.columns, self.extra, self.base, self.stay, table
 
 
 def calibrated_to_labels(found: Candidates) -> tuple[float, float]:
@@ -117,26 +132,35 @@ def calibrated_to_labels(found: Candidates) -> tuple[float, float]:
     return float(sums[0]), power
 
 
-def calibrated_with_mixing(found: Candidates, transition: Transition) -> tuple[float, float]:
-    """(power, share) that make the labels most likely, if a share of them is mixed by T.
+def calibrated_with_mixing(
+    found: Candidates, transition: Transition, scales: Sequence[float] = (1.0,)
+) -> list[tuple[float, float]]:
+    """Per scale of T's flips, the (power, share) that make the labels most likely, if a share of
+    them is mixed by T so scaled.
 
     A model trained on these labels has learnt their mixing, one trained on better labels has not,
     and most have in part. The labels tell.
     """
     classes, raw = found.classes[found.some], found.probs[found.some]
     out = np.empty(raw.shape)
+    # To mix a share by a scaled T is to mix a smaller share by T.
+    shares = np.outer(scales, MIXED)
 
     def fits(power: float) -> Floats:
         kernels.powered(raw, found.others, power, out)
-        sums = np.zeros(len(MIXED))
-        kernels.mixed_fit(classes, out, *transition.parts, np.array(MIXED), sums)
-        return sums
+        sums = np.zeros(shares.size)
+        kernels.mixed_fit(classes, out, transition.parts, shares.ravel(), sums)
+        return sums.reshape(shares.shape)
 
     powers = 2.0 ** np.arange(-3, 3.1, 0.5)
-    every = np.array([fits(power) for power in powers])
-    at, share = np.unravel_index(int(every.argmax()), every.shape)
-    finer = powers[at] * 2.0 ** np.arange(-0.375, 0.4, 0.125)
-    return float(finer[int(np.argmax([fits(power)[share] for power in finer]))]), MIXED[share]
+    every = np.array([fits(power) for power in powers])  # [powers,scales,shares]
+    best = []
+    for k in range(len(scales)):
+        at, share = np.unravel_index(int(every[:, k].argmax()), every[:, k].shape)
+        finer = powers[at] * 2.0 ** np.arange(-0.375, 0.4, 0.125)
+        power = finer[int(np.argmax([fits(power)[k, share] for power in finer]))]
+        best.append((float(power), MIXED[share]))
+    return best
 
 
 def vote_shares(votes: NDArray[np.int64], seen: NDArray[np.int64], K: int) -> Floats:
@@ -153,6 +177,35 @@ def vote_shares(votes: NDArray[np.int64], seen: NDArray[np.int64], K: int) -> Fl
             (v, w, n), (x, u, m) = pools[-2], pools[-1]
             pools[-2:] = [((v * w + x * u) / (w + u), w + u, n + m)]
     return np.concatenate([np.full(n, v) for v, _, n in pools])
+
+
+@dataclass(frozen=True)
+class Surest:
+    """What the samples that the model is surest of say about the noise."""
+
+    share: float
+    """Their labels that are not the guess, over those that a transition matrix lets expect."""
+    level: float
+    """The same over that of the next surest: 1 if the rate is level, 0 if it falls to nothing."""
+
+    @classmethod
+    def of(cls, found: Candidates, transition: Transition) -> Surest:
+        own, other = found.probs[:, 0], found.probs[:, 1]
+        third = found.probs[:, 2] if found.probs.shape[1] > 2 else np.zeros_like(own)
+        differs = own < other
+        second = np.where(differs, np.maximum(own, third), other)
+        sure = np.maximum(own, other) / np.maximum(second, kernels.LEAST)
+        n = min(max(int(SUREST * len(sure)), SUREST_SAMPLES), len(sure) // 2)
+        order = np.argsort(-sure, kind="stable")
+        guess = np.where(differs, found.classes[:, 1], found.classes[:, 0])
+
+        def share(some: NDArray[np.int64], more: float = 0.5) -> float:
+            expected = float(np.sum(1 - transition.stay[guess[some]]))
+            return (float(np.count_nonzero(differs[some])) + more) / (expected + 0.5)
+
+        first, second = order[:n], order[n : 2 * n]
+        # Where none of the surest differs, there is nothing that could be level.
+        return cls(min(1.0, share(first)), min(1.0, share(first, 0.0) / share(second)))
 
 
 @dataclass(frozen=True)
@@ -173,18 +226,27 @@ def error_probabilities(sweeps: Sweeps, joints: Joints) -> Found:
     source = max(fits, key=lambda s: (fits[s][0], s == "mean"))
     guessed = PairCounter(sweeps.K)
     guessed.add(sweeps.inputs.labels.codes, joints.best[source])
+    few = Transition.of_counts(joints.pairs[Member(source)])
+    surest = Surest.of(candidates[source], few)
     found = readings(
         candidates[source],
         fits[source][1],
-        confident=joints.pairs[Member(source)],
-        guessed=guessed.pairs(),
+        few=few,
+        many=Transition.of_counts(guessed.pairs()),
+        surest=surest.share,
         shares=shares,
         voters=candidates.get("mean"),
         engine=sweeps.engine,
     )
-    weights = {name: float(name not in EXTREMES) for name in found}
-    estimate = ErrorEstimate(found, weights, dict.fromkeys(found, 1.0))
+    estimate = ErrorEstimate(found, weights(found, surest.level), dict.fromkeys(found, 1.0))
     return Found(estimate, source, candidates[source].classes[:, 1].copy())
+
+
+def weights(names: Iterable[str], level: float) -> dict[str, float]:
+    """How much each reading counts in the mean: all the same, but for the two extremes, which share
+    the weight of two, and `least`, which is for intervals only."""
+    own = {"floor": 2 * level, "trusting": 2 * (1 - level), "least": 0.0}
+    return {name: own.get(name, 1.0) for name in names}
 
 
 def _candidates(sweeps: Sweeps) -> tuple[dict[PlainSource, Candidates], Floats | None]:
@@ -220,72 +282,64 @@ def readings(
     found: Candidates,
     power: float,
     *,
-    confident: PairCounts,
-    guessed: PairCounts,
+    few: Transition,
+    many: Transition,
+    surest: float,
     shares: Floats | None = None,
     voters: Candidates | None = None,
     engine: Threads,
 ) -> dict[str, Floats]:
     """[N] per reading: the probability that each label is wrong.
 
-    `power` calibrates the probabilities to the labels. The argument `confident` is the calibrated
-    confident joint, `guessed` the counts of (given, most probable). `shares` [STEPS] are the vote
-    shares, for the log-odds of `voters`: the mean of the passes.
+    `power` calibrates the probabilities to the labels. `few` is by the calibrated confident joint,
+    which takes few of the model's own errors for noise, `many` by the counts of (given, most
+    probable), which take all of them for noise; `surest` is the share of `few` that the surest
+    samples show. `shares` [STEPS] are the vote shares, for the log-odds of `voters`: the mean of
+    the passes.
 
-    `confident`, `guessed`: the true class is what, mixed by the transition matrix that these counts
-    give, makes the predicted probabilities. The confident joint takes few of the model's own errors
-    for noise, the plain guess takes all of them. With the former it is also asked how much of the
-    mixing the model has learnt.
+    `confident`, `guessed`: the true class is what, mixed by `few` or by `many`, makes the predicted
+    probabilities. With `few` it is also asked how much of the mixing the model has learnt.
     `half`: half way between `guessed` and a model that is always right.
     `votes`: the true class is what a pass that was left out says, given what the others say.
     `floor`: as `confident`, with no more noise than there is among the surest samples.
     `trusting`: the model is always right.
+    `least`: as far below `floor` as `trusting` is above it, by factors.
     """
     N = len(found.classes)
-    few, many = Transition.of_counts(confident), Transition.of_counts(guessed)
-    own_power, mixed = calibrated_with_mixing(found, few)
-    least = few.scaled(_surest_share(found, few))
-    result = {name: np.empty(N) for name in ("confident", "guessed", "half", *EXTREMES)}
+    low = few.scaled(surest)
+    fits = calibrated_with_mixing(found, few, (1.0, surest))
+    (few_power, few_share), (low_power, low_share) = fits
+    names = ("confident", "guessed", "half", "floor", "trusting", "least")
+    result = {name: np.empty(N) for name in names}
     if shares is not None:
         result["votes"] = np.empty(N)
 
     def of_block(at: slice) -> None:
         classes, raw = found.classes[at], found.probs[at]
         probs, lead, truth = np.empty(raw.shape), np.empty(raw.shape), np.empty(raw.shape)
-        kernels.powered(raw, found.others, own_power, lead)
-        kernels.mix(classes, lead, *few.parts, mixed, probs)
-        kernels.unmix(classes, probs, *few.parts, ROUNDS, truth, result["confident"][at])
+        wrong = {name: reading[at] for name, reading in result.items()}
+        kernels.powered(raw, found.others, few_power, lead)
+        kernels.mix(classes, lead, few.parts, few_share, probs)
+        kernels.unmix(classes, probs, few.parts, ROUNDS, truth, wrong["confident"])
+        kernels.powered(raw, found.others, low_power, lead)
+        kernels.mix(classes, lead, low.parts, low_share, probs)
+        kernels.unmix(classes, probs, low.parts, ROUNDS, truth, wrong["floor"])
+        np.square(wrong["floor"], out=wrong["least"])
         kernels.powered(raw, found.others, power, probs)
         kernels.leads_of_rows(probs, lead)
-        kernels.unmix(classes, probs, *least.parts, ROUNDS, truth, result["floor"][at])
-        kernels.unmix(classes, probs, *many.parts, ROUNDS, truth, result["guessed"][at])
-        result["trusting"][at] = np.where(lead[:, 0] < 0, 1.0, result["guessed"][at])
+        kernels.unmix(classes, probs, many.parts, ROUNDS, truth, wrong["guessed"])
+        wrong["trusting"][:] = np.where(lead[:, 0] < 0, 1.0, wrong["guessed"])
         truth *= 0.5
         truth[np.arange(len(truth)), probs.argmax(axis=1)] += 0.5
-        kernels.judge(classes, truth, *many.parts, result["half"][at])
+        kernels.judge(classes, truth, many.parts, wrong["half"])
         if shares is not None and voters is not None:
             kernels.leads_of_rows(voters.probs[at], lead)
             kernels.vote_truth(lead, shares, truth)
-            kernels.judge(voters.classes[at], truth, *many.parts, result["votes"][at])
+            kernels.judge(voters.classes[at], truth, many.parts, wrong["votes"])
 
     for _ in engine.map(of_block, _blocks(N)):
         pass
     return result
-
-
-def _surest_share(found: Candidates, transition: Transition) -> float:
-    """Among the surest samples, the labels that are not the guess over those that the transition
-    matrix lets expect; at the most 1."""
-    own, other = found.probs[:, 0], found.probs[:, 1]
-    sure = np.maximum(own, other) / np.maximum(np.minimum(own, other), kernels.LEAST)
-    third = found.probs[:, 2] if found.probs.shape[1] > 2 else np.zeros_like(own)
-    sure = np.where(own < other, other / np.maximum(np.maximum(own, third), kernels.LEAST), sure)
-    part = min(1.0, max(SUREST, SUREST_SAMPLES / len(sure)))
-    surest = sure >= np.quantile(sure, 1 - part)
-    differs = own[surest] < other[surest]
-    guess = np.where(differs, found.classes[surest, 1], found.classes[surest, 0])
-    expected = float(np.sum(1 - transition.stay[guess]))
-    return min(1.0, (float(np.count_nonzero(differs)) + 0.5) / (expected + 0.5))
 
 
 def _blocks(N: int) -> list[slice]:

@@ -5,7 +5,8 @@ that order. `classes` [N,M] are their numbers, `probs` [N,M] their probabilities
 1 is the share of all other classes together, the bucket.
 
 A transition matrix T (true x given) is sparse: row t has the columns `columns[start[t]:start[t+1]]`
-with the `extra` that they have above the row's `base`; the diagonal is apart.
+with the `extra` that they have above the row's `base`; the diagonal, `stay`, is apart. Where it is
+small, `table` [K,K] is the same in full, else it is empty. Kernels get it as one tuple.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from uqled.detect.compiled import compiled
 
 Rows = NDArray[Any]
 Ints = NDArray[Any]
+Matrix = tuple[Ints, Ints, Rows, Rows, Rows, Rows]
 
 #: Probabilities below this count as this: the logarithm of 0 has no use here.
 LEAST = 1e-12
@@ -169,8 +171,11 @@ def powered(probs: Rows, others: int, power: float, out: Rows) -> None:
 
 
 @compiled
-def _flip(t: int, y: int, start: Ints, columns: Ints, extra: Rows, base: Rows, stay: Rows) -> Any:
+def _flip(t: int, y: int, T: Matrix) -> Any:
     """T[t,y]."""
+    start, columns, extra, base, stay, table = T
+    if table.size > 0:
+        return table[t, y]
     if t == y:
         return stay[t]
     low, high = start[t], start[t + 1]
@@ -186,65 +191,38 @@ def _flip(t: int, y: int, start: Ints, columns: Ints, extra: Rows, base: Rows, s
 
 
 @compiled
-def mixed_fit(
-    classes: Ints,
-    probs: Rows,
-    start: Ints,
-    columns: Ints,
-    extra: Rows,
-    base: Rows,
-    stay: Rows,
-    shares: Rows,
-    fits: Rows,
-) -> None:
+def _mixed(classes: Ints, p: Rows, c: int, T: Matrix) -> Any:
+    """How probable candidate c is as the given class, if `p` [M] are the true one's."""
+    total = 0.0
+    for t in range(p.size):
+        if p[t] >= NEGLIGIBLE:
+            total += p[t] * _flip(classes[t], classes[c], T)
+    return total
+
+
+@compiled
+def mixed_fit(classes: Ints, probs: Rows, T: Matrix, shares: Rows, fits: Rows) -> None:
     """Add to `fits` the log-likelihood of the labels, if such `shares` of them were mixed by T."""
-    n, M = classes.shape
-    for r in range(n):
-        plain, mixed = probs[r, 0], 0.0
-        for t in range(M):
-            mixed += probs[r, t] * _flip(
-                classes[r, t], classes[r, 0], start, columns, extra, base, stay
-            )
+    for r in range(classes.shape[0]):
+        plain, mixed = probs[r, 0], _mixed(classes[r], probs[r], 0, T)
         for k in range(shares.size):
             fits[k] += np.log(max((1 - shares[k]) * plain + shares[k] * mixed, LEAST))
 
 
 @compiled
-def mix(
-    classes: Ints,
-    probs: Rows,
-    start: Ints,
-    columns: Ints,
-    extra: Rows,
-    base: Rows,
-    stay: Rows,
-    share: float,
-    out: Rows,
-) -> None:
+def mix(classes: Ints, probs: Rows, T: Matrix, share: float, out: Rows) -> None:
     """Write the probabilities, a share of them mixed by T."""
     n, M = classes.shape
     for r in range(n):
         for c in range(M):
             out[r, c] = (1 - share) * probs[r, c]
-            for t in range(M):
-                if share > 0 and probs[r, t] >= NEGLIGIBLE:
-                    out[r, c] += (share * probs[r, t]) * _flip(
-                        classes[r, t], classes[r, c], start, columns, extra, base, stay
-                    )
+            if share > 0:
+                out[r, c] += share * _mixed(classes[r], probs[r], c, T)
 
 
 @compiled
 def unmix(
-    classes: Ints,
-    probs: Rows,
-    start: Ints,
-    columns: Ints,
-    extra: Rows,
-    base: Rows,
-    stay: Rows,
-    rounds: int,
-    truth: Rows,
-    wrong: Rows,
+    classes: Ints, probs: Rows, matrix: Matrix, rounds: int, truth: Rows, wrong: Rows
 ) -> None:
     """What the true class is, if the probabilities are the truth's, mixed by T.
 
@@ -263,7 +241,7 @@ def unmix(
             rest -= probs[r, t]
             T[t, M] = 1.0
             for c in range(M):
-                T[t, c] = _flip(classes[r, t], classes[r, c], start, columns, extra, base, stay)
+                T[t, c] = _flip(classes[r, t], classes[r, c], matrix)
                 T[t, M] -= T[t, c]
             T[t, M] = max(T[t, M], LEAST)
         rest = max(rest, LEAST)
@@ -299,23 +277,12 @@ def unmix(
 
 
 @compiled
-def judge(
-    classes: Ints,
-    truth: Rows,
-    start: Ints,
-    columns: Ints,
-    extra: Rows,
-    base: Rows,
-    stay: Rows,
-    wrong: Rows,
-) -> None:
+def judge(classes: Ints, truth: Rows, T: Matrix, wrong: Rows) -> None:
     """Write the probability that the label is wrong, given `truth` and T."""
     n, M = classes.shape
     for r in range(n):
         total = 0.0
         for t in range(1, M):
-            total += truth[r, t] * _flip(
-                classes[r, t], classes[r, 0], start, columns, extra, base, stay
-            )
-        right = truth[r, 0] * stay[classes[r, 0]]
+            total += truth[r, t] * _flip(classes[r, t], classes[r, 0], T)
+        right = truth[r, 0] * _flip(classes[r, 0], classes[r, 0], T)
         wrong[r] = total / max(total + right, LEAST)

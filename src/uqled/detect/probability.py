@@ -16,11 +16,18 @@ from uqled.errors import InputError
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-#: Student's t that a tenth lies above, for 1 to 10 degrees of freedom: tables of 80 % intervals.
-_T90 = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372)
-_Z90 = 1.2816
+#: Student's t that a part lies above, for 1 to 10 degrees of freedom and for very many: a tenth for
+#: 80 % intervals, a fortieth for 95 %.
+_T = {
+    80: (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372, 1.2816),
+    95: (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 1.9600),
+}
 
 KEEP, RELABEL, DROP = 1, 2, 3
+
+#: Where the interval of the flags' precision is wider than a third of the scale, its middle is no
+#: answer: one more reading, or one less, would move it by more than anything that is known.
+WIDE = 1 / 3
 
 #: Where verdicts are concerned, no reading is surer than this: a verdict may be a slip.
 _LEAST = 0.01
@@ -75,24 +82,29 @@ class ErrorEstimate:
     def _each(self) -> dict[str, Floats]:
         return {k: self._decided(self._corrected(r)) for k, r in self.readings.items()}
 
+    @property
+    def _reviewed(self) -> bool:
+        return self.known is not None
+
     @cached_property
     def number(self) -> Estimate:
         """How many labels are wrong."""
         return self.sum_over(np.ones(len(self.probability), np.bool_))
 
-    def sum_over(self, mask: Bools) -> Estimate:
-        """How many of these labels are wrong."""
+    def sum_over(self, mask: Bools, *, sure: int = 80) -> Estimate:
+        """How many of these labels are wrong; `sure` is 80 or 95, in per cent."""
         own = self.probability[mask]
         sums = {k: float(r[mask].sum()) for k, r in self._each.items() if self.spread[k]}
         variance = float((own * (1 - own)).sum())
         if self.correction is not None and self.known is not None:
             variance += self.correction.variance(own[self.known[mask] < 0])
-        return _interval(float(own.sum()), sums, self.spread, variance, float(mask.sum()))
+        most = float(mask.sum())
+        return _interval(float(own.sum()), sums, self.spread, variance, most, self._reviewed, sure)
 
-    def precision(self, mask: Bools) -> Estimate:
-        """What part of these flags is real."""
+    def precision(self, mask: Bools, *, sure: int = 80) -> Estimate:
+        """What part of these flags is real; `sure` is 80 or 95, in per cent."""
         n = max(int(np.count_nonzero(mask)), 1)
-        found = self.sum_over(mask)
+        found = self.sum_over(mask, sure=sure)
         return Estimate(found.value / n, found.low / n, found.high / n)
 
     def recall(self, mask: Bools) -> Estimate:
@@ -105,6 +117,24 @@ class ErrorEstimate:
             if self.spread[k]
         }
         return Estimate(value, min(value, *each.values()), max(value, *each.values()))
+
+    @cached_property
+    def unsure(self) -> str | None:
+        """Why a single number would be a guess, in words; None where it would not.
+
+        Asked of the flags for the best F1: if the readings differ widely about these, then the data
+        fit wrong labels as well as a model that errs.
+        """
+        flags = self.flags(OperatingPoint("f1"))
+        real = self.precision(flags)
+        if real.high - real.low <= WIDE:
+            return None
+        real = self.precision(flags, sure=95)
+        return (
+            "The model's own errors cannot be told from wrong labels here: of the flags, "
+            f"{real.low:.0%} to {real.high:.0%} are real (95 % interval). A better model or a "
+            "hundred verdicts would tell."
+        )
 
     def per_class(self, codes: NDArray[Any], n_classes: int) -> list[Estimate]:
         """[K] share of each class's labels that is wrong."""
@@ -144,6 +174,7 @@ class ErrorEstimate:
                 self.spread,
                 float(variance[g]),
                 float(size[g]),
+                self._reviewed,
             )
             for g in range(n)
         ]
@@ -343,22 +374,35 @@ def verdicts_known(actions: Any, labels: Any, codes: NDArray[Any]) -> NDArray[np
 
 
 def _interval(
-    value: float, sums: dict[str, float], weights: Mapping[str, float], variance: float, most: float
+    value: float,
+    sums: dict[str, float],
+    weights: Mapping[str, float],
+    variance: float,
+    most: float,
+    reviewed: bool,
+    sure: int = 80,
 ) -> Estimate:
-    """The 80 % interval of a sum: as if the truth were one more reading, on a logarithmic scale."""
+    """The interval of a sum, on a logarithmic scale.
+
+    Without verdicts the readings are a sample of explanations, of which the truth is one more. With
+    verdicts their weights are how probable each is.
+    """
     used = [(s, weights[k]) for k, s in sums.items() if weights[k] > 0]
     total = sum(w for _, w in used)
     logs = np.log([max(s, 1e-9) + 0.5 for s, _ in used])
     w = np.array([w / total for _, w in used])
     n = 1 / float((w**2).sum())  # as many readings as these weights are worth
-    low = high = value
+    low, high, (*few, z) = value, value, _T[sure]
     if n > 1.001:
         middle = float(w @ logs)
-        deviation = float(np.sqrt(w @ (logs - middle) ** 2 * n / (n - 1)))
-        t = np.interp(n - 1, np.arange(1, len(_T90) + 1), _T90) * np.sqrt(1 + 1 / n)
-        low = min(value, float(np.exp(middle - t * deviation) - 0.5))
-        high = max(value, float(np.exp(middle + t * deviation) - 0.5))
-    drawn = _Z90 * np.sqrt(variance)
+        spread = w @ (logs - middle) ** 2
+        reach = z * np.sqrt(spread)
+        if not reviewed:
+            t = np.interp(n - 1, np.arange(1, len(few) + 1), few)
+            reach = t * np.sqrt(spread * n / (n - 1) * (1 + 1 / n))
+        low = min(value, float(np.exp(middle - reach) - 0.5))
+        high = max(value, float(np.exp(middle + reach) - 0.5))
+    drawn = z * np.sqrt(variance)
     low = value - np.hypot(value - low, drawn)
     high = value + np.hypot(high - value, drawn)
     return Estimate(value, max(float(low), 0.0), min(float(high), most))

@@ -48,7 +48,8 @@ class LabelErrors:
     mutual_information: NDArray[np.float64] | None = None
     """[N] mutual information of the passes; None without passes."""
     estimate: ErrorEstimate | None = field(default=None, repr=False)
-    """How many labels are wrong and how many flags are real, where `auto` was asked."""
+    """How many labels are wrong and how many flags are real, where `auto` was asked; its `unsure`
+    says, in words, where that cannot be known."""
     other: NDArray[np.int32] | None = field(default=None, repr=False)
     """[N] number of the most probable class beside the given one, where `auto` was asked."""
     by_method: Mapping[str, LabelErrors] = field(default_factory=dict, repr=False)

@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 
 from uqled.detect.result import LabelErrors
 
-#: Where a model's guess differs from more labels than this, it is worth saying that it may be weak.
-MANY = 0.25
-
 
 @dataclass(frozen=True)
 class Score:
@@ -90,21 +87,19 @@ def _estimated(errors: LabelErrors) -> list[str]:
         f"80 % interval {number.low:,.0f} to {number.high:,.0f}"
     ]
     if errors.n_flagged:
-        precision = errors.estimate.precision(errors.mask)
-        recall = errors.estimate.recall(errors.mask)
+        real, found = errors.estimate.precision(errors.mask), errors.estimate.recall(errors.mask)
+        told = f"{real.value:.0%} ({real.low:.0%} to {real.high:.0%})"
+        if errors.estimate.unsure is not None:  # a number alone would be a guess
+            real = errors.estimate.precision(errors.mask, sure=95)
+            told = f"{real.low:.0%} to {real.high:.0%}"
         lines.append(
-            f"of the flags about {precision.value:.0%} are real ({precision.low:.0%} to "
-            f"{precision.high:.0%}), and they are {recall.value:.0%} of all errors "
-            f"({recall.low:.0%} to {recall.high:.0%})"
+            f"of the flags about {told} are real, and they are {found.value:.0%} of all errors "
+            f"({found.low:.0%} to {found.high:.0%})"
         )
     else:
         lines.append("no flags reach what was asked for")
-    differs = float(errors.estimate.readings["trusting"].mean())
-    if differs > MANY:
-        lines.append(
-            f"the model's guess is another for about {differs:.0%} of the labels: if that is the "
-            "model's fault, fewer labels are wrong and fewer flags are real than it says here"
-        )
+    if errors.estimate.unsure is not None:
+        lines.append(f"unsure: {errors.estimate.unsure}")
     return lines
 
 
