@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from uqled.detect.cuts import Offers, find_cuts, keys_of_values, values_of_keys
 from uqled.detect.find import find_label_errors
 from uqled.detect.sharded import ErrorsInParts, find_label_errors_in_parts
+from uqled.detect.summary import summary
 from uqled.errors import FileError, InputError
 
 COLUMNS = [
     "is_label_issue", "label_score", "given_label", "suggested_label", "votes", "entropy",
-    "mutual_information",
+    "mutual_information", "error_probability",
 ]  # fmt: skip
 
 
@@ -101,9 +102,7 @@ def test_every_flag_and_column_is_the_same(
         part_rows=part_rows, workers=workers,
     )  # fmt: skip
     table = pd.concat(found.frames(), ignore_index=True)
-    assert {"cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3"} <= set(
-        found.about["flagged"]
-    )
+    assert set(found.about["flagged"]) == set(whole.by_method)
     for name, number in found.about["flagged"].items():
         assert (table[name].to_numpy() == whole.by_method[name].mask).all(), name
         assert number == whole.by_method[name].n_flagged
@@ -115,7 +114,24 @@ def test_every_flag_and_column_is_the_same(
     assert (found.mask() == one.mask).all()
     assert found.table().count_rows() == len(labels)
     assert [tuple(pair) for pair in found.about["confused"]] == one.confused_pairs()
+    assert found.summary().splitlines()[:3] == summary(whole).splitlines()[:3]
     assert not (tmp_path / "out" / "work").exists()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [{"precision": 0.8}, {"recall": 0.7}, {"budget": 17}, {"cost": (1, 4)}, {"precision": 1.0}],
+)
+@pytest.mark.parametrize("with_passes", [True, False])
+def test_operating_points_of_auto(tmp_path: Path, point: Any, with_passes: bool) -> None:
+    labels, softmax, passes = made_up(11)
+    inputs = labels, softmax, passes if with_passes else None
+    whole = find_label_errors(*inputs, **point)
+    found = find_label_errors_in_parts(*inputs, out=tmp_path / "out", part_rows=64, **point)
+    assert (found.mask() == whole.mask).all()
+    assert found.summary().splitlines()[:3] == summary(whole).splitlines()[:3]
+    with pytest.raises(InputError, match="knows no probabilities"):
+        find_label_errors_in_parts(*inputs, out=tmp_path / "x", method="cl-pbnr", **point)
 
 
 def test_softmax_alone_and_passes_alone(tmp_path: Path) -> None:
@@ -151,13 +167,13 @@ def in_shards(tmp_path: Path) -> Any:
 
 def test_shards_with_names_for_labels(tmp_path: Path, in_shards: Any) -> None:
     arrays, folders = in_shards
-    whole = find_label_errors(*arrays, method="alg-ens")
+    whole = find_label_errors(*arrays)
     found = find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
     assert (found.mask() == whole.mask).all()
     assert found.about["classes"] == ["ant", "bee", "cat", "dog", "eel"]
     again = ErrorsInParts.open(tmp_path / "out")
     assert again.flagged()["given_label"].tolist() == whole.given[whole.ranked].tolist()
-    assert "alg-ens-3" in repr(again)
+    assert "auto" in repr(again)
 
 
 def test_a_finished_detection_is_not_repeated(tmp_path: Path, in_shards: Any) -> None:
@@ -242,7 +258,8 @@ def slow(*given):
         time.sleep(60)
     return real(*given)
 setattr(parts, before, slow)
-sharded.find_label_errors_in_parts(*sys.argv[1:4], out=sys.argv[4], part_rows=64, workers=1)
+sharded.find_label_errors_in_parts(*sys.argv[1:4], out=sys.argv[4], part_rows=64,
+    workers=1, method="all")
 """
 
 
@@ -257,8 +274,8 @@ def test_a_killed_driver_continues(tmp_path: Path, in_shards: Any, before: str) 
         os.kill(process.pid, signal.SIGKILL)
     finished = {p: p.stat().st_mtime_ns for p in (out / "work").iterdir()}
     assert finished
-    found = find_label_errors_in_parts(*folders, out=out, part_rows=64)
-    assert (found.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
+    found = find_label_errors_in_parts(*folders, out=out, part_rows=64, method="all")
+    assert (found.mask() == find_label_errors(*arrays).mask).all()
 
 
 def test_what_was_finished_is_not_done_again(
@@ -281,7 +298,7 @@ def test_what_was_finished_is_not_done_again(
     with monkeypatch.context() as patch:
         patch.setattr(parts, "select", broken)
         with pytest.raises(RuntimeError, match="lost"):
-            find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
+            find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64, method="all")
     assert swept == [64, 64, 64, 64, 44]
-    find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
+    find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64, method="all")
     assert len(swept) == 5

@@ -138,11 +138,11 @@ def test_with_verdicts_the_weights_are_probabilities_not_a_sample():
     """No Student's t: two readings, as probable as each other, are a deviation apart."""
     sums = {"low": 100.0, "high": 200.0}
     logs = np.log([100.5, 200.5])
-    found = probability._interval(150.0, sums, {"low": 1.0, "high": 1.0}, 0.0, 1e9, True)
+    found = probability.interval(150.0, sums, {"low": 1.0, "high": 1.0}, 0.0, 1e9, True)
     reach = stats.norm.ppf(0.9) * np.std(logs)
     assert found.low == pytest.approx(np.exp(logs.mean() - reach) - 0.5, rel=1e-3)
     assert found.high == pytest.approx(np.exp(logs.mean() + reach) - 0.5, rel=1e-3)
-    before = probability._interval(150.0, sums, {"low": 1.0, "high": 1.0}, 0.0, 1e9, False)
+    before = probability.interval(150.0, sums, {"low": 1.0, "high": 1.0}, 0.0, 1e9, False)
     reach = stats.t.ppf(0.9, 1) * np.std(logs, ddof=1) * np.sqrt(1.5)
     assert before.high == pytest.approx(np.exp(logs.mean() + reach) - 0.5, rel=1e-3)
 

@@ -23,6 +23,7 @@ from uqled.cli import _tell_skipped, app
 from uqled.data import Dataset, load
 from uqled.detect.reasons import reasons
 from uqled.report import findings
+from uqled.report.page import report_run
 from uqled.report.thumbnails import thumbnail
 from uqled.run import Run
 
@@ -127,6 +128,31 @@ def test_the_estimated_number_of_errors(data, tmp_path):
     text = page_of(errors.report(tmp_path / "r.html")).text
     counted = 600 - np.trace(errors.joint)
     assert f"labels wrong, estimated {counted} {counted / 600:.1%}, by the noise matrix" in text
+
+
+def test_estimates_follow_what_reviewers_decided(data, tmp_path):
+    folder = hostile_run(tmp_path, data, [f"text {z}" for z in range(600)])
+    predictions = Run.open(folder).predictions()
+    before = uqled.find_label_errors(predictions)
+    actions = np.zeros(600, np.int8)
+    actions[before.ranked[:40]] = 1  # all of them kept: the flags are worth less than was thought
+    codes = predictions.labels.codes
+    after = uqled.find_label_errors(predictions, verdicts=(actions, codes))
+    text = page_of(report_run(folder, verdicts=(actions, codes), top=5)).text
+    assert "40 decisions of reviewers are taken as certain" in text
+    assert f"labels wrong, estimated {after.estimate.number.value:.0f} " in text
+    assert after.estimate.number.value < before.estimate.number.value
+
+
+def test_what_is_unsure_is_said_to_be(data, tmp_path):
+    rng = np.random.default_rng(0)
+    weak = rng.dirichlet(np.ones(5), 600)  # knows nothing: noise or its own error, who can tell
+    errors = uqled.find_label_errors(data.labels, weak)
+    assert errors.estimate.unsure is not None
+    real = errors.estimate.precision(errors.mask)
+    text = page_of(errors.report(tmp_path / "r.html")).text
+    assert f"Unsure. {errors.estimate.unsure}" in text
+    assert f"flags that are real {real.low:.0%} to {real.high:.0%} unsure" in text
 
 
 def test_agreement_is_the_jaccard_index(data):

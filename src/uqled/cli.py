@@ -339,9 +339,7 @@ def detect(
         options.pop("threads")
         options |= {"engine": engine or "local", "workers": workers or threads}
         options |= {"ray_address": ray_address, "part_rows": part_rows, "memory": memory}
-        _detect_in_parts(
-            files, out, plan, options, _point(target, precision, recall, budget, cost)
-        )
+        _detect_in_parts(files, out, plan, options, _point(target, precision, recall, budget, cost))
         return
     with _refusing():
         table = None if out is None else Path(out)
@@ -378,6 +376,7 @@ def _detect_in_parts(
 ) -> None:
     """Plan a detection in parts, refuse what cannot fit, and run it."""
     from uqled.detect.plan import plan
+    from uqled.detect.probability import operating_point
     from uqled.detect.sharded import prepare
     from uqled.engines import engine_of
     from uqled.progress import Progress
@@ -398,7 +397,7 @@ def _detect_in_parts(
                 out=out,
                 engine=engine,
                 classes=None if classes is None else classes.split(","),
-                point=point,
+                point=operating_point(**point),
                 **options,
             )
             planned = plan(prepared, engine)

@@ -14,10 +14,10 @@ their weight by how level the rate of differing is among the surest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,21 @@ class Candidates:
     @property
     def some(self) -> slice:
         """Rows, evenly spread, that are enough to fit two numbers to."""
-        return slice(None, None, max(1, len(self.classes) // FIT_ROWS))
+        return slice(None, None, fit_step(len(self.classes)))
+
+    def rows(self, some: slice) -> Candidates:
+        """Those of some samples."""
+        return Candidates(self.classes[some], self.probs[some], self.n_classes)
+
+    def followed_by(self, other: Candidates) -> Candidates:
+        """With those of other samples behind them."""
+        classes = np.concatenate([self.classes, other.classes])
+        return Candidates(classes, np.concatenate([self.probs, other.probs]), self.n_classes)
+
+
+def fit_step(N: int) -> int:
+    """Every so many-th of N samples is fitted to."""
+    return max(1, N // FIT_ROWS)
 
 
 @dataclass(frozen=True)
@@ -190,22 +204,70 @@ class Surest:
 
     @classmethod
     def of(cls, found: Candidates, transition: Transition) -> Surest:
-        own, other = found.probs[:, 0], found.probs[:, 1]
-        third = found.probs[:, 2] if found.probs.shape[1] > 2 else np.zeros_like(own)
-        differs = own < other
-        second = np.where(differs, np.maximum(own, third), other)
-        sure = np.maximum(own, other) / np.maximum(second, kernels.LEAST)
-        n = min(max(int(SUREST * len(sure)), SUREST_SAMPLES), len(sure) // 2)
-        order = np.argsort(-sure, kind="stable")
-        guess = np.where(differs, found.classes[:, 1], found.classes[:, 0])
+        return cls.counted(SurestCounts.of_all(found), transition)
 
-        def share(some: NDArray[np.int64], more: float = 0.5) -> float:
-            expected = float(np.sum(1 - transition.stay[guess[some]]))
-            return (float(np.count_nonzero(differs[some])) + more) / (expected + 0.5)
+    @classmethod
+    def counted(cls, counts: SurestCounts, transition: Transition) -> Surest:
+        expected = counts.guessed @ (1 - transition.stay)  # [2]
 
-        first, second = order[:n], order[n : 2 * n]
+        def share(which: int, more: float = 0.5) -> float:
+            return (float(counts.differ[which]) + more) / (float(expected[which]) + 0.5)
+
         # Where none of the surest differs, there is nothing that could be level.
-        return cls(min(1.0, share(first)), min(1.0, share(first, 0.0) / share(second)))
+        return cls(min(1.0, share(0)), min(1.0, share(0, 0.0) / share(1)))
+
+
+@dataclass(frozen=True)
+class SurestCounts:
+    """Of the surest samples, and of as many next surest; adds up over parts of the samples."""
+
+    guessed: NDArray[np.int64]
+    """[2,K] by the most probable class."""
+    differ: NDArray[np.int64]
+    """[2] whose label is another."""
+
+    @classmethod
+    def of_all(cls, found: Candidates) -> SurestCounts:
+        sure, differs, guess = sureness(found)
+        n = surest_number(len(sure))
+        rank = np.empty(len(sure), np.int64)
+        rank[np.argsort(-sure, kind="stable")] = np.arange(len(sure))
+        return cls.of(differs, guess, rank < n, (rank >= n) & (rank < 2 * n), found.n_classes)
+
+    @classmethod
+    def of(
+        cls,
+        differs: NDArray[np.bool_],
+        guess: Ints32,
+        first: NDArray[np.bool_],
+        second: NDArray[np.bool_],
+        K: int,
+    ) -> SurestCounts:
+        """From [N] masks of the two sets."""
+        both = (first, second)
+        return cls(
+            np.array([np.bincount(guess[some], minlength=K) for some in both]),
+            np.array([np.count_nonzero(differs[some]) for some in both]),
+        )
+
+    def merged(self, other: SurestCounts) -> SurestCounts:
+        return SurestCounts(self.guessed + other.guessed, self.differ + other.differ)
+
+
+def sureness(found: Candidates) -> tuple[NDArray[Any], NDArray[np.bool_], Ints32]:
+    """[N] how much more probable the most probable class is than the next, whether it is another
+    than the given one, and which it is."""
+    own, other = found.probs[:, 0], found.probs[:, 1]
+    third = found.probs[:, 2] if found.probs.shape[1] > 2 else np.zeros_like(own)
+    differs = own < other
+    second = np.where(differs, np.maximum(own, third), other)
+    sure = np.maximum(own, other) / np.maximum(second, np.float32(kernels.LEAST))
+    return sure, differs, np.where(differs, found.classes[:, 1], found.classes[:, 0])
+
+
+def surest_number(N: int) -> int:
+    """How many of N samples are the surest."""
+    return min(max(int(SUREST * N), SUREST_SAMPLES), N // 2)
 
 
 @dataclass(frozen=True)
@@ -221,25 +283,24 @@ class Found:
 
 def error_probabilities(sweeps: Sweeps, joints: Joints) -> Found:
     """One more sweep, after that of the confident joint, whose counts are calibrated already."""
-    candidates, shares = _candidates(sweeps)
-    fits = {s: calibrated_to_labels(found) for s, found in candidates.items()}
-    source = max(fits, key=lambda s: (fits[s][0], s == "mean"))
+    candidates, votes = candidates_of(sweeps)
+    source, power = better_source(candidates)
     guessed = PairCounter(sweeps.K)
     guessed.add(sweeps.inputs.labels.codes, joints.best[source])
-    few = Transition.of_counts(joints.pairs[Member(source)])
-    surest = Surest.of(candidates[source], few)
-    found = readings(
-        candidates[source],
-        fits[source][1],
-        few=few,
-        many=Transition.of_counts(guessed.pairs()),
-        surest=surest.share,
-        shares=shares,
-        voters=candidates.get("mean"),
-        engine=sweeps.engine,
-    )
-    estimate = ErrorEstimate(found, weights(found, surest.level), dict.fromkeys(found, 1.0))
-    return Found(estimate, source, candidates[source].classes[:, 1].copy())
+    found = candidates[source]
+    reader = Reader.of_counts(
+        found, source, power, joints.pairs[Member(source)], guessed.pairs(),
+        SurestCounts.of_all(found), votes,
+    )  # fmt: skip
+    estimate = reader.estimate(reader.readings(found, candidates.get("mean"), sweeps.engine))
+    return Found(estimate, source, found.classes[:, 1].copy())
+
+
+def better_source(candidates: Mapping[PlainSource, Candidates]) -> tuple[PlainSource, float]:
+    """Whose probabilities predict the labels better, and the power that calibrates them."""
+    fits = {s: calibrated_to_labels(found) for s, found in candidates.items()}
+    source = max(fits, key=lambda s: (fits[s][0], s == "mean"))
+    return source, fits[source][1]
 
 
 def weights(names: Iterable[str], level: float) -> dict[str, float]:
@@ -249,8 +310,10 @@ def weights(names: Iterable[str], level: float) -> dict[str, float]:
     return {name: own.get(name, 1.0) for name in names}
 
 
-def _candidates(sweeps: Sweeps) -> tuple[dict[PlainSource, Candidates], Floats | None]:
-    """Each sample's candidates by source, and the vote shares where there are two passes."""
+def candidates_of(
+    sweeps: Sweeps,
+) -> tuple[dict[PlainSource, Candidates], NDArray[np.int64]]:
+    """Each sample's candidates by source, and [2,STEPS] votes and how often they were asked for."""
     inputs, N, K = sweeps.inputs, sweeps.N, sweeps.K
     M, passes = min(OTHERS + 1, K), inputs.passes
     sources: list[PlainSource] = []
@@ -275,27 +338,15 @@ def _candidates(sweeps: Sweeps) -> tuple[dict[PlainSource, Candidates], Floats |
     votes = np.zeros((2, kernels.STEPS), np.int64)
     for _, some in sweeps._map("probabilities", of_block):
         votes += some
-    return found, vote_shares(votes[0], votes[1], K) if votes.any() else None
+    return found, votes
 
 
-def readings(
-    found: Candidates,
-    power: float,
-    *,
-    few: Transition,
-    many: Transition,
-    surest: float,
-    shares: Floats | None = None,
-    voters: Candidates | None = None,
-    engine: Threads,
-) -> dict[str, Floats]:
-    """[N] per reading: the probability that each label is wrong.
+@dataclass(frozen=True)
+class Reader:
+    """All that the readings of a sample need to know of the others.
 
-    `power` calibrates the probabilities to the labels. `few` is by the calibrated confident joint,
-    which takes few of the model's own errors for noise, `many` by the counts of (given, most
-    probable), which take all of them for noise; `surest` is the share of `few` that the surest
-    samples show. `shares` [STEPS] are the vote shares, for the log-odds of `voters`: the mean of
-    the passes.
+    `few` is by the calibrated confident joint, which takes few of the model's own errors for noise,
+    `many` by the counts of (given, most probable), which take all of them for noise.
 
     `confident`, `guessed`: the true class is what, mixed by `few` or by `many`, makes the predicted
     probabilities. With `few` it is also asked how much of the mixing the model has learnt.
@@ -305,41 +356,88 @@ def readings(
     `trusting`: the model is always right.
     `least`: as far below `floor` as `trusting` is above it, by factors.
     """
-    N = len(found.classes)
-    low = few.scaled(surest)
-    fits = calibrated_with_mixing(found, few, (1.0, surest))
-    (few_power, few_share), (low_power, low_share) = fits
-    names = ("confident", "guessed", "half", "floor", "trusting", "least")
-    result = {name: np.empty(N) for name in names}
-    if shares is not None:
-        result["votes"] = np.empty(N)
 
-    def of_block(at: slice) -> None:
-        classes, raw = found.classes[at], found.probs[at]
-        probs, lead, truth = np.empty(raw.shape), np.empty(raw.shape), np.empty(raw.shape)
-        wrong = {name: reading[at] for name, reading in result.items()}
-        kernels.powered(raw, found.others, few_power, lead)
-        kernels.mix(classes, lead, few.parts, few_share, probs)
-        kernels.unmix(classes, probs, few.parts, ROUNDS, truth, wrong["confident"])
-        kernels.powered(raw, found.others, low_power, lead)
-        kernels.mix(classes, lead, low.parts, low_share, probs)
-        kernels.unmix(classes, probs, low.parts, ROUNDS, truth, wrong["floor"])
-        np.square(wrong["floor"], out=wrong["least"])
-        kernels.powered(raw, found.others, power, probs)
-        kernels.leads_of_rows(probs, lead)
-        kernels.unmix(classes, probs, many.parts, ROUNDS, truth, wrong["guessed"])
-        wrong["trusting"][:] = np.where(lead[:, 0] < 0, 1.0, wrong["guessed"])
-        truth *= 0.5
-        truth[np.arange(len(truth)), probs.argmax(axis=1)] += 0.5
-        kernels.judge(classes, truth, many.parts, wrong["half"])
-        if shares is not None and voters is not None:
-            kernels.leads_of_rows(voters.probs[at], lead)
-            kernels.vote_truth(lead, shares, truth)
-            kernels.judge(voters.classes[at], truth, many.parts, wrong["votes"])
+    source: PlainSource
+    power: float
+    """Calibrates the probabilities to the labels."""
+    few: Transition
+    many: Transition
+    surest: Surest
+    fits: tuple[tuple[float, float], tuple[float, float]]
+    """(power, share of the mixing) for `few`, and for the part of it that the surest show."""
+    shares: Floats | None
+    """[STEPS] vote shares, for the log-odds of the mean of the passes."""
 
-    for _ in engine.map(of_block, _blocks(N)):
-        pass
-    return result
+    @classmethod
+    def of_counts(
+        cls,
+        rows: Candidates,
+        source: PlainSource,
+        power: float,
+        confident: PairCounts,
+        guessed: PairCounts,
+        surest: SurestCounts,
+        votes: NDArray[np.int64],
+    ) -> Reader:
+        """From what was counted in all samples, and rows to fit to."""
+        few = Transition.of_counts(confident)
+        seen = Surest.counted(surest, few)
+        first, second = calibrated_with_mixing(rows, few, (1.0, seen.share))
+        shares = vote_shares(votes[0], votes[1], rows.n_classes) if votes.any() else None
+        many = Transition.of_counts(guessed)
+        return cls(source, power, few, many, seen, (first, second), shares)
+
+    def estimate(self, found: Mapping[str, Floats]) -> ErrorEstimate:
+        """From readings of some samples."""
+        level = self.surest.level
+        return ErrorEstimate(found, weights(found, level), dict.fromkeys(found, 1.0))
+
+    def readings(
+        self, found: Candidates, voters: Candidates | None, engine: Threads
+    ) -> dict[str, Floats]:
+        """[N] per reading: the probability that each label is wrong."""
+        names = ["confident", "guessed", "half", "floor", "trusting", "least"]
+        names += ["votes"] if self.shares is not None else []
+        result = {name: np.empty(len(found.classes)) for name in names}
+        for _ in engine.map(_read_block, _blocks(len(found.classes)), given=(
+            self, found, voters, result
+        )):  # fmt: skip
+            pass
+        return result
+
+
+def _read_block(
+    reader: Reader,
+    found: Candidates,
+    voters: Candidates | None,
+    result: dict[str, Floats],
+    at: slice,
+) -> None:
+    """Fill in the readings of a block of samples."""
+    few, many, power, shares = reader.few, reader.many, reader.power, reader.shares
+    low = few.scaled(reader.surest.share)
+    (few_power, few_share), (low_power, low_share) = reader.fits
+    classes, raw = found.classes[at], found.probs[at]
+    probs, lead, truth = np.empty(raw.shape), np.empty(raw.shape), np.empty(raw.shape)
+    wrong = {name: reading[at] for name, reading in result.items()}
+    kernels.powered(raw, found.others, few_power, lead)
+    kernels.mix(classes, lead, few.parts, few_share, probs)
+    kernels.unmix(classes, probs, few.parts, ROUNDS, truth, wrong["confident"])
+    kernels.powered(raw, found.others, low_power, lead)
+    kernels.mix(classes, lead, low.parts, low_share, probs)
+    kernels.unmix(classes, probs, low.parts, ROUNDS, truth, wrong["floor"])
+    np.square(wrong["floor"], out=wrong["least"])
+    kernels.powered(raw, found.others, power, probs)
+    kernels.leads_of_rows(probs, lead)
+    kernels.unmix(classes, probs, many.parts, ROUNDS, truth, wrong["guessed"])
+    wrong["trusting"][:] = np.where(lead[:, 0] < 0, 1.0, wrong["guessed"])
+    truth *= 0.5
+    truth[np.arange(len(truth)), probs.argmax(axis=1)] += 0.5
+    kernels.judge(classes, truth, many.parts, wrong["half"])
+    if shares is not None and voters is not None:
+        kernels.leads_of_rows(voters.probs[at], lead)
+        kernels.vote_truth(lead, shares, truth)
+        kernels.judge(voters.classes[at], truth, many.parts, wrong["votes"])
 
 
 def _blocks(N: int) -> list[slice]:

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LEVELS = 2**16
-_UNITS = 2.0**32
+UNITS = 2.0**32
 
 
 def levels_of(probability: Floats) -> Ints:
@@ -27,6 +27,11 @@ def levels_of(probability: Floats) -> Ints:
     [0, 32768, 65535]
     """
     return np.minimum((probability * LEVELS).astype(np.int64), LEVELS - 1)
+
+
+def units(values: Floats) -> Ints:
+    """[N] probabilities in whole units, whose sums are exact."""
+    return np.rint(values * UNITS).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Levels:
         errors = {}
         for name, values in readings.items():
             errors[name] = np.zeros(LEVELS, np.int64)
-            np.add.at(errors[name], at, np.rint(values * _UNITS).astype(np.int64))
+            np.add.at(errors[name], at, units(values))
         return cls(counts, errors)
 
     def merged(self, other: Levels) -> Levels:
@@ -67,19 +72,19 @@ class Levels:
         mean = np.zeros(LEVELS)
         for name, weight in weights.items():
             if weight:
-                found = self._down(self.errors[name]) / _UNITS
+                found = self._down(self.errors[name]) / UNITS
                 mean += weight * 2 * found / np.maximum(k + found[-1], 1e-300)
         best = int(mean.argmax())
         return LEVELS - 1 - best if mean[best] > 0 else LEVELS
 
     def at_precision(self, name: str, precision: float) -> int:
         """The lowest level down to which so large a part of the flags is expected to be real."""
-        k, found = self._down(self.counts), self._down(self.errors[name]) / _UNITS
+        k, found = self._down(self.counts), self._down(self.errors[name]) / UNITS
         enough = np.flatnonzero((k > 0) & (found >= precision * k))
         return LEVELS - 1 - int(enough[-1]) if len(enough) else LEVELS
 
     def at_recall(self, name: str, recall: float) -> int:
         """The highest level down to which so large a part of the errors is expected to be."""
-        found = self._down(self.errors[name]) / _UNITS
+        found = self._down(self.errors[name]) / UNITS
         enough = np.flatnonzero(found >= recall * found[-1] * (1 - 1e-12))
         return LEVELS - 1 - int(enough[0])

@@ -351,6 +351,8 @@ class Tally:
     """Flags per (given, suggested) pair."""
     suspects: list[tuple[int, float, int, int, int]]
     """(votes, score, index, given, suggested) of the most suspect."""
+    real: dict[str, int]
+    """Of the flags of `auto`: their number, and how many each reading expects to be real."""
 
     def merge(self, other: Tally) -> Tally:
         both = PairCounter(self.confused.n_classes)
@@ -360,7 +362,8 @@ class Tally:
             :SUSPECTS
         ]
         flagged = {name: n + other.flagged[name] for name, n in self.flagged.items()}
-        return Tally(flagged, both.found(), suspects)
+        real = {name: n + other.real[name] for name, n in self.real.items()}
+        return Tally(flagged, both.found(), suspects, real)
 
 
 def merged_tallies(left: Tally, right: Tally) -> Tally:
@@ -377,6 +380,8 @@ class Decided:
     cuts: Cuts
     """Of the groups."""
     rankings: Mapping[Ranking, Cuts]
+    auto: Any = None
+    """Where `auto` is asked for: what tells a part its probabilities and flags."""
 
 
 @dataclass(frozen=True)
@@ -385,6 +390,12 @@ class _Evidence(Evidence):
 
     part: Part = field(kw_only=True)
     rankings: Mapping[Ranking, Cuts] = field(kw_only=True, default_factory=dict)
+    flagged: Bools | None = field(kw_only=True, default=None)
+    """[n] by `auto`."""
+
+    def probable(self) -> Bools:
+        assert self.flagged is not None
+        return self.flagged
 
     def pruned_by_class(self) -> Bools:
         offers = _ranked(self, "by-class", self.part)
@@ -398,7 +409,7 @@ def write_issues(asked: Asked, limits: Statistics, decided: Decided, part: Part)
     """Write the part's rows of the result."""
     from uqled.detect.find import result_of
 
-    store, n = asked.store, part.stop - part.start
+    store = asked.store
     evidence = _evidence(asked, limits, part, decided)
     labels = Labels(evidence.labels, asked.values, asked.names)
     found = [result_of(choice, evidence, labels) for choice in asked.choices]
@@ -417,8 +428,10 @@ def write_issues(asked: Asked, limits: Statistics, decided: Decided, part: Part)
          int(evidence.labels[z]), int(first.best[z]))
         for z in first.ranked[:SUSPECTS]
     ]  # fmt: skip
-    assert len(first) == n
-    return Tally({e.method: e.n_flagged for e in found}, confused.found(), suspects)
+    real = {}
+    if evidence.auto is not None and evidence.flagged is not None:
+        real = evidence.auto.estimate.units_over(evidence.flagged)
+    return Tally({e.method: e.n_flagged for e in found}, confused.found(), suspects, real)
 
 
 def _evidence(
@@ -450,6 +463,9 @@ def _evidence(
         guess={m: read[f"guess {at}"] for at, m in enumerate(asked.keep_guess)},
         margin=read.get("margin"),
     )
+    auto, flagged = None, None
+    if decided is not None and decided.auto is not None:
+        auto, flagged = decided.auto.of(asked, part)
     return _Evidence(
         asked.codes(part),
         _with_columns(asked, limits, part),
@@ -458,6 +474,8 @@ def _evidence(
         selected,
         asked.entropy_class,
         asked.n_passes,
+        auto,
         part=part,
         rankings={} if decided is None else decided.rankings,
+        flagged=flagged,
     )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
+from uqled.detect.levels import Levels, levels_of, units
 from uqled.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -99,7 +100,7 @@ class ErrorEstimate:
         if self.correction is not None and self.known is not None:
             variance += self.correction.variance(own[self.known[mask] < 0])
         most = float(mask.sum())
-        return _interval(float(own.sum()), sums, self.spread, variance, most, self._reviewed, sure)
+        return interval(float(own.sum()), sums, self.spread, variance, most, self._reviewed, sure)
 
     def precision(self, mask: Bools, *, sure: int = 80) -> Estimate:
         """What part of these flags is real; `sure` is 80 or 95, in per cent."""
@@ -126,15 +127,7 @@ class ErrorEstimate:
         fit wrong labels as well as a model that errs.
         """
         flags = self.flags(OperatingPoint("f1"))
-        real = self.precision(flags)
-        if real.high - real.low <= WIDE:
-            return None
-        real = self.precision(flags, sure=95)
-        return (
-            "The model's own errors cannot be told from wrong labels here: of the flags, "
-            f"{real.low:.0%} to {real.high:.0%} are real (95 % interval). A better model or a "
-            "hundred verdicts would tell."
-        )
+        return doubt(self.precision(flags), self.precision(flags, sure=95))
 
     def per_class(self, codes: NDArray[Any], n_classes: int) -> list[Estimate]:
         """[K] share of each class's labels that is wrong."""
@@ -168,7 +161,7 @@ class ErrorEstimate:
         size = np.bincount(groups, minlength=n)
         sums = {k: np.bincount(groups, r, n) for k, r in self._each.items() if self.spread[k]}
         return [
-            _interval(
+            interval(
                 float(value[g]),
                 {k: float(s[g]) for k, s in sums.items()},
                 self.spread,
@@ -184,41 +177,35 @@ class ErrorEstimate:
         """[N] indices, the most probably wrong first; of equals the lower index."""
         return np.argsort(-self.probability, kind="stable").astype(np.int64)
 
+    @cached_property
+    def levels(self) -> Levels:
+        """What there is at each level of the probability; the mean goes by the name `mean`."""
+        own = self.probability
+        more = {"mean": own, "variance": own * (1 - own)}
+        return Levels.of(own, {**self._each, **more})
+
     def flags(self, point: OperatingPoint) -> Bools:
         """[N] the set that the operating point asks for; it may be empty."""
-        N = len(self.probability)
-        mask = np.zeros(N, np.bool_)
-        mask[self.order[: self._length(point)]] = True
-        return mask
-
-    def _length(self, point: OperatingPoint) -> int:
-        ranked = self.probability[self.order]
-        N = len(ranked)
         if point.kind == "budget":
-            return min(int(point.value), N)
+            mask = np.zeros(len(self.probability), np.bool_)
+            mask[self.order[: int(point.value)]] = True
+            return mask
+        return self.above(point, lowest_level(self.levels, point, self.weights))
+
+    def units_over(self, mask: Bools) -> dict[str, int]:
+        """How many there are, and sums over them in whole units, by reading; as in `levels`."""
+        own = self.probability
+        sums = {**self._each, "mean": own, "variance": own * (1 - own)}
+        found = {name: int(units(values[mask]).sum()) for name, values in sums.items()}
+        return {"flags": int(np.count_nonzero(mask)), **found}
+
+    def above(self, point: OperatingPoint, level: int) -> Bools:
+        """[N] the flags of a point, given the lowest level that it flags."""
         if point.kind == "cost":
-            return int(np.count_nonzero(ranked * point.missed > point.value))
-        so_far = np.cumsum(ranked)
-        if point.kind == "precision":
-            # The mean of a falling sequence falls: the last place where it is high enough.
-            return int(np.count_nonzero(so_far >= point.value * np.arange(1, N + 1)))
-        if point.kind == "recall":
-            return int(np.searchsorted(so_far, point.value * so_far[-1] * (1 - 1e-12)) + 1)
-        return self._best_f1()
-
-    def _best_f1(self) -> int:
-        """The prefix of the ranking with the highest F1, in the mean of the readings.
-
-        If reading h is right, a prefix of k has an F1 of 2 (errors in it) / (k + all errors).
-        """
-        places = np.arange(1, len(self.order) + 1)
-        mean = np.zeros(len(places))
-        for name, weight in self.weights.items():
-            if weight:
-                r = self._each[name]
-                mean += weight * 2 * np.cumsum(r[self.order]) / (places + r.sum())
-        best = int(mean.argmax())
-        return best + 1 if mean[best] > 0 else 0
+            worth: Bools = self.probability * point.missed > point.value
+            return worth
+        found: Bools = levels_of(self.probability) >= level
+        return found
 
     def with_verdicts(self, actions: Any, labels: Any, codes: NDArray[Any]) -> ErrorEstimate:
         """After review: what was decided is certain, and the readings that foretold it count more.
@@ -306,6 +293,26 @@ class OperatingPoint:
         return f"{self.kind} {self.value:g}"
 
 
+def doubt(real: Estimate, widely: Estimate) -> str | None:
+    """Why the share of real flags is no single number, from its 80 % and 95 % intervals."""
+    if real.high - real.low <= WIDE:
+        return None
+    return (
+        "The model's own errors cannot be told from wrong labels here: of the flags, "
+        f"{widely.low:.0%} to {widely.high:.0%} are real (95 % interval). A better model or a "
+        "hundred verdicts would tell."
+    )
+
+
+def lowest_level(levels: Levels, point: OperatingPoint, weights: Mapping[str, float]) -> int:
+    """The lowest level of probability that a point flags, where it is a level."""
+    if point.kind == "precision":
+        return levels.at_precision("mean", point.value)
+    if point.kind == "recall":
+        return levels.at_recall("mean", point.value)
+    return levels.best_f1(weights)
+
+
 def operating_point(
     target: str | None = None,
     precision: float | None = None,
@@ -373,7 +380,7 @@ def verdicts_known(actions: Any, labels: Any, codes: NDArray[Any]) -> NDArray[np
     return known
 
 
-def _interval(
+def interval(
     value: float,
     sums: dict[str, float],
     weights: Mapping[str, float],

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,12 +26,15 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.detect import parts as tasks
+from uqled.detect.auto_parts import flagging, told
 from uqled.detect.cuts import Cuts, find_cuts
 from uqled.detect.joint import PairCounter, PairCounts, Quotas, calibrated, quotas
-from uqled.detect.methods import SOFTMAX, Choice, chosen
+from uqled.detect.methods import MEAN, SOFTMAX, Choice, chosen
 from uqled.detect.parts import Asked, Decided, Groups, Part, Ranking, Tally
+from uqled.detect.probability import Estimate, OperatingPoint, operating_point
 from uqled.detect.rows import ProbabilityRows
 from uqled.detect.store import Store
+from uqled.detect.summary import estimate_lines
 from uqled.detect.sweeps import EntropyClass, Member, Statistics
 from uqled.engines import Engine, engine_of
 from uqled.errors import InputError
@@ -50,7 +53,6 @@ _RANKINGS: dict[str, Ranking] = {
     "low-self-confidence": "self-confidence",
     "low-normalized-margin": "normalized-margin",
 }
-_NOT_IN_PARTS = ("auto",)
 
 
 @dataclass(frozen=True)
@@ -122,10 +124,20 @@ class ErrorsInParts:
         files, path = fsspec.core.url_to_fs(str(issues))
         return ds.dataset(path, filesystem=files, format="parquet")
 
+    def _estimated(self, about: dict[str, Any]) -> list[str]:
+        number, real, found = (
+            None if about[name] is None else Estimate(**about[name])
+            for name in ("number", "precision", "recall")
+        )
+        assert number is not None
+        return estimate_lines(number, len(self), real, found, about["unsure"])
+
     def summary(self, *, pairs: int = 5, suspects: int = 10) -> str:
         """How many are flagged, the most confused pairs and the most suspect samples."""
         n, N, about = self.n_flagged, len(self), self.about
         lines = [f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {self.method}"]
+        if about["estimate"] is not None:
+            lines += self._estimated(about["estimate"])
         if len(about["flagged"]) > 1:
             lines += ["", "flagged by each method:"]
             lines += [f"  {number:>9,}  {name}" for name, number in about["flagged"].items()]
@@ -145,7 +157,12 @@ def find_label_errors_in_parts(
     out: Any,
     engine: Engine | str = "local",
     workers: int | None = None,
-    method: str = "alg-ens",
+    method: str = "auto",
+    target: str | None = None,
+    precision: float | None = None,
+    recall: float | None = None,
+    budget: int | None = None,
+    cost: tuple[float, float] | None = None,
     agreement: int | None = None,
     entropy_class: EntropyClass = "candidate",
     min_examples_per_class: int = 1,
@@ -189,6 +206,7 @@ def find_label_errors_in_parts(
             classes=classes,
             part_rows=part_rows,
             progress=progress,
+            point=operating_point(target, precision, recall, budget, cost),
         )
         return prepared.run(running, Progress(progress))
 
@@ -203,6 +221,7 @@ class Prepared:
     parts: list[Part]
     min_examples_per_class: int
     frac_noise: float
+    point: OperatingPoint
 
     def run(self, engine: Engine, progress: Progress) -> ErrorsInParts:
         """Begin, continue, or find it finished."""
@@ -213,6 +232,7 @@ class Prepared:
                 self.asked,
                 min_examples_per_class=self.min_examples_per_class,
                 frac_noise=self.frac_noise,
+                point=self.point,
             )
             store.finish(found)
         return ErrorsInParts(store)
@@ -233,7 +253,7 @@ def prepare(
     classes: Sequence[Any] | None,
     part_rows: int | None,
     progress: bool | None,
-    point: Mapping[str, Any] | None = None,
+    point: OperatingPoint | None = None,
 ) -> Prepared:
     """Open and check everything that can be checked without reading rows."""
     labels = _opened(labels, 1, "labels")
@@ -247,7 +267,12 @@ def prepare(
     arrays.whole_number(min_examples_per_class, "min_examples_per_class", low=0)
     if entropy_class not in ("candidate", "given"):
         raise InputError("entropy_class", f"is {entropy_class!r}", "Pass 'candidate' or 'given'")
-    choices = _chosen(method, agreement, frac_noise, given)
+    choices = chosen(method, agreement, frac_noise, given=given)
+    if method not in ("auto", "all") and point is not None:
+        raise InputError(
+            "method", f"{method!r} knows no probabilities", "Use 'auto' with such an option"
+        )
+    point = point or OperatingPoint("f1")
     rows = [
         ProbabilityRows(array, name=name, ndim=ndim)
         for array, name, ndim in ((softmax, "pred_probs", 2), (stack, "passes", 3))
@@ -260,7 +285,9 @@ def prepare(
     values, names = driver.classes(labels, rows[0].n_classes, classes)
     F = 0 if stack is None else rows[-1].n_passes
     selecting = list(dict.fromkeys(m for c in choices for m in c.method.members(F, entropy_class)))
-    reported = [c.method.joint_member(entropy_class) for c in choices]
+    reported = [c.method.joint_member(entropy_class) for c in choices if c.name != "auto"]
+    if any(choice.name == "auto" for choice in choices):
+        reported += [SOFTMAX] * (softmax is not None) + [MEAN] * (stack is not None)
     asked = Asked(
         store=Store(Place.of(out)),
         labels=labels,
@@ -285,26 +312,10 @@ def prepare(
         "min_examples_per_class": min_examples_per_class,
         "frac_noise": frac_noise,
         "classes": list(names),
+        "point": str(point),
         "part_rows": parts[0].stop - parts[0].start,
     }
-    return Prepared(asked, fingerprint, rows, parts, min_examples_per_class, frac_noise)
-
-
-def _chosen(
-    method: str, agreement: int | None, frac_noise: float, given: tuple[str, ...]
-) -> list[Choice]:
-    """The methods asked for, the one that stands for all of them first."""
-    choices = chosen(method, agreement, frac_noise, given=given)
-    if method == "all":
-        choices = [c for c in choices if c.name not in _NOT_IN_PARTS]
-        choices.sort(key=lambda c: c.name != "alg-ens-3")
-    elif method in _NOT_IN_PARTS:
-        raise InputError(
-            "method",
-            f"{method!r} ranks all samples at once, which parts cannot",
-            "Choose another, or use find_label_errors on a machine that holds a row per sample",
-        )
-    return choices
+    return Prepared(asked, fingerprint, rows, parts, min_examples_per_class, frac_noise, point)
 
 
 def _opened(source: Any, ndim: int, name: str) -> Any:
@@ -355,7 +366,12 @@ class _Driver:
         return known.values, known.names
 
     def run(
-        self, asked: Asked, *, min_examples_per_class: int, frac_noise: float
+        self,
+        asked: Asked,
+        *,
+        min_examples_per_class: int,
+        frac_noise: float,
+        point: OperatingPoint,
     ) -> dict[str, Any]:
         """Three sweeps and what lies between them; the content of `result.json`."""
         limits = self._over_parts(
@@ -384,15 +400,23 @@ class _Driver:
             )
         groups = Groups({member: numbers[member].pairs for member in asked.selecting})
         rankings = self._ranking_cuts(asked, limits, numbers)
-        decided = Decided(numbers, joints, groups, self._cuts(asked, groups), rankings)
+        cuts = self._cuts(asked, groups)
+        auto = levels = None
+        if any(choice.name == "auto" for choice in asked.choices):
+            auto, levels = flagging(self._over_parts, asked, self.N, joints, point)
+        decided = Decided(numbers, joints, groups, cuts, rankings, auto)
         tally = self._over_parts(
             "writing the result", tasks.write_issues, tasks.merged_tallies, asked, limits, decided
         )
         headline = asked.choices[0]
-        joint = joints[headline.method.joint_member(asked.entropy_class)]
+        member = headline.method.joint_member(asked.entropy_class)
+        if headline.name == "auto" and auto is not None:
+            member = Member(auto.reader.source)
+        joint = joints[member]
         K = joint.n_classes
         asked.store.write_joint((K, K), joint.given, joint.true, joint.counts)
-        return self._result(headline, asked, tally)
+        estimate = None if levels is None or auto is None else told(levels, auto, tally.real)
+        return self._result(headline, asked, tally) | {"estimate": estimate}
 
     def _cuts(self, asked: Asked, groups: Groups) -> Cuts:
         """Each pair's cut. First a bound from samples whose guess is not the label, known since

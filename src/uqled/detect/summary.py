@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.detect.probability import Estimate
 from uqled.detect.result import LabelErrors
 
 
@@ -81,25 +82,35 @@ def _estimated(errors: LabelErrors) -> list[str]:
     """How many labels are wrong and how many flags are real, as far as that is known."""
     if errors.estimate is None:
         return []
-    number, N = errors.estimate.number, len(errors)
+    about, unsure = errors.estimate, errors.estimate.unsure
+    real = found = None
+    if errors.n_flagged:
+        real = about.precision(errors.mask, sure=80 if unsure is None else 95)
+        found = about.recall(errors.mask)
+    return estimate_lines(about.number, len(errors), real, found, unsure)
+
+
+def estimate_lines(
+    number: Estimate, N: int, real: Estimate | None, found: Estimate | None, unsure: str | None
+) -> list[str]:
+    """The number of errors among N labels, the shares of flags that are real and of errors that are
+    flagged (None where nothing is), and what is not known."""
     lines = [
         f"about {number.value:,.0f} labels are wrong ({number.value / N:.2%}); "
         f"80 % interval {number.low:,.0f} to {number.high:,.0f}"
     ]
-    if errors.n_flagged:
-        real, found = errors.estimate.precision(errors.mask), errors.estimate.recall(errors.mask)
-        told = f"{real.value:.0%} ({real.low:.0%} to {real.high:.0%})"
-        if errors.estimate.unsure is not None:  # a number alone would be a guess
-            real = errors.estimate.precision(errors.mask, sure=95)
-            told = f"{real.low:.0%} to {real.high:.0%}"
+    if real is not None and found is not None:
+        told = f"{real.low:.0%} to {real.high:.0%}"
+        if unsure is None:  # else a number alone would be a guess
+            told = f"{real.value:.0%} ({told})"
         lines.append(
             f"of the flags about {told} are real, and they are {found.value:.0%} of all errors "
             f"({found.low:.0%} to {found.high:.0%})"
         )
     else:
         lines.append("no flags reach what was asked for")
-    if errors.estimate.unsure is not None:
-        lines.append(f"unsure: {errors.estimate.unsure}")
+    if unsure is not None:
+        lines.append(f"unsure: {unsure}")
     return lines
 
 

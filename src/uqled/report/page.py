@@ -249,7 +249,7 @@ def _doubts(errors: LabelErrors) -> list[str]:
     if errors.estimate.known is not None:
         number = int(np.count_nonzero(errors.estimate.known >= 0))
         found.append(
-            f"{number:,} decisions of reviewers are taken as certain, and the estimates follow them."
+            f"{number:,} decisions of reviewers are taken as certain, and the estimates follow."
         )
     if errors.estimate.unsure is not None:
         found.append(f"Unsure. {errors.estimate.unsure}")

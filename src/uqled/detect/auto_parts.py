@@ -1,0 +1,245 @@
+"""`auto` in parts: the same readings of each sample, from what all parts found together.
+
+A sample's readings need to know few things of the others: how to calibrate (fitted to a few
+thousand rows), two transition matrices, how often passes agree, and what the surest samples show.
+Each is found out by one task per part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.detect.auto import (
+    Candidates,
+    Found,
+    PlainSource,
+    Reader,
+    SurestCounts,
+    better_source,
+    candidates_of,
+    fit_step,
+    sureness,
+    surest_number,
+    weights,
+)
+from uqled.detect.cuts import Cuts, Offers, find_cuts, keys_of_values
+from uqled.detect.joint import PairCounter, PairCounts
+from uqled.detect.levels import UNITS, Levels
+from uqled.detect.parts import Asked, Part
+from uqled.detect.probability import (
+    ErrorEstimate,
+    Estimate,
+    OperatingPoint,
+    doubt,
+    interval,
+    lowest_level,
+)
+from uqled.detect.sweeps import Member
+from uqled.engines.local import Threads
+
+Ints = NDArray[np.int64]
+
+#: Beside the readings, in sums per level.
+_MORE = ("mean", "variance")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What fitting needs of some parts."""
+
+    votes: Ints
+    """[2,STEPS]"""
+    rows: dict[PlainSource, Candidates]
+    """Those to fit to, in the order of the samples."""
+
+    def merged(self, other: Seen) -> Seen:
+        rows = {s: found.followed_by(other.rows[s]) for s, found in self.rows.items()}
+        return Seen(self.votes + other.votes, rows)
+
+
+def merged(left: Any, right: Any) -> Any:
+    return left.merged(right)
+
+
+def candidates(asked: Asked, N: int, part: Part) -> Seen:
+    """Each sample's candidates go to the part's file; votes, and rows to fit to, come back."""
+    store, stage, step = asked.store, "candidates", fit_step(N)
+    if not store.has(part.number, stage):
+        found, votes = candidates_of(asked.sweeps(part))
+        kept: dict[str, NDArray[Any]] = {"votes": votes}
+        for source, one in found.items():
+            kept[f"classes {source}"], kept[f"probs {source}"] = one.classes, one.probs
+        store.write(part.number, stage, kept)
+    votes = store.read(part.number, stage, ["votes"])["votes"]
+    some = slice((-part.start) % step, None, step)  # every so many-th sample of all
+    rows = {s: _stored(asked, s, part).rows(some) for s in _sources(asked)}
+    return Seen(votes, rows)
+
+
+def guessed(asked: Asked, source: PlainSource, part: Part) -> PairCounts:
+    """Counts of (given, most probable)."""
+    counter = PairCounter(len(asked.values))
+    best = asked.store.read(part.number, "sweep-2", [f"best {source}"])[f"best {source}"]
+    counter.add(asked.codes(part), best)
+    return counter.found()
+
+
+def merged_pairs(left: PairCounts, right: PairCounts) -> PairCounts:
+    both = PairCounter(left.n_classes)
+    both.merge(left)
+    both.merge(right)
+    return both.found()
+
+
+def surest_rounds(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> Ints:
+    """One round of looking for the surest samples, and the next surest."""
+    found = _stored(asked, source, part)
+    return cuts.counts(_twice(sureness(found)[0], part))
+
+
+def surest_counts(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> SurestCounts:
+    """What the surest samples of a part are guessed to be, and how many of them differ."""
+    found = _stored(asked, source, part)
+    sure, differs, guess = sureness(found)
+    both = cuts.taken(_twice(sure, part)).reshape(2, -1)
+    first, second = both[0], both[1] & ~both[0]
+    return SurestCounts.of(differs, guess, first, second, found.n_classes)
+
+
+def _twice(sure: NDArray[Any], part: Part) -> Offers:
+    """Every sample is offered to two groups: the surest, and twice as many."""
+    n = len(sure)
+    return Offers(
+        np.repeat(np.arange(2), n),
+        np.tile(keys_of_values(sure), 2),
+        np.tile(np.arange(part.start, part.stop), 2),
+    )
+
+
+def readings(asked: Asked, reader: Reader, part: Part) -> Levels:
+    """Every reading goes to the part's file, sums per level come back."""
+    store, stage = asked.store, "readings"
+    if not store.has(part.number, stage):
+        voters = _stored(asked, "mean", part) if "mean" in _sources(asked) else None
+        found = reader.readings(_stored(asked, reader.source, part), voters, Threads(1))
+        store.write(part.number, stage, found)
+    return _estimate(asked, reader, part).levels
+
+
+def probability_rounds(asked: Asked, reader: Reader, cuts: Cuts, part: Part) -> Ints:
+    """One round of looking for so many samples that are most probably wrong."""
+    return cuts.counts(_by_probability(_estimate(asked, reader, part), part))
+
+
+def _by_probability(estimate: ErrorEstimate, part: Part) -> Offers:
+    n = part.stop - part.start
+    keys = keys_of_values(estimate.probability)
+    return Offers(np.zeros(n, np.int64), keys, np.arange(part.start, part.stop))
+
+
+def _estimate(asked: Asked, reader: Reader, part: Part) -> ErrorEstimate:
+    return reader.estimate(asked.store.read(part.number, "readings"))
+
+
+def _sources(asked: Asked) -> list[PlainSource]:
+    found: list[PlainSource] = ["softmax"] if asked.softmax is not None else []
+    return [*found, "mean"] if asked.passes is not None else found
+
+
+def _stored(asked: Asked, source: PlainSource, part: Part) -> Candidates:
+    names = [f"classes {source}", f"probs {source}"]
+    read = asked.store.read(part.number, "candidates", names)
+    return Candidates(read[names[0]], read[names[1]], len(asked.values))
+
+
+@dataclass(frozen=True)
+class Flagging:
+    """Which samples `auto` flags, known to every part."""
+
+    reader: Reader
+    point: OperatingPoint
+    level: int
+    """The lowest that is flagged, where the point is a level."""
+    cuts: Cuts | None
+    """Where it is a number of samples."""
+
+    def of(self, asked: Asked, part: Part) -> tuple[Found, NDArray[np.bool_]]:
+        """What is known of a part's samples, and [n] their flags."""
+        estimate = _estimate(asked, self.reader, part)
+        found = _stored(asked, self.reader.source, part)
+        about = Found(estimate, self.reader.source, found.classes[:, 1].copy())
+        if self.cuts is not None:
+            return about, self.cuts.taken(_by_probability(estimate, part))
+        return about, estimate.above(self.point, self.level)
+
+
+def flagging(
+    over_parts: Callable[..., Any],
+    asked: Asked,
+    N: int,
+    joints: dict[Member, PairCounts],
+    point: OperatingPoint,
+) -> tuple[Flagging, Levels]:
+    """Find out, with `over_parts(stage, task, merge, *given)`, what flags follow from all parts."""
+    seen: Seen = over_parts("probabilities", candidates, merged, asked, N)
+    source, power = better_source(seen.rows)
+    pairs = PairCounter(len(asked.values))
+    pairs.merge(over_parts(None, guessed, merged_pairs, asked, source))
+    n = surest_number(N)
+    cuts = find_cuts(
+        np.array([n, 2 * n], np.int64),
+        lambda c: over_parts(None, surest_rounds, np.add, asked, source, c),
+    )
+    surest: SurestCounts = over_parts(None, surest_counts, merged, asked, source, cuts)
+    reader = Reader.of_counts(
+        seen.rows[source], source, power, joints[Member(source)], pairs.pairs(), surest, seen.votes
+    )
+    levels: Levels = over_parts("readings", readings, merged, asked, reader)
+    wanted = None
+    if point.kind == "budget":
+        number = np.array([min(int(point.value), N)], np.int64)
+        wanted = find_cuts(
+            number, lambda c: over_parts(None, probability_rounds, np.add, asked, reader, c)
+        )
+    names = [name for name in levels.errors if name not in _MORE]
+    level = lowest_level(levels, point, weights(names, reader.surest.level))
+    return Flagging(reader, point, level, wanted), levels
+
+
+def told(levels: Levels, flags: Flagging, flagged: Mapping[str, int]) -> dict[str, Any]:
+    """For `result.json`: how many labels are wrong, how many flags are real. `flagged` are the
+    number of flags and the sums over them, in units as those of `levels`."""
+    names = [name for name in levels.errors if name not in _MORE]
+    every = {name: int(sums.sum()) for name, sums in levels.errors.items()}
+    N, n = int(levels.counts.sum()), flagged["flags"]
+    best = levels.best_f1(weights(names, flags.reader.surest.level))
+    at_best = {name: int(sums[best:].sum()) for name, sums in levels.errors.items()}
+    n_best = int(levels.counts[best:].sum())
+    unsure = doubt(
+        _share(_interval(at_best, n_best, names), n_best),
+        _share(_interval(at_best, n_best, names, sure=95), n_best),
+    )
+    real = _share(_interval(flagged, n, names, sure=80 if unsure is None else 95), n)
+    recalls = [flagged[k] / max(every[k], 1) for k in (*names, "mean")]
+    return {
+        "number": vars(_interval(every, N, names)),
+        "precision": vars(real) if n else None,
+        "recall": vars(Estimate(recalls[-1], min(recalls), max(recalls))) if n else None,
+        "unsure": unsure,
+    }
+
+
+def _share(number: Estimate, n: int) -> Estimate:
+    return Estimate(*(x / max(n, 1) for x in vars(number).values()))
+
+
+def _interval(sums: Mapping[str, int], n: int, names: list[str], sure: int = 80) -> Estimate:
+    values = {name: sums[name] / UNITS for name in (*names, *_MORE)}
+    each = {name: values[name] for name in names}
+    spread = dict.fromkeys(names, 1.0)
+    return interval(values["mean"], each, spread, values["variance"], float(n), False, sure)
