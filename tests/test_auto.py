@@ -150,14 +150,17 @@ def test_mixing_is_a_matrix_product_and_the_labels_tell_its_share():
 def test_a_scaled_matrix_is_fitted_like_its_scale():
     """One fit for several scales is what each matrix alone would get."""
     rng = np.random.default_rng(13)
-    probs, labels = distributions(rng, 3000, 6), rng.integers(0, 6, 3000)
+    probs = distributions(rng, 3000, 6)
     C = rng.integers(1, 40, (6, 6)) + 200 * np.eye(6, dtype=int)
     given, true = np.nonzero(C)
     transition = Transition.of_counts(PairCounts(6, given, true, C[given, true]))
+    mixed = (0.6 * probs + 0.4 * probs @ dense(transition, 6)).cumsum(axis=1)
+    labels = (mixed < rng.random((3000, 1))).sum(axis=1).clip(0, 5)
     found = candidates_of(probs, labels, 6)
     together = auto.calibrated_with_mixing(found, transition, (1.0, 0.4))
     alone = [auto.calibrated_with_mixing(found, transition.scaled(s))[0] for s in (1.0, 0.4)]
     assert together == alone
+    assert together[0] != together[1]
 
 
 @pytest.mark.parametrize("K", [3, 12])

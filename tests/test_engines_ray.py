@@ -199,6 +199,7 @@ def test_a_task_that_kills_every_worker_ends_with_an_error(engine, monkeypatch):
         list(engine.map(killed_always, [0]))
 
 
+@pytest.mark.slow
 def test_a_node_that_is_lost_in_the_middle(cluster):
     third = cluster.add_node(**NODE)
     cluster.wait_for_nodes()
