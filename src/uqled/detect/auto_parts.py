@@ -30,7 +30,7 @@ from uqled.detect.auto import (
 from uqled.detect.cuts import Cuts, Offers, find_cuts, keys_of_values
 from uqled.detect.joint import PairCounter, PairCounts
 from uqled.detect.levels import UNITS, Levels
-from uqled.detect.parts import Asked, Part
+from uqled.detect.parts import Asked, Part, class_statistics
 from uqled.detect.probability import (
     ErrorEstimate,
     Estimate,
@@ -39,7 +39,7 @@ from uqled.detect.probability import (
     interval,
     lowest_level,
 )
-from uqled.detect.sweeps import Member
+from uqled.detect.sweeps import Member, Statistics
 from uqled.engines.local import Threads
 
 Ints = NDArray[np.int64]
@@ -64,6 +64,13 @@ class Seen:
 
 def merged(left: Any, right: Any) -> Any:
     return left.merged(right)
+
+
+def statistics_and_candidates(asked: Asked, N: int, part: Part) -> Statistics:
+    """Sweep 1, and the candidates while the part's rows are still in the file cache."""
+    found = class_statistics(asked, part)
+    candidates(asked, N, part)
+    return found
 
 
 def candidates(asked: Asked, N: int, part: Part) -> Seen:
@@ -186,7 +193,7 @@ def flagging(
     point: OperatingPoint,
 ) -> tuple[Flagging, Levels]:
     """Find out, with `over_parts(stage, task, merge, *given)`, what flags follow from all parts."""
-    seen: Seen = over_parts("probabilities", candidates, merged, asked, N)
+    seen: Seen = over_parts(None, candidates, merged, asked, N)
     source, power = better_source(seen.rows)
     pairs = PairCounter(len(asked.values))
     pairs.merge(over_parts(None, guessed, merged_pairs, asked, source))

@@ -83,6 +83,9 @@ class Asked:
             sources["mean"] = None
         return [source for source in sources if not isinstance(source, int)]
 
+    def asks_for(self, method: str) -> bool:
+        return any(choice.name == method for choice in self.choices)
+
     def inputs(self, part: Part) -> Inputs:
         """Labels and rows of a part, counted from its first row."""
         rows = part.start, part.stop

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.detect import parts as tasks
-from uqled.detect.auto_parts import flagging, told
+from uqled.detect.auto_parts import flagging, statistics_and_candidates, told
 from uqled.detect.cuts import Cuts, find_cuts
 from uqled.detect.joint import PairCounter, PairCounts, Quotas, calibrated, quotas
 from uqled.detect.methods import MEAN, SOFTMAX, Choice, chosen
@@ -374,8 +374,13 @@ class _Driver:
         point: OperatingPoint,
     ) -> dict[str, Any]:
         """Three sweeps and what lies between them; the content of `result.json`."""
-        limits = self._over_parts(
-            "sweep 1 of 3, class statistics", tasks.class_statistics, tasks.merged_statistics, asked
+        name, with_auto = "sweep 1 of 3, class statistics", asked.asks_for("auto")
+        limits = (
+            self._over_parts(
+                name, statistics_and_candidates, tasks.merged_statistics, asked, self.N
+            )
+            if with_auto
+            else self._over_parts(name, tasks.class_statistics, tasks.merged_statistics, asked)
         )
         limits.settle()
         self._refuse_one_class(limits, asked)
@@ -402,7 +407,7 @@ class _Driver:
         rankings = self._ranking_cuts(asked, limits, numbers)
         cuts = self._cuts(asked, groups)
         auto = levels = None
-        if any(choice.name == "auto" for choice in asked.choices):
+        if with_auto:
             auto, levels = flagging(self._over_parts, asked, self.N, joints, point)
         decided = Decided(numbers, joints, groups, cuts, rankings, auto)
         tally = self._over_parts(
