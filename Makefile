@@ -25,6 +25,9 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/review.py
 	$(BIN)/python benchmarks/decoding.py $(if $(DATA),--data $(DATA))
 	$(if $(DATA),$(BIN)/python benchmarks/prediction.py --data $(DATA))
+	$(if $(DATA),$(BIN)/python benchmarks/published_predictions.py --data $(DATA))
+	$(if $(WORK),$(BIN)/python benchmarks/scale.py --work $(WORK))
+	$(BIN)/python benchmarks/results_page.py
 
 clean:
 	rm -rf .venv demo-output

@@ -35,6 +35,8 @@ import machine
 import predictions
 import scale_page
 
+#: It needs every member of the six algorithms of the paper.
+METHOD = "alg-ens"
 PACKAGES = ("uqled", "numpy", "numba", "pandas", "pyarrow", "ray")
 #: Of a file, about; and of the trial.
 SHARD_BYTES, SMALL_SHARD_BYTES = 10**9, 10**7
@@ -129,7 +131,7 @@ def detect(data: Data, engine: Any, workers: int | None, out: Path, **options: A
     from uqled.detect.sharded import find_label_errors_in_parts
 
     return find_label_errors_in_parts(
-        *data.inputs, method="all", out=out, engine=engine, workers=workers, progress=False,
+        *data.inputs, method=METHOD, out=out, engine=engine, workers=workers, progress=False,
         **options,
     )  # fmt: skip
 
@@ -143,7 +145,7 @@ def warm(K: int, F: int, engine: Any, workers: int | None) -> None:
     rows = [predictions.fill(np.empty((N, K), np.float32), true, f) for f in range(F + 1)]
     with tempfile.TemporaryDirectory() as folder:
         find_label_errors_in_parts(
-            labels, rows[0], np.stack(rows[1:]), method="all", out=Path(folder) / "out",
+            labels, rows[0], np.stack(rows[1:]), method=METHOD, out=Path(folder) / "out",
             engine=engine, workers=workers, part_rows=N // 10, progress=False,
         )  # fmt: skip
 
@@ -201,11 +203,11 @@ def one_plan(data: Data, *, engine: str, workers: int, out: str) -> dict[str, An
 
 
 def prepared(labels: Any, softmax: Any, passes: Any, *, out: Any, engine: Any) -> Any:
-    """A detection by all methods, as the plan wants it."""
+    """A detection as the plan wants it."""
     from uqled.detect.sharded import prepare
 
     return prepare(
-        labels, softmax, passes, out=out, engine=engine, method="all", agreement=None,
+        labels, softmax, passes, out=out, engine=engine, method=METHOD, agreement=None,
         entropy_class="candidate", min_examples_per_class=1, frac_noise=1.0, classes=None,
         part_rows=None, progress=False,
     )  # fmt: skip

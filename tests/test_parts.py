@@ -299,6 +299,6 @@ def test_what_was_finished_is_not_done_again(
         patch.setattr(parts, "select", broken)
         with pytest.raises(RuntimeError, match="lost"):
             find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64, method="all")
-    assert swept == [64, 64, 64, 64, 44]
+    assert sorted(swept) == [44, 64, 64, 64, 64]
     find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64, method="all")
     assert len(swept) == 5

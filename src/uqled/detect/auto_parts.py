@@ -96,13 +96,6 @@ def guessed(asked: Asked, source: PlainSource, part: Part) -> PairCounts:
     return counter.found()
 
 
-def merged_pairs(left: PairCounts, right: PairCounts) -> PairCounts:
-    both = PairCounter(left.n_classes)
-    both.merge(left)
-    both.merge(right)
-    return both.found()
-
-
 def surest_rounds(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> Ints:
     """One round of looking for the surest samples, and the next surest."""
     found = _stored(asked, source, part)
@@ -196,7 +189,7 @@ def flagging(
     seen: Seen = over_parts(None, candidates, merged, asked, N)
     source, power = better_source(seen.rows)
     pairs = PairCounter(len(asked.values))
-    pairs.merge(over_parts(None, guessed, merged_pairs, asked, source))
+    pairs.merge(over_parts(None, guessed, merged, asked, source))
     n = surest_number(N)
     cuts = find_cuts(
         np.array([n, 2 * n], np.int64),

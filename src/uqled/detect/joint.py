@@ -53,6 +53,13 @@ class PairCounts:
         """One number per pair, rising."""
         return self.given * self.n_classes + self.true
 
+    def merged(self, other: PairCounts) -> PairCounts:
+        """With counts of other samples."""
+        keys, at = np.unique(np.concatenate([self.keys, other.keys]), return_inverse=True)
+        counts = np.zeros(len(keys), np.int64)
+        np.add.at(counts, at, np.concatenate([self.counts, other.counts]))
+        return PairCounts(self.n_classes, *np.divmod(keys, self.n_classes), counts)
+
     def by_class(self) -> Ints:
         """[K+1] the pairs of given class i are number `by_class[i]` to `by_class[i + 1]`."""
         return np.searchsorted(self.given, np.arange(self.n_classes + 1))

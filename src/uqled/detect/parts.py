@@ -218,13 +218,7 @@ def confident_joints(asked: Asked, limits: Statistics, part: Part) -> Counted:
 
 
 def merged_counts(left: Counted, right: Counted) -> Counted:
-    found: Counted = {}
-    for member, counts in left.items():
-        both = PairCounter(counts.n_classes)
-        both.merge(counts)
-        both.merge(right[member])
-        found[member] = both.found()
-    return found
+    return {member: counts.merged(right[member]) for member, counts in left.items()}
 
 
 # -- sweep 3 --------------------------------------------------------------------------------------
@@ -358,15 +352,12 @@ class Tally:
     """Of the flags of `auto`: their number, and how many each reading expects to be real."""
 
     def merge(self, other: Tally) -> Tally:
-        both = PairCounter(self.confused.n_classes)
-        both.merge(self.confused)
-        both.merge(other.confused)
         suspects = sorted([*self.suspects, *other.suspects], key=lambda s: (-s[0], s[1], s[2]))[
             :SUSPECTS
         ]
         flagged = {name: n + other.flagged[name] for name, n in self.flagged.items()}
         real = {name: n + other.real[name] for name, n in self.real.items()}
-        return Tally(flagged, both.found(), suspects, real)
+        return Tally(flagged, self.confused.merged(other.confused), suspects, real)
 
 
 def merged_tallies(left: Tally, right: Tally) -> Tally:
