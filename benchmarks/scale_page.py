@@ -36,7 +36,8 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# Detection in parts: more than memory, Ray, growth",
         "",
-        "Made by `benchmarks/scale.py`: `alg-ens`, which needs every member of the paper's six algorithms, float32 in `.npy` shards. "
+        "Made by `benchmarks/scale.py`: `alg-ens`, which needs every member of the paper's six "
+        "algorithms, float32 in `.npy` shards. "
         "Median (least to most, n). Ratios are of pairs of runs, one after the other.",
     ]
     if about := _about(result):

@@ -323,3 +323,19 @@ with places._descriptors._lock:  # as if another thread were about to read
 """
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, cwd=tmp_path, check=False, timeout=20).returncode == 0
+
+
+@pytest.mark.parametrize(("start", "length"), [(0, 1), (4096, 8192), (777, 5_000_001), (128, 300)])
+def test_reads_past_the_file_cache_are_the_same(tmp_path, monkeypatch, start, length):
+    content = np.random.default_rng(0).integers(0, 256, 6_000_000, np.uint8).tobytes()
+    place = Place.of(tmp_path / "x.bin")
+    place.write(content)
+    monkeypatch.setattr(places, "_DIRECT_BYTES", 1)
+    found = bytearray(length)
+    place.read_into(memoryview(found), start, past_cache=True)
+    assert bytes(found) == content[start : start + length]
+    with pytest.raises(FileError, match="ends at byte 6000000"):
+        place.read_into(memoryview(bytearray(500)), 5_999_900, past_cache=True)
+    place.write(content[::-1])  # another file of this name
+    place.read_into(memoryview(found), start, past_cache=True)
+    assert bytes(found) == content[::-1][start : start + length]

@@ -6,6 +6,7 @@ it there. Nothing of fsspec is imported for a local path.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from uqled.errors import FileError, UqledError
 from uqled.run import replacing
 
@@ -32,6 +35,8 @@ _STAMPS = ("ETag", "etag", "generation", "md5Hash", "checksum", "mtime", "LastMo
 
 _FETCHED_TOGETHER = 128
 _OPEN_FILES = 64  # descriptors kept open per process
+#: Reads past the file cache: at least so much at a time, in pages, by way of a buffer.
+_DIRECT_BYTES, _PAGE, _BOUNCE_BYTES = 2**18, 4096, 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -145,8 +150,12 @@ class Place(ABC):
         """The bytes from `start` on, `length` of them if there are so many."""
 
     @abstractmethod
-    def read_into(self, view: memoryview, start: int) -> None:
-        """Fill `view`, which is of bytes, with the bytes from `start` on; all of it or an error."""
+    def read_into(self, view: memoryview, start: int, *, past_cache: bool = False) -> None:
+        """Fill `view`, which is of bytes, with the bytes from `start` on; all of it or an error.
+
+        `past_cache` leaves the file cache alone where the system can: quicker for what would not
+        stay there until it is read again.
+        """
 
     @abstractmethod
     def open(self) -> BinaryIO:
@@ -221,8 +230,14 @@ class _LocalPlace(Place):
             content = bytearray(length)
             return bytes(content[: _filled(file.number, memoryview(content), start)])
 
-    def read_into(self, view: memoryview, start: int) -> None:
+    def read_into(self, view: memoryview, start: int, *, past_cache: bool = False) -> None:
         with _naming(self, OSError):
+            if (
+                past_cache
+                and len(view) >= _DIRECT_BYTES
+                and _filled_directly(self.address, view, start)
+            ):
+                return
             file = _descriptors.of(self.address)
             count = _filled(file.number, view, start)
         if count < len(view):
@@ -236,15 +251,15 @@ class _LocalPlace(Place):
         self.parent.make_folder()
         with _naming(self, OSError, "written"), replacing(self.path) as part:
             part.write_bytes(content)
-        _descriptors.forget(self.address)
+        _forget(self.address)
 
     def remove(self) -> None:
-        _descriptors.forget(self.address)
+        _forget(self.address)
         with _naming(self, OSError, "removed"):
             self.path.unlink(missing_ok=True)
 
     def remove_folder(self) -> None:
-        _descriptors.forget(self.address)
+        _forget(self.address)
         with _naming(self, OSError, "removed"):
             if self.path.exists():
                 shutil.rmtree(self.path)
@@ -302,7 +317,7 @@ class _RemotePlace(Place):
                 return b""
             raise
 
-    def read_into(self, view: memoryview, start: int) -> None:
+    def read_into(self, view: memoryview, start: int, *, past_cache: bool = False) -> None:
         content = self.read(start, len(view))
         if len(content) < len(view):
             raise self._cut_short(self._file().size)
@@ -424,8 +439,8 @@ def first_line(error: BaseException) -> str:
 class _Descriptor:
     """An open file, closed when nobody reads it any more."""
 
-    def __init__(self, path: str) -> None:
-        self.number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    def __init__(self, path: str, flags: int) -> None:
+        self.number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | flags)
         found = os.fstat(self.number)
         self.file = found.st_dev, found.st_ino
 
@@ -437,8 +452,8 @@ class _Descriptor:
 class _Descriptors:
     """The files that were read last, open. A file that was replaced or removed is noticed."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, limit: int, flags: int = 0) -> None:
+        self._limit, self._flags = limit, flags
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -452,7 +467,7 @@ class _Descriptors:
             if kept is not None and kept.file == (now.st_dev, now.st_ino):
                 self._kept.move_to_end(path)
                 return kept
-        opened = _Descriptor(path)
+        opened = _Descriptor(path, self._flags)
         with self._lock:
             self._kept[path] = opened
             self._kept.move_to_end(path)
@@ -468,8 +483,43 @@ class _Descriptors:
 
 
 _descriptors = _Descriptors(_OPEN_FILES)
+_direct = _Descriptors(_OPEN_FILES, getattr(os, "O_DIRECT", 0))
 if hasattr(os, "register_at_fork"):  # the lock may be held by a thread that the child has not
     os.register_at_fork(after_in_child=_descriptors.begin_anew)
+    os.register_at_fork(after_in_child=_direct.begin_anew)
+_bounce = threading.local()
+
+
+def _forget(path: str) -> None:
+    _descriptors.forget(path)
+    _direct.forget(path)
+
+
+def _filled_directly(path: str, view: memoryview, start: int) -> bool:
+    """Fill `view` past the file cache; False if that cannot be done here, or not all is there.
+
+    Such reads begin and end at whole pages of file and memory, so they go by way of a buffer.
+    """
+    if not hasattr(os, "O_DIRECT"):
+        return False
+    if not hasattr(_bounce, "pages"):
+        _bounce.pages = mmap.mmap(-1, _BOUNCE_BYTES)  # begins at a page
+    pages, done = _bounce.pages, 0
+    source, target = np.frombuffer(pages, np.uint8), np.frombuffer(view, np.uint8)
+    try:
+        descriptor = _direct.of(path).number
+        while done < len(target):
+            before = (start + done) % _PAGE
+            wanted = min(_BOUNCE_BYTES, -(-(before + len(target) - done) // _PAGE) * _PAGE)
+            count = os.preadv(descriptor, [memoryview(pages)[:wanted]], start + done - before)
+            fresh = min(count - before, len(target) - done)
+            if fresh <= 0:
+                return False
+            target[done : done + fresh] = source[before : before + fresh]
+            done += fresh
+    except OSError:  # a file system without such reads
+        return False
+    return True
 
 
 def _filled(descriptor: int, view: memoryview, start: int) -> int:

@@ -23,6 +23,7 @@ from uqled.data.stored import (
     Stored,
     npy_files,
     parquet_files,
+    past_cache,
     zarr_array,
 )
 from uqled.errors import FileError, InputError
@@ -32,6 +33,17 @@ ENDINGS = (".npy", ".parquet")
 _AXES = {1: "[N]", 2: "[N,K]", 3: "[F,N,K]"}
 
 
+#: Of the machine's memory: arrays up to this size are left to the file cache.
+_CACHED_SHARE = 0.5
+
+
+def _memory() -> int:
+    """Bytes of memory of this machine."""
+    if not hasattr(os, "sysconf"):
+        return 2**63
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 class Shards:
     """An array [N], [N,K] or [F,N,K] that lies in files; small, and can be sent elsewhere."""
 
@@ -39,6 +51,8 @@ class Shards:
         self, place: Place, stored: Sequence[Stored], *, ndim: int, size: int, fingerprint: str
     ) -> None:
         self.place = place
+        if size > _CACHED_SHARE * _memory():  # would not stay in the file cache
+            stored = [past_cache(one) for one in stored]
         self._stored = list(stored)
         self._row_axis = 1 if ndim == 3 else 0
         rows = [one.shape[self._row_axis] for one in self._stored]

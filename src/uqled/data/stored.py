@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
 from itertools import pairwise
@@ -67,6 +67,8 @@ class NpyFile:
     dtype: np.dtype[Any]
     offset: int
     """Where its header ends."""
+    past_cache: bool = False
+    """Read it past the file cache."""
 
     chunk_rows = group_rows = None
 
@@ -82,14 +84,14 @@ class NpyFile:
         row_bytes = self.dtype.itemsize * prod(rows.shape[1:])
         at = self.offset + first * row_bytes
         if rows.dtype == self.dtype:
-            self.place.read_into(_bytes_of(rows), at)
+            self.place.read_into(_bytes_of(rows), at, past_cache=self.past_cache)
             return
         # A remote file answers each request after a while: there, all is asked for at once.
         n = max(_PIECE_BYTES // max(row_bytes, 1), 1) if self.place.is_local else len(rows)
         for begin in range(0, len(rows), n):
             piece = rows[begin : begin + n]
             raw = _own_buffer(piece.shape, self.dtype)
-            self.place.read_into(_bytes_of(raw), at + begin * row_bytes)
+            self.place.read_into(_bytes_of(raw), at + begin * row_bytes, past_cache=self.past_cache)
             converted(raw, piece)
 
 
@@ -122,6 +124,13 @@ class PassFiles:
     def read_into(self, target: NDArray[Any], start: int) -> None:
         for f, one in enumerate(self.passes):
             one.read_into(target[f], start)
+
+
+def past_cache(stored: Stored) -> Stored:
+    """The same, to be read past the file cache where that can be."""
+    if isinstance(stored, PassFiles):
+        return PassFiles(tuple(past_cache(one) for one in stored.passes))
+    return replace(stored, past_cache=True) if isinstance(stored, NpyFile) else stored
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def candidates(asked: Asked, N: int, part: Part) -> Seen:
 
 def guessed(asked: Asked, source: PlainSource, part: Part) -> PairCounts:
     """Counts of (given, most probable)."""
-    counter = PairCounter(len(asked.values))
+    counter = PairCounter(len(asked.values), part.stop - part.start)
     best = asked.store.read(part.number, "sweep-2", [f"best {source}"])[f"best {source}"]
     counter.add(asked.codes(part), best)
     return counter.found()

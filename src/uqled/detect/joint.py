@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: Up to so many classes a joint is a plain array; above, scipy.sparse.
 DENSE_CLASSES = 2_000
 
+#: Guesses that are kept until they are counted.
+_WAITING = 2**17
+
 Ints = NDArray[np.int64]
 
 
@@ -66,12 +69,19 @@ class PairCounts:
 
 
 class PairCounter:
-    """Adds up the guesses of blocks, in any order."""
+    """Adds up the guesses of blocks, in any order; of `rows` samples, if so many are known of.
 
-    def __init__(self, n_classes: int) -> None:
+    A matrix of all pairs where there are about as many samples, a list of those that occur where
+    there are few.
+    """
+
+    def __init__(self, n_classes: int, rows: int | None = None) -> None:
         self.n_classes = n_classes
-        self._dense = np.zeros((n_classes,) * 2, np.int64) if n_classes <= DENSE_CLASSES else None
+        few = rows is not None and 4 * rows < n_classes**2
+        dense = n_classes <= DENSE_CLASSES and not few
+        self._dense = np.zeros((n_classes,) * 2, np.int64) if dense else None
         self._keys = self._counts = np.zeros(0, np.int64)
+        self._waiting: list[Ints] = []
 
     def add(self, labels: NDArray[np.int32], guess: NDArray[np.int32]) -> None:
         """Count samples by given label and guess; a guess of -1 is none."""
@@ -79,13 +89,21 @@ class PairCounter:
             kernels.count_pairs(labels, guess, self._dense)
             return
         guessed = guess >= 0
-        keys = labels[guessed].astype(np.int64) * self.n_classes + guess[guessed]
-        self._merge(*np.unique_counts(keys))
+        self._waiting.append(labels[guessed].astype(np.int64) * self.n_classes + guess[guessed])
+        if sum(map(len, self._waiting)) > _WAITING:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Count what waits, all at once."""
+        if self._waiting:
+            self._merge(*np.unique_counts(np.concatenate(self._waiting)))
+            self._waiting = []
 
     def found(self) -> PairCounts:
         """The counts so far as they are."""
         if self._dense is not None:
             return PairCounts.of_matrix(self._dense)
+        self._settle()
         return PairCounts(self.n_classes, *np.divmod(self._keys, self.n_classes), self._counts)
 
     def merge(self, other: PairCounts) -> None:
@@ -108,6 +126,7 @@ class PairCounter:
             dense = self._dense.copy()
             np.fill_diagonal(dense, np.maximum(dense.diagonal(), 1))
             return PairCounts.of_matrix(dense)
+        self._settle()
         diagonal = np.arange(self.n_classes) * (self.n_classes + 1)
         missing = diagonal[~np.isin(diagonal, self._keys)]
         keys = np.concatenate([self._keys, missing])

@@ -415,7 +415,7 @@ def write_issues(asked: Asked, limits: Statistics, decided: Decided, part: Part)
                 frame[one.method] = one.mask
         store.write_issues(part.number, frame)
     first = found[0]
-    confused = PairCounter(len(asked.values))
+    confused = PairCounter(len(asked.values), part.stop - part.start)
     confused.add(evidence.labels[first.mask], first.best[first.mask])
     suspects = [
         (int(first.votes[z]), float(first.scores[z]), part.start + int(z),

@@ -65,7 +65,7 @@ class ProbabilityRows:
         chunks = getattr(array, "chunks", None)
         self.chunk_rows = int(chunks[-2]) if isinstance(chunks, tuple) and len(chunks) > 1 else 1
         self._file = _MappedFile.behind(array)
-        self._lies_ready = (
+        self.lies_ready = (
             isinstance(array, np.ndarray)
             and self._file is None
             and array.dtype == self.dtype
@@ -78,7 +78,7 @@ class ProbabilityRows:
         """The rows `start` to `stop`; the block is good until this thread reads the next one."""
         n = stop - start
         start, stop = start + self._first, stop + self._first
-        if self._lies_ready:
+        if self.lies_ready:
             flat = np.asarray(self._array).reshape(-1, self.n_classes)
             return Block(_read_only(flat), start, self.shape[-2], n)
         buffer = self.buffer("rows", (self.n_passes, n, self.n_classes), self.dtype)
