@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from uuid import uuid4
 
+import numpy as np
 import pytest
 
 from stores import s3_address
