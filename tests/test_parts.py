@@ -15,7 +15,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from uqled.cli import app
 from uqled.detect.cuts import Offers, find_cuts, keys_of_values, values_of_keys
 from uqled.detect.find import find_label_errors
 from uqled.detect.sharded import ErrorsInParts, find_label_errors_in_parts
@@ -302,3 +304,86 @@ def test_what_was_finished_is_not_done_again(
     assert sorted(swept) == [44, 64, 64, 64, 64]
     find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64, method="all")
     assert len(swept) == 5
+
+
+# -- found by review ------------------------------------------------------------------------------
+
+
+def test_columns_name_the_classes_in_their_order(tmp_path: Path) -> None:
+    labels, softmax, _ = made_up(12, K=3)
+    names = ["ship", "cat", "dog"]
+    (tmp_path / "probs").mkdir()
+    for k, rows in enumerate(np.array_split(softmax, 3)):
+        pd.DataFrame(rows, columns=names).to_parquet(tmp_path / "probs" / f"part-{k}.parquet")
+    given = np.array(names)[labels]
+    np.save(tmp_path / "labels.npy", given)
+    whole = find_label_errors(given, softmax, method="cl-pbnr", classes=names)
+    found = find_label_errors_in_parts(
+        tmp_path / "labels.npy", tmp_path / "probs", out=tmp_path / "out", method="cl-pbnr"
+    )
+    assert found.about["classes"] == names
+    assert (found.mask() == whole.mask).all()
+
+
+def test_a_point_that_differs_a_little_is_another(tmp_path: Path, in_shards: Any) -> None:
+    _, folders = in_shards
+    find_label_errors_in_parts(*folders, out=tmp_path / "out", precision=0.95)
+    with pytest.raises(InputError, match="other point"):
+        find_label_errors_in_parts(*folders, out=tmp_path / "out", precision=0.9500001)
+
+
+def test_a_missing_label_is_named(tmp_path: Path) -> None:
+    labels, softmax, _ = made_up(13)
+    texts = np.array(list("abcde"), object)[labels]
+    texts[123] = None
+    with pytest.raises(InputError, match="labels"):
+        find_label_errors_in_parts(texts, softmax, out=tmp_path / "out", part_rows=100)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--precision", "7"], "precision"),
+        (["--workers", "0"], "workers"),
+        (["--ray-address", "auto"], "ray_address goes with Ray only"),
+        (["--engine", "spark"], "engine is 'spark'"),
+        (["--memory", "0.001"], "memory makes a plan of"),
+        (["--method", "cl-pbnr", "--budget", "3"], "knows no probabilities"),
+    ],
+)
+def test_the_command_line_refuses(
+    tmp_path: Path, in_shards: Any, options: list[str], said: str
+) -> None:
+    _, (labels, probs, passes) = in_shards
+    files = ["--labels", str(labels), "--pred-probs", str(probs), "--passes", str(passes)]
+    result = CliRunner().invoke(app, ["detect", *files, "--out", str(tmp_path / "out"), *options])
+    assert result.exit_code == 2, result.output
+    assert said in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", [["--plan"], ["--engine", "local"], ["--part-rows", "9"]])
+def test_a_table_is_not_written_in_parts(tmp_path: Path, in_shards: Any, option: list[str]) -> None:
+    _, (labels, probs, _) = in_shards
+    files = ["--labels", str(labels), "--pred-probs", str(probs)]
+    result = CliRunner().invoke(app, ["detect", *files, "--out", str(tmp_path / "x.csv"), *option])
+    assert result.exit_code == 2
+    assert "is not in parts" in result.stderr
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_the_command_line_plans_and_detects(tmp_path: Path, in_shards: Any) -> None:
+    arrays, (labels, probs, passes) = in_shards
+    files = ["--labels", str(labels), "--pred-probs", str(probs), "--passes", str(passes)]
+    command = ["detect", *files, "--out", str(tmp_path / "out")]
+    planned = CliRunner().invoke(app, [*command, "--plan"])
+    assert planned.exit_code == 0, planned.output
+    assert "to read: " in planned.output
+    assert "memory: " in planned.output
+    assert not (tmp_path / "out").exists()
+    for _ in range(2):
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+        assert (
+            summary(find_label_errors(*arrays)).splitlines()[:3] == (result.output.splitlines()[:3])
+        )

@@ -56,8 +56,8 @@ def as_labels(
     Integers are column numbers. Anything else is sorted, as scikit-learn's `classes_` are, unless
     `classes` (or a pandas categorical) gives the columns' order.
     """
-    if classes is None and (categories := _categories(labels)) is not None:
-        classes = categories if len(categories) == n_classes else None
+    if classes is None and (known := categories(labels)) is not None:
+        classes = known if len(known) == n_classes else None
     column = label_column(labels, name)
     if classes is not None:
         values = np.asarray(classes)
@@ -300,7 +300,8 @@ def _checked(array: ArrayLike, *, ndim: int, name: str) -> Floats:
     return found
 
 
-def _categories(labels: Any) -> list[Any] | None:
+def categories(labels: Any) -> list[Any] | None:
+    """The classes of a pandas categorical, in their order; None for anything else."""
     dtype = getattr(labels, "dtype", None)
     return list(dtype.categories) if dtype is not None and hasattr(dtype, "categories") else None
 

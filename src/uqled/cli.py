@@ -334,14 +334,19 @@ def detect(
         "progress": True,
     }
     files = {"labels": labels, "pred_probs": pred_probs, "passes": passes, "classes": classes}
-    in_parts = engine is not None or plan or (out is not None and not Path(out).suffix)
-    if folder is None and in_parts:
-        options.pop("threads")
-        options |= {"engine": engine or "local", "workers": workers or threads}
-        options |= {"ray_address": ray_address, "part_rows": part_rows, "memory": memory}
-        _detect_in_parts(files, out, plan, options, _point(target, precision, recall, budget, cost))
-        return
+    how = {
+        "engine": engine, "workers": workers, "ray_address": ray_address,
+        "part_rows": part_rows, "memory": memory, "plan": plan or None,
+    }  # fmt: skip
+    in_parts = folder is None and out is not None and not Path(out).suffix
     with _refusing():
+        if in_parts:
+            del options["threads"]
+            how["workers"] = threads if workers is None else workers
+            point = _point(target, precision, recall, budget, cost)
+            _detect_in_parts(files, str(out), options, how, point)
+            return
+        _refuse_outside_parts(how)
         table = None if out is None else Path(out)
         if table is not None:
             run.check_issues_path(table)
@@ -367,11 +372,21 @@ def detect(
     typer.echo(text)
 
 
+def _refuse_outside_parts(how: dict[str, Any]) -> None:
+    for name, value in how.items():
+        if value is not None:
+            raise InputError(
+                name,
+                f"is {value!r}, but this detection is not in parts",
+                "Name a folder as --out, and files or shards rather than a run",
+            )
+
+
 def _detect_in_parts(
     files: dict[str, str | None],
-    out: str | None,
-    only_plan: bool,
+    out: str,
     options: dict[str, Any],
+    how: dict[str, Any],
     point: dict[str, Any],
 ) -> None:
     """Plan a detection in parts, refuse what cannot fit, and run it."""
@@ -382,31 +397,31 @@ def _detect_in_parts(
     from uqled.progress import Progress
 
     labels, classes = files["labels"], files["classes"]
-    memory, address = options.pop("memory"), options.pop("ray_address")
-    with _refusing():
-        if labels is None:
-            raise InputError("labels", "are missing", "Pass --labels with a file or a folder")
-        if out is None:
-            raise InputError("out", "is missing", "Name a folder for the result: --out FOLDER")
-        running = engine_of(options.pop("engine"), workers=options.pop("workers"), address=address)
-        with running as engine:
-            prepared = prepare(
-                labels,
-                files["pred_probs"],
-                files["passes"],
-                out=out,
-                engine=engine,
-                classes=None if classes is None else classes.split(","),
-                point=operating_point(**point),
-                **options,
-            )
-            planned = plan(prepared, engine)
-            if only_plan:
-                typer.echo(planned.text())
-            planned.refuse_what_cannot_fit(out, None if memory is None else int(memory * 1e9))
-            if only_plan:
-                return
-            errors = prepared.run(engine, Progress(True))
+    if labels is None:
+        raise InputError("labels", "are missing", "Pass --labels with a file or a folder")
+    if how["ray_address"] is not None and how["engine"] != "ray":
+        raise InputError("ray_address", "goes with Ray only", "Add --engine ray")
+    memory = None if how["memory"] is None else int(how["memory"] * 1e9)
+    running = engine_of(how["engine"], workers=how["workers"], address=how["ray_address"])
+    with running as engine:
+        prepared = prepare(
+            labels,
+            files["pred_probs"],
+            files["passes"],
+            out=out,
+            engine=engine,
+            classes=None if classes is None else classes.split(","),
+            point=operating_point(**point),
+            part_rows=how["part_rows"],
+            **options,
+        )
+        planned = plan(prepared, engine)
+        if how["plan"]:
+            typer.echo(planned.text())
+        planned.refuse_what_cannot_fit(out, memory)
+        if how["plan"]:
+            return
+        errors = prepared.run(engine, Progress(True))
     typer.echo(errors.summary())
     typer.echo(f"\nAll {len(errors):,} samples are in {out}, one row each (folder issues).")
 

@@ -317,7 +317,13 @@ class _RemotePlace(Place):
                 return b""
             raise
 
-    def read_into(self, view: memoryview, start: int, *, past_cache: bool = False) -> None:
+    def read_into(
+        self,
+        view: memoryview,
+        start: int,
+        *,
+        past_cache: bool = False,  # noqa: ARG002 - nothing is cached
+    ) -> None:
         content = self.read(start, len(view))
         if len(content) < len(view):
             raise self._cut_short(self._file().size)

@@ -187,7 +187,7 @@ class Run:
             write_array(folder / "passes.npy", passes)
         write_array(folder / "pred_probs.npy", pred_probs)
         for checkpoint in [*folder.rglob("checkpoint.pt"), *folder.rglob(".checkpoint-*.pt")]:
-            checkpoint.unlink()
+            checkpoint.unlink(missing_ok=True)  # a repeated task may have been here
 
     def read_fold(self, fold: int) -> tuple[NDArray[np.float32], NDArray[np.float32] | None] | None:
         """A finished fold, or None."""

@@ -148,7 +148,7 @@ def read_inputs(
     softmax = stack = None
     if pred_probs is not None:
         softmax = ProbabilityRows(pred_probs, name="pred_probs", ndim=2)
-        classes = classes if classes is not None else _column_names(pred_probs)
+        classes = classes if classes is not None else column_names(pred_probs)
     if passes is not None:
         stack = ProbabilityRows(passes, name="passes", ndim=3)
     shapes = softmax.shape if softmax else None, stack.shape if stack else None
@@ -259,7 +259,7 @@ def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors
     )
 
 
-def _column_names(frame: Any) -> Sequence[Any] | None:
+def column_names(frame: Any) -> Sequence[Any] | None:
     """A pandas frame's columns, where they are names rather than numbers."""
     columns = getattr(frame, "columns", None)
     if columns is None or not all(isinstance(column, str) for column in columns):

@@ -103,9 +103,8 @@ class Asked:
                 column, n_classes=len(self.values), classes=self.values.tolist()
             ).codes
         except InputError as error:
-            raise InputError(
-                "labels", f"{error} (rows {part.start:,} to {part.stop:,})", "See above"
-            ) from error
+            where = f"{error.problem}, counted from row {part.start}"
+            raise InputError(error.argument, where, error.fix) from error
 
     def sweeps(self, part: Part) -> Sweeps:
         return Sweeps(self.inputs(part), Threads(1), Progress(False))
@@ -116,7 +115,8 @@ class Asked:
 
 def distinct(labels: Any, part: Part) -> set[Any]:
     """The values that occur in a part."""
-    return set(np.asarray(labels[part.start : part.stop]).tolist())
+    column = arrays.label_column(labels[part.start : part.stop], "labels")
+    return set(column.tolist())
 
 
 def merged_distinct(left: set[Any], right: set[Any]) -> set[Any]:

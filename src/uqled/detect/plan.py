@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from uqled.detect import parts as tasks
+from uqled.detect.auto_parts import candidates
 from uqled.detect.joint import DENSE_CLASSES
 from uqled.detect.parts import Asked, Groups, Part
 from uqled.detect.rows import MAX_BLOCK_ROWS
@@ -37,6 +38,8 @@ _FREE_SHARE = 0.8
 #: Per sample in a part's files and arrays: self-confidence and uncertainty (8 bytes each), guesses
 #: (4), agreement (1 per source), and a lead or a kept sample for some.
 _SAMPLE_BYTES, _LEAD_BYTES = 48, 40
+#: Of `auto`: candidates of a source, and readings.
+_CANDIDATE_BYTES, _READING_BYTES = 9 * 8, 7 * 8
 
 
 @dataclass(frozen=True)
@@ -88,11 +91,14 @@ class Plan:
     def refuse_what_cannot_fit(self, out: Any, memory: int | None = None) -> None:
         """Raise if there is not enough memory, or no room for the result."""
         limit = memory if memory is not None else int(free_memory() * _FREE_SHARE)
-        if self.memory > limit:
+        needed = self.memory
+        if memory is None and not self.in_one_process:  # workers may be on other machines
+            needed = max(self.driver, self.worker + _PROCESS_BYTES)
+        if needed > limit:
             name = "part_rows" if memory is None else "memory"
             raise InputError(
                 name,
-                f"makes a plan of {gb(self.memory)} ({self.workers} workers), and {gb(limit)} is "
+                f"makes a plan of {gb(needed)} ({self.workers} workers), and {gb(limit)} is "
                 "to be had",
                 "Use fewer workers or smaller parts (part_rows)",
             )
@@ -130,7 +136,7 @@ def plan(prepared: Prepared, engine: Engine) -> Plan:
         workers=engine.workers,
         stored=stored,
         to_read=3 * stored,
-        to_write=N * (_SAMPLE_BYTES + 2 * _LEAD_BYTES),
+        to_write=N * (_per_sample(asked) + _LEAD_BYTES),
         worker=_worker_bytes(prepared, row_bytes),
         driver=_PROCESS_BYTES + _driver_bytes(prepared),
         in_one_process=not engine.apart,
@@ -150,8 +156,15 @@ def _worker_bytes(prepared: Prepared, row_bytes: int) -> int:
     pairs = K * K if K <= DENSE_CLASSES else most
     per_pair = 8 + 8 + 8 * 3  # counts, bounds, and the list of pairs
     kept = min(most, pairs) * members * 16
-    columns = most * (_SAMPLE_BYTES + members * 2 + _LEAD_BYTES) * 3  # as they are, and packed
+    columns = most * (_per_sample(asked) + members * 2) * 3  # as they are, and packed
     return buffers + pairs * per_pair * members + kept + columns
+
+
+def _per_sample(asked: Asked) -> int:
+    """Bytes of a sample in a part's files."""
+    sources = (asked.softmax is not None) + (asked.passes is not None)
+    auto = sources * _CANDIDATE_BYTES + _READING_BYTES if asked.asks_for("auto") else 0
+    return _SAMPLE_BYTES + _LEAD_BYTES + auto
 
 
 def _driver_bytes(prepared: Prepared) -> int:
@@ -167,10 +180,7 @@ def _rates(prepared: Prepared, engine: Engine, row_bytes: int) -> tuple[float, f
     size = max(1, min(_TRIED_BYTES // row_bytes, N // W))
     spread = np.linspace(0, N - size, W).astype(int).tolist()
     tried = [Part(k, start, start + size) for k, start in enumerate(spread)]
-    with TemporaryDirectory() as folder:
-        for trial in ("warm", "timed"):
-            asked = replace(prepared.asked, store=Store(Place.of(folder) / trial))
-            seconds = _swept(asked, engine, tried)
+    seconds = max(engine.map(trial, tried, given=(prepared.asked,)))
     computing = 3 * W * size * row_bytes / max(seconds, 1e-6)
     size = max(1, min(_READ_BYTES // row_bytes, N // (2 * W)))
     # Rows between the tried ones: those are in the file cache now.
@@ -182,19 +192,23 @@ def _rates(prepared: Prepared, engine: Engine, row_bytes: int) -> tuple[float, f
     return reading, computing
 
 
-def _swept(asked: Asked, engine: Engine, parts: list[Part]) -> float:
-    """Seconds of the three sweeps over some parts."""
-    began = time.perf_counter()
-    limits = engine.reduce(tasks.class_statistics, parts, tasks.merged_statistics, given=(asked,))
-    limits.settle()
-    counted = engine.reduce(
-        tasks.confident_joints, parts, tasks.merged_counts, given=(asked, limits)
-    )
-    groups = Groups({member: counted[member] for member in asked.selecting})
-    bounds = np.full(len(groups.wanted), 0.5)
-    if groups.quotas:
-        engine.reduce(tasks.select, parts, added, given=(asked, groups, bounds))
-    return time.perf_counter() - began
+def trial(asked: Asked, part: Part) -> float:
+    """Seconds of the sweeps over a part whose rows lie in memory: tried twice, in one task."""
+    seconds = 0.0
+    with TemporaryDirectory() as folder:  # where the task runs
+        for number in range(2):
+            here = replace(asked, store=Store(Place.of(folder) / str(number)))
+            began = time.perf_counter()
+            limits = tasks.class_statistics(here, part)
+            if asked.asks_for("auto"):
+                candidates(here, part.stop - part.start, part)
+            limits.settle()
+            counted = tasks.confident_joints(here, limits, part)
+            groups = Groups({member: counted[member] for member in asked.selecting})
+            if groups.quotas:
+                tasks.select(here, groups, np.full(len(groups.wanted), 0.5), part)
+            seconds = time.perf_counter() - began
+    return seconds
 
 
 def _stored_bytes(source: Any) -> int:

@@ -28,6 +28,7 @@ from uqled import arrays
 from uqled.detect import parts as tasks
 from uqled.detect.auto_parts import flagging, statistics_and_candidates, told
 from uqled.detect.cuts import Cuts, find_cuts
+from uqled.detect.find import column_names
 from uqled.detect.joint import PairCounter, PairCounts, Quotas, calibrated, quotas
 from uqled.detect.methods import MEAN, SOFTMAX, Choice, chosen
 from uqled.detect.parts import Asked, Decided, Groups, Part, Ranking, Tally
@@ -45,6 +46,10 @@ from uqled.progress import Progress
 #: loss of one does not either.
 _PART_BYTES = 512 * 2**20
 _LEAST_PARTS, _LEAST_ROWS = 16, 4_096
+#: About what a sample takes beside its probabilities, in arrays and files of its part.
+_SAMPLE_BYTES = 300
+#: Of what lies in the folder while it runs: one begun with another is not continued.
+_FORMAT = 1
 #: Methods that look at the guess of every sample, and those that rank all samples at once.
 _FROM_GUESS = ("cl-joint", "low-self-confidence", "low-normalized-margin")
 _RANKINGS: dict[str, Ranking] = {
@@ -226,7 +231,9 @@ class Prepared:
     def run(self, engine: Engine, progress: Progress) -> ErrorsInParts:
         """Begin, continue, or find it finished."""
         store = Store.begin(self.asked.store.place, self.fingerprint)
-        if not store.is_finished:
+        if store.is_finished:
+            store.tidy()
+        else:
             driver = _Driver(engine, progress, self.parts, self.rows[0].shape[-2])
             found = driver.run(
                 self.asked,
@@ -281,6 +288,8 @@ def prepare(
     shapes = {r.name: r.shape for r in rows}
     arrays.same_shape(arrays.n_labels(labels), shapes.get("pred_probs"), shapes.get("passes"))
     parts = cut_in_parts(rows, part_rows)
+    if classes is None:
+        classes = column_names(softmax) or arrays.categories(labels)
     driver = _Driver(engine, Progress(progress), parts, rows[0].shape[-2])
     values, names = driver.classes(labels, rows[0].n_classes, classes)
     F = 0 if stack is None else rows[-1].n_passes
@@ -312,7 +321,8 @@ def prepare(
         "min_examples_per_class": min_examples_per_class,
         "frac_noise": frac_noise,
         "classes": list(names),
-        "point": str(point),
+        "point": [point.kind, point.value, point.missed],
+        "format": _FORMAT,
         "part_rows": parts[0].stop - parts[0].start,
     }
     return Prepared(asked, fingerprint, rows, parts, min_examples_per_class, frac_noise, point)
@@ -332,7 +342,7 @@ def cut_in_parts(rows: list[ProbabilityRows], part_rows: int | None) -> list[Par
     if part_rows is not None:
         size = arrays.whole_number(part_rows, "part_rows", low=1)
     else:
-        size = _PART_BYTES // sum(r.row_bytes for r in rows)
+        size = _PART_BYTES // (sum(r.row_bytes for r in rows) + _SAMPLE_BYTES)
         size = max(1, min(size, max(-(-N // _LEAST_PARTS), _LEAST_ROWS)))
         chunk = max(r.chunk_rows for r in rows)
         size = max(chunk, size - size % chunk)

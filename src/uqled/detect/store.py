@@ -96,6 +96,10 @@ class Store:
     def finish(self, result: Mapping[str, Any]) -> None:
         """Say that all is there, and remove what was needed on the way."""
         self._write_json("result.json", result)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Remove what a finished detection does not need."""
         (self.place / "work").remove_folder()
 
     # -- what was found ----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from uqled import arrays
 from uqled.errors import InputError
 
 Result = TypeVar("Result")
@@ -81,6 +82,8 @@ def engine_of(
         raise InputError("engine", f"is {engine!r}", f"Choose one of {', '.join(ENGINES)}")
     from uqled.engines.local import Threads, available_threads
 
+    if workers is not None:
+        workers = arrays.whole_number(workers, "workers", low=1)
     return Threads(workers or available_threads())
 
 
