@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -38,6 +39,19 @@ def s3_address() -> Iterator[str]:
     with patch.dict(os.environ, environment):
         s3fs.S3FileSystem.clear_instance_cache()
         s3fs.S3FileSystem().makedirs(BUCKET, exist_ok=True)
-        yield f"s3://{BUCKET}"
-        s3fs.S3FileSystem.clear_instance_cache()
-    server.stop()
+        try:
+            yield f"s3://{BUCKET}"
+        finally:
+            _close_sessions()
+            s3fs.S3FileSystem.clear_instance_cache()
+            server.stop()
+
+
+def _close_sessions() -> None:
+    """Close what the file systems of all threads keep open: collected later, each would warn."""
+    from aiohttp import ClientSession
+    from fsspec.asyn import sync
+
+    for session in [one for one in gc.get_objects() if type(one) is ClientSession]:
+        if not session.closed:
+            sync(session._loop, session.close)

@@ -74,13 +74,17 @@ def test_a_repeated_call_finds_it_finished(
 ) -> None:
     arrays, addresses = uploaded
     out = bucket / "out-again"
-    find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, workers=2)
+    find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, workers=2, method="alg-ens")
     with monkeypatch.context() as patch:
         patch.setattr(type(out), "write", _refused)
-        found = find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, workers=1)
+        found = find_label_errors_in_parts(
+            *addresses, out=str(out), part_rows=64, workers=1, method="alg-ens"
+        )
     assert (found.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
     with pytest.raises(InputError, match="other entropy_class"):
-        find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, entropy_class="given")
+        find_label_errors_in_parts(
+            *addresses, out=str(out), part_rows=64, entropy_class="given", method="alg-ens"
+        )
 
 
 def _refused(place: Place, _: bytes) -> None:
@@ -97,7 +101,11 @@ def test_zarr_in_the_store(bucket: Place, uploaded: Any) -> None:
         )
         made[...] = array
     found = find_label_errors_in_parts(
-        addresses[0], str(bucket / "p.zarr"), str(bucket / "f.zarr"), out=str(bucket / "out-zarr")
+        addresses[0],
+        str(bucket / "p.zarr"),
+        str(bucket / "f.zarr"),
+        out=str(bucket / "out-zarr"),
+        method="alg-ens",
     )
     whole = find_label_errors(labels, softmax, passes, method="alg-ens")
     assert (found.mask() == whole.mask).all()
@@ -118,7 +126,7 @@ def test_a_detection_that_stopped_continues(
     with monkeypatch.context() as patch:
         patch.setattr(parts, "select", lost)
         with pytest.raises(ConnectionError):
-            find_label_errors_in_parts(*addresses, out=str(out), part_rows=64)
+            find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, method="alg-ens")
     with pytest.raises(FileError, match="not finished"):
         ErrorsInParts.open(str(out))
     swept = {entry.name for entry in out.tree() if entry.name.startswith("work/")}
@@ -126,7 +134,7 @@ def test_a_detection_that_stopped_continues(
     with monkeypatch.context() as patch:
         patch.setattr(parts.Sweeps, "class_statistics", lost)  # not a second time
         patch.setattr(parts.Sweeps, "confident_joints", lost)
-        found = find_label_errors_in_parts(*addresses, out=str(out), part_rows=64)
+        found = find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, method="alg-ens")
     assert (found.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
 
 
