@@ -21,6 +21,9 @@ ray = pytest.importorskip("ray")
 from loopback import NODE, two_nodes  # noqa: E402
 from uqled.engines.ray import RayTasks  # noqa: E402
 
+#: If its raylet dies, Ray ends the process that started it, and all other tests with it.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def cluster():

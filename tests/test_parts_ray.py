@@ -26,6 +26,9 @@ ray = pytest.importorskip("ray")
 from loopback import NODE, two_nodes  # noqa: E402
 from uqled.engines import engine_of  # noqa: E402
 
+#: If its raylet dies, Ray ends the process that started it, and all other tests with it.
+pytestmark = pytest.mark.slow
+
 #: Tasks of `uqled.detect.parts` that read labels, if what they make is not there.
 TASKS = ("class_statistics", "confident_joints", "select", "write_issues")
 PART_ROWS = 50
