@@ -97,6 +97,10 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:
             (f"{name}: detection, s", _spread(s["detection"]), "", None),
             ("detection in units of that reading", _spread(ratio), "<= 1.3",
              ratio["median"] <= 1.3),
+            (f"{name}: reading all three times as detection does, past the file cache, s",
+             _spread(s["reading past the cache"]), "", None),
+            ("detection in units of reading past the file cache", _spread(r["ratio_past_cache"]),
+             "", None),
             ("peak resident size, GB", _spread(peak, 1e-9), "< 2", peak["most"] < 2e9),
             ("size of the result", _bytes(r["result_bytes"]), "", None),
         ]  # fmt: skip

@@ -27,10 +27,10 @@ from uqled.detect.auto import (
     surest_number,
     weights,
 )
-from uqled.detect.cuts import Cuts, Offers, find_cuts, keys_of_values
+from uqled.detect.cuts import Answer, Cuts, Offers, find_cuts, keys_of_values
 from uqled.detect.joint import PairCounter, PairCounts
 from uqled.detect.levels import UNITS, Levels
-from uqled.detect.parts import Asked, Part, class_statistics
+from uqled.detect.parts import Asked, Part, class_statistics, merged
 from uqled.detect.probability import (
     ErrorEstimate,
     Estimate,
@@ -60,10 +60,6 @@ class Seen:
     def merged(self, other: Seen) -> Seen:
         rows = {s: found.followed_by(other.rows[s]) for s, found in self.rows.items()}
         return Seen(self.votes + other.votes, rows)
-
-
-def merged(left: Any, right: Any) -> Any:
-    return left.merged(right)
 
 
 def statistics_and_candidates(asked: Asked, N: int, part: Part) -> Statistics:
@@ -96,10 +92,10 @@ def guessed(asked: Asked, source: PlainSource, part: Part) -> PairCounts:
     return counter.found()
 
 
-def surest_rounds(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> Ints:
+def surest_round(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> Answer:
     """One round of looking for the surest samples, and the next surest."""
     found = _stored(asked, source, part)
-    return cuts.counts(_twice(sureness(found)[0], part))
+    return cuts.asked(_twice(sureness(found)[0], part))
 
 
 def surest_counts(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> SurestCounts:
@@ -131,9 +127,9 @@ def readings(asked: Asked, reader: Reader, part: Part) -> Levels:
     return _estimate(asked, reader, part).levels
 
 
-def probability_rounds(asked: Asked, reader: Reader, cuts: Cuts, part: Part) -> Ints:
+def probability_round(asked: Asked, reader: Reader, cuts: Cuts, part: Part) -> Answer:
     """One round of looking for so many samples that are most probably wrong."""
-    return cuts.counts(_by_probability(_estimate(asked, reader, part), part))
+    return cuts.asked(_by_probability(_estimate(asked, reader, part), part))
 
 
 def _by_probability(estimate: ErrorEstimate, part: Part) -> Offers:
@@ -193,7 +189,7 @@ def flagging(
     n = surest_number(N)
     cuts = find_cuts(
         np.array([n, 2 * n], np.int64),
-        lambda c: over_parts(None, surest_rounds, np.add, asked, source, c),
+        lambda c: over_parts(None, surest_round, merged, asked, source, c),
     )
     surest: SurestCounts = over_parts(None, surest_counts, merged, asked, source, cuts)
     reader = Reader.of_counts(
@@ -204,7 +200,7 @@ def flagging(
     if point.kind == "budget":
         number = np.array([min(int(point.value), N)], np.int64)
         wanted = find_cuts(
-            number, lambda c: over_parts(None, probability_rounds, np.add, asked, reader, c)
+            number, lambda c: over_parts(None, probability_round, merged, asked, reader, c)
         )
     names = [name for name in levels.errors if name not in _MORE]
     level = lowest_level(levels, point, weights(names, reader.surest.level))

@@ -1,17 +1,18 @@
 """The best of each group, where the samples lie in many places and stay there.
 
 A group is a pair of classes of one member; of its samples, those with the largest values are
-wanted, ties to the lower index. Each place counts its samples by the next few bits of their value,
-only the counts travel, and the bits of every group's cut become known from the top: so many rounds
-as a value has bits at the most, and few in practice, for a group is settled as soon as the samples
-that share the known bits are all wanted. What travels in a round does not depend on how many
-samples there are.
+wanted, ties to the lower index. The places tell each group's least and largest value and how many
+samples it has; after that, each round divides what lies between into ranges, the places count
+their samples in each, and only the range that holds the cut stays in question. A group is settled
+as soon as all that is left in question is wanted. What travels does not depend on how many samples
+there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 
-_VALUE_BITS, _INDEX_BITS = 64, 48
-#: Counts of one round, at the most: 32 MB.
-_COUNTS = 2**22
-_LAST = np.int64(2**_INDEX_BITS - 1)
+#: Counts of one round, about: 16 MB, or a few per group. More ranges settle groups in fewer rounds,
+#: but every place makes and sends them all.
+_COUNTS = 2**21
+_LEAST_RANGES, _MOST_RANGES = 4, 2**12
+_LAST_INDEX = np.int64(2**48 - 1)
+_TOP = ~np.uint64(0)
 
 
 @dataclass(frozen=True)
@@ -35,115 +38,218 @@ class Offers:
     """Larger = better; see `keys_of_values`."""
     index: Ints
 
+    def __getitem__(self, some: NDArray[np.bool_]) -> Offers:
+        return Offers(self.group[some], self.keys[some], self.index[some])
+
+    @property
+    def backwards(self) -> Keys:
+        """Larger = the lower index, which is the better one of equal values."""
+        return (_LAST_INDEX - self.index).astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one place, or several together, say of their samples."""
+
+    counts: Ints
+    """[G] at first, then [open groups * ranges]."""
+    least: Keys | None = None
+    most: Keys | None = None
+    """[G] at first: the extent of each group's keys."""
+
+    def merged(self, other: Answer) -> Answer:
+        """The answer of both places together."""
+        counts = self.counts + other.counts
+        if self.least is None or self.most is None or other.least is None or other.most is None:
+            return Answer(counts)
+        return Answer(
+            counts, np.minimum(self.least, other.least), np.maximum(self.most, other.most)
+        )
+
 
 @dataclass(frozen=True)
 class Cuts:
     """What is known so far of each group's cut."""
 
     wanted: Ints
-    """[G] how many, of those that share the known bits."""
-    known: Keys
-    """[G] the bits of the value that are known, the rest 0."""
-    last: Ints
-    """[G] of samples whose value is exactly at the cut: the last index that is taken."""
+    """[G] how many, of those in question."""
+    low: Keys
+    high: Keys
+    """[G] what is in question, both ends included: keys; of a tied group, indices backwards. In the
+    end all from `low` are taken."""
+    tied: NDArray[np.bool_]
+    """[G] the cut runs through samples with the same key."""
+    key: Keys
+    """[G] that key."""
     open: NDArray[np.bool_]
     """[G] not yet settled."""
     enough: NDArray[np.bool_]
     """[G] there are as many samples as are wanted."""
-    digit: int
-    """Bits that a round makes known."""
-    left: int = _VALUE_BITS
-    """Bits of the value that are not known yet; below 0: bits of the index."""
+    begun: bool = False
+    """The extents are known."""
 
     @classmethod
     def at_first(cls, wanted: Ints) -> Cuts:
-        G = max(1, len(wanted))
-        digit = int(np.clip(np.log2(_COUNTS / G), 2, 8))
-        while _VALUE_BITS % digit or _INDEX_BITS % digit:
-            digit -= 1
+        G, some = len(wanted), wanted > 0
         return cls(
             wanted=wanted,
-            # Nothing is above the highest bits, and no index is -1: a group that wants none.
-            known=np.where(wanted > 0, np.uint64(0), ~np.uint64(0)),
-            last=np.where(wanted > 0, _LAST, -1),
-            open=wanted > 0,
-            enough=wanted > 0,
-            digit=digit,
+            low=np.where(some, np.uint64(0), _TOP),  # no number has the highest key
+            high=np.full(G, _TOP),
+            tied=np.zeros(G, np.bool_),
+            key=np.zeros(G, np.uint64),
+            open=some,
+            enough=some,
         )
 
-    def counts(self, offers: Offers) -> Ints:
-        """[open groups * 2^digit] samples by their next bits; sums over places."""
-        slot = np.cumsum(self.open) - 1
-        mine = self.open[offers.group]
-        group, keys, index = offers.group[mine], offers.keys[mine], offers.index[mine]
-        if self.left > 0:
-            shift = np.uint64(self.left - self.digit)
-            if self.left < _VALUE_BITS:
-                same = (keys ^ self.known[group]) >> np.uint64(self.left) == 0
-                group, keys = group[same], keys[same]
-            digits = (keys >> shift) & np.uint64(2**self.digit - 1)
-        else:
-            same = keys == self.known[group]
-            group, index = group[same], index[same]
-            beyond = _INDEX_BITS + self.left  # bits of the index that are not known yet
-            backwards = _LAST - index  # the lower index is the better one
-            same = ((backwards ^ (_LAST - self.last[group])) >> beyond) == 0
-            group, backwards = group[same], backwards[same]
-            digits = ((backwards >> (beyond - self.digit)) & (2**self.digit - 1)).astype(np.uint64)
-        at = slot[group] * 2**self.digit + digits.astype(np.int64)
-        return np.bincount(at, minlength=int(self.open.sum()) * 2**self.digit).astype(np.int64)
+    def asked(self, offers: Offers) -> Answer:
+        """What one place has to say to this round."""
+        return self._counts(offers) if self.begun else self._extents(offers)
 
-    def narrowed(self, counts: Ints) -> Cuts:
-        """The cuts with some more bits known, from the counts of all places together."""
-        B = 2**self.digit
-        table = counts.reshape(-1, B)[:, ::-1]  # the best first
-        wanted, known = self.wanted.copy(), self.known.copy()
-        last, still_open, enough = self.last.copy(), self.open.copy(), self.enough.copy()
-        groups = np.flatnonzero(self.open)
-        running = np.cumsum(table, axis=1)
-        need = wanted[groups]
-        short = running[:, -1] < need  # can only be so in the first round
-        at = np.argmax(running >= need[:, None], axis=1)
-        before = np.where(at > 0, running[np.arange(len(at)), at - 1], 0)
-        there = table[np.arange(len(at)), at] if len(at) else need
-        digit = B - 1 - at
-        wanted[groups] = np.where(short, need, need - before)
-        enough[groups] = ~short
-        if self.left > 0:
-            shift = np.uint64(self.left - self.digit)
-            known[groups] |= np.where(short, 0, digit).astype(np.uint64) << shift
-        else:
-            shift_by = _INDEX_BITS + self.left - self.digit
-            backwards = (_LAST - last[groups]) | (digit.astype(np.int64) << shift_by)
-            last[groups] = _LAST - backwards
-        settled = short | (there == need - before)
-        still_open[groups[settled]] = False
-        left = self.left - self.digit
-        if left == -_INDEX_BITS:
-            still_open[:] = False
-        if left == 0:  # equal values: now by the index, of which nothing is known
-            last = np.where(still_open, _LAST, last)
+    def narrowed(self, answer: Answer) -> Cuts:
+        """The cuts after a round, from the answer of all places together."""
+        return self._with_counts(answer.counts) if self.begun else self._with_extents(answer)
+
+    def _extents(self, offers: Offers) -> Answer:
+        G = len(self.wanted)
+        least, most = np.full(G, _TOP), np.zeros(G, np.uint64)
+        np.minimum.at(least, offers.group, offers.keys)
+        np.maximum.at(most, offers.group, offers.keys)
+        return Answer(np.bincount(offers.group, minlength=G).astype(np.int64), least, most)
+
+    def _with_extents(self, answer: Answer) -> Cuts:
+        assert answer.least is not None
+        assert answer.most is not None
+        more = self.open & (answer.counts > self.wanted)  # of the others, all are taken
         return replace(
-            self, wanted=wanted, known=known, last=last, open=still_open, enough=enough, left=left
+            self,
+            low=np.where(self.open & (answer.counts > 0), answer.least, self.low),
+            high=np.where(more, answer.most, self.high),
+            open=more,
+            enough=self.open & (answer.counts >= self.wanted),
+            begun=True,
+        )._with_ties()
+
+    def _with_ties(self) -> Cuts:
+        """Groups of which one key is left go on with the index."""
+        now = self.open & ~self.tied & (self.low == self.high)
+        return replace(
+            self,
+            key=np.where(now, self.low, self.key),
+            low=np.where(now, np.uint64(0), self.low),
+            high=np.where(now, np.uint64(_LAST_INDEX), self.high),
+            tied=self.tied | now,
         )
+
+    @property
+    def _ranges(self) -> int:
+        number = _COUNTS // max(1, int(np.count_nonzero(self.open)))
+        return int(np.clip(number, _LEAST_RANGES, _MOST_RANGES))
+
+    @cached_property
+    def begins(self) -> Keys:
+        """[open groups, ranges] where each range begins, in order.
+
+        Half are at equal distances of the value, which tells most; half at equal distances of the
+        key, which always come to an end.
+        """
+        low, high = self.low[self.open, None], self.high[self.open, None]
+        tied = self.tied[self.open]
+        by_key = (self._ranges - 1) // 2
+        by_value = self._ranges - 1 - by_key
+        begins = np.concatenate(
+            [low, _evenly(low, high, by_key), _by_value(low, high, by_value)], axis=1
+        )
+        if tied.any():
+            begins[tied, 1:] = _evenly(low[tied], high[tied], self._ranges - 1)
+        return np.sort(np.minimum(begins, high), axis=1)
+
+    def _counts(self, offers: Offers) -> Answer:
+        offers = offers[self.open[offers.group]]
+        tied = self.tied[offers.group]
+        place = np.where(tied, offers.backwards, offers.keys)
+        inside = (place >= self.low[offers.group]) & (place <= self.high[offers.group])
+        inside &= ~tied | (offers.keys == self.key[offers.group])
+        slot = (np.cumsum(self.open) - 1)[offers.group[inside]]
+        begins, R = self.begins, self._ranges
+        at = _last_not_above(begins, slot, place[inside])
+        return Answer(np.bincount(slot * R + at, minlength=begins.size).astype(np.int64))
+
+    def _with_counts(self, counts: Ints) -> Cuts:
+        groups, begins = np.flatnonzero(self.open), self.begins
+        rows = np.arange(len(groups))
+        best_first = counts.reshape(begins.shape)[:, ::-1]
+        need = self.wanted[groups]
+        running = np.cumsum(best_first, axis=1)
+        at = np.argmax(running >= need[:, None], axis=1)
+        there = best_first[rows, at]
+        need = need - (running[rows, at] - there)
+        at = self._ranges - 1 - at
+        ends = np.append(begins[:, 1:] - np.uint64(1), self.high[groups, None], axis=1)
+        return replace(
+            self,
+            wanted=_put(self.wanted, groups, need),
+            low=_put(self.low, groups, begins[rows, at]),
+            high=_put(self.high, groups, ends[rows, at]),
+            open=_put(self.open, groups, there > need),
+        )._with_ties()
 
     def taken(self, offers: Offers) -> NDArray[np.bool_]:
         """Which of the offers are among the best, once every group is settled."""
-        cut = self.known[offers.group]
-        at_cut = (offers.keys == cut) & (offers.index <= self.last[offers.group])
-        found: NDArray[np.bool_] = (offers.keys > cut) | at_cut
-        return found
+        low, key = self.low[offers.group], self.key[offers.group]
+        of_ties = (offers.keys > key) | ((offers.keys == key) & (offers.backwards >= low))
+        return np.where(self.tied[offers.group], of_ties, offers.keys >= low)
 
     def least_values(self) -> NDArray[np.float64]:
-        """[G] a value that no taken sample is below; minus infinity where there were too few."""
-        return np.where(self.enough, values_of_keys(self.known), -np.inf)
+        """[G] a value that none of the best is below; minus infinity where there were too few."""
+        least = np.where(self.tied, self.key, self.low)
+        return np.where(self.enough, values_of_keys(least), -np.inf)
 
 
-def find_cuts(wanted: Ints, count: Callable[[Cuts], Ints]) -> Cuts:
-    """The cuts of all groups; `count` asks every place for its counts and adds them up."""
+def _evenly(low: Keys, high: Keys, number: int) -> Keys:
+    """[n,number] divide what lies between, the last ones perhaps above it."""
+    step = (high - low) // np.uint64(number + 1) + np.uint64(1)
+    numbers: Keys = np.arange(1, number + 1, dtype=np.uint64)
+    return low + step * numbers
+
+
+def _by_value(low: Keys, high: Keys, number: int) -> Keys:
+    """[n,number] divide what lies between the values of two keys."""
+    first, last = values_of_keys(low), values_of_keys(high)
+    with np.errstate(invalid="ignore"):
+        values = first + (last - first) * (np.arange(1, number + 1) / (number + 1))
+    keys: Keys = keys_of_values(np.where(np.isnan(values), first, values))
+    between: Keys = np.minimum(np.maximum(keys, low), high)
+    return between
+
+
+def _last_not_above(begins: Keys, row: Ints, place: Keys) -> Ints:
+    """[n] in the given row of `begins`, the last one that is not above each place."""
+    at = np.zeros(len(row), np.int64)
+    step = 1 << (begins.shape[1] - 1).bit_length()
+    while step := step >> 1:
+        further = np.minimum(at + step, begins.shape[1] - 1)
+        at = np.where(begins[row, further] <= place, further, at)
+    return at
+
+
+def _put(values: NDArray[Any], at: Ints, new: NDArray[Any]) -> NDArray[Any]:
+    """The array with new values at some places."""
+    changed = values.copy()
+    changed[at] = new
+    return changed
+
+
+def find_cuts(wanted: Ints, ask: Callable[[Cuts], Answer], *, rounds: int | None = None) -> Cuts:
+    """The cuts of all groups; `ask` asks every place and merges what they say.
+
+    After so many `rounds` the cuts may not be known yet, but bounds of them are.
+    """
     cuts = Cuts.at_first(wanted)
-    while cuts.open.any():
-        cuts = cuts.narrowed(count(cuts))
+    while cuts.open.any() and rounds != 0:
+        if cuts.begun:
+            _ = cuts.begins  # once, and not by every place
+        cuts = cuts.narrowed(ask(cuts))
+        rounds = None if rounds is None else rounds - 1
     return cuts
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.arrays import Labels
-from uqled.detect.cuts import Cuts, Offers, keys_of_values
+from uqled.detect.cuts import Answer, Cuts, Offers, keys_of_values
 from uqled.detect.joint import PairCounter, PairCounts, Quotas
 from uqled.detect.methods import Choice, Evidence, Score, needed_sources
 from uqled.detect.rows import ProbabilityRows
@@ -110,6 +110,11 @@ class Asked:
         return Sweeps(self.inputs(part), Threads(1), Progress(False))
 
 
+def merged(left: Any, right: Any) -> Any:
+    """What two parts found, together."""
+    return left.merged(right)
+
+
 # -- which classes there are ----------------------------------------------------------------------
 
 
@@ -117,10 +122,6 @@ def distinct(labels: Any, part: Part) -> set[Any]:
     """The values that occur in a part."""
     column = arrays.label_column(labels[part.start : part.stop], "labels")
     return set(column.tolist())
-
-
-def merged_distinct(left: set[Any], right: set[Any]) -> set[Any]:
-    return left | right
 
 
 def read_only(asked: Asked, part: Part) -> int:
@@ -157,10 +158,6 @@ def class_statistics(asked: Asked, part: Part) -> Statistics:
     return Statistics(
         read["counts"], {name: ExactSums.of_words(read[f"sums {name}"]) for name in named}
     )
-
-
-def merged_statistics(left: Statistics, right: Statistics) -> Statistics:
-    return left.merged(right)
 
 
 def _with_columns(asked: Asked, limits: Statistics, part: Part) -> Statistics:
@@ -247,7 +244,7 @@ class Groups:
         return values[at : at + len(self.quotas[member].counts)]
 
 
-def lead_counts(asked: Asked, groups: Groups, cuts: Cuts, part: Part) -> NDArray[np.int64]:
+def lead_round(asked: Asked, groups: Groups, cuts: Cuts, part: Part) -> Answer:
     """One round of looking for a bound that each pair's best must reach."""
     names = [
         f"lead {what} {source}"
@@ -268,7 +265,7 @@ def lead_counts(asked: Asked, groups: Groups, cuts: Cuts, part: Part) -> NDArray
                 part.start + read[f"lead index {member.source}"][here],
             )
         )
-    return cuts.counts(_together(offers))
+    return cuts.asked(_together(offers))
 
 
 def select(asked: Asked, groups: Groups, bounds: NDArray[np.float64], part: Part) -> int:
@@ -295,9 +292,9 @@ def select(asked: Asked, groups: Groups, bounds: NDArray[np.float64], part: Part
     return len(store.read(part.number, stage, ["index"])["index"])
 
 
-def offered_counts(asked: Asked, cuts: Cuts, part: Part) -> NDArray[np.int64]:
+def selection_round(asked: Asked, cuts: Cuts, part: Part) -> Answer:
     """One round of looking for the pairs' cuts."""
-    return cuts.counts(Offers(**asked.store.read(part.number, "sweep-3")))
+    return cuts.asked(Offers(**asked.store.read(part.number, "sweep-3")))
 
 
 def _together(offers: list[Offers]) -> Offers:
@@ -316,11 +313,11 @@ def off_diagonal(asked: Asked, limits: Statistics, part: Part) -> int:
     return int(np.count_nonzero(_evidence(asked, limits, part).off_diagonal()))
 
 
-def ranking_counts(
+def ranking_round(
     asked: Asked, limits: Statistics, ranking: Ranking, cuts: Cuts, part: Part
-) -> NDArray[np.int64]:
+) -> Answer:
     """One round of looking for the cut of a ranking."""
-    return cuts.counts(_ranked(_evidence(asked, limits, part), ranking, part))
+    return cuts.asked(_ranked(_evidence(asked, limits, part), ranking, part))
 
 
 def _ranked(evidence: Evidence, ranking: Ranking, part: Part) -> Offers:
@@ -351,17 +348,13 @@ class Tally:
     real: dict[str, int]
     """Of the flags of `auto`: their number, and how many each reading expects to be real."""
 
-    def merge(self, other: Tally) -> Tally:
+    def merged(self, other: Tally) -> Tally:
         suspects = sorted([*self.suspects, *other.suspects], key=lambda s: (-s[0], s[1], s[2]))[
             :SUSPECTS
         ]
         flagged = {name: n + other.flagged[name] for name, n in self.flagged.items()}
         real = {name: n + other.real[name] for name, n in self.real.items()}
         return Tally(flagged, self.confused.merged(other.confused), suspects, real)
-
-
-def merged_tallies(left: Tally, right: Tally) -> Tally:
-    return left.merge(right)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """What a detection in parts will cost: bytes, memory and time, known before it begins.
 
-Bytes and memory follow from shapes. Time follows from a short trial on the engine that will do the
-work: the sweeps over a few rows that lie in memory by then, and plain reading of other rows.
+Bytes to read and memory follow from shapes, at the most. Time and bytes to write follow from a
+short trial on the engine that will do the work: the sweeps over a few rows that lie in memory by
+then, and plain reading of other rows.
 """
 
 from __future__ import annotations
 
+import operator
 import os
 import shutil
 import time
@@ -21,7 +23,7 @@ from uqled.detect.auto_parts import candidates
 from uqled.detect.joint import DENSE_CLASSES
 from uqled.detect.parts import Asked, Groups, Part
 from uqled.detect.rows import MAX_BLOCK_ROWS
-from uqled.detect.sharded import Prepared, added
+from uqled.detect.sharded import Prepared
 from uqled.detect.store import Store
 from uqled.detect.sweeps import BLOCK_BYTES
 from uqled.engines import Engine
@@ -35,9 +37,12 @@ _READ_BYTES = 256 * 2**20
 _PROCESS_BYTES = 350 * 2**20
 #: Of the memory that is free: the rest is for the file cache and for others.
 _FREE_SHARE = 0.8
-#: Per sample in a part's files and arrays: self-confidence and uncertainty (8 bytes each), guesses
-#: (4), agreement (1 per source), and a lead or a kept sample for some.
+#: Per sample in a part's arrays: self-confidence and uncertainty (8 bytes each), guesses (4),
+#: agreement (1 per source), and a lead or a kept sample for some.
 _SAMPLE_BYTES, _LEAD_BYTES = 48, 40
+#: Of an offer to a pair in a part's file; each pair keeps its own number of them once in the first
+#: wave and three times in either of the others; and of a sample in the result.
+_OFFER_BYTES, _OFFERS, _RESULT_BYTES = 24, 7, 40
 #: Of `auto`: candidates of a source, and readings.
 _CANDIDATE_BYTES, _READING_BYTES = 9 * 8, 7 * 8
 
@@ -54,7 +59,7 @@ class Plan:
     to_read: int
     """In all sweeps."""
     to_write: int
-    """Result and what lies beside it on the way, at the most."""
+    """Result and what lies beside it on the way."""
     worker: int
     """Memory of one worker, at the most."""
     driver: int
@@ -122,21 +127,18 @@ def plan(prepared: Prepared, engine: Engine) -> Plan:
     asked, rows = prepared.asked, prepared.rows
     N, row_bytes = rows[0].shape[-2], sum(r.row_bytes for r in rows)
     stored = sum(_stored_bytes(a) for a in (asked.labels, asked.softmax, asked.passes))
-    reading, computing = _rates(prepared, engine, row_bytes)
-    unpacked = 3 * N * row_bytes
+    reading, computing, written = _tried(prepared, engine, row_bytes)
     # What fits in memory is read from the disk once; what does not, in every sweep.
     cold = 3 if stored > _FREE_SHARE * free_memory() else 1
-    seconds = max(cold * N * row_bytes / reading, unpacked / computing)
-    if cold == 1:
-        seconds = max(N * row_bytes / reading, unpacked / computing / 3)
-        seconds += 2 * unpacked / computing / 3
+    # A worker reads a block, then computes.
+    seconds = cold * N * row_bytes / reading + 3 * N * row_bytes / computing
     return Plan(
         samples=N,
         parts=len(prepared.parts),
         workers=engine.workers,
         stored=stored,
         to_read=3 * stored,
-        to_write=N * (_per_sample(asked) + _LEAD_BYTES),
+        to_write=int(N * written),
         worker=_worker_bytes(prepared, row_bytes),
         driver=_PROCESS_BYTES + _driver_bytes(prepared),
         in_one_process=not engine.apart,
@@ -154,14 +156,14 @@ def _worker_bytes(prepared: Prepared, row_bytes: int) -> int:
     buffers = block * row_bytes * 2 + block * K * 8
     most = max(part.stop - part.start for part in prepared.parts)
     pairs = K * K if K <= DENSE_CLASSES else most
-    per_pair = 8 + 8 + 8 * 3  # counts, bounds, and the list of pairs
+    per_pair = 8 * 3  # in turn: counts; bounds; the list of pairs
     kept = min(most, pairs) * members * 16
     columns = most * (_per_sample(asked) + members * 2) * 3  # as they are, and packed
     return buffers + pairs * per_pair * members + kept + columns
 
 
 def _per_sample(asked: Asked) -> int:
-    """Bytes of a sample in a part's files."""
+    """Bytes of a sample in a part's arrays."""
     sources = (asked.softmax is not None) + (asked.passes is not None)
     auto = sources * _CANDIDATE_BYTES + _READING_BYTES if asked.asks_for("auto") else 0
     return _SAMPLE_BYTES + _LEAD_BYTES + auto
@@ -174,27 +176,36 @@ def _driver_bytes(prepared: Prepared) -> int:
     return pairs * 8 * 3 * 4 * len(prepared.asked.members) + 2 * 2**25
 
 
-def _rates(prepared: Prepared, engine: Engine, row_bytes: int) -> tuple[float, float]:
-    """(bytes per second of reading, of sweeping rows that lie in memory)."""
+def _tried(prepared: Prepared, engine: Engine, row_bytes: int) -> tuple[float, float, float]:
+    """(bytes per second of reading, of sweeping rows that lie in memory; bytes written per row)."""
     N, W = prepared.rows[0].shape[-2], engine.workers
     size = max(1, min(_TRIED_BYTES // row_bytes, N // W))
     spread = np.linspace(0, N - size, W).astype(int).tolist()
     tried = [Part(k, start, start + size) for k, start in enumerate(spread)]
-    seconds = max(engine.map(trial, tried, given=(prepared.asked,)))
-    computing = 3 * W * size * row_bytes / max(seconds, 1e-6)
+    trials = list(engine.map(trial, tried, given=(prepared.asked,)))
+    computing = 3 * W * size * row_bytes / max(*(t.seconds for t in trials), 1e-6)
+    written = sum(t.written for t in trials) / (W * size)
     size = max(1, min(_READ_BYTES // row_bytes, N // (2 * W)))
     # Rows between the tried ones: those are in the file cache now.
     elsewhere = [(a + b) // 2 for a, b in zip(spread, [*spread[1:], N - size], strict=True)]
     parts = [Part(k, max(0, start), max(0, start) + size) for k, start in enumerate(elsewhere)]
     began = time.perf_counter()
-    engine.reduce(tasks.read_only, parts, added, given=(prepared.asked,))
+    engine.reduce(tasks.read_only, parts, operator.add, given=(prepared.asked,))
     reading = W * size * row_bytes / max(time.perf_counter() - began, 1e-6)
-    return reading, computing
+    return reading, computing, written
 
 
-def trial(asked: Asked, part: Part) -> float:
-    """Seconds of the sweeps over a part whose rows lie in memory: tried twice, in one task."""
-    seconds = 0.0
+@dataclass(frozen=True)
+class Trial:
+    """What the sweeps over some rows took."""
+
+    seconds: float
+    written: int
+    """Bytes, about, as there would be of so many rows of a whole run."""
+
+
+def trial(asked: Asked, part: Part) -> Trial:
+    """The sweeps over a part whose rows lie in memory: tried twice, in one task."""
     with TemporaryDirectory() as folder:  # where the task runs
         for number in range(2):
             here = replace(asked, store=Store(Place.of(folder) / str(number)))
@@ -204,11 +215,18 @@ def trial(asked: Asked, part: Part) -> float:
                 candidates(here, part.stop - part.start, part)
             limits.settle()
             counted = tasks.confident_joints(here, limits, part)
+            written = sum(path.stat().st_size for path in Path(folder, str(number)).rglob("*.bin"))
             groups = Groups({member: counted[member] for member in asked.selecting})
             if groups.quotas:
                 tasks.select(here, groups, np.full(len(groups.wanted), 0.5), part)
             seconds = time.perf_counter() - began
-    return seconds
+    off_diagonal = sum(
+        int(pairs.counts[pairs.given != pairs.true].sum()) for pairs in groups.quotas.values()
+    )
+    samples = part.stop - part.start
+    readings = _READING_BYTES if asked.asks_for("auto") else 0
+    offers = off_diagonal * _OFFERS * _OFFER_BYTES
+    return Trial(seconds, written + offers + samples * (readings + _RESULT_BYTES))
 
 
 def _stored_bytes(source: Any) -> int:

@@ -14,11 +14,12 @@ Everything that travels is per class or per pair. What is per sample stays in it
 
 from __future__ import annotations
 
+import operator
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from uqled.detect.cuts import Cuts, find_cuts
 from uqled.detect.find import column_names
 from uqled.detect.joint import PairCounter, PairCounts, Quotas, calibrated, quotas
 from uqled.detect.methods import MEAN, SOFTMAX, Choice, chosen
-from uqled.detect.parts import Asked, Decided, Groups, Part, Ranking, Tally
+from uqled.detect.parts import Asked, Decided, Groups, Part, Ranking, Tally, merged
 from uqled.detect.probability import Estimate, OperatingPoint, operating_point
 from uqled.detect.rows import ProbabilityRows
 from uqled.detect.store import Store
@@ -48,6 +49,8 @@ _PART_BYTES = 512 * 2**20
 _LEAST_PARTS, _LEAST_ROWS = 16, 4_096
 #: About what a sample takes beside its probabilities, in arrays and files of its part.
 _SAMPLE_BYTES = 300
+#: Of asking the parts for a bound: it need not be the best there is.
+_BOUND_ROUNDS = 4
 #: Of what lies in the folder while it runs: one begun with another is not continued.
 _FORMAT = 1
 #: Methods that look at the guess of every sample, and those that rank all samples at once.
@@ -370,7 +373,7 @@ class _Driver:
         """(values, names) of the classes: those given, the column numbers, or those that occur."""
         few = np.asarray(labels[: min(self.N, 1_000)])
         if classes is None and few.dtype.kind not in "iu":
-            found = self._over_parts("labels", tasks.distinct, tasks.merged_distinct, labels)
+            found = self._over_parts("labels", tasks.distinct, operator.or_, labels)
             few = np.array(sorted(found))
         known = arrays.as_labels(few, n_classes=K, classes=classes)
         return known.values, known.names
@@ -386,11 +389,9 @@ class _Driver:
         """Three sweeps and what lies between them; the content of `result.json`."""
         name, with_auto = "sweep 1 of 3, class statistics", asked.asks_for("auto")
         limits = (
-            self._over_parts(
-                name, statistics_and_candidates, tasks.merged_statistics, asked, self.N
-            )
+            self._over_parts(name, statistics_and_candidates, merged, asked, self.N)
             if with_auto
-            else self._over_parts(name, tasks.class_statistics, tasks.merged_statistics, asked)
+            else self._over_parts(name, tasks.class_statistics, merged, asked)
         )
         limits.settle()
         self._refuse_one_class(limits, asked)
@@ -421,7 +422,7 @@ class _Driver:
             auto, levels = flagging(self._over_parts, asked, self.N, joints, point)
         decided = Decided(numbers, joints, groups, cuts, rankings, auto)
         tally = self._over_parts(
-            "writing the result", tasks.write_issues, tasks.merged_tallies, asked, limits, decided
+            "writing the result", tasks.write_issues, merged, asked, limits, decided
         )
         headline = asked.choices[0]
         member = headline.method.joint_member(asked.entropy_class)
@@ -434,20 +435,44 @@ class _Driver:
         return self._result(headline, asked, tally) | {"estimate": estimate}
 
     def _cuts(self, asked: Asked, groups: Groups) -> Cuts:
-        """Each pair's cut. First a bound from samples whose guess is not the label, known since
-        sweep 2, so that sweep 3 keeps little; then the cut itself from what was kept."""
-        name = "sweep 3 of 3, selection"
+        """Each pair's cut.
+
+        A bound comes first, from samples whose guess is not the label, known since sweep 2, so
+        that sweep 3 keeps little. A pair that wants more than those has no bound yet: sweep 3 goes
+        over a few parts, and what they keep is a bound for many more.
+        """
+        cuts = Cuts.at_first(groups.wanted)
         if not groups.quotas:
-            return Cuts.at_first(np.zeros(0, np.int64))
+            return cuts
         bounds = find_cuts(
             groups.wanted,
-            lambda cuts: self._over_parts(None, tasks.lead_counts, added, asked, groups, cuts),
+            partial(self._over_parts, None, tasks.lead_round, merged, asked, groups),
+            rounds=_BOUND_ROUNDS,
         ).least_values()
-        self._over_parts(name, tasks.select, added, asked, groups, bounds)
-        return find_cuts(
-            groups.wanted,
-            lambda cuts: self._over_parts(None, tasks.offered_counts, added, asked, cuts),
-        )
+        with self.progress.stage("sweep 3 of 3, selection", self.N) as advance:
+            for begin, end in self._waves():
+                self.engine.reduce(
+                    tasks.select,
+                    self.parts[begin:end],
+                    operator.add,
+                    given=(asked, groups, bounds),
+                    advance=lambda part: advance(part.stop - part.start),
+                )
+                so_far = replace(self, parts=self.parts[:end])
+                cuts = find_cuts(
+                    groups.wanted,
+                    partial(so_far._over_parts, None, tasks.selection_round, merged, asked),
+                    rounds=_BOUND_ROUNDS if end < len(self.parts) else None,
+                )
+                bounds = np.maximum(bounds, cuts.least_values())
+        return cuts
+
+    def _waves(self) -> list[tuple[int, int]]:
+        """Parts that sweep 3 goes over at a time: each wave's end is four times the last one's."""
+        n = len(self.parts)
+        ends = [max(self.engine.workers, -(-n // 16)), -(-n // 4), n]
+        ends = sorted({min(end, n) for end in ends})
+        return list(zip([0, *ends], ends, strict=False))
 
     def _ranking_cuts(
         self, asked: Asked, limits: Statistics, numbers: dict[Member, Quotas]
@@ -458,16 +483,12 @@ class _Driver:
             if ranking == "by-class":
                 wanted = numbers[SOFTMAX].per_class
             else:
-                number = self._over_parts(None, tasks.off_diagonal, added, asked, limits)
+                number = self._over_parts(None, tasks.off_diagonal, operator.add, asked, limits)
                 wanted = np.array([number], np.int64)
-
-            def count(cuts: Cuts, ranking: Ranking = ranking) -> NDArray[np.int64]:
-                counts: NDArray[np.int64] = self._over_parts(
-                    None, tasks.ranking_counts, added, asked, limits, ranking, cuts
-                )
-                return counts
-
-            found[ranking] = find_cuts(wanted, count)
+            ask = partial(
+                self._over_parts, None, tasks.ranking_round, merged, asked, limits, ranking
+            )
+            found[ranking] = find_cuts(wanted, ask)
         return found
 
     def _over_parts(
@@ -508,7 +529,3 @@ class _Driver:
             ],
             "suspects": [(z, names[i], names[j]) for _, _, z, i, j in tally.suspects],
         }
-
-
-def added(left: Any, right: Any) -> Any:
-    return left + right
