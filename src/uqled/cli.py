@@ -340,6 +340,8 @@ def detect(
     }  # fmt: skip
     in_parts = folder is None and out is not None and not Path(out).suffix
     with _refusing():
+        if no_decisions and folder is None:
+            raise InputError("no_decisions", "goes with a run only", "Leave it out, or name a run")
         if in_parts:
             del options["threads"]
             how["workers"] = threads if workers is None else workers

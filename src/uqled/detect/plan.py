@@ -1,16 +1,15 @@
 """What a detection in parts will cost: bytes, memory and time, known before it begins.
 
 Bytes to read and memory follow from shapes, at the most. Time and bytes to write follow from a
-short trial on the engine that will do the work: the sweeps over a few rows that lie in memory by
-then, and plain reading of other rows.
+short trial on the engine that will do the work: each worker reads a part twice, and sweeps it.
 """
 
 from __future__ import annotations
 
-import operator
 import os
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,9 +29,9 @@ from uqled.engines import Engine
 from uqled.errors import InputError
 from uqled.places import Place
 
-#: Of the trial, per worker: enough for a tenth of a second or more, little beside the real work.
-_TRIED_BYTES = 96 * 2**20
-_READ_BYTES = 256 * 2**20
+#: Of the trial, per worker: as much as a part, whose own cost is not that of its rows alone; first
+#: less, so that all is compiled.
+_TRIED_BYTES, _FIRST_TRIED_BYTES = 512 * 2**20, 16 * 2**20
 #: An interpreter with NumPy, Numba and the compiled sweeps.
 _PROCESS_BYTES = 350 * 2**20
 #: Of the memory that is free: the rest is for the file cache and for others.
@@ -67,8 +66,8 @@ class Plan:
     in_one_process: bool
     reading_rate: float
     """Bytes per second, of all workers together."""
-    computing_rate: float
-    """Bytes per second of the sweeps, where the rows lie in memory."""
+    sweeping_rate: float
+    """Bytes per second of the sweeps, over what was read before."""
     seconds: float
 
     @property
@@ -89,7 +88,7 @@ class Plan:
                 f"memory: {gb(self.worker)} per {each}, {gb(self.driver)} for the driver, "
                 f"{gb(self.memory)} in all",
                 f"time: about {self.seconds:,.0f} s (tried: reading {gb(self.reading_rate)}/s, "
-                f"sweeping what is in memory {gb(self.computing_rate)}/s)",
+                f"sweeping {gb(self.sweeping_rate)}/s)",
             ]
         )
 
@@ -125,26 +124,28 @@ class Plan:
 def plan(prepared: Prepared, engine: Engine) -> Plan:
     """Work out bytes and memory, and try the engine."""
     asked, rows = prepared.asked, prepared.rows
+    asked.store.refuse_another(prepared.fingerprint)
     N, row_bytes = rows[0].shape[-2], sum(r.row_bytes for r in rows)
     stored = sum(_stored_bytes(a) for a in (asked.labels, asked.softmax, asked.passes))
-    reading, computing, written = _tried(prepared, engine, row_bytes)
+    tried, size = _tried(prepared, engine, row_bytes)
     # What fits in memory is read from the disk once; what does not, in every sweep.
     cold = 3 if stored > _FREE_SHARE * free_memory() else 1
-    # A worker reads a block, then computes.
-    seconds = cold * N * row_bytes / reading + 3 * N * row_bytes / computing
+    per_trial = tried.sweeping + cold * max(0.0, tried.reading - tried.again)
+    trials = N / size
+    bytes_tried = size * row_bytes
     return Plan(
         samples=N,
         parts=len(prepared.parts),
         workers=engine.workers,
         stored=stored,
         to_read=3 * stored,
-        to_write=int(N * written),
+        to_write=int(trials * tried.written),
         worker=_worker_bytes(prepared, row_bytes),
         driver=_PROCESS_BYTES + _driver_bytes(prepared),
         in_one_process=not engine.apart,
-        reading_rate=reading,
-        computing_rate=computing,
-        seconds=seconds,
+        reading_rate=bytes_tried / max(tried.reading, 1e-6),
+        sweeping_rate=3 * bytes_tried / max(tried.sweeping, 1e-6),
+        seconds=trials * per_trial,
     )
 
 
@@ -176,38 +177,47 @@ def _driver_bytes(prepared: Prepared) -> int:
     return pairs * 8 * 3 * 4 * len(prepared.asked.members) + 2 * 2**25
 
 
-def _tried(prepared: Prepared, engine: Engine, row_bytes: int) -> tuple[float, float, float]:
-    """(bytes per second of reading, of sweeping rows that lie in memory; bytes written per row)."""
-    N, W = prepared.rows[0].shape[-2], engine.workers
-    size = max(1, min(_TRIED_BYTES // row_bytes, N // W))
-    spread = np.linspace(0, N - size, W).astype(int).tolist()
-    tried = [Part(k, start, start + size) for k, start in enumerate(spread)]
-    trials = list(engine.map(trial, tried, given=(prepared.asked,)))
-    computing = 3 * W * size * row_bytes / max(*(t.seconds for t in trials), 1e-6)
-    written = sum(t.written for t in trials) / (W * size)
-    size = max(1, min(_READ_BYTES // row_bytes, N // (2 * W)))
-    # Rows between the tried ones: those are in the file cache now.
-    elsewhere = [(a + b) // 2 for a, b in zip(spread, [*spread[1:], N - size], strict=True)]
-    parts = [Part(k, max(0, start), max(0, start) + size) for k, start in enumerate(elsewhere)]
-    began = time.perf_counter()
-    engine.reduce(tasks.read_only, parts, operator.add, given=(prepared.asked,))
-    reading = W * size * row_bytes / max(time.perf_counter() - began, 1e-6)
-    return reading, computing, written
-
-
 @dataclass(frozen=True)
 class Trial:
-    """What the sweeps over some rows took."""
+    """What some rows took."""
 
-    seconds: float
+    reading: float
+    """Seconds, for the first time."""
+    again: float
+    """Seconds, for the second: less where the system keeps what was read."""
+    sweeping: float
+    """Seconds of the three sweeps, after that."""
     written: int
     """Bytes, about, as there would be of so many rows of a whole run."""
 
+    def beside(self, other: Trial) -> Trial:
+        """Two workers at the same time."""
+        return Trial(
+            max(self.reading, other.reading),
+            max(self.again, other.again),
+            max(self.sweeping, other.sweeping),
+            self.written + other.written,
+        )
 
-def trial(asked: Asked, part: Part) -> Trial:
-    """The sweeps over a part whose rows lie in memory: tried twice, in one task."""
+
+def _tried(prepared: Prepared, engine: Engine, row_bytes: int) -> tuple[Trial, int]:
+    """A trial of every worker at the same time, and how many rows it was of."""
+    N, W = prepared.rows[0].shape[-2], engine.workers
+    size = max(1, min(_TRIED_BYTES // row_bytes, N // W))
+    starts = np.linspace(0, N - size, W).astype(int).tolist()
+    parts = [Part(k, start, start + size) for k, start in enumerate(starts)]
+    first = max(1, _FIRST_TRIED_BYTES // row_bytes)
+    found = engine.reduce(trial, parts, Trial.beside, given=(prepared.asked, first))
+    return found, W * size
+
+
+def trial(asked: Asked, first: int, part: Part) -> Trial:
+    """Read a part twice and sweep it; before that `first` of its rows, so that all is compiled."""
+    reading, again = (_seconds(tasks.read_only, asked, part) for _ in range(2))
+    samples = part.stop - part.start
     with TemporaryDirectory() as folder:  # where the task runs
-        for number in range(2):
+        for number, size in enumerate((min(first, samples), samples)):
+            part = replace(part, stop=part.start + size)
             here = replace(asked, store=Store(Place.of(folder) / str(number)))
             began = time.perf_counter()
             limits = tasks.class_statistics(here, part)
@@ -223,10 +233,20 @@ def trial(asked: Asked, part: Part) -> Trial:
     off_diagonal = sum(
         int(pairs.counts[pairs.given != pairs.true].sum()) for pairs in groups.quotas.values()
     )
-    samples = part.stop - part.start
     readings = _READING_BYTES if asked.asks_for("auto") else 0
     offers = off_diagonal * _OFFERS * _OFFER_BYTES
-    return Trial(seconds, written + offers + samples * (readings + _RESULT_BYTES))
+    return Trial(
+        reading,
+        again,
+        seconds,
+        written + offers + samples * (readings + _RESULT_BYTES),
+    )
+
+
+def _seconds(function: Callable[..., Any], *given: Any) -> float:
+    began = time.perf_counter()
+    function(*given)
+    return time.perf_counter() - began
 
 
 def _stored_bytes(source: Any) -> int:

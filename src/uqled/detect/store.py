@@ -43,23 +43,26 @@ class Store:
     def begin(cls, out: Any, asked: Mapping[str, Any]) -> Store:
         """A new detection, or the same one again."""
         store = cls(Place.of(out))
-        now = json.loads(json.dumps(asked))
-        if (store.place / "detection.json").exists():
-            before = store._read_json("detection.json")
+        store.refuse_another(asked)
+        if not (store.place / "detection.json").exists():
+            store._write_json("detection.json", asked)
+        return store
+
+    def refuse_another(self, asked: Mapping[str, Any]) -> None:
+        """Raise if the folder holds anything but what was begun of the same detection."""
+        if (self.place / "detection.json").exists():
+            before, now = self._read_json("detection.json"), json.loads(json.dumps(asked))
             changed = sorted(k for k in before.keys() | now.keys() if before.get(k) != now.get(k))
             if changed:
                 raise InputError(
                     "out",
-                    f"{store.place} holds a detection with other {' and '.join(changed)}",
+                    f"{self.place} holds a detection with other {' and '.join(changed)}",
                     "Choose another folder, or repeat what was asked to continue that one",
                 )
-            return store
-        if store.place.exists() and (not store.place.is_folder() or store.place.names()):
+        elif self.place.exists() and (not self.place.is_folder() or self.place.names()):
             raise InputError(
-                "out", f"{store.place} exists and is no detection", "Choose a new or empty folder"
+                "out", f"{self.place} exists and is no detection", "Choose a new or empty folder"
             )
-        store._write_json("detection.json", now)
-        return store
 
     @classmethod
     def open(cls, folder: Any) -> Store:
