@@ -151,7 +151,11 @@ def _plan(result: dict[str, Any]) -> list[str]:
     if "out-of-core" not in result:
         return []
     r = result["out-of-core"]
-    names = {"to_read": "bytes read", "to_write": "bytes written", "memory": "memory, planned at the most"}
+    names = {
+        "to_read": "bytes read",
+        "to_write": "bytes written",
+        "memory": "memory, planned at the most",
+    }
     lines = [
         f"The plan took {r['planning_seconds']:.1f} s and was made before the detection out of "
         "core; beside it, what that took:",

@@ -257,11 +257,25 @@ def _fold(context: _Context) -> Found:
     return {"accuracy": float((found.pred_probs.argmax(axis=1) == given[part]).mean())}, arrays
 
 
-def _detection(context: _Context) -> Found:
-    """Phases 3 and 4: every method's flags, and how right they are."""
+@dataclass(frozen=True)
+class OutOfSample:
+    """What a detection looks at: [N] positions in the training set and labels, and predictions."""
+
+    kept: NDArray[np.intp]
+    given: NDArray[np.int32]
+    true: NDArray[np.int32]
+    pred_probs: NDArray[np.float32]
+    passes: NDArray[np.float32] | None
+
+
+def out_of_sample(suite: Suite, cell: Cell, cells: Cells, folder: Path) -> OutOfSample:
+    """The finished folds of a detection cell together; `folder` holds the data."""
+    return _together(_Context(suite, cell, cells, whole(suite.data_named(cell.data), folder)))
+
+
+def _together(context: _Context) -> OutOfSample:
     kept, given = _given(context)
-    K = context.whole.data.n_classes
-    pred_probs = np.empty((len(kept), K), np.float32)
+    pred_probs = np.empty((len(kept), context.whole.data.n_classes), np.float32)
     passes: NDArray[np.float32] | None = None
     folds = [context.cells.read_arrays(cell) for cell in needs(context.suite, context.cell)]
     for part, found in zip(_parts(context, given), folds, strict=True):
@@ -270,6 +284,13 @@ def _detection(context: _Context) -> Found:
             if passes is None:
                 passes = np.empty((len(found["passes"]), *pred_probs.shape), np.float32)
             passes[:, part] = found["passes"]
+    return OutOfSample(kept, given, context.whole.true[kept], pred_probs, passes)
+
+
+def _detection(context: _Context) -> Found:
+    """Phases 3 and 4: every method's flags, and how right they are."""
+    found = _together(context)
+    kept, given, pred_probs, passes = found.kept, found.given, found.pred_probs, found.passes
     if context.cell.rate is None:  # clean labels, looked at before noise is added
         flags = _flags(context, given, pred_probs, passes)
         content = {
@@ -281,7 +302,7 @@ def _detection(context: _Context) -> Found:
             **packed_flags(flags),
         }
     _, noisy = context.noisy()
-    content, flags = _judged(context, noisy, context.whole.true[kept], pred_probs, passes)
+    content, flags = _judged(context, noisy, found.true, pred_probs, passes)
     return content, {"given": given.astype(np.int16), "kept": kept, **packed_flags(flags)}
 
 

@@ -43,9 +43,10 @@ MIXED, FIT_ROWS = (0.0, 0.25, 0.5, 0.75, 1.0), 20_000
 ROWS = 2**14
 #: Classes up to which a transition matrix is kept in full: half a megabyte stays in the cache.
 TABLE_CLASSES = 256
-#: The part of the samples, those of the highest log-odds, in which a model has hardly any errors of
-#: its own; and so many at the least, which are enough to count in.
-SUREST, SUREST_SAMPLES = 0.1, 100
+#: The parts of the samples, those of the highest log-odds, in which a model has hardly any errors
+#: of its own (a weak model only in the smallest of them); and so many at the least, which are
+#: enough to count in.
+SUREST, SUREST_SAMPLES = (0.01, 0.02, 0.05, 0.1), 100
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,16 @@ class Transition:
             stay=(right + 1 - share) / (total + 1),
         )
 
-    def scaled(self, share: float) -> Transition:
-        """The same with only a share of the flips."""
-        stay = 1 - share * (1 - self.stay)
-        return Transition(self.start, self.columns, self.extra * share, self.base * share, stay)
+    def scaled(self, share: float | Floats) -> Transition:
+        """The same with only a share of the flips, of all classes or of each [K]."""
+        each = np.broadcast_to(np.asarray(share, np.float64), self.stay.shape)
+        extra = self.extra * np.repeat(each, np.diff(self.start))
+        stay = 1 - each * (1 - self.stay)
+        return Transition(self.start, self.columns, extra, self.base * each, stay)
+
+    def capped(self, rate: float) -> Transition:
+        """The same, where no class is flipped more often than at this rate."""
+        return self.scaled(np.minimum(1.0, rate / np.maximum(1 - self.stay, 1e-12)))
 
     @cached_property
     def parts(self) -> kernels.Matrix:
@@ -201,6 +208,8 @@ class Surest:
     """Their labels that are not the guess, over those that a transition matrix lets expect."""
     level: float
     """The same over that of the next surest: 1 if the rate is level, 0 if it falls to nothing."""
+    least: float
+    """The lowest share of labels that are not the guess, in any of the parts."""
 
     @classmethod
     def of(cls, found: Candidates, transition: Transition) -> Surest:
@@ -208,46 +217,47 @@ class Surest:
 
     @classmethod
     def counted(cls, counts: SurestCounts, transition: Transition) -> Surest:
-        expected = counts.guessed @ (1 - transition.stay)  # [2]
+        *_, guessed, more_guessed = counts.guessed
+        *_, differ, more_differ = counts.differ.tolist()
 
-        def share(which: int, more: float = 0.5) -> float:
-            return (float(counts.differ[which]) + more) / (float(expected[which]) + 0.5)
+        def share(differ: float, guessed: NDArray[np.int64]) -> float:
+            return differ / (float(guessed @ (1 - transition.stay)) + 0.5)
 
+        own, beside = share(differ + 0.5, guessed), more_differ - differ + 0.5
         # Where none of the surest differs, there is nothing that could be level.
-        return cls(min(1.0, share(0)), min(1.0, share(0, 0.0) / share(1)))
+        level = share(differ, guessed) / share(beside, more_guessed - guessed)
+        sizes = counts.guessed[:-1].sum(axis=1) + 0.5
+        each = np.minimum((counts.differ[:-1] + 0.5) / sizes, 1.0)
+        # Of a small part, a low rate may be chance.
+        each = each + np.sqrt(each * (1 - each) / sizes)
+        return cls(min(1.0, own), min(1.0, level), float(each.min()))
 
 
 @dataclass(frozen=True)
 class SurestCounts:
-    """Of the surest samples, and of as many next surest; adds up over parts of the samples."""
+    """Of each of the surest parts, and of twice the largest; adds up over parts of the samples."""
 
     guessed: NDArray[np.int64]
-    """[2,K] by the most probable class."""
+    """[parts + 1,K] by the most probable class."""
     differ: NDArray[np.int64]
-    """[2] whose label is another."""
+    """[parts + 1] whose label is another."""
 
     @classmethod
     def of_all(cls, found: Candidates) -> SurestCounts:
         sure, differs, guess = sureness(found)
-        n = surest_number(len(sure))
         rank = np.empty(len(sure), np.int64)
         rank[np.argsort(-sure, kind="stable")] = np.arange(len(sure))
-        return cls.of(differs, guess, rank < n, (rank >= n) & (rank < 2 * n), found.n_classes)
+        masks = [rank < n for n in surest_numbers(len(sure))]
+        return cls.of(differs, guess, masks, found.n_classes)
 
     @classmethod
     def of(
-        cls,
-        differs: NDArray[np.bool_],
-        guess: Ints32,
-        first: NDArray[np.bool_],
-        second: NDArray[np.bool_],
-        K: int,
+        cls, differs: NDArray[np.bool_], guess: Ints32, masks: Sequence[NDArray[np.bool_]], K: int
     ) -> SurestCounts:
-        """From [N] masks of the two sets."""
-        both = (first, second)
+        """From [N] masks of the sets."""
         return cls(
-            np.array([np.bincount(guess[some], minlength=K) for some in both]),
-            np.array([np.count_nonzero(differs[some]) for some in both]),
+            np.array([np.bincount(guess[some], minlength=K) for some in masks]),
+            np.array([np.count_nonzero(differs[some]) for some in masks]),
         )
 
     def merged(self, other: SurestCounts) -> SurestCounts:
@@ -265,9 +275,10 @@ def sureness(found: Candidates) -> tuple[NDArray[Any], NDArray[np.bool_], Ints32
     return sure, differs, np.where(differs, found.classes[:, 1], found.classes[:, 0])
 
 
-def surest_number(N: int) -> int:
-    """How many of N samples are the surest."""
-    return min(max(int(SUREST * N), SUREST_SAMPLES), N // 2)
+def surest_numbers(N: int) -> list[int]:
+    """How many of N samples are in each of the surest parts, and in twice the largest."""
+    parts = [min(max(int(share * N), SUREST_SAMPLES), N // 2) for share in SUREST]
+    return [*parts, 2 * parts[-1]]
 
 
 @dataclass(frozen=True)
@@ -354,7 +365,8 @@ class Reader:
     `votes`: the true class is what a pass that was left out says, given what the others say.
     `floor`: as `confident`, with no more noise than there is among the surest samples.
     `trusting`: the model is always right.
-    `least`: as far below `floor` as `trusting` is above it, by factors.
+    `least`: as far below `floor` as `trusting` is above it, by factors; and of no class more noise
+    than in the part of the surest where there is least.
     """
 
     source: PlainSource
@@ -363,8 +375,9 @@ class Reader:
     few: Transition
     many: Transition
     surest: Surest
-    fits: tuple[tuple[float, float], tuple[float, float]]
-    """(power, share of the mixing) for `few`, and for the part of it that the surest show."""
+    fits: tuple[tuple[float, float], ...]
+    """(power, share of the mixing) for `few`, for the part of it that the surest show, and for no
+    more than they show."""
     shares: Floats | None
     """[STEPS] vote shares, for the log-odds of the mean of the passes."""
 
@@ -382,10 +395,23 @@ class Reader:
         """From what was counted in all samples, and rows to fit to."""
         few = Transition.of_counts(confident)
         seen = Surest.counted(surest, few)
-        first, second = calibrated_with_mixing(rows, few, (1.0, seen.share))
+        fits = [
+            *calibrated_with_mixing(rows, few, (1.0, seen.share)),
+            *calibrated_with_mixing(rows, few.capped(seen.least)),
+        ]
         shares = vote_shares(votes[0], votes[1], rows.n_classes) if votes.any() else None
         many = Transition.of_counts(guessed)
-        return cls(source, power, few, many, seen, (first, second), shares)
+        return cls(source, power, few, many, seen, tuple(fits), shares)
+
+    @cached_property
+    def low(self) -> Transition:
+        """`few` with as much noise as there is among the surest samples."""
+        return self.few.scaled(self.surest.share)
+
+    @cached_property
+    def lowest(self) -> Transition:
+        """`few` with no class noisier than the part of the surest where there is least noise."""
+        return self.few.capped(self.surest.least)
 
     def estimate(self, found: Mapping[str, Floats]) -> ErrorEstimate:
         """From readings of some samples."""
@@ -415,18 +441,16 @@ def _read_block(
 ) -> None:
     """Fill in the readings of a block of samples."""
     few, many, power, shares = reader.few, reader.many, reader.power, reader.shares
-    low = few.scaled(reader.surest.share)
-    (few_power, few_share), (low_power, low_share) = reader.fits
     classes, raw = found.classes[at], found.probs[at]
     probs, lead, truth = np.empty(raw.shape), np.empty(raw.shape), np.empty(raw.shape)
     wrong = {name: reading[at] for name, reading in result.items()}
-    kernels.powered(raw, found.others, few_power, lead)
-    kernels.mix(classes, lead, few.parts, few_share, probs)
-    kernels.unmix(classes, probs, few.parts, ROUNDS, truth, wrong["confident"])
-    kernels.powered(raw, found.others, low_power, lead)
-    kernels.mix(classes, lead, low.parts, low_share, probs)
-    kernels.unmix(classes, probs, low.parts, ROUNDS, truth, wrong["floor"])
-    np.square(wrong["floor"], out=wrong["least"])
+    for name, matrix, (own_power, share) in zip(
+        ("confident", "floor", "least"), (few, reader.low, reader.lowest), reader.fits, strict=True
+    ):
+        kernels.powered(raw, found.others, own_power, lead)
+        kernels.mix(classes, lead, matrix.parts, share, probs)
+        kernels.unmix(classes, probs, matrix.parts, ROUNDS, truth, wrong[name])
+    np.minimum(wrong["least"], np.square(wrong["floor"]), out=wrong["least"])
     kernels.powered(raw, found.others, power, probs)
     kernels.leads_of_rows(probs, lead)
     kernels.unmix(classes, probs, many.parts, ROUNDS, truth, wrong["guessed"])

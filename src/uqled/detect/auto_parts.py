@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.detect.auto import (
+    SUREST,
     Candidates,
     Found,
     PlainSource,
@@ -24,7 +25,7 @@ from uqled.detect.auto import (
     candidates_of,
     fit_step,
     sureness,
-    surest_number,
+    surest_numbers,
     weights,
 )
 from uqled.detect.cuts import Answer, Cuts, Offers, find_cuts, keys_of_values
@@ -93,27 +94,26 @@ def guessed(asked: Asked, source: PlainSource, part: Part) -> PairCounts:
 
 
 def surest_round(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> Answer:
-    """One round of looking for the surest samples, and the next surest."""
+    """One round of looking for the surest samples."""
     found = _stored(asked, source, part)
-    return cuts.asked(_twice(sureness(found)[0], part))
+    return cuts.asked(_to_each(sureness(found)[0], part))
 
 
 def surest_counts(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> SurestCounts:
     """What the surest samples of a part are guessed to be, and how many of them differ."""
     found = _stored(asked, source, part)
     sure, differs, guess = sureness(found)
-    both = cuts.taken(_twice(sure, part)).reshape(2, -1)
-    first, second = both[0], both[1] & ~both[0]
-    return SurestCounts.of(differs, guess, first, second, found.n_classes)
+    masks = cuts.taken(_to_each(sure, part)).reshape(-1, len(sure))
+    return SurestCounts.of(differs, guess, list(masks), found.n_classes)
 
 
-def _twice(sure: NDArray[Any], part: Part) -> Offers:
-    """Every sample is offered to two groups: the surest, and twice as many."""
-    n = len(sure)
+def _to_each(sure: NDArray[Any], part: Part) -> Offers:
+    """Every sample is offered to each of the sets of the surest."""
+    n, sets = len(sure), len(SUREST) + 1
     return Offers(
-        np.repeat(np.arange(2), n),
-        np.tile(keys_of_values(sure), 2),
-        np.tile(np.arange(part.start, part.stop), 2),
+        np.repeat(np.arange(sets), n),
+        np.tile(keys_of_values(sure), sets),
+        np.tile(np.arange(part.start, part.stop), sets),
     )
 
 
@@ -186,9 +186,8 @@ def flagging(
     source, power = better_source(seen.rows)
     pairs = PairCounter(len(asked.values))
     pairs.merge(over_parts(None, guessed, merged, asked, source))
-    n = surest_number(N)
     cuts = find_cuts(
-        np.array([n, 2 * n], np.int64),
+        np.array(surest_numbers(N), np.int64),
         lambda c: over_parts(None, surest_round, merged, asked, source, c),
     )
     surest: SurestCounts = over_parts(None, surest_counts, merged, asked, source, cuts)
