@@ -20,9 +20,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from scipy.stats import pearsonr
 from sklearn.metrics import f1_score
 
 import machine
+from uqled.bench.shown import percent
 from uqled.data.loading import load
 from uqled.detect.find import find_label_errors
 from uqled.noise.kinds import noise_of_kind
@@ -90,58 +92,97 @@ def _too_sure(probs: Any, labels: Any) -> float:
     return float(probs.max(axis=1).mean() - (probs.argmax(axis=1) == labels).mean())
 
 
-def _spread(values: list[float], unit: float = 100) -> str:
-    return f"{unit * statistics.mean(values):.1f} ± {unit * statistics.stdev(values):.1f}"
+def _spread(values: list[float]) -> str:
+    return f"{percent(statistics.mean(values))} ± {percent(statistics.stdev(values))}"
 
 
 def page(result: dict[str, Any]) -> str:
     m = result["machine"]
     versions = ", ".join(f"{n} {v}" for n, v in m["versions"].items())
-    lines = [
+    head = [
         "# Longer training, and what dropout passes are worth",
-        "",
         "Made by `benchmarks/longer_training.py`: the same images, similarity noise at "
         f"{RATE}, {FOLDS} folds, F = {PASSES} and seeds; only the training is longer. "
         f"Mean ± sample standard deviation over {len(SEEDS)} seeds; differences are paired. "
         f"{m['date']}, code {m['code']}; {m['cpu']}, {m['cores']} cores; Python {m['python']}, "
         f"{versions}.",
-        "",
     ]
+    return "\n\n".join([*head, *tables(result)]) + "\n"
+
+
+def section(result: dict[str, Any], link: str) -> list[str]:
+    """For the page of results: the reason that was looked for, and what was seen."""
+    return [
+        "### Why: the length of training",
+        "The paper trains for 15 to 350 epochs, this benchmark for a handful. A network that was "
+        "trained for long may be surer than it is right, and the mean over dropout passes takes "
+        "that back; one that was trained briefly is not too sure to begin with. So the same "
+        f"images, noise (similarity, {RATE}), folds and seeds were trained for longer and longer "
+        f"([all]({link}/longer-training.md)).",
+        *(_seen(setting, result) for setting in SETTINGS if _cells(setting, result)),
+        *tables(result),
+        f"![gain on CL-PBNR against how much too sure a softmax is]({link}/longer-training.png)",
+    ]
+
+
+def _seen(setting: Setting, result: dict[str, Any]) -> str:
+    """What changed from the shortest to the longest training, and if the gain follows."""
+    cells = _cells(setting, result)
+    said = []
+    for epochs in (setting.epochs[0], setting.epochs[-1]):
+        some = [c for c in cells if c["epochs"] == epochs]
+        sure = _spread([c["too_sure"]["softmax"] for c in some])
+        gain = _spread([c["f1"]["cl-mcd"] - c["f1"]["cl-pbnr"] for c in some])
+        said.append(
+            f"after {epochs} epochs the softmax is by {sure} points surer than it is right, and "
+            f"CL-MCD has {gain} points of F1 more than CL-PBNR"
+        )
+    found = pearsonr(
+        [c["too_sure"]["softmax"] for c in cells],
+        [c["f1"]["cl-mcd"] - c["f1"]["cl-pbnr"] for c in cells],
+    )
+    with_it = found.statistic > 0 and found.pvalue < 0.05
+    verdict = (
+        "The surer the network beyond being right, the more the passes are worth: this is a reason "
+        "for the difference to the paper."
+        if with_it
+        else "The gain does not follow how much too sure the network is: this is not the reason."
+    )
+    return (
+        f"{setting.name} (`{setting.model}`, {setting.limit:,} images): {'; '.join(said)}. Over "
+        f"all {len(cells)} trainings the two go together with r = {found.statistic:.2f} "
+        f"(p = {found.pvalue:.2g}). {verdict}"
+    )
+
+
+def _cells(setting: Setting, result: dict[str, Any]) -> list[dict[str, Any]]:
+    return [c for c in result["cells"] if c["setting"] == setting.name]
+
+
+def tables(result: dict[str, Any]) -> list[str]:
+    """One per setting, each after a line that names it."""
+    found = []
     for setting in SETTINGS:
-        cells = [c for c in result["cells"] if c["setting"] == setting.name]
-        if not cells:
-            continue
-        lines += [
-            f"{setting.name}, {setting.limit:,} images, `{setting.model}`; points of a hundred:",
-            "",
+        lines = [
             "| epochs | accuracy, softmax | surer than right, softmax | surer than right, mean of "
             "passes | F1 of CL-PBNR | CL-MCD minus CL-PBNR | CL-MCD-E minus CL-PBNR | "
             "Alg-Ens (agreement 2) minus CL-PBNR |",
-            "|---:|---:|---:|---:|---:|---:|---:|---:|",
+            "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
         ]
         for epochs in setting.epochs:
-            some = [c for c in cells if c["epochs"] == epochs]
+            some = [c for c in _cells(setting, result) if c["epochs"] == epochs]
             if len(some) < len(SEEDS):
                 continue
-            gains = [
-                _spread([c["f1"][name] - c["f1"]["cl-pbnr"] for c in some]) for name in METHODS[1:]
+            row = [
+                [c["accuracy"]["softmax"] for c in some],
+                [c["too_sure"]["softmax"] for c in some],
+                [c["too_sure"]["mean"] for c in some],
+                [c["f1"]["cl-pbnr"] for c in some],
+                *([c["f1"][name] - c["f1"]["cl-pbnr"] for c in some] for name in METHODS[1:]),
             ]
-            lines.append(
-                "| "
-                + " | ".join(
-                    [
-                        str(epochs),
-                        _spread([c["accuracy"]["softmax"] for c in some]),
-                        _spread([c["too_sure"]["softmax"] for c in some]),
-                        _spread([c["too_sure"]["mean"] for c in some]),
-                        _spread([c["f1"]["cl-pbnr"] for c in some]),
-                        *gains,
-                    ]
-                )
-                + " |"
-            )
-        lines.append("")
-    return "\n".join(lines)
+            lines.append(f"| {epochs} | {' | '.join(map(_spread, row))} |")
+        found += [f"{setting.name}; per cent and points:", "\n".join(lines)]
+    return found
 
 
 def picture(result: dict[str, Any], path: Path) -> None:
@@ -155,7 +196,7 @@ def picture(result: dict[str, Any], path: Path) -> None:
         1, len(SETTINGS), figsize=(4.6 * len(SETTINGS), 3.6), layout="constrained", squeeze=False
     )
     for setting, axis in zip(SETTINGS, axes[0], strict=True):
-        cells = [c for c in result["cells"] if c["setting"] == setting.name]
+        cells = _cells(setting, result)
         for name in METHODS[1:]:
             x = [100 * c["too_sure"]["softmax"] for c in cells]
             y = [100 * (c["f1"][name] - c["f1"]["cl-pbnr"]) for c in cells]

@@ -21,6 +21,7 @@ from typing import Any
 import pandas as pd
 
 import human_errors
+import longer_training
 from uqled import run
 from uqled.bench.beside import judged, paper_name, repeated
 from uqled.bench.cells import Cells
@@ -54,6 +55,7 @@ from uqled.bench.tables import BASELINE, Block, Row, stage1_table, stage2_table
 HERE = Path(__file__).parent
 CELLS = HERE / "results" / "laptop"
 PUBLISHED = HERE / "results" / "published-predictions.json"
+LONGER = HERE / "results" / "longer-training.json"
 PAGE = HERE.parent / "docs" / "results.md"
 _SUITE = "laptop"
 _LINK = "../benchmarks/results"
@@ -72,6 +74,7 @@ def page(folder: Path = CELLS, published: Path = PUBLISHED) -> str:
         *_statements(results),
         *_stage1(results, evidence(results)),
         *_why(results),
+        *longer_training.section(json.loads(LONGER.read_text(encoding="utf-8")), _LINK),
         *_entropy(results),
         *_stage2(results, evidence(results)),
         *_winners(results),

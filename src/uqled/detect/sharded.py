@@ -4,9 +4,9 @@
     -----------------------------------------------------------------------------------
     sweep 1                      class counts and sums       ->   thresholds
     sweep 2                      pair counts                 ->   quotas
-                                 counts by bits of margins   <->  bounds of the pairs' best
+                                 counts by ranges of margins <->  bounds of the pairs' best
     sweep 3                      the best that a part has
-                                 counts by bits of margins   <->  the pairs' cuts
+                                 counts by ranges of margins <->  the pairs' cuts
                                  rows of the result          ->   numbers of flags
 
 Everything that travels is per class or per pair. What is per sample stays in its part's file.
