@@ -336,6 +336,9 @@ def test_operating_points_and_verdicts():
     assert (worth.mask == (worth.probability > 0.25)).all()
     actions = np.zeros(3000, int)
     actions[few.ranked] = np.where(data.is_error[few.ranked], 2, 1)
+    more = uqled.find_label_errors(*arrays, verdicts=(actions, data.true), budget=40)
+    assert more.n_flagged == 40  # others: these were looked at
+    assert not (more.mask & few.mask).any()
     after = uqled.find_label_errors(*arrays, verdicts=(actions, data.true))
     assert (after.probability[few.ranked] == data.is_error[few.ranked]).all()
     assert after.estimate.number.value != few.estimate.number.value

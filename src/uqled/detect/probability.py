@@ -186,9 +186,10 @@ class ErrorEstimate:
 
     def flags(self, point: OperatingPoint) -> Bools:
         """[N] the set that the operating point asks for; it may be empty."""
-        if point.kind == "budget":
+        if point.kind == "budget":  # of looks: what was reviewed needs none
             mask = np.zeros(len(self.probability), np.bool_)
-            mask[self.order[: int(point.value)]] = True
+            order = self.order if self.known is None else self.order[self.known[self.order] < 0]
+            mask[order[: int(point.value)]] = True
             return mask
         return self.above(point, lowest_level(self.levels, point, self.weights))
 
