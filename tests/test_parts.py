@@ -392,3 +392,11 @@ def test_the_command_line_plans_and_detects(tmp_path: Path, in_shards: Any) -> N
         assert (
             summary(find_label_errors(*arrays)).splitlines()[:3] == (result.output.splitlines()[:3])
         )
+
+
+def test_labels_of_another_column_are_refused_where_they_lie(tmp_path: Path) -> None:
+    _, softmax, passes = made_up(3)
+    numbers = np.array([f"sample {z}" for z in range(300)])
+    with pytest.raises(InputError, match=r"50 different values from row 0 on, but .* 5 columns"):
+        find_label_errors_in_parts(numbers, softmax, passes, out=tmp_path / "out", part_rows=50)
+    assert not (tmp_path / "out").exists()

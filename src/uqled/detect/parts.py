@@ -118,10 +118,18 @@ def merged(left: Any, right: Any) -> Any:
 # -- which classes there are ----------------------------------------------------------------------
 
 
-def distinct(labels: Any, part: Part) -> set[Any]:
-    """The values that occur in a part."""
+def distinct(labels: Any, n_classes: int, part: Part) -> set[Any]:
+    """The values that occur in a part; too many are refused here, before they are sent."""
     column = arrays.label_column(labels[part.start : part.stop], "labels")
-    return set(column.tolist())
+    found = set(column.tolist())
+    if len(found) > n_classes:
+        raise InputError(
+            "labels",
+            f"have {len(found)} different values from row {part.start} on, but the probabilities "
+            f"have {n_classes} columns",
+            "Name the column of labels, or the probabilities of all classes",
+        )
+    return found
 
 
 def read_only(asked: Asked, part: Part) -> int:

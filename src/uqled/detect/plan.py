@@ -87,8 +87,8 @@ class Plan:
                 f"to write: about {gb(self.to_write)}",
                 f"memory: {gb(self.worker)} per {each}, {gb(self.driver)} for the driver, "
                 f"{gb(self.memory)} in all",
-                f"time: about {self.seconds:,.0f} s (tried: reading {gb(self.reading_rate)}/s, "
-                f"sweeping {gb(self.sweeping_rate)}/s)",
+                f"time: about {max(1.0, self.seconds):,.0f} s (tried: reading "
+                f"{gb(self.reading_rate)}/s, sweeping {gb(self.sweeping_rate)}/s)",
             ]
         )
 

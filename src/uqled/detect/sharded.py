@@ -373,7 +373,7 @@ class _Driver:
         """(values, names) of the classes: those given, the column numbers, or those that occur."""
         few = np.asarray(labels[: min(self.N, 1_000)])
         if classes is None and few.dtype.kind not in "iu":
-            found = self._over_parts("labels", tasks.distinct, operator.or_, labels)
+            found = self._over_parts("labels", tasks.distinct, operator.or_, labels, K)
             few = np.array(sorted(found))
         known = arrays.as_labels(few, n_classes=K, classes=classes)
         return known.values, known.names
