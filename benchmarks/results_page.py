@@ -62,7 +62,7 @@ _LINK = "../benchmarks/results"
 _FOLDER = f"{_LINK}/{_SUITE}"
 
 
-def page(folder: Path = CELLS, published: Path = PUBLISHED) -> str:
+def page(folder: Path = CELLS, published: Path = PUBLISHED, longer: Path = LONGER) -> str:
     """The whole page, of the cells in a folder."""
     suite, cells = read_suite(_SUITE), Cells(folder)
     results = collected(suite, cells)
@@ -74,7 +74,7 @@ def page(folder: Path = CELLS, published: Path = PUBLISHED) -> str:
         *_statements(results),
         *_stage1(results, evidence(results)),
         *_why(results),
-        *longer_training.section(json.loads(LONGER.read_text(encoding="utf-8")), _LINK),
+        *longer_training.section(json.loads(longer.read_text(encoding="utf-8")), _LINK),
         *_entropy(results),
         *_stage2(results, evidence(results)),
         *_winners(results),

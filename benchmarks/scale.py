@@ -541,7 +541,7 @@ def needs() -> dict[str, Any]:
             "F": 5,
             "parts": len(imagined.parts),
             "worker": plan._worker_bytes(imagined, row_bytes),
-            "driver": plan._driver_bytes(imagined),
+            "driver": plan._driver_bytes(imagined, 2),
         }
     return found
 

@@ -19,20 +19,26 @@ QUICK = (
     "test_parts_ray.py::test_a_worker_killed_in_the_middle[select]",
     "test_crossval_ray.py::test_a_worker_killed_in_the_middle_of_a_fold",
 )
+#: Ray that hangs.
+TIMEOUT = 400
 
 
 def test_sweeps_and_folds_on_two_nodes(tmp_path: Path) -> None:
     for attempt in range(2):
-        report = tmp_path / f"{attempt}.xml"
-        run = subprocess.run(
-            [
-                sys.executable, "-m", "pytest", "-m", "slow", f"--junitxml={report}",
-                f"--basetemp={tmp_path / str(attempt)}", "-p", "no:cacheprovider",
-                *(str(HERE / name) for name in QUICK),
-            ],
-            cwd=HERE.parent, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        report, log = tmp_path / f"{attempt}.xml", tmp_path / f"{attempt}.log"
+        command = [
+            sys.executable, "-m", "pytest", "-m", "slow", f"--junitxml={report}",
+            f"--basetemp={tmp_path / str(attempt)}", "-p", "no:cacheprovider",
+            *(str(HERE / name) for name in QUICK),
+        ]  # fmt: skip
+        with log.open("w") as file, subprocess.Popen(
+            command, cwd=HERE.parent, stdout=file, stderr=subprocess.STDOUT
+        ) as run:  # fmt: skip
+            try:
+                run.wait(TIMEOUT)
+            except subprocess.TimeoutExpired:
+                run.kill()
         if report.exists():  # pytest came to its end: Ray did not end it
             break
-    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.returncode == 0, log.read_text()
     assert f'tests="{len(QUICK)}"' in report.read_text()

@@ -392,7 +392,7 @@ def _detect_in_parts(
     point: dict[str, Any],
 ) -> None:
     """Plan a detection in parts, refuse what cannot fit, and run it."""
-    from uqled.detect.plan import plan
+    from uqled.detect.plan import by_shapes, plan
     from uqled.detect.probability import operating_point
     from uqled.detect.sharded import prepare
     from uqled.engines import engine_of
@@ -417,11 +417,11 @@ def _detect_in_parts(
             part_rows=how["part_rows"],
             **options,
         )
-        planned = plan(prepared, engine)
+        by_shapes(prepared, engine).refuse_what_cannot_fit(out, memory)
         if how["plan"]:
+            planned = plan(prepared, engine)
             typer.echo(planned.text())
-        planned.refuse_what_cannot_fit(out, memory)
-        if how["plan"]:
+            planned.refuse_what_cannot_fit(out, memory)
             return
         errors = prepared.run(engine, Progress(True))
     typer.echo(errors.summary())

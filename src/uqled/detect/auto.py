@@ -43,9 +43,9 @@ MIXED, FIT_ROWS = (0.0, 0.25, 0.5, 0.75, 1.0), 20_000
 ROWS = 2**14
 #: Classes up to which a transition matrix is kept in full: half a megabyte stays in the cache.
 TABLE_CLASSES = 256
-#: The parts of the samples, those of the highest log-odds, in which a model has hardly any errors
-#: of its own (a weak model only in the smallest of them); and so many at the least, which are
-#: enough to count in.
+#: Sets of samples, those of the highest log-odds, in which a model has hardly any errors of its own
+#: (a weak model only in the smallest of them); and so many at the least, which are enough to count
+#: in: up to a thousand samples, all sets are the same.
 SUREST, SUREST_SAMPLES = (0.01, 0.02, 0.05, 0.1), 100
 
 
@@ -209,7 +209,7 @@ class Surest:
     level: float
     """The same over that of the next surest: 1 if the rate is level, 0 if it falls to nothing."""
     least: float
-    """The lowest share of labels that are not the guess, in any of the parts."""
+    """The lowest share of labels that are not the guess, and its standard error, in any set."""
 
     @classmethod
     def of(cls, found: Candidates, transition: Transition) -> Surest:
@@ -228,19 +228,19 @@ class Surest:
         level = share(differ, guessed) / share(beside, more_guessed - guessed)
         sizes = counts.guessed[:-1].sum(axis=1) + 0.5
         each = np.minimum((counts.differ[:-1] + 0.5) / sizes, 1.0)
-        # Of a small part, a low rate may be chance.
+        # Of a small set, a low rate may be chance.
         each = each + np.sqrt(each * (1 - each) / sizes)
         return cls(min(1.0, own), min(1.0, level), float(each.min()))
 
 
 @dataclass(frozen=True)
 class SurestCounts:
-    """Of each of the surest parts, and of twice the largest; adds up over parts of the samples."""
+    """Of each set of the surest, and of twice the largest; adds up over parts of the samples."""
 
     guessed: NDArray[np.int64]
-    """[parts + 1,K] by the most probable class."""
+    """[sets + 1,K] by the most probable class."""
     differ: NDArray[np.int64]
-    """[parts + 1] whose label is another."""
+    """[sets + 1] whose label is another."""
 
     @classmethod
     def of_all(cls, found: Candidates) -> SurestCounts:
@@ -276,9 +276,9 @@ def sureness(found: Candidates) -> tuple[NDArray[Any], NDArray[np.bool_], Ints32
 
 
 def surest_numbers(N: int) -> list[int]:
-    """How many of N samples are in each of the surest parts, and in twice the largest."""
-    parts = [min(max(int(share * N), SUREST_SAMPLES), N // 2) for share in SUREST]
-    return [*parts, 2 * parts[-1]]
+    """How many of N samples are in each set of the surest, and in twice the largest."""
+    sets = [min(max(int(share * N), SUREST_SAMPLES), N // 2) for share in SUREST]
+    return [*sets, 2 * sets[-1]]
 
 
 @dataclass(frozen=True)
@@ -366,7 +366,7 @@ class Reader:
     `floor`: as `confident`, with no more noise than there is among the surest samples.
     `trusting`: the model is always right.
     `least`: as far below `floor` as `trusting` is above it, by factors; and of no class more noise
-    than in the part of the surest where there is least.
+    than in the set of the surest where there is least.
     """
 
     source: PlainSource
@@ -410,7 +410,7 @@ class Reader:
 
     @cached_property
     def lowest(self) -> Transition:
-        """`few` with no class noisier than the part of the surest where there is least noise."""
+        """`few` with no class noisier than the set of the surest where there is least noise."""
         return self.few.capped(self.surest.least)
 
     def estimate(self, found: Mapping[str, Floats]) -> ErrorEstimate:

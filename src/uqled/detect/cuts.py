@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 
-#: Counts of one round, about: 16 MB, or a few per group. More ranges settle groups in fewer rounds,
+#: Counts of one round, about: 4 MB, or a few per group. More ranges settle groups in fewer rounds,
 #: but every place makes and sends them all.
-_COUNTS = 2**21
+_COUNTS = 2**19
 _LEAST_RANGES, _MOST_RANGES = 4, 2**12
 _LAST_INDEX = np.int64(2**48 - 1)
 _TOP = ~np.uint64(0)
@@ -53,17 +53,23 @@ class Answer:
 
     counts: Ints
     """[G] at first, then [open groups * ranges]."""
-    least: Keys | None = None
-    most: Keys | None = None
-    """[G] at first: the extent of each group's keys."""
+    extents: tuple[Keys, Keys, Keys, Keys] | None = None
+    """At first: [G] least and most of each group's keys, and of its indices backwards."""
 
     def merged(self, other: Answer) -> Answer:
         """The answer of both places together."""
         counts = self.counts + other.counts
-        if self.least is None or self.most is None or other.least is None or other.most is None:
+        if self.extents is None or other.extents is None:
             return Answer(counts)
+        low, high, low_index, high_index = zip(self.extents, other.extents, strict=True)
         return Answer(
-            counts, np.minimum(self.least, other.least), np.maximum(self.most, other.most)
+            counts,
+            (
+                np.minimum(*low),
+                np.maximum(*high),
+                np.minimum(*low_index),
+                np.maximum(*high_index),
+            ),
         )
 
 
@@ -81,6 +87,8 @@ class Cuts:
     """[G] the cut runs through samples with the same key."""
     key: Keys
     """[G] that key."""
+    indices: tuple[Keys, Keys]
+    """[G] least and most of the indices backwards."""
     open: NDArray[np.bool_]
     """[G] not yet settled."""
     enough: NDArray[np.bool_]
@@ -97,6 +105,7 @@ class Cuts:
             high=np.full(G, _TOP),
             tied=np.zeros(G, np.bool_),
             key=np.zeros(G, np.uint64),
+            indices=(np.zeros(G, np.uint64), np.full(G, _TOP)),
             open=some,
             enough=some,
         )
@@ -111,19 +120,25 @@ class Cuts:
 
     def _extents(self, offers: Offers) -> Answer:
         G = len(self.wanted)
-        least, most = np.full(G, _TOP), np.zeros(G, np.uint64)
-        np.minimum.at(least, offers.group, offers.keys)
-        np.maximum.at(most, offers.group, offers.keys)
-        return Answer(np.bincount(offers.group, minlength=G).astype(np.int64), least, most)
+        extents = []
+        for values in (offers.keys, offers.backwards):
+            least, most = np.full(G, _TOP), np.zeros(G, np.uint64)
+            np.minimum.at(least, offers.group, values)
+            np.maximum.at(most, offers.group, values)
+            extents += [least, most]
+        low, high, low_index, high_index = extents
+        counts = np.bincount(offers.group, minlength=G).astype(np.int64)
+        return Answer(counts, (low, high, low_index, high_index))
 
     def _with_extents(self, answer: Answer) -> Cuts:
-        assert answer.least is not None
-        assert answer.most is not None
+        assert answer.extents is not None
+        least, most, *indices = answer.extents
         more = self.open & (answer.counts > self.wanted)  # of the others, all are taken
         return replace(
             self,
-            low=np.where(self.open & (answer.counts > 0), answer.least, self.low),
-            high=np.where(more, answer.most, self.high),
+            low=np.where(self.open & (answer.counts > 0), least, self.low),
+            high=np.where(more, most, self.high),
+            indices=(indices[0], indices[1]),
             open=more,
             enough=self.open & (answer.counts >= self.wanted),
             begun=True,
@@ -135,15 +150,14 @@ class Cuts:
         return replace(
             self,
             key=np.where(now, self.low, self.key),
-            low=np.where(now, np.uint64(0), self.low),
-            high=np.where(now, np.uint64(_LAST_INDEX), self.high),
+            low=np.where(now, self.indices[0], self.low),
+            high=np.where(now, self.indices[1], self.high),
             tied=self.tied | now,
         )
 
     @property
     def _ranges(self) -> int:
-        number = _COUNTS // max(1, int(np.count_nonzero(self.open)))
-        return int(np.clip(number, _LEAST_RANGES, _MOST_RANGES))
+        return ranges_of(int(np.count_nonzero(self.open)))
 
     @cached_property
     def begins(self) -> Keys:
@@ -239,6 +253,16 @@ def _put(values: NDArray[Any], at: Ints, new: NDArray[Any]) -> NDArray[Any]:
     return changed
 
 
+def ranges_of(groups: int) -> int:
+    """Into how many ranges a round divides each of so many groups."""
+    return int(np.clip(_COUNTS // max(1, groups), _LEAST_RANGES, _MOST_RANGES))
+
+
+def most_counts(groups: int) -> int:
+    """Counts of a round at the most, for so many groups or fewer."""
+    return max(min(_COUNTS, groups * _MOST_RANGES), groups * _LEAST_RANGES)
+
+
 def find_cuts(wanted: Ints, ask: Callable[[Cuts], Answer], *, rounds: int | None = None) -> Cuts:
     """The cuts of all groups; `ask` asks every place and merges what they say.
 
@@ -266,8 +290,8 @@ def keys_of_values(values: NDArray[Any]) -> Keys:
 
 
 def values_of_keys(keys: Keys) -> NDArray[np.float64]:
-    """The values of such integers; those between two values' give the one below."""
+    """The values of such integers."""
     top = np.uint64(1 << 63)
     found = np.where(keys & top, keys & ~top, ~keys).astype(np.uint64).view(np.float64)
-    # Bits that are all 0 but the first few may be no number: below every value.
+    # Keys of no number are beyond every value, on their side.
     return np.where(np.isnan(found), np.where(keys & top, np.inf, -np.inf), found)

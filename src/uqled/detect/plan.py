@@ -1,7 +1,8 @@
 """What a detection in parts will cost: bytes, memory and time, known before it begins.
 
 Bytes to read and memory follow from shapes, at the most. Time and bytes to write follow from a
-short trial on the engine that will do the work: each worker reads a part twice, and sweeps it.
+short trial on the engine that will do the work: each worker reads some rows twice, and then treats
+them as if they were a whole data set.
 """
 
 from __future__ import annotations
@@ -18,20 +19,22 @@ from typing import Any
 import numpy as np
 
 from uqled.detect import parts as tasks
-from uqled.detect.auto_parts import candidates
+from uqled.detect.cuts import most_counts
 from uqled.detect.joint import DENSE_CLASSES
-from uqled.detect.parts import Asked, Groups, Part
+from uqled.detect.parts import Asked, Part
 from uqled.detect.rows import MAX_BLOCK_ROWS
 from uqled.detect.sharded import Prepared
 from uqled.detect.store import Store
 from uqled.detect.sweeps import BLOCK_BYTES
 from uqled.engines import Engine
+from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.places import Place
 
-#: Of the trial, per worker: as much as a part, whose own cost is not that of its rows alone; first
-#: less, so that all is compiled.
-_TRIED_BYTES, _FIRST_TRIED_BYTES = 512 * 2**20, 16 * 2**20
+#: Rows of the trial, all together: a small part of all, but so many that time can be told.
+_TRIED_SHARE, _TRIED_ROWS = 0.05, 2_000
+#: Of these first so many, so that all is compiled.
+_FIRST_SHARE = 0.1
 #: An interpreter with NumPy, Numba and the compiled sweeps.
 _PROCESS_BYTES = 350 * 2**20
 #: Of the memory that is free: the rest is for the file cache and for others.
@@ -39,9 +42,11 @@ _FREE_SHARE = 0.8
 #: Per sample in a part's arrays: self-confidence and uncertainty (8 bytes each), guesses (4),
 #: agreement (1 per source), and a lead or a kept sample for some.
 _SAMPLE_BYTES, _LEAD_BYTES = 48, 40
-#: Of an offer to a pair in a part's file; each pair keeps its own number of them once in the first
-#: wave and three times in either of the others; and of a sample in the result.
-_OFFER_BYTES, _OFFERS, _RESULT_BYTES = 24, 7, 40
+#: Of a sample in the result.
+_RESULT_BYTES = 40
+#: Offers that parts keep for each that is wanted, as seen: about three in each of the later waves,
+#: and one in the first, if there are few parts.
+_OFFERS = 7
 #: Of `auto`: candidates of a source, and readings.
 _CANDIDATE_BYTES, _READING_BYTES = 9 * 8, 7 * 8
 
@@ -121,31 +126,42 @@ class Plan:
                 )
 
 
-def plan(prepared: Prepared, engine: Engine) -> Plan:
-    """Work out bytes and memory, and try the engine."""
+def by_shapes(prepared: Prepared, engine: Engine) -> Plan:
+    """Bytes and memory, without a trial: of what is written, the least."""
     asked, rows = prepared.asked, prepared.rows
     asked.store.refuse_another(prepared.fingerprint)
     N, row_bytes = rows[0].shape[-2], sum(r.row_bytes for r in rows)
     stored = sum(_stored_bytes(a) for a in (asked.labels, asked.softmax, asked.passes))
-    tried, size = _tried(prepared, engine, row_bytes)
-    # What fits in memory is read from the disk once; what does not, in every sweep.
-    cold = 3 if stored > _FREE_SHARE * free_memory() else 1
-    per_trial = tried.sweeping + cold * max(0.0, tried.reading - tried.again)
-    trials = N / size
-    bytes_tried = size * row_bytes
     return Plan(
         samples=N,
         parts=len(prepared.parts),
         workers=engine.workers,
         stored=stored,
         to_read=3 * stored,
-        to_write=int(trials * tried.written),
+        to_write=N * (_per_sample(asked) - _LEAD_BYTES + _RESULT_BYTES),
         worker=_worker_bytes(prepared, row_bytes),
-        driver=_PROCESS_BYTES + _driver_bytes(prepared),
+        driver=_PROCESS_BYTES + _driver_bytes(prepared, engine.workers),
         in_one_process=not engine.apart,
-        reading_rate=bytes_tried / max(tried.reading, 1e-6),
-        sweeping_rate=3 * bytes_tried / max(tried.sweeping, 1e-6),
-        seconds=trials * per_trial,
+        reading_rate=0.0,
+        sweeping_rate=0.0,
+        seconds=0.0,
+    )
+
+
+def plan(prepared: Prepared, engine: Engine) -> Plan:
+    """The same with time and bytes to write, from a trial."""
+    known = by_shapes(prepared, engine)
+    tried, size = _tried(prepared, engine)
+    # What fits in memory is read from the disk once; what does not, in every sweep.
+    cold = 3 if known.stored > _FREE_SHARE * free_memory() else 1
+    per_trial = tried.working + cold * max(0.0, tried.reading - tried.again)
+    trials, tried_bytes = known.samples / size, size * sum(r.row_bytes for r in prepared.rows)
+    return replace(
+        known,
+        to_write=int(trials * tried.written),
+        reading_rate=tried_bytes / max(tried.reading, 1e-6),
+        sweeping_rate=3 * tried_bytes / max(tried.working, 1e-6),
+        seconds=trials * per_trial + tried.driving,
     )
 
 
@@ -170,11 +186,14 @@ def _per_sample(asked: Asked) -> int:
     return _SAMPLE_BYTES + _LEAD_BYTES + auto
 
 
-def _driver_bytes(prepared: Prepared) -> int:
-    """Pair counts and quotas of every member, and the counts of a round."""
+def _driver_bytes(prepared: Prepared, workers: int) -> int:
+    """Pair counts and quotas of every member, and the counts of a round: those that wait to be
+    merged, and a few copies."""
     K, N = len(prepared.asked.values), prepared.rows[0].shape[-2]
+    members = len(prepared.asked.members)
     pairs = min(K * K, N)
-    return pairs * 8 * 3 * 4 * len(prepared.asked.members) + 2 * 2**25
+    waiting = 2 * workers + len(prepared.parts).bit_length() + 6
+    return pairs * 8 * 3 * 4 * members + waiting * 8 * most_counts(pairs * members)
 
 
 @dataclass(frozen=True)
@@ -185,8 +204,10 @@ class Trial:
     """Seconds, for the first time."""
     again: float
     """Seconds, for the second: less where the system keeps what was read."""
-    sweeping: float
-    """Seconds of the three sweeps, after that."""
+    working: float
+    """Seconds of all tasks of a detection, after that."""
+    driving: float
+    """Seconds of the driver between them, which more rows hardly change."""
     written: int
     """Bytes, about, as there would be of so many rows of a whole run."""
 
@@ -195,52 +216,49 @@ class Trial:
         return Trial(
             max(self.reading, other.reading),
             max(self.again, other.again),
-            max(self.sweeping, other.sweeping),
+            max(self.working, other.working),
+            max(self.driving, other.driving),
             self.written + other.written,
         )
 
 
-def _tried(prepared: Prepared, engine: Engine, row_bytes: int) -> tuple[Trial, int]:
+def _tried(prepared: Prepared, engine: Engine) -> tuple[Trial, int]:
     """A trial of every worker at the same time, and how many rows it was of."""
     N, W = prepared.rows[0].shape[-2], engine.workers
-    size = max(1, min(_TRIED_BYTES // row_bytes, N // W))
+    part = prepared.parts[0].stop - prepared.parts[0].start
+    size = max(int(_TRIED_SHARE * N), _TRIED_ROWS) // W
+    size = max(1, min(size, part, N // W))
     starts = np.linspace(0, N - size, W).astype(int).tolist()
-    parts = [Part(k, start, start + size) for k, start in enumerate(starts)]
-    first = max(1, _FIRST_TRIED_BYTES // row_bytes)
-    found = engine.reduce(trial, parts, Trial.beside, given=(prepared.asked, first))
-    return found, W * size
+    parts = [Part(0, start, start + size) for start in starts]
+    sent = replace(prepared, rows=[], parts=[], fingerprint={})
+    return engine.reduce(trial, parts, Trial.beside, given=(sent,)), W * size
 
 
-def trial(asked: Asked, first: int, part: Part) -> Trial:
-    """Read a part twice and sweep it; before that `first` of its rows, so that all is compiled."""
-    reading, again = (_seconds(tasks.read_only, asked, part) for _ in range(2))
+def trial(prepared: Prepared, part: Part) -> Trial:
+    """Read some rows twice, and treat them as a whole data set."""
+    reading, again = (_seconds(tasks.read_only, prepared.asked, part) for _ in range(2))
     samples = part.stop - part.start
     with TemporaryDirectory() as folder:  # where the task runs
-        for number, size in enumerate((min(first, samples), samples)):
-            part = replace(part, stop=part.start + size)
-            here = replace(asked, store=Store(Place.of(folder) / str(number)))
+        for size in (max(1, int(_FIRST_SHARE * samples)), samples):
+            engine, store = _Timed(1), Store(Place.of(folder) / str(size))
             began = time.perf_counter()
-            limits = tasks.class_statistics(here, part)
-            if asked.asks_for("auto"):
-                candidates(here, part.stop - part.start, part)
-            limits.settle()
-            counted = tasks.confident_joints(here, limits, part)
-            written = sum(path.stat().st_size for path in Path(folder, str(number)).rglob("*.bin"))
-            groups = Groups({member: counted[member] for member in asked.selecting})
-            if groups.quotas:
-                tasks.select(here, groups, np.full(len(groups.wanted), 0.5), part)
+            prepared.run_alone(replace(part, stop=part.start + size), store, engine)
             seconds = time.perf_counter() - began
-    off_diagonal = sum(
-        int(pairs.counts[pairs.given != pairs.true].sum()) for pairs in groups.quotas.values()
-    )
-    readings = _READING_BYTES if asked.asks_for("auto") else 0
-    offers = off_diagonal * _OFFERS * _OFFER_BYTES
-    return Trial(
-        reading,
-        again,
-        seconds,
-        written + offers + samples * (readings + _RESULT_BYTES),
-    )
+        sizes = {path.name: path.stat().st_size for path in Path(folder, str(size)).rglob("0*")}
+    written = sum(sizes.values()) + (_OFFERS - 1) * sizes.get("000000-sweep-3.bin", 0)
+    return Trial(reading, again, engine.seconds, seconds - engine.seconds, written)
+
+
+class _Timed(Threads):
+    """One thread that knows how long its tasks took."""
+
+    seconds = 0.0
+
+    def reduce(self, *given: Any, **options: Any) -> Any:
+        began = time.perf_counter()
+        found = super().reduce(*given, **options)
+        self.seconds += time.perf_counter() - began
+        return found
 
 
 def _seconds(function: Callable[..., Any], *given: Any) -> float:

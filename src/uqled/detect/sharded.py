@@ -52,7 +52,7 @@ _SAMPLE_BYTES = 300
 #: Of asking the parts for a bound: it need not be the best there is.
 _BOUND_ROUNDS = 4
 #: Of what lies in the folder while it runs: one begun with another is not continued.
-_FORMAT = 1
+_FORMAT = 2
 #: Methods that look at the guess of every sample, and those that rank all samples at once.
 _FROM_GUESS = ("cl-joint", "low-self-confidence", "low-normalized-margin")
 _RANKINGS: dict[str, Ranking] = {
@@ -238,14 +238,21 @@ class Prepared:
             store.tidy()
         else:
             driver = _Driver(engine, progress, self.parts, self.rows[0].shape[-2])
-            found = driver.run(
-                self.asked,
-                min_examples_per_class=self.min_examples_per_class,
-                frac_noise=self.frac_noise,
-                point=self.point,
-            )
-            store.finish(found)
+            store.finish(self._found(driver, self.asked))
         return ErrorsInParts(store)
+
+    def run_alone(self, part: Part, store: Store, engine: Engine) -> None:
+        """Treat a part as if it were all, for the plan; nothing is done with what is found."""
+        driver = _Driver(engine, Progress(False), [part], part.stop - part.start, alone=True)
+        self._found(driver, replace(self.asked, store=store))
+
+    def _found(self, driver: _Driver, asked: Asked) -> dict[str, Any]:
+        return driver.run(
+            asked,
+            min_examples_per_class=self.min_examples_per_class,
+            frac_noise=self.frac_noise,
+            point=self.point,
+        )
 
 
 def prepare(
@@ -366,6 +373,8 @@ class _Driver:
     progress: Progress
     parts: list[Part]
     N: int
+    alone: bool = False
+    """These rows are a trial, and may be of one class."""
 
     def classes(
         self, labels: Any, K: int, classes: Sequence[Any] | None
@@ -468,10 +477,11 @@ class _Driver:
         return cuts
 
     def _waves(self) -> list[tuple[int, int]]:
-        """Parts that sweep 3 goes over at a time: each wave's end is four times the last one's."""
+        """Parts that sweep 3 goes over at a time: up to a sixteenth of them, to four times as many
+        and to the end, if there are more than can be worked on at a time."""
         n = len(self.parts)
-        ends = [max(self.engine.workers, -(-n // 16)), -(-n // 4), n]
-        ends = sorted({min(end, n) for end in ends})
+        first = max(self.engine.workers, -(-n // 16))
+        ends = sorted({min(end, n) for end in (first, 4 * first, n)})
         return list(zip([0, *ends], ends, strict=False))
 
     def _ranking_cuts(
@@ -506,7 +516,7 @@ class _Driver:
             )
 
     def _refuse_one_class(self, limits: Statistics, asked: Asked) -> None:
-        if np.count_nonzero(limits.class_counts) < 2:
+        if np.count_nonzero(limits.class_counts) < 2 and not self.alone:
             only = asked.names[int(limits.class_counts.argmax())]
             raise InputError(
                 "labels",
