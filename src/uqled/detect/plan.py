@@ -42,6 +42,8 @@ _FREE_SHARE = 0.8
 #: Per sample in a part's arrays: self-confidence and uncertainty (8 bytes each), guesses (4),
 #: agreement (1 per source), and a lead or a kept sample for some.
 _SAMPLE_BYTES, _LEAD_BYTES = 48, 40
+#: Of the samples: more are hardly ever flagged, and there are no more pairs that want any.
+_FLAGGED_SHARE = 0.1
 #: Of a sample in the result.
 _RESULT_BYTES = 40
 #: Offers that parts keep for each that is wanted, as seen: about three in each of the later waves,
@@ -191,9 +193,9 @@ def _driver_bytes(prepared: Prepared, workers: int) -> int:
     merged, and a few copies."""
     K, N = len(prepared.asked.values), prepared.rows[0].shape[-2]
     members = len(prepared.asked.members)
-    pairs = min(K * K, N)
+    pairs, groups = min(K * K, N), min(K * K, int(_FLAGGED_SHARE * N)) * members
     waiting = 2 * workers + len(prepared.parts).bit_length() + 6
-    return pairs * 8 * 3 * 4 * members + waiting * 8 * most_counts(pairs * members)
+    return pairs * 8 * 3 * 4 * members + waiting * 8 * most_counts(groups)
 
 
 @dataclass(frozen=True)
