@@ -6,7 +6,8 @@
     python benchmarks/scale.py --tables-only                 the tables again, of what was measured
 
 Sections: `out-of-core` (arrays of 1.5 times the memory, beside plain reading), `ray` (beside the
-local engine), growth with `n`, `k`, `f` and `workers`, and `driver` (its memory on Ray). Each
+local engine), growth with `n`, `k`, `f` and `workers`, and `driver` (its memory on Ray;
+`driver-few-classes`: where no new pairs of classes turn up as N grows). Each
 detection runs in a process of its own, after a small one that loads and compiles everything. What
 was measured is saved after each section, to `benchmarks/results/scale.*` and `docs/scale.md`.
 """
@@ -468,11 +469,11 @@ def growth_with_f(setting: Setting) -> dict[str, Any]:
     return _growth(points, setting, against=lambda p: p["F"] + 1)
 
 
-def _first_rows(setting: Setting, n: int) -> Data:
-    """The first n of one large set of K = 100, F = 5."""
+def _first_rows(setting: Setting, n: int, K: int = 100) -> Data:
+    """The first n of one large set of F = 5."""
     least, *_, most = setting.sizes(*ROWS)
     shard = least // 2
-    return first(made(setting.work, most, 100, 5, shard), shards=n // shard)
+    return first(made(setting.work, most, K, 5, shard), shards=n // shard)
 
 
 def _growth(
@@ -501,21 +502,27 @@ def growth_with_workers(setting: Setting) -> dict[str, Any]:
     return found
 
 
-def driver_memory(setting: Setting) -> dict[str, Any]:
+def driver_memory(setting: Setting, K: int = 100) -> dict[str, Any]:
     """The driver's largest resident size, on Ray with two workers, against N."""
     points = []
     for n in setting.sizes(*ROWS):
-        data = _first_rows(setting, n)
+        data = _first_rows(setting, n, K)
         points.append(setting.repeated(data, engine="ray", workers=2))
         shutil.rmtree(data.folder)
     peaks = [p["peak_memory"]["median"] for p in points]
     return {"points": points, "growth": peaks[-1] / peaks[0] - 1}
 
 
+def driver_memory_of_few_classes(setting: Setting) -> dict[str, Any]:
+    """So few that every pair of them is there from the least N on."""
+    return driver_memory(setting, K=20)
+
+
 SECTIONS: dict[str, Callable[[Setting], dict[str, Any]]] = {
     "ray": ray_section,
     "n": growth_with_n,
     "driver": driver_memory,
+    "driver-few-classes": driver_memory_of_few_classes,
     "workers": growth_with_workers,
     "k": growth_with_k,
     "f": growth_with_f,

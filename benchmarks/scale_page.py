@@ -14,6 +14,7 @@ IMAGINED = (
     ("a billion rows, a thousand classes", 1_000_000_000, 1_000),
 )
 GROWTH = {"n": "N", "k": "K", "f": "F"}
+DRIVER = ("driver", "driver-few-classes")
 #: Of the driver's memory from the least N to the most: this is called no growth.
 _NO_GROWTH = 0.05
 
@@ -126,11 +127,15 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:
             found.append(
                 (f"{engine}: 1 against 2 {own}, times faster", f"{one / two:.2f}", "", None)
             )
-    if r := result.get("driver"):
+    for name in DRIVER:
+        if name not in result:
+            continue
+        r = result[name]
         least, most = r["points"][0], r["points"][-1]
         found.append(
             (
-                f"driver's peak memory on Ray, N {least['N']:,} to {most['N']:,}, MB",
+                f"driver's peak memory on Ray, K = {least['K']}, N {least['N']:,} to "
+                f"{most['N']:,}, MB",
                 f"{least['peak_memory']['median'] / 1e6:.0f} to "
                 f"{most['peak_memory']['median'] / 1e6:.0f} ({r['growth']:+.1%})",
                 f"does not grow (<= {_NO_GROWTH:.0%})",
@@ -185,8 +190,9 @@ def _points(result: dict[str, Any]) -> list[str]:
     rows = [(named[name], p) for name in GROWTH if name in result for p in result[name]["points"]]
     if r := result.get("workers"):
         rows += [(name, p) for name, p in r.items() if name != "machine"]
-    if r := result.get("driver"):
-        rows += [("driver on Ray", p) for p in r["points"]]
+    rows += [
+        ("driver on Ray", p) for name in DRIVER if name in result for p in result[name]["points"]
+    ]
     for name, p in rows:
         lines.append(
             f"| {name} | {p['N']:,} | {p['K']:,} | {p['F']} | {_spread(p['seconds'])} | "
