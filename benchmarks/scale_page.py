@@ -277,6 +277,14 @@ def _bytes(number: float) -> str:
     return f"{number / 1e6:.3g} MB"
 
 
+def _count(number: int) -> str:
+    """Short enough for an axis."""
+    for unit, name in ((10**6, "M"), (10**3, "k")):
+        if number >= unit:
+            return f"{number / unit:g}{name}"
+    return str(number)
+
+
 def _axis(point: dict[str, Any], name: str) -> int:
     return int(point["F"] + 1 if name == "f" else point[GROWTH[name]])
 
@@ -298,6 +306,8 @@ def picture(result: dict[str, Any], path: Path) -> None:
         points = result[name]["points"]
         x = [p["N"] if name == "driver" else _axis(p, name) for p in points]
         axis.set(xscale="log", yscale="log")
+        axis.set_xticks(x, [_count(one) for one in x])
+        axis.xaxis.set_minor_formatter("")
         if name == "driver":
             peaks = [p["peak_memory"]["median"] / 1e6 for p in points]
             axis.plot(x, peaks, "o-")
