@@ -147,10 +147,10 @@ def _seen(setting: Setting, result: dict[str, Any]) -> str:
         change = [after - before for before, after in zip(first, last, strict=True)]
         told.append(f"{method_name(name)} by {_spread(change)}")
         clear.append(statistics.mean(change) > statistics.stdev(change))
-    verdict = (
-        "So brief training is one reason for the difference to the paper."
-        if any(clear)
-        else "That is no rise outside the spread."
+    verdict = (  # of CL-MCD, which was the question
+        "So brief training is one reason why CL-MCD is behind."
+        if clear[0]
+        else "For CL-MCD that is no rise outside the spread."
     )
     return (
         f"{setting.name} (`{setting.model}`, {setting.limit:,} images): {'; '.join(said)}. From "
