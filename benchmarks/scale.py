@@ -356,17 +356,31 @@ class Setting:
 
     def repeated(self, data: Data, **options: Any) -> dict[str, Any]:
         """Several detections of what is in the file cache."""
-        read_all(data.files, self.workers, times=1)
-        every = [self.detection(data, **options) for _ in range(self.repeats)]
-        found = {
-            "N": data.N,
-            "K": data.K,
-            "F": data.F,
-            "bytes": data.bytes,
-            "seconds": machine.spread([one["seconds"] for one in every]),
-            "peak_memory": machine.spread([one["peak_memory"] for one in every]),
-        }
-        say(f"  N {data.N:,} K {data.K:,} F {data.F}: {found['seconds']['median']:.3g} s")
+        return self.in_turn([data], **options)[0]
+
+    def in_turn(self, sets: list[Data], **options: Any) -> list[dict[str, Any]]:
+        """Several rounds of detections of what is in the file cache, of one set after the other: a
+        machine that is slower for a while is so for all of them."""
+        for data in sets:
+            read_all(data.files, self.workers, times=1)
+        rounds = [[self.detection(data, **options) for data in sets] for _ in range(self.repeats)]
+        found = []
+        for data, every in zip(sets, zip(*rounds, strict=True), strict=True):
+            seconds = [one["seconds"] for one in every]
+            found.append(
+                {
+                    "N": data.N,
+                    "K": data.K,
+                    "F": data.F,
+                    "bytes": data.bytes,
+                    "seconds": machine.spread(seconds),
+                    "rounds": seconds,
+                    "peak_memory": machine.spread([one["peak_memory"] for one in every]),
+                }
+            )
+            say(
+                f"  N {data.N:,} K {data.K:,} F {data.F}: {machine.spread(seconds)['median']:.3g} s"
+            )
         return found
 
 
@@ -479,16 +493,22 @@ def _first_rows(setting: Setting, n: int, K: int = 100) -> Data:
 def _growth(
     points: list[Callable[[], Data]], setting: Setting, *, against: Callable[[Any], int]
 ) -> dict[str, Any]:
-    """Times of growing data, and the exponent that fits the medians."""
-    found = []
-    for make in points:
-        data = make()
-        found.append(setting.repeated(data))
+    """Times of growing data, and the exponents that fit each round: over all, and at the end."""
+    sets = [make() for make in points]
+    found = setting.in_turn(sets)
+    for data in sets:
         if not (data.folder / "made").exists() or not setting.keep:
             shutil.rmtree(data.folder)
-    times = [p["seconds"]["median"] for p in found]
-    exponent = np.polyfit(np.log([against(p) for p in found]), np.log(times), 1)[0]
-    return {"points": found, "workers": setting.workers, "exponent": float(exponent)}
+    sizes = np.log([against(p) for p in found])
+    rounds = np.log([p["rounds"] for p in found]).T
+    return {
+        "points": found,
+        "workers": setting.workers,
+        "exponent": machine.spread([float(np.polyfit(sizes, r, 1)[0]) for r in rounds]),
+        "last_doubling": machine.spread(
+            [float((r[-1] - r[-2]) / (sizes[-1] - sizes[-2])) for r in rounds]
+        ),
+    }
 
 
 def growth_with_workers(setting: Setting) -> dict[str, Any]:

@@ -203,13 +203,14 @@ def test_heaps_keep_the_best_of_each_pair(run, order, with_bounds, with_leads):
     for start, stop in ((0, 20), (20, N)):
         heaps = np.zeros(3, np.int64), np.full(41, np.nan), np.full(41, -1)
         own_cuts, bounds = cuts.copy(), np.empty((0, 0))
+        least = np.array([cuts[:2].min(), cuts[2], np.inf]) - kernels.BOUND_SLACK
         if with_bounds:
             bounds = np.full((3, 3), np.inf)
             bounds[[0, 0, 1], targets] = cuts - kernels.BOUND_SLACK
         run(
             kernels.select_rows,
             rows[start:stop], labels[start:stop], start, False,
-            by_class, targets, offsets, own_cuts, bounds, *heaps,
+            by_class, targets, offsets, own_cuts, bounds, least, *heaps,
         )  # fmt: skip
         halves.append(heaps)
     for one, other in ((0, 1), (1, 0)):  # merged in either order

@@ -20,10 +20,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from uqled.cli import app
+from uqled.data.shards import open_shards
 from uqled.detect import cuts as cuts_module
 from uqled.detect.cuts import Offers, find_cuts, keys_of_values, values_of_keys
 from uqled.detect.find import find_label_errors
 from uqled.detect.parts import merged
+from uqled.detect.rows import ProbabilityRows
 from uqled.detect.sharded import ErrorsInParts, find_label_errors_in_parts
 from uqled.detect.summary import summary
 from uqled.errors import FileError, InputError
@@ -250,6 +252,67 @@ def test_a_shard_cut_short_is_named_and_nothing_is_written(tmp_path: Path, in_sh
     with pytest.raises(FileError, match=r"part-1\.npy"):
         find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
     assert not (tmp_path / "out").exists()
+
+
+# -- more than the file cache holds ---------------------------------------------------------------
+
+
+@pytest.fixture
+def past_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is read past the file cache, ahead, a few rows at a time."""
+    monkeypatch.setattr("uqled.data.shards._CACHED_SHARE", 0)
+    monkeypatch.setattr("uqled.places._DIRECT_BYTES", 1)
+    monkeypatch.setattr("uqled.detect.sweeps.BLOCK_BYTES", 4 * 5 * 4 * 17)
+
+
+@pytest.mark.usefixtures("past_cache")
+@pytest.mark.parametrize("part_rows", [20, 150, 1000])
+def test_reading_ahead_changes_nothing(tmp_path: Path, in_shards: Any, part_rows: int) -> None:
+    arrays, folders = in_shards
+    whole = find_label_errors(*arrays, method="all")
+    found = find_label_errors_in_parts(
+        *folders, out=tmp_path / "out", part_rows=part_rows, method="all"
+    )
+    table = pd.concat(found.frames(), ignore_index=True)
+    for name, one in whole.by_method.items():
+        assert (table[name].to_numpy() == one.mask).all(), name
+
+
+@pytest.mark.usefixtures("past_cache")
+def test_rows_are_read_while_others_are_looked_at(in_shards: Any) -> None:
+    (_, softmax, passes), (_, *folders) = in_shards
+    sources = zip(("pred_probs", "passes"), folders, (softmax[None], passes), strict=True)
+    for ndim, (name, folder, whole) in enumerate(sources, start=2):
+        array = open_shards(folder, ndim=ndim, name=name).past_cache()
+        rows = ProbabilityRows(array, name=name, ndim=ndim, part=(10, 290), in_order=True)
+        asked: list[tuple[int, int]] = []
+        real = array.read_into
+
+        def noted(buffer: Any, start: int, stop: int, real: Any = real, asked: Any = asked) -> None:
+            asked.append((start - 10, stop - 10))
+            real(buffer, start, stop)
+
+        array.read_into = noted  # type: ignore[method-assign]
+        for start, stop in [(0, 100), (100, 200), (200, 280), (40, 140), (0, 10)]:
+            block = rows.read(start, stop)
+            for f, one in enumerate(whole):
+                assert (block.of_pass(f) == one[10 + start : 10 + stop]).all()
+        # Each block was asked for before its time; what nobody wanted was read for nothing.
+        assert asked[:3] == [(0, 100), (100, 200), (200, 280)]
+        assert asked[3:6] == [(40, 140), (140, 240), (0, 10)]
+
+
+@pytest.mark.usefixtures("past_cache")
+def test_a_shard_that_vanishes_while_it_is_read_ahead_is_named(
+    tmp_path: Path, in_shards: Any
+) -> None:
+    _, (_, probs, _) = in_shards
+    array = open_shards(probs, ndim=2, name="pred_probs").past_cache()
+    rows = ProbabilityRows(array, name="pred_probs", ndim=2, in_order=True)
+    (tmp_path / "probs" / "part-1.npy").unlink()
+    rows.read(0, 40)
+    with pytest.raises(FileError, match=r"part-1\.npy"):
+        rows.read(40, 80)
 
 
 # -- killed and continued -------------------------------------------------------------------------

@@ -340,3 +340,29 @@ def test_reads_past_the_file_cache_are_the_same(tmp_path, monkeypatch, start, le
     place.write(content[::-1])  # another file of this name
     place.read_into(memoryview(found), start, past_cache=True)
     assert bytes(found) == content[::-1][start : start + length]
+
+
+@pytest.mark.parametrize("start", [0, 128, 512, 700, 5_000_000])
+@pytest.mark.parametrize("length", [512, 1024, 1000, 900_001])
+def test_what_lies_as_its_file_does_is_read_without_a_copy(tmp_path, monkeypatch, start, length):
+    content = np.random.default_rng(0).integers(0, 256, 5_900_001, np.uint8)
+    place = Place.of(tmp_path / "x.bin")
+    place.write(content.tobytes())
+    memory = np.zeros(length + 3 * places.SECTOR, np.uint8)
+    at = (start - memory.ctypes.data) % places.SECTOR + places.SECTOR
+    read: list[list[int]] = []
+    system = os.preadv
+
+    def noted(descriptor, buffers, offset):
+        read.append([len(b) for b in buffers])
+        return system(descriptor, buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", noted)
+    monkeypatch.setattr(places, "_DIRECT_BYTES", 1)
+    place.read_into(memoryview(memory)[at : at + length], start, past_cache=True)
+    assert (memory[at : at + length] == content[start : start + length]).all()
+    assert not memory[:at].any()
+    assert not memory[at + length :].any()
+    if length >= 2 * places.SECTOR:
+        assert len(read) == 1
+        assert max(read[0]) >= length - 2 * places.SECTOR

@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uqled.errors import FileError, UqledError
 from uqled.run import replacing
@@ -37,6 +38,9 @@ _FETCHED_TOGETHER = 128
 _OPEN_FILES = 64  # descriptors kept open per process
 #: Reads past the file cache: at least so much at a time, in pages, by way of a buffer.
 _DIRECT_BYTES, _PAGE, _BOUNCE_BYTES = 2**18, 4096, 4 * 2**20
+#: Of a disk, mostly: bytes that lie in memory as far from a multiple of it as in their file are
+#: read without a copy.
+SECTOR = 512
 
 
 @dataclass(frozen=True)
@@ -504,7 +508,8 @@ def _forget(path: str) -> None:
 def _filled_directly(path: str, view: memoryview, start: int) -> bool:
     """Fill `view` past the file cache; False if that cannot be done here, or not all is there.
 
-    Such reads begin and end at whole pages of file and memory, so they go by way of a buffer.
+    Such reads begin and end at whole pages of file and memory, so they go by way of a buffer,
+    unless `view` lies as the file does.
     """
     if not hasattr(os, "O_DIRECT"):
         return False
@@ -514,6 +519,10 @@ def _filled_directly(path: str, view: memoryview, start: int) -> bool:
     source, target = np.frombuffer(pages, np.uint8), np.frombuffer(view, np.uint8)
     try:
         descriptor = _direct.of(path).number
+        if (target.ctypes.data - start) % SECTOR == 0 and _filled_in_place(
+            descriptor, target, start, source
+        ):
+            return True
         while done < len(target):
             before = (start + done) % _PAGE
             wanted = min(_BOUNCE_BYTES, -(-(before + len(target) - done) // _PAGE) * _PAGE)
@@ -525,6 +534,30 @@ def _filled_directly(path: str, view: memoryview, start: int) -> bool:
             done += fresh
     except OSError:  # a file system without such reads
         return False
+    return True
+
+
+def _filled_in_place(
+    descriptor: int, target: NDArray[np.uint8], start: int, pages: NDArray[np.uint8]
+) -> bool:
+    """Fill what begins as far from a sector's start as the file's bytes do, in one read: whole
+    sectors where they belong, what is before and after them by way of `pages`. False if that
+    cannot be done."""
+    before, head = start % SECTOR, -start % SECTOR
+    if len(target) < head + SECTOR:
+        return False
+    middle = (len(target) - head) // SECTOR * SECTOR
+    rest = len(target) - head - middle
+    edges = pages[: SECTOR * (head > 0)], pages[SECTOR : SECTOR + SECTOR * (rest > 0)]
+    pieces: list[Any] = [edges[0], target[head : head + middle], edges[1]]
+    try:
+        count = os.preadv(descriptor, [p for p in pieces if len(p)], start - before)
+    except OSError:  # a disk with larger sectors
+        return False
+    if count < before + len(target):
+        return False
+    target[:head] = edges[0][before:]
+    target[head + middle :] = edges[1][:rest]
     return True
 
 

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ ENDINGS = (".npy", ".parquet")
 _AXES = {1: "[N]", 2: "[N,K]", 3: "[F,N,K]"}
 
 
-#: Of the machine's memory: arrays up to this size are left to the file cache.
+#: Of the machine's memory: what is not larger is left to the file cache.
 _CACHED_SHARE = 0.5
 
 
@@ -51,8 +52,6 @@ class Shards:
         self, place: Place, stored: Sequence[Stored], *, ndim: int, size: int, fingerprint: str
     ) -> None:
         self.place = place
-        if size > _CACHED_SHARE * _memory():  # would not stay in the file cache
-            stored = [past_cache(one) for one in stored]
         self._stored = list(stored)
         self._row_axis = 1 if ndim == 3 else 0
         rows = [one.shape[self._row_axis] for one in self._stored]
@@ -65,6 +64,8 @@ class Shards:
         """Of the values, in this machine's byte order."""
         self.bytes = size
         """Stored bytes of all files."""
+        self.is_slow = not place.is_local
+        """Reading waits for a store, or for a disk: it is worth to read ahead."""
         self.fingerprint = fingerprint
         """Of the names, sizes and stamps of all files."""
         self.chunks = self._chunks()
@@ -76,6 +77,13 @@ class Shards:
         columns = isinstance(first, ParquetFile) and not first.is_list and ndim == 2
         self.columns: tuple[str, ...] | None = first.columns if columns else None  # type: ignore[attr-defined]
         """[K] the names of a table's columns."""
+
+    def past_cache(self) -> Shards:
+        """The same array, read past the file cache."""
+        found = copy(self)
+        found._stored = [past_cache(one) for one in self._stored]
+        found.is_slow = True
+        return found
 
     @property
     def ndim(self) -> int:
@@ -184,6 +192,14 @@ def open_shards(
         size=sum(entry.size for entry in entries),
         fingerprint=_fingerprint(entries, key),
     )
+
+
+def sparing_cache(arrays: Sequence[Any]) -> list[Any]:
+    """The same arrays; shards that would not stay in the file cache together are read past it."""
+    size = sum(array.bytes for array in arrays if isinstance(array, Shards))
+    if size <= _CACHED_SHARE * _memory():
+        return list(arrays)
+    return [array.past_cache() if isinstance(array, Shards) else array for array in arrays]
 
 
 def split_key(address: str | os.PathLike[str] | Place) -> tuple[Place, str | None]:

@@ -28,6 +28,10 @@ SLACK = 1e-6
 
 #: How far below its cut the bound of a pair is: more than the rounding of a margin in float32.
 BOUND_SLACK = 2.0**-22
+#: Of K classes, a class with a pair to one in so many others: it is quicker to look at all classes
+#: of a row in vector code first than at one pair after the other; and with a bound for each, too,
+#: although that is read from memory.
+SOME_PAIRS, MANY_PAIRS = 128, 8
 
 _LN2 = 0.6931471805599453
 
@@ -94,19 +98,28 @@ def add_class_sums(labels: Ints, values: Rows, sums: Ints) -> None:
 
 @compiled
 def mean_rows(flat: Rows, first: int, step: int, F: int, out: Rows) -> None:
-    """Mean over passes: pass f of row r is `flat[first + f * step + r]`."""
+    """Mean over passes: pass f of row r is `flat[first + f * step + r]`.
+
+    The passes are added one after the other, but four at a time while a sum is at hand.
+    """
     n, K = out.shape
     for r in range(n):
         mean = out[r]
-        row = flat[first + r]
         for j in range(K):
-            mean[j] = row[j]
-        for f in range(1, F):
+            mean[j] = 0.0
+        for f in range(F % 4):
             row = flat[first + f * step + r]
             for j in range(K):
                 mean[j] += row[j]
-        for j in range(K):
-            mean[j] /= F
+        for f in range(F % 4, F, 4):
+            at = first + f * step + r
+            a, b, c, d = flat[at], flat[at + step], flat[at + 2 * step], flat[at + 3 * step]
+            parts = F if f + 4 == F else 1
+            for j in range(K):
+                mean[j] = ((((mean[j] + a[j]) + b[j]) + c[j]) + d[j]) / parts
+        if F < 4:
+            for j in range(K):
+                mean[j] /= F
 
 
 @compiled
@@ -305,6 +318,16 @@ def _reaches(row: Rows, own: Any, bounds: Rows) -> Any:
 
 
 @compiled
+def _reaches_least(row: Rows, own: Any, least: Any) -> Any:
+    """If some other class's margin is at the least bound or above: without a look at the bounds,
+    which are more than a cache holds."""
+    reached = np.int32(0)
+    for j in range(row.size):
+        reached += np.int32(row[j] - own >= least)
+    return reached > np.int32(own - own >= least)  # the given class's own is 0
+
+
+@compiled
 def select_rows(
     rows: Rows,
     labels: Ints,
@@ -315,6 +338,7 @@ def select_rows(
     offsets: Ints,
     cuts: Rows,
     bounds: Rows,
+    least: Rows,
     sizes: Ints,
     margins: Rows,
     indices: Ints,
@@ -324,15 +348,20 @@ def select_rows(
     The pairs of class i are `by_class[i]` to `by_class[i + 1]`; pair q is about class `targets[q]`
     and keeps its best in `offsets[q]` to `offsets[q + 1]` of `margins` and `indices`. No sample
     below `cuts[q]` is among its best. `bounds` [K,K] are the same cuts, a little lower, as a matrix
-    (or empty): most rows of a class with many pairs are below all of them, and are done at once.
+    (or empty), and `least` [K] the least of each class: most rows of a class with many pairs are
+    below it, or below all bounds, and are done at once.
     """
     n, K = rows.shape
     for r in range(n):
         given, row = labels[r], rows[r]
         start, stop = by_class[given], by_class[given + 1]
-        many = bounds.size > 0 and (stop - start) * 128 >= K
+        pairs = stop - start
+        if pairs * SOME_PAIRS >= K and not _reaches_least(row, row[given], least[given]):
+            continue
+        many = bounds.size > 0 and pairs * MANY_PAIRS >= K
         if many and not _reaches(row, row[given], bounds[given]):
             continue
+        raised = False
         for q in range(start, stop):
             margin = _margin(row, targets[q], given, in_single)
             if margin < cuts[q]:
@@ -341,8 +370,14 @@ def select_rows(
             sizes[q] = _keep_best(margins, indices, first, last, sizes[q], margin, first_index + r)
             if sizes[q] == last - first and margins[first] > cuts[q]:
                 cuts[q] = margins[first]
+                raised = True
                 if bounds.size > 0:
                     bounds[given, targets[q]] = cuts[q] - BOUND_SLACK
+        if raised:
+            lowest = cuts[start]
+            for q in range(start + 1, stop):
+                lowest = min(lowest, cuts[q])
+            least[given] = lowest - BOUND_SLACK
 
 
 @compiled

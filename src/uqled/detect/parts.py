@@ -91,9 +91,11 @@ class Asked:
         rows = part.start, part.stop
         softmax = passes = None
         if self.softmax is not None:
-            softmax = ProbabilityRows(self.softmax, name="pred_probs", ndim=2, part=rows)
+            softmax = ProbabilityRows(
+                self.softmax, name="pred_probs", ndim=2, part=rows, in_order=True
+            )
         if self.passes is not None:
-            passes = ProbabilityRows(self.passes, name="passes", ndim=3, part=rows)
+            passes = ProbabilityRows(self.passes, name="passes", ndim=3, part=rows, in_order=True)
         return Inputs(Labels(self.codes(part), self.values, self.names), softmax, passes)
 
     def codes(self, part: Part) -> NDArray[np.int32]:

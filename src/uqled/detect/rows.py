@@ -1,15 +1,17 @@
 """Blocks of rows out of whatever holds them: memory, a memory-mapped file, Zarr, torch, pandas.
 
 A block of float32 or float64 rows that lie next to each other in memory is used where it lies.
-Everything else is read, block by block, into a buffer that the thread uses again.
+Everything else is read, block by block, into a buffer that the thread uses again; where reading
+waits for a disk or a store, the next block is read while one is looked at.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from mmap import ALLOCATIONGRANULARITY
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,12 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.detect import kernels
 from uqled.errors import FileError, InputError
+from uqled.places import SECTOR
 
 #: Rows of one block at the most: class sums of so many rows fit in 64 bits, in units of 2^-40.
 MAX_BLOCK_ROWS = 2**18
+#: Mostly: it grows with the length of the shape.
+_NPY_HEADER = 128
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,15 @@ class ProbabilityRows:
     """Row blocks of one array: [N,K] (one pass) or [F,N,K]."""
 
     def __init__(
-        self, array: Any, *, name: str, ndim: int, part: tuple[int, int] | None = None
+        self,
+        array: Any,
+        *,
+        name: str,
+        ndim: int,
+        part: tuple[int, int] | None = None,
+        in_order: bool = False,
     ) -> None:
+        """`in_order`: one thread alone reads, blocks of one size, one after the other."""
         array = arrays.with_shape(array, name)
         shape = arrays.shape_of(array, ndim=ndim, name=name)
         self.name = name
@@ -63,7 +75,9 @@ class ProbabilityRows:
             self.dtype = np.dtype(np.float32)
         self.row_bytes = self.n_passes * self.n_classes * self.dtype.itemsize
         chunks = getattr(array, "chunks", None)
-        self.chunk_rows = int(chunks[-2]) if isinstance(chunks, tuple) and len(chunks) > 1 else 1
+        self.chunk_rows = SECTOR // gcd(self.n_classes * stored.itemsize, SECTOR)
+        if isinstance(chunks, tuple) and len(chunks) > 1:
+            self.chunk_rows = int(chunks[-2])
         self._file = _MappedFile.behind(array)
         self.lies_ready = (
             isinstance(array, np.ndarray)
@@ -73,15 +87,24 @@ class ProbabilityRows:
             and array.flags.c_contiguous
         )
         self._buffers = threading.local()
+        self._ahead = _Ahead() if in_order and getattr(array, "is_slow", False) else None
 
     def read(self, start: int, stop: int) -> Block:
         """The rows `start` to `stop`; the block is good until this thread reads the next one."""
         n = stop - start
-        start, stop = start + self._first, stop + self._first
         if self.lies_ready:
             flat = np.asarray(self._array).reshape(-1, self.n_classes)
-            return Block(_read_only(flat), start, self.shape[-2], n)
-        buffer = self.buffer("rows", (self.n_passes, n, self.n_classes), self.dtype)
+            return Block(_read_only(flat), start + self._first, self.shape[-2], n)
+        if self._ahead is not None:
+            buffer = self._ahead.read(self, start, stop)
+        else:
+            buffer = self.buffer("rows", (self.n_passes, n, self.n_classes), self.dtype)
+            self.fill(buffer, start, stop)
+        return Block(_read_only(buffer.reshape(-1, self.n_classes)), 0, n, n)
+
+    def fill(self, buffer: NDArray[Any], start: int, stop: int) -> None:
+        """Read rows into a buffer [F,n,K]."""
+        start, stop = start + self._first, stop + self._first
         if self._file is not None:
             self._file.read_into(buffer, start, self.shape)
         elif hasattr(self._array, "read_into"):  # shards
@@ -92,14 +115,13 @@ class ProbabilityRows:
             buffer[0] = _fetched(self._array[start:stop])
         else:
             buffer[...] = _fetched(self._array[:, start:stop])
-        return Block(_read_only(buffer.reshape(-1, self.n_classes)), 0, n, n)
 
     def buffer(self, use: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """This thread's own array for one use, made once and used again."""
         size = prod(shape)
         kept: NDArray[Any] | None = getattr(self._buffers, use, None)
         if kept is None or kept.size < size or kept.dtype != dtype:
-            kept = np.empty(size, dtype)
+            kept = _as_in_files(size, np.dtype(dtype))
             setattr(self._buffers, use, kept)
         return kept[:size].reshape(shape)
 
@@ -137,6 +159,43 @@ def threshold_keys(thresholds: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[An
     rounded = thresholds.astype(dtype)
     below = rounded.astype(np.float64) < thresholds
     return keys_of(np.where(below, np.nextafter(rounded, dtype.type(np.inf)), rounded))
+
+
+def _as_in_files(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An empty array that lies as the values of a `.npy` file do, behind a header of 128 bytes."""
+    memory = np.empty(size * dtype.itemsize + SECTOR, np.uint8)
+    at = (_NPY_HEADER - memory.ctypes.data) % SECTOR
+    return memory[at : at + size * dtype.itemsize].view(dtype)
+
+
+class _Ahead:
+    """A thread that reads the rows after those asked for, into another buffer."""
+
+    def __init__(self) -> None:
+        self._reader = ThreadPoolExecutor(1)
+        self._begun: tuple[int, int, NDArray[Any], Future[None]] | None = None
+        self._turn = 0
+
+    def read(self, rows: ProbabilityRows, start: int, stop: int) -> NDArray[Any]:
+        """[F,n,K] good until the next call; what went wrong is raised where it is asked for."""
+        if self._begun is None or self._begun[:2] != (start, stop):
+            self._begin(rows, start, stop)
+        assert self._begun is not None
+        _, _, buffer, reading = self._begun
+        reading.result()
+        self._begun = None
+        if stop < rows.n_rows:
+            self._begin(rows, stop, min(2 * stop - start, rows.n_rows))
+        return buffer
+
+    def _begin(self, rows: ProbabilityRows, start: int, stop: int) -> None:
+        if self._begun is not None:
+            wait([self._begun[-1]])  # rows that nobody asked for
+        self._turn = 1 - self._turn
+        shape = rows.n_passes, stop - start, rows.n_classes
+        buffer = rows.buffer(f"rows {self._turn}", shape, rows.dtype)
+        reading = self._reader.submit(rows.fill, buffer, start, stop)
+        self._begun = start, stop, buffer, reading
 
 
 class _MappedFile:

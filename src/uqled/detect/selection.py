@@ -52,7 +52,7 @@ class Best:
         self.given = quotas.given
         self.offsets = np.concatenate([[0], np.cumsum(quotas.counts)])
         self.cuts = np.full(len(quotas.counts), -np.inf)
-        self.bounds: NDArray[Any] | None = None
+        self.bounds: tuple[NDArray[Any], NDArray[Any]] | None = None
         self._empty()
 
     def _empty(self) -> None:
@@ -82,16 +82,21 @@ class Best:
             self.bounds = self._bounds(rows.dtype)
         kernels.select_rows(
             rows, labels, first_index, in_single, self.by_class, self.targets, self.offsets,
-            self.cuts, self.bounds, self.sizes, self.margins, self.indices,
+            self.cuts, *self.bounds, self.sizes, self.margins, self.indices,
         )  # fmt: skip
 
-    def _bounds(self, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """[K,K] the cuts as a matrix, infinite where there is no pair; empty for many classes."""
-        if self.n_classes > DENSE_CLASSES:
-            return np.empty((0, 0), dtype)
-        bounds = np.full((self.n_classes,) * 2, np.inf, dtype)
-        bounds[self.given, self.targets] = self.cuts - kernels.BOUND_SLACK
-        return bounds
+    def _bounds(self, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """[K,K] the cuts as a matrix, infinite where there is no pair, empty for many classes or
+        few pairs; and [K] the least of each class."""
+        K, lowered = self.n_classes, (self.cuts - kernels.BOUND_SLACK).astype(dtype)
+        least = np.full(K, np.inf, dtype)
+        np.minimum.at(least, self.given, lowered)
+        most = np.diff(self.by_class).max(initial=0)
+        if K > DENSE_CLASSES or most * kernels.MANY_PAIRS < K:
+            return np.empty((0, 0), dtype), least
+        bounds = np.full((K, K), np.inf, dtype)
+        bounds[self.given, self.targets] = lowered
+        return bounds, least
 
     def merge(self, other: Best) -> None:
         kernels.merge_heaps(

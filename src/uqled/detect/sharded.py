@@ -273,8 +273,7 @@ def prepare(
     point: OperatingPoint | None = None,
 ) -> Prepared:
     """Open and check everything that can be checked without reading rows."""
-    labels = _opened(labels, 1, "labels")
-    softmax, stack = _opened(pred_probs, 2, "pred_probs"), _opened(passes, 3, "passes")
+    labels, softmax, stack = _opened(labels, pred_probs, passes)
     given = tuple(n for n, a in (("pred_probs", softmax), ("passes", stack)) if a is not None)
     if not given:
         raise InputError(
@@ -338,12 +337,20 @@ def prepare(
     return Prepared(asked, fingerprint, rows, parts, min_examples_per_class, frac_noise, point)
 
 
-def _opened(source: Any, ndim: int, name: str) -> Any:
-    if not isinstance(source, str | os.PathLike | Place):
-        return source
-    from uqled.data.shards import open_shards
+def _opened(*sources: Any) -> list[Any]:
+    """Labels, probabilities and passes as arrays, where they are addresses."""
+    from uqled.data.shards import open_shards, sparing_cache
 
-    return open_shards(source, ndim=ndim, name=name)
+    return sparing_cache(
+        [
+            open_shards(source, ndim=ndim, name=name)
+            if isinstance(source, str | os.PathLike | Place)
+            else source
+            for source, ndim, name in zip(
+                sources, (1, 2, 3), ("labels", "pred_probs", "passes"), strict=True
+            )
+        ]
+    )
 
 
 def cut_in_parts(rows: list[ProbabilityRows], part_rows: int | None) -> list[Part]:

@@ -40,8 +40,6 @@ EntropyClass = Literal["candidate", "given"]
 Source = Literal["softmax", "mean"] | int
 
 BLOCK_BYTES = 16 * 2**20
-#: Of a block that is read into a buffer: what was read is still near when it is looked at.
-READ_BYTES = 5 * 2**20
 #: No class has a smaller confidence threshold; one that nobody was given has this one.
 _LEAST_THRESHOLD, _NEVER = 2 * kernels.SLACK, 2.0
 
@@ -69,9 +67,7 @@ class Inputs:
     def blocks(self) -> list[tuple[int, int]]:
         """(start, stop) of blocks of a few megabytes that cover all rows."""
         given = [rows for rows in (self.softmax, self.passes) if rows is not None]
-        ready = all(rows.lies_ready for rows in given)
-        room = BLOCK_BYTES if ready else min(BLOCK_BYTES, READ_BYTES)
-        size = max(1, room // sum(rows.row_bytes for rows in given))
+        size = max(1, BLOCK_BYTES // sum(rows.row_bytes for rows in given))
         chunk = max(rows.chunk_rows for rows in given)
         size = min(max(chunk, size - size % chunk), MAX_BLOCK_ROWS)
         N = len(self.labels)
