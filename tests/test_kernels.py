@@ -220,3 +220,32 @@ def test_heaps_keep_the_best_of_each_pair(run, order, with_bounds, with_leads):
             kept = indices[offsets[q] : offsets[q] + sizes[q]].tolist()
             expected = naive.best_of_pair(labels, rows, i, j, quota)
             assert sorted(kept) == sorted(expected)
+
+
+def test_count_in_ranges(run):
+    rng = np.random.default_rng(2)
+    N, G, R = 400, 6, 5
+    group, index = rng.integers(0, G, N), rng.permutation(N) + 7
+    keys = rng.integers(10, 30, N).astype(np.uint64)
+    slots = np.array([0, 1, -1, 2, 3, -1])
+    tied = np.array([False, True, True, False, True, False])
+    key = np.full(G, 17, np.uint64)
+    backwards = (kernels.LAST_INDEX - index).astype(np.uint64)
+    low = np.where(tied, backwards.min() + 20, 12).astype(np.uint64)
+    high = np.where(tied, backwards.max() - 30, 27).astype(np.uint64)
+    begins = np.sort(
+        [rng.integers(low[g], high[g] + 1, R).astype(np.uint64) for g in (0, 1, 3, 4)], axis=1
+    )
+    begins[:, 0] = low[[0, 1, 3, 4]]
+    counts = np.zeros((4, R), np.int64)
+    run(
+        kernels.count_in_ranges,
+        group, keys, index, slots, low, high, tied, key, begins, counts,
+    )  # fmt: skip
+    for slot, g in enumerate((0, 1, 3, 4)):
+        here = (group == g) & ((keys == 17) | ~tied[g])
+        places = (backwards if tied[g] else keys)[here]
+        places = places[(places >= low[g]) & (places <= high[g])]
+        at = np.searchsorted(begins[slot], places, side="right") - 1
+        assert counts[slot].tolist() == np.bincount(at, minlength=R).tolist()
+    assert counts.sum() > 50

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.detect import kernels
+
 Ints = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 
@@ -25,7 +27,6 @@ Keys = NDArray[np.uint64]
 #: but every place makes and sends them all.
 _COUNTS = 2**19
 _LEAST_RANGES, _MOST_RANGES = 4, 2**12
-_LAST_INDEX = np.int64(2**48 - 1)
 _TOP = ~np.uint64(0)
 
 
@@ -44,7 +45,7 @@ class Offers:
     @property
     def backwards(self) -> Keys:
         """Larger = the lower index, which is the better one of equal values."""
-        return (_LAST_INDEX - self.index).astype(np.uint64)
+        return (kernels.LAST_INDEX - self.index).astype(np.uint64)
 
 
 @dataclass(frozen=True)
@@ -178,15 +179,13 @@ class Cuts:
         return np.sort(np.minimum(begins, high), axis=1)
 
     def _counts(self, offers: Offers) -> Answer:
-        offers = offers[self.open[offers.group]]
-        tied = self.tied[offers.group]
-        place = np.where(tied, offers.backwards, offers.keys)
-        inside = (place >= self.low[offers.group]) & (place <= self.high[offers.group])
-        inside &= ~tied | (offers.keys == self.key[offers.group])
-        slot = (np.cumsum(self.open) - 1)[offers.group[inside]]
-        begins, R = self.begins, self._ranges
-        at = _last_not_above(begins, slot, place[inside])
-        return Answer(np.bincount(slot * R + at, minlength=begins.size).astype(np.int64))
+        slots = np.where(self.open, np.cumsum(self.open) - 1, -1)
+        counts = np.zeros(self.begins.shape, np.int64)
+        kernels.count_in_ranges(
+            offers.group, offers.keys, offers.index, slots, self.low, self.high, self.tied,
+            self.key, self.begins, counts,
+        )  # fmt: skip
+        return Answer(counts.ravel())
 
     def _with_counts(self, counts: Ints) -> Cuts:
         groups, begins = np.flatnonzero(self.open), self.begins
@@ -234,16 +233,6 @@ def _by_value(low: Keys, high: Keys, number: int) -> Keys:
     keys: Keys = keys_of_values(np.where(np.isnan(values), first, values))
     between: Keys = np.minimum(np.maximum(keys, low), high)
     return between
-
-
-def _last_not_above(begins: Keys, row: Ints, place: Keys) -> Ints:
-    """[n] in the given row of `begins`, the last one that is not above each place."""
-    at = np.zeros(len(row), np.int64)
-    step = 1 << (begins.shape[1] - 1).bit_length()
-    while step := step >> 1:
-        further = np.minimum(at + step, begins.shape[1] - 1)
-        at = np.where(begins[row, further] <= place, further, at)
-    return at
 
 
 def _put(values: NDArray[Any], at: Ints, new: NDArray[Any]) -> NDArray[Any]:

@@ -33,6 +33,9 @@ BOUND_SLACK = 2.0**-22
 #: although that is read from memory.
 SOME_PAIRS, MANY_PAIRS = 128, 8
 
+#: No sample's index is higher: subtracted from it, a lower index is the larger number.
+LAST_INDEX = 2**48 - 1
+
 _LN2 = 0.6931471805599453
 
 
@@ -432,3 +435,44 @@ def merge_heaps(
             sizes[q] = _keep_best(
                 margins, indices, start, stop, sizes[q], other_margins[at], other_indices[at]
             )
+
+
+@compiled
+def count_in_ranges(
+    group: Ints,
+    keys: Ints,
+    index: Ints,
+    slots: Ints,
+    low: Ints,
+    high: Ints,
+    tied: Ints,
+    key: Ints,
+    begins: Ints,
+    counts: Ints,
+) -> None:
+    """Count samples by the range that their key is in; of a tied group, those with the group's own
+    key by the range that their index, counted backwards, is in.
+
+    Group g is row `slots[g]` of `begins` (rising) and `counts`, or in none if that is -1; only what
+    is from `low[g]` to `high[g]` is counted.
+    """
+    for z in range(group.size):
+        g, place = group[z], keys[z]
+        slot = slots[g]
+        if slot < 0:
+            continue
+        if tied[g]:
+            if place != key[g]:
+                continue
+            place = np.uint64(LAST_INDEX - index[z])
+        if place < low[g] or place > high[g]:
+            continue
+        row = begins[slot]
+        first, last = 0, row.size - 1
+        while first < last:
+            middle = (first + last + 1) >> 1
+            if row[middle] <= place:
+                first = middle
+            else:
+                last = middle - 1
+        counts[slot, first] += 1
