@@ -76,12 +76,16 @@ def test_a_tree_keeps_as_many_as_its_height():
     tree = Tree(lambda left, right: f"({left}{right})")
     for letter in "abcdefghijklmnop":
         tree.add(letter)
-        most = max(most, len(tree._kept))
+        most = max(most, sum(map(len, tree._kept)))
     assert most == 4
     assert tree.all() == "((((ab)(cd))((ef)(gh)))(((ij)(kl))((mn)(op))))"
     for letter in "abcde":
         tree.add(letter)
     assert tree.all() == "(((ab)(cd))e)"
+    wide = Tree(lambda *some: f"({''.join(some)})", at_a_time=3)
+    for letter in "abcdefghijklmn":
+        wide.add(letter)
+    assert wide.all() == "(((abc)(def)(ghi))((jkl)mn))"
     with pytest.raises(ValueError, match="nothing was added"):
         tree.all()
 

@@ -315,6 +315,26 @@ def test_a_shard_that_vanishes_while_it_is_read_ahead_is_named(
         rows.read(40, 80)
 
 
+def test_a_forked_child_reads_ahead_too(tmp_path: Path, in_shards: Any) -> None:
+    code = """
+import os, sys
+from uqled.data.shards import open_shards
+from uqled.detect.rows import ProbabilityRows
+def read():
+    array = open_shards(sys.argv[1], ndim=2, name="pred_probs").past_cache()
+    rows = ProbabilityRows(array, name="pred_probs", ndim=2, in_order=True)
+    return [float(rows.read(at, at + 100).of_pass(0).sum()) for at in (0, 100, 200)]
+found = read()
+child = os.fork()
+if child == 0:
+    os._exit(0 if read() == found else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    _, (_, probs, _) = in_shards
+    command = [sys.executable, "-c", code, str(probs)]
+    assert subprocess.run(command, cwd=tmp_path, check=False, timeout=60).returncode == 0
+
+
 # -- killed and continued -------------------------------------------------------------------------
 
 _PROGRAM = """

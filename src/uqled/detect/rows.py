@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from math import gcd, prod
@@ -75,9 +76,8 @@ class ProbabilityRows:
             self.dtype = np.dtype(np.float32)
         self.row_bytes = self.n_passes * self.n_classes * self.dtype.itemsize
         chunks = getattr(array, "chunks", None)
-        self.chunk_rows = SECTOR // gcd(self.n_classes * stored.itemsize, SECTOR)
-        if isinstance(chunks, tuple) and len(chunks) > 1:
-            self.chunk_rows = int(chunks[-2])
+        self.chunk_rows = int(chunks[-2]) if isinstance(chunks, tuple) and len(chunks) > 1 else 1
+        self.sector_rows = SECTOR // gcd(self.n_classes * stored.itemsize, SECTOR)
         self._file = _MappedFile.behind(array)
         self.lies_ready = (
             isinstance(array, np.ndarray)
@@ -140,6 +140,15 @@ class ProbabilityRows:
         return arrays.row_problem(self.name, where, row, self.tolerance)
 
 
+def whole_chunks(rows: Sequence[ProbabilityRows], size: int) -> int:
+    """So many rows of each array, or a few less, as are read together: one chunk at the least, and
+    whole sectors where rows are not in chunks."""
+    chunk, sectors = max(r.chunk_rows for r in rows), max(r.sector_rows for r in rows)
+    if chunk == 1 and size >= sectors:
+        chunk = sectors
+    return max(chunk, size - size % chunk)
+
+
 def keys_of(rows: NDArray[Any]) -> NDArray[Any]:
     """The same bits as integers, which order as the probabilities do."""
     return rows.view(np.int32 if rows.dtype == np.float32 else np.int64)
@@ -172,7 +181,6 @@ class _Ahead:
     """A thread that reads the rows after those asked for, into another buffer."""
 
     def __init__(self) -> None:
-        self._reader = ThreadPoolExecutor(1)
         self._begun: tuple[int, int, NDArray[Any], Future[None]] | None = None
         self._turn = 0
 
@@ -194,8 +202,25 @@ class _Ahead:
         self._turn = 1 - self._turn
         shape = rows.n_passes, stop - start, rows.n_classes
         buffer = rows.buffer(f"rows {self._turn}", shape, rows.dtype)
-        reading = self._reader.submit(rows.fill, buffer, start, stop)
-        self._begun = start, stop, buffer, reading
+        self._begun = start, stop, buffer, _readers().submit(rows.fill, buffer, start, stop)
+
+
+def _readers() -> ThreadPoolExecutor:
+    """Of the calling thread, for as long as it lives: a remote store has a connection for each
+    thread that reads from it. One for the softmax, one for the passes."""
+    if not hasattr(_own, "readers"):
+        _own.readers = ThreadPoolExecutor(2)
+    found: ThreadPoolExecutor = _own.readers
+    return found
+
+
+def _forget_readers() -> None:
+    _own.__dict__.clear()
+
+
+_own = threading.local()
+if hasattr(os, "register_at_fork"):  # the child has none of these threads
+    os.register_at_fork(after_in_child=_forget_readers)
 
 
 class _MappedFile:

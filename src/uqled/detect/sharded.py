@@ -34,7 +34,7 @@ from uqled.detect.joint import PairCounter, PairCounts, Quotas, calibrated, quot
 from uqled.detect.methods import MEAN, SOFTMAX, Choice, chosen
 from uqled.detect.parts import Asked, Decided, Groups, Part, Ranking, Tally, merged
 from uqled.detect.probability import Estimate, OperatingPoint, operating_point
-from uqled.detect.rows import ProbabilityRows
+from uqled.detect.rows import ProbabilityRows, whole_chunks
 from uqled.detect.store import Store
 from uqled.detect.summary import estimate_lines
 from uqled.detect.sweeps import EntropyClass, Member, Statistics
@@ -361,8 +361,7 @@ def cut_in_parts(rows: list[ProbabilityRows], part_rows: int | None) -> list[Par
     else:
         size = _PART_BYTES // (sum(r.row_bytes for r in rows) + _SAMPLE_BYTES)
         size = max(1, min(size, max(-(-N // _LEAST_PARTS), _LEAST_ROWS)))
-        chunk = max(r.chunk_rows for r in rows)
-        size = max(chunk, size - size % chunk)
+        size = whole_chunks(rows, size)
     starts = range(0, N, size)
     return [Part(number, start, min(start + size, N)) for number, start in enumerate(starts)]
 

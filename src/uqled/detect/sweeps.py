@@ -27,6 +27,7 @@ from uqled.detect.rows import (
     keys_of,
     keys_of_signed,
     threshold_keys,
+    whole_chunks,
 )
 from uqled.detect.selection import Best, Leads
 from uqled.engines.local import Threads
@@ -68,8 +69,7 @@ class Inputs:
         """(start, stop) of blocks of a few megabytes that cover all rows."""
         given = [rows for rows in (self.softmax, self.passes) if rows is not None]
         size = max(1, BLOCK_BYTES // sum(rows.row_bytes for rows in given))
-        chunk = max(rows.chunk_rows for rows in given)
-        size = min(max(chunk, size - size % chunk), MAX_BLOCK_ROWS)
+        size = min(whole_chunks(given, size), MAX_BLOCK_ROWS)
         N = len(self.labels)
         return [(start, min(start + size, N)) for start in range(0, N, size)]
 

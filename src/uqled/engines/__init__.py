@@ -88,24 +88,28 @@ def engine_of(
 
 
 class Tree:
-    """Merges what comes in order, two of the same height at a time: log2(n) are kept of n."""
+    """Merges what comes in order, so many of the same height at a time: of n, a few times log(n)
+    are kept."""
 
-    def __init__(self, merge: Callable[[Any, Any], Any]) -> None:
-        self._merge = merge
-        self._kept: list[tuple[int, Any]] = []  # (height, merged), highest first
+    def __init__(self, merge: Callable[..., Any], at_a_time: int = 2) -> None:
+        self._merge, self._most = merge, at_a_time
+        self._kept: list[list[Any]] = [[]]  # by height, the lowest first
 
     def add(self, result: Any) -> None:
-        height = 0
-        while self._kept and self._kept[-1][0] == height:
-            result = self._merge(self._kept.pop()[1], result)
-            height += 1
-        self._kept.append((height, result))
+        for height, kept in enumerate(self._kept):
+            kept.append(result)
+            if len(kept) < self._most:
+                return
+            result = self._merge(*kept)
+            self._kept[height] = []
+        self._kept.append([result])
 
     def all(self) -> Any:
         """Everything merged."""
-        if not self._kept:
+        left = [result for kept in reversed(self._kept) for result in kept]
+        self._kept = [[]]
+        if not left:
             raise ValueError("nothing was added, so that there is nothing to merge")
-        _, found = self._kept.pop()
-        while self._kept:
-            found = self._merge(self._kept.pop()[1], found)
-        return found
+        while len(left) > 1:  # the last came last and are the least
+            left[-self._most :] = [self._merge(*left[-self._most :])]
+        return left[0]

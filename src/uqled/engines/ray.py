@@ -7,6 +7,7 @@ made and only the last comes to the driver.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import sysconfig
@@ -28,6 +29,7 @@ Result = TypeVar("Result")
 
 _WAITING = 4  # tasks per worker that are begun or wait, so that no worker waits for the driver
 _RETRIES = 4  # of a task whose worker was lost
+_MERGED = 8  # results by one task: a task costs more than most merges
 _STORE = 200 << 20  # bytes of shared memory for what tasks return, if Ray is started here
 _THREADS = (
     "OMP_NUM_THREADS",
@@ -129,12 +131,12 @@ class RayTasks:
         flying: dict[Any, tuple[int, tuple[Any, ...]]] = {}  # sign: (place, the item if it is one)
         place = 0
 
-        def joined(left: Any, right: Any) -> Any:
-            sign, result = join.remote(merging, left, right)
+        def joined(*results: Any) -> Any:
+            sign, result = join.remote(merging, *results)
             flying[sign] = (place, ())
             return result
 
-        tree = Tree(joined)
+        tree = Tree(joined, _MERGED)
         try:
             for item in items:
                 self._land(flying, self._most - 1, advance)
@@ -258,8 +260,8 @@ def _done(shared: tuple[Callable[..., Any], tuple[Any, ...]], item: Any) -> tupl
     return None, _called(shared, item)
 
 
-def _merged(merge: Callable[[Any, Any], Any], left: Any, right: Any) -> tuple[None, Any]:
-    return None, merge(left, right)
+def _merged(merge: Callable[[Any, Any], Any], *results: Any) -> tuple[None, Any]:
+    return None, functools.reduce(merge, results)
 
 
 def _environment(cpus: float, gpus: float) -> dict[str, str]:
