@@ -39,9 +39,6 @@ class Offers:
     """Larger = better; see `keys_of_values`."""
     index: Ints
 
-    def __getitem__(self, some: NDArray[np.bool_]) -> Offers:
-        return Offers(self.group[some], self.keys[some], self.index[some])
-
     @property
     def backwards(self) -> Keys:
         """Larger = the lower index, which is the better one of equal values."""
