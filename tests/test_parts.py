@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from uqled.cli import app
-from uqled.data.shards import open_shards
+from uqled.data.shards import open_shards, sparing_cache
 from uqled.detect import cuts as cuts_module
 from uqled.detect.cuts import Offers, find_cuts, keys_of_values, values_of_keys
 from uqled.detect.find import find_label_errors
@@ -265,6 +265,30 @@ def past_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("uqled.detect.sweeps.BLOCK_BYTES", 4 * 5 * 4 * 17)
 
 
+def test_arrays_are_read_past_the_cache_where_they_are_too_large_for_it_together(
+    in_shards: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folders = in_shards
+
+    def opened() -> list[Any]:
+        names = ("labels", "pred_probs", "passes")
+        return [
+            open_shards(folder, ndim=ndim, name=name)
+            for ndim, (folder, name) in enumerate(zip(folders, names, strict=True), start=1)
+        ]
+
+    monkeypatch.setattr("uqled.data.shards._memory", lambda: 100_000)
+    sizes = [array.bytes for array in opened()]
+    for most, alone, together in (
+        (sum(sizes), [False] * 3, [False] * 3),
+        (sum(sizes) - 1, [False] * 3, [True] * 3),
+        (max(sizes) - 1, [size == max(sizes) for size in sizes], [True] * 3),
+    ):
+        monkeypatch.setattr("uqled.data.shards._CACHED_SHARE", most / 100_000)
+        assert [array.is_slow for array in opened()] == alone
+        assert [array.is_slow for array in sparing_cache(opened())] == together
+
+
 @pytest.mark.usefixtures("past_cache")
 @pytest.mark.parametrize("part_rows", [20, 150, 1000])
 def test_reading_ahead_changes_nothing(tmp_path: Path, in_shards: Any, part_rows: int) -> None:
@@ -318,7 +342,7 @@ def test_a_shard_that_vanishes_while_it_is_read_ahead_is_named(
 def test_a_forked_child_reads_ahead_too(tmp_path: Path, in_shards: Any) -> None:
     code = """
 import os, sys
-from uqled.data.shards import open_shards
+from uqled.data.shards import open_shards, sparing_cache
 from uqled.detect.rows import ProbabilityRows
 def read():
     array = open_shards(sys.argv[1], ndim=2, name="pred_probs").past_cache()

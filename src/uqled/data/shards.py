@@ -185,21 +185,25 @@ def open_shards(
         _refuse_missing_number(place, [entry.name for entry in entries])
         files = _files(place, entries, ndim=ndim, key=key)
     _refuse_other_shapes(files, ndim=ndim, name=name)
-    return Shards(
+    opened = Shards(
         place,
         _with_rows(files),
         ndim=ndim,
         size=sum(entry.size for entry in entries),
         fingerprint=_fingerprint(entries, key),
     )
+    return opened.past_cache() if _is_large([opened]) else opened
 
 
 def sparing_cache(arrays: Sequence[Any]) -> list[Any]:
     """The same arrays; shards that would not stay in the file cache together are read past it."""
-    size = sum(array.bytes for array in arrays if isinstance(array, Shards))
-    if size <= _CACHED_SHARE * _memory():
+    if not _is_large([array for array in arrays if isinstance(array, Shards)]):
         return list(arrays)
     return [array.past_cache() if isinstance(array, Shards) else array for array in arrays]
+
+
+def _is_large(arrays: Sequence[Shards]) -> bool:
+    return sum(array.bytes for array in arrays) > _CACHED_SHARE * _memory()
 
 
 def split_key(address: str | os.PathLike[str] | Place) -> tuple[Place, str | None]:
@@ -277,13 +281,14 @@ def _of_passes(place: Place, names: Sequence[str], *, name: str, key: str | None
             )
         if what is not None:
             raise FileError(quoted(one.place), what, "Write all passes alike")
-    return Shards(
+    opened = Shards(
         place,
         [PassFiles(files) for files in zip(*(one._stored for one in passes), strict=True)],
         ndim=3,
         size=sum(one.bytes for one in passes),
         fingerprint=_hash([names, [one.fingerprint for one in passes]]),
     )
+    return opened.past_cache() if _is_large([opened]) else opened
 
 
 def _refuse_other_shapes(files: Sequence[Stored], *, ndim: int, name: str) -> None:
