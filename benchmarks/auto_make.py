@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auto_sets import DEVELOPMENT, HELD_OUT, LATER, Set
+from auto_sets import DEVELOPMENT, FRESH, HELD_OUT, LATER, Set
 
 FOLDS = 4
 MODULES = (
@@ -81,10 +81,22 @@ def samples(
         true = rng.integers(0, one.K, one.N)
         mixed = 0.3 * topics[true] + 0.7 * rng.dirichlet(np.full(one.K, 0.2), one.N) @ topics
         X = rng.poisson(40 * mixed)
-    elif one.data in ("clusters", "moons"):
-        from sklearn.datasets import make_classification, make_moons
+    elif one.data == "wine":
+        from sklearn.datasets import load_wine
 
-        if one.data == "moons":
+        X, true = load_wine(return_X_y=True)
+        X = (X - X.mean(0)) / X.std(0)
+    elif one.data == "tones":
+        true = rng.integers(0, one.K, one.N)
+        X = tones(true, rng)
+    elif one.data in ("clusters", "moons", "quantiles"):
+        from sklearn.datasets import make_classification, make_gaussian_quantiles, make_moons
+
+        if one.data == "quantiles":
+            X, true = make_gaussian_quantiles(
+                n_samples=one.N, n_features=4, n_classes=one.K, random_state=one.seed
+            )
+        elif one.data == "moons":
             X, true = make_moons(one.N, noise=0.2, random_state=one.seed)
         else:
             X, true = make_classification(
@@ -115,7 +127,10 @@ def samples(
             else:
                 some = rng.permutation(len(X))[: one.N]
                 X, true = X[some], true[some]
-            X = components(X, 40)
+            if one.data == "coarse":
+                X = X.reshape(-1, 7, 4, 7, 4).mean(axis=(2, 4)).reshape(len(X), -1)
+            else:
+                X = components(X, 40)
     if len(X) > one.N:
         some = np.sort(rng.permutation(len(X))[: one.N])
         X, true = X[some], true[some]
@@ -145,6 +160,17 @@ def modules() -> tuple[Floats, Ints]:
     words = [word for word, _ in total.most_common(WORDS)]
     X = np.array([[piece[word] for word in words] for piece in pieces], np.float32)
     return X, np.array(true)
+
+
+def tones(pitch: Ints, rng: np.random.Generator) -> Floats:
+    """Spectra of waves of 128 samples, each its pitch and some of an octave, in noise."""
+    N, at = len(pitch), np.arange(128) / 128
+    base = 8.0 * 2.0 ** (pitch[:, None] / 12 + 0.02 * rng.standard_normal((N, 1)))
+    phase, octave = rng.random((2, N, 1)) * 2 * np.pi, rng.random((N, 1))
+    wave = np.sin(2 * np.pi * base * at + phase[0])
+    wave += octave * np.sin(4 * np.pi * base * at + phase[1])
+    wave += 1.5 * rng.standard_normal(wave.shape)
+    return np.asarray(np.abs(np.fft.rfft(wave, axis=1))[:, 4:40] / 30, np.float32)
 
 
 def mnist(data: Path) -> tuple[Floats, Ints]:
@@ -224,6 +250,12 @@ def noisy(one: Set, X: Floats, true: Ints, human: Ints | None, K: int) -> Ints:
         some = wrong[rng.random(len(wrong)) < one.rate * len(true) / len(wrong)]
         labels[some] = said[some]
         return labels
+    if one.noise == "ordinal":
+        labels, move = true.copy(), rng.integers(0, 2, len(true)) * 2 - 1
+        some = rng.random(len(true)) < one.rate
+        labels[some] = np.abs(true + move)[some]
+        labels[labels == K] = K - 2
+        return labels
     if one.noise == "mixed":
         half = {"rate": one.rate / 2, "passes": "none", "F": 0}
         everywhere = noisy(replace(one, noise="symmetric", **half), X, true, human, K)
@@ -296,13 +328,21 @@ def out_of_fold(
         chosen = train
         if bootstrap:
             chosen = np.random.default_rng([seed, k]).choice(train, len(train))
-        if model == "mlp":
-            found[test] = network_probabilities(X[chosen], labels[chosen], X[test], K, seed=seed)[0]
+        if model in ("mlp", "long"):
+            found[test] = network_probabilities(
+                X[chosen], labels[chosen], X[test], K, seed=seed, epochs=60 if model == "long" else 12
+            )[0]
             continue
-        from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+        from sklearn.ensemble import (
+            ExtraTreesClassifier,
+            HistGradientBoostingClassifier,
+            RandomForestClassifier,
+        )
+        from sklearn.kernel_approximation import Nystroem
         from sklearn.linear_model import LogisticRegression
         from sklearn.naive_bayes import GaussianNB, MultinomialNB
         from sklearn.neighbors import KNeighborsClassifier
+        from sklearn.pipeline import make_pipeline
 
         classifier: Any = {
             "linear": lambda: LogisticRegression(max_iter=150, tol=1e-3, C=1.0),
@@ -313,6 +353,13 @@ def out_of_fold(
             "words": MultinomialNB,
             "boosted": lambda: HistGradientBoostingClassifier(max_iter=60, random_state=seed),
             "knn": lambda: KNeighborsClassifier(15),
+            "extra": lambda: ExtraTreesClassifier(
+                trees, min_samples_leaf=2, random_state=seed, n_jobs=1
+            ),
+            "kernel": lambda: make_pipeline(
+                Nystroem(gamma=0.5 / X.var() / X.shape[1], n_components=300, random_state=seed),
+                LogisticRegression(max_iter=150, tol=1e-3, C=10.0),
+            ),
         }[model]()
         import warnings
 
@@ -333,9 +380,9 @@ def both_of_dropout(X: Floats, labels: Ints, K: int, F: int, seed: int) -> tuple
 
 
 def network_probabilities(
-    X: Floats, labels: Ints, Z: Floats, K: int, *, seed: int, F: int = 0
+    X: Floats, labels: Ints, Z: Floats, K: int, *, seed: int, F: int = 0, epochs: int = 12
 ) -> tuple[Floats, list[Floats]]:
-    """A hidden layer with dropout, trained for 12 epochs: softmax and passes for `Z`."""
+    """A hidden layer with dropout, trained for some epochs: softmax and passes for `Z`."""
     import torch
     from torch import nn
 
@@ -346,7 +393,7 @@ def network_probabilities(
     )  # fmt: skip
     optimiser = torch.optim.Adam(network.parameters(), 5e-3, weight_decay=1e-5)
     x, y = torch.from_numpy(X), torch.from_numpy(labels)
-    for _ in range(12):
+    for _ in range(epochs):
         for some in torch.randperm(len(x)).split(256):
             if len(some) < 2:
                 continue
@@ -368,9 +415,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--held-out", action="store_true")
     parser.add_argument("--later", action="store_true")
+    parser.add_argument("--fresh", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     sets = LATER if options.later else HELD_OUT if options.held_out else DEVELOPMENT
+    sets = FRESH if options.fresh else sets
     for one in [*sets[::3], *sets[1::3], *sets[2::3]]:  # of every kind some, should it be stopped
         made(one, options.data, options.out)
 
