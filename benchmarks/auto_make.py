@@ -1,6 +1,6 @@
 """Make the sets of `auto_sets.py`: noisy labels, and predictions of models trained on them.
 
-    python benchmarks/auto_make.py --data FOLDER --out FOLDER
+    python benchmarks/auto_make.py --data FOLDER --out FOLDER --part unseen
 
 Every set becomes one file, made once. FOLDER is the one with MNIST, CIFAR-10 and the published
 predictions.
@@ -12,13 +12,14 @@ import argparse
 import gzip
 import time
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auto_sets import DEVELOPMENT, FRESH, HELD_OUT, LATER, Set
+from auto_sets import PARTS, Set
 
 FOLDS = 4
 MODULES = (
@@ -330,7 +331,12 @@ def out_of_fold(
             chosen = np.random.default_rng([seed, k]).choice(train, len(train))
         if model in ("mlp", "long"):
             found[test] = network_probabilities(
-                X[chosen], labels[chosen], X[test], K, seed=seed, epochs=60 if model == "long" else 12
+                X[chosen],
+                labels[chosen],
+                X[test],
+                K,
+                seed=seed,
+                epochs=60 if model == "long" else 12,
             )[0]
             continue
         from sklearn.ensemble import (
@@ -413,13 +419,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--held-out", action="store_true")
-    parser.add_argument("--later", action="store_true")
-    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--part", choices=list(PARTS), help="Default: all of them")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    sets = LATER if options.later else HELD_OUT if options.held_out else DEVELOPMENT
-    sets = FRESH if options.fresh else sets
+    parts = PARTS.values() if options.part is None else [PARTS[options.part]]
+    sets = list(chain.from_iterable(parts))
     for one in [*sets[::3], *sets[1::3], *sets[2::3]]:  # of every kind some, should it be stopped
         made(one, options.data, options.out)
 

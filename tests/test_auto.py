@@ -9,9 +9,10 @@ from sklearn.isotonic import IsotonicRegression
 
 import uqled
 from conftest import make_predictions
-from uqled.detect import auto, auto_kernels
-from uqled.detect.auto import Candidates, Transition
+from uqled.detect import auto, auto_evidence, auto_kernels
+from uqled.detect.auto_evidence import Candidates, Transition
 from uqled.detect.joint import PairCounts
+from uqled.detect.levels import UNITS
 from uqled.detect.summary import summary
 from uqled.errors import InputError, MissingInputError
 
@@ -112,7 +113,7 @@ def test_vote_shares_are_the_isotonic_regression():
     rng = np.random.default_rng(4)
     seen = rng.integers(0, 300, auto_kernels.STEPS)
     votes = rng.binomial(seen, np.linspace(0, 1, len(seen)) ** 3)
-    found = auto.vote_shares(votes, seen, 10)
+    found = auto_evidence.vote_shares(votes, seen, 10)
     values = (votes + 0.05) / (seen + 0.5)
     steps = np.arange(len(seen))
     expected = IsotonicRegression().fit(steps, values, seen + 0.5).predict(steps)
@@ -171,7 +172,7 @@ def test_a_matrix_in_full_and_in_parts_are_the_same(K, monkeypatch):
     counts = PairCounts(K, given, true, C[given, true])
     full = Transition.of_counts(counts)
     assert full.parts[-1] == pytest.approx(dense(full, K))
-    monkeypatch.setattr(auto, "TABLE_CLASSES", 0)
+    monkeypatch.setattr(auto_evidence, "TABLE_CLASSES", 0)
     parts = Transition.of_counts(counts)
     assert parts.parts[-1].size == 0
     probs = distributions(rng, 100, K)
@@ -206,10 +207,109 @@ def test_the_surest_beside_the_next_surest(N):
     labels = np.where(rng.random(N) < 0.3, rng.integers(0, 5, N), probs.argmax(axis=1))
     pairs = PairCounts(5, labels, probs.argmax(axis=1), np.ones(N))
     transition = Transition.of_counts(pairs)
-    found = auto.Surest.of(candidates_of(probs, labels, 5), transition)
+    found = auto_evidence.Surest.of(candidates_of(probs, labels, 5), transition)
     share, level = plain_surest(probs, labels, transition.stay)
     assert found.share == pytest.approx(share)
     assert found.level == pytest.approx(level)
+
+
+def plain_even(probs, labels, T):
+    """Labels and expected labels by step, class by class: none is left out, all are candidates."""
+    counted, expected = np.zeros((2, auto_kernels.STEPS))
+    for row, label in zip(probs, labels, strict=True):
+        guess = int(np.argmax(row))
+        for k in range(len(row)):
+            if k != guess:
+                step = np.floor(4 * (np.log(row[k]) - np.log(T[guess, k]))) + 37
+                step = int(np.clip(step, 0, auto_kernels.STEPS - 1))
+                counted[step] += k == label
+                expected[step] += T[guess, k]
+    return counted, expected
+
+
+def some_pairs(rng, K):
+    C = rng.integers(0, 9, (K, K)) + 80 * np.eye(K, dtype=int)
+    given, true = np.nonzero(C)
+    return Transition.of_counts(PairCounts(K, given, true, C[given, true]))
+
+
+def test_labels_are_counted_beside_those_that_a_matrix_lets_expect():
+    rng = np.random.default_rng(21)
+    transition = some_pairs(rng, 6)
+    probs = 0.001 + 0.994 * distributions(rng, 500, 6)
+    labels = rng.integers(0, 6, 500)
+    found = auto_evidence.EvenCounts.of(candidates_of(probs, labels, 6), 1.0, transition)
+    counted, expected = plain_even(probs, labels, dense(transition, 6))
+    # A probability that is kept in single precision may be on the other side of a step.
+    assert np.abs(found.labels - counted).sum() <= 2
+    assert np.abs(found.expected / UNITS - expected).sum() < 0.5
+    assert found.labels.sum() == (probs.argmax(axis=1) != labels).sum()
+    halves = [
+        auto_evidence.EvenCounts.of(candidates_of(p, y, 6), 1.0, transition)
+        for p, y in ((probs[:200], labels[:200]), (probs[200:], labels[200:]))
+    ]
+    together = halves[0].merged(halves[1])
+    assert (together.labels == found.labels).all()
+    assert (together.expected == found.expected).all()
+
+
+def test_classes_that_are_no_candidates_are_expected_too():
+    rng = np.random.default_rng(22)
+    transition, probs = some_pairs(rng, 12), distributions(rng, 300, 12)
+    labels = rng.integers(0, 12, 300)
+    few, every = (
+        auto_evidence.EvenCounts.of(candidates_of(probs, labels, M), 1.0, transition)
+        for M in (4, 12)
+    )
+    assert few.expected.sum() == pytest.approx(every.expected.sum(), rel=1e-6)
+    assert few.labels.sum() == every.labels.sum()
+
+
+def test_the_even_part_is_a_level_over_an_isotonic_regression():
+    rng = np.random.default_rng(23)
+    expected = rng.random(auto_kernels.STEPS) * 40
+    ratio = np.concatenate([np.full(40, 0.9), np.linspace(0.9, 30, auto_kernels.STEPS - 40)])
+    labels = rng.poisson(expected * ratio)
+    units = np.rint(expected * UNITS).astype(np.int64)
+    found = auto_evidence.Even.counted(auto_evidence.EvenCounts(labels, units))
+    steps = np.arange(len(labels))
+    fitted = IsotonicRegression().fit(steps, labels / expected, expected).predict(steps)
+    half = np.searchsorted(np.cumsum(expected), expected.sum() / 2)
+    level = labels[:half].sum() / expected[:half].sum()
+    assert found.wrong == pytest.approx(np.minimum(1, level / fitted), abs=0.02)
+    assert found.share == pytest.approx(found.wrong @ labels / labels.sum())
+    none = auto_evidence.EvenCounts(np.zeros_like(labels), np.zeros_like(units))
+    assert auto_evidence.Even.counted(none).share == 0
+
+
+@pytest.mark.parametrize(("noise", "sharpness"), [(0.05, 6), (0.2, 6), (0.1, 2), (0.3, 2)])
+def test_with_noise_by_class_the_even_part_is_what_is_wrong(noise, sharpness):
+    """Of strong and of weak models, whatever the temperature of their probabilities."""
+    labels, probs, true = noisy_model(noise=noise, N=30_000, sharpness=sharpness)
+    wrong = (labels != true).sum()
+    for power in (1.0, 0.5):
+        found = uqled.find_label_errors(labels, probs**power / (probs**power).sum(1)[:, None])
+        assert found.estimate.readings["even"].sum() == pytest.approx(wrong, rel=0.25)
+
+
+def reader_with(level, share):
+    surest = auto_evidence.Surest(1.0, level, 0.0)
+    even = auto_evidence.Even(np.ones(auto_kernels.STEPS), share)
+    few = some_pairs(np.random.default_rng(0), 3)
+    return auto.Reader("softmax", 1.0, few, few, surest, even, (), None)
+
+
+def test_weights_of_readings():
+    names = ("confident", "guessed", "half", "floor", "even", "trusting", "least")
+    assert reader_with(0.75, 0.4).weights(names) == {
+        "confident": 1, "guessed": 1, "half": 1, "floor": 1.5, "even": 1.5, "trusting": 0.5,
+        "least": 0,
+    }  # fmt: skip
+    # Most labels that differ are errors: `even` takes over from three others.
+    assert reader_with(1.0, 0.75).weights(names) == {
+        "confident": 0.5, "guessed": 0.5, "half": 1, "floor": 1, "even": 4, "trusting": 0,
+        "least": 0,
+    }  # fmt: skip
 
 
 def test_noise_by_class_is_level_and_a_models_doubt_is_not():
@@ -217,17 +317,21 @@ def test_noise_by_class_is_level_and_a_models_doubt_is_not():
     for noise in (0.3, 0.0):
         labels, probs, _ = noisy_model(noise=noise, N=20_000)
         found = uqled.find_label_errors(labels, probs)
-        levels.append(found.estimate.weights["floor"] / 2)
-        assert found.estimate.weights["floor"] + found.estimate.weights["trusting"] == 2
+        levels.append(1 - found.estimate.weights["trusting"] / 2)
     assert levels[0] > 0.9
     assert levels[1] < 0.3
 
 
-def test_the_extremes_share_a_weight_and_the_least_has_none():
-    names = ("confident", "guessed", "half", "floor", "trusting", "least")
-    assert auto.weights(names, 0.75) == {
-        "confident": 1, "guessed": 1, "half": 1, "floor": 1.5, "trusting": 0.5, "least": 0
-    }  # fmt: skip
+def test_of_a_strong_model_the_stated_precision_is_the_real_one():
+    labels, probs, true = noisy_model(noise=0.2, N=20_000, sharpness=20)
+    # Uneven, as networks are: the probabilities of improbable classes scatter.
+    rng = np.random.default_rng(5)
+    uneven = probs * np.exp(rng.normal(0, 1, probs.shape))
+    uneven /= uneven.sum(axis=1, keepdims=True)
+    found = uqled.find_label_errors(labels, uneven)
+    assert found.estimate.unsure is None
+    real = (labels != true)[found.mask].mean()
+    assert found.estimate.precision(found.mask).value == pytest.approx(real, abs=0.05)
 
 
 def test_votes_are_counted_by_what_the_other_passes_think():

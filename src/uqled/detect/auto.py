@@ -16,19 +16,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from functools import cached_property, reduce
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.detect import auto_kernels as kernels
+from uqled.detect.auto_evidence import (
+    Candidates,
+    Even,
+    EvenCounts,
+    Floats,
+    Surest,
+    SurestCounts,
+    Transition,
+    vote_shares,
+)
 from uqled.detect.joint import PairCounter, PairCounts
 from uqled.detect.probability import ErrorEstimate
 from uqled.detect.sweeps import Joints, Member, Sweeps
 from uqled.engines.local import Threads
 
-Floats = NDArray[np.float64]
 Ints32 = NDArray[np.int32]
 PlainSource = Literal["softmax", "mean"]
 
@@ -38,103 +47,9 @@ OTHERS = 8
 #: Rounds of expectation maximisation: more change no probability by a hundredth.
 ROUNDS = 12
 POWER_STEPS = 8
-#: Shares of mixing that are tried, and rows that power and share are fitted to.
-MIXED, FIT_ROWS = (0.0, 0.25, 0.5, 0.75, 1.0), 20_000
+#: Shares of mixing that are tried.
+MIXED = (0.0, 0.25, 0.5, 0.75, 1.0)
 ROWS = 2**14
-#: Classes up to which a transition matrix is kept in full: half a megabyte stays in the cache.
-TABLE_CLASSES = 256
-#: Sets of samples, those of the highest log-odds, in which a model has hardly any errors of its own
-#: (a weak model only in the smallest of them); and so many at the least, which are enough to count
-#: in: up to a thousand samples, all sets are the same.
-SUREST, SUREST_SAMPLES = (0.01, 0.02, 0.05, 0.1), 100
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """The few classes of each sample that matter, the given one first."""
-
-    classes: Ints32
-    """[N,M]"""
-    probs: NDArray[np.float32]
-    """[N,M]"""
-    n_classes: int
-
-    @property
-    def others(self) -> int:
-        """Number of classes that are no candidates."""
-        return self.n_classes - int(self.classes.shape[1])
-
-    @property
-    def some(self) -> slice:
-        """Rows, evenly spread, that are enough to fit two numbers to."""
-        return slice(None, None, fit_step(len(self.classes)))
-
-    def rows(self, some: slice) -> Candidates:
-        """Those of some samples."""
-        return Candidates(self.classes[some], self.probs[some], self.n_classes)
-
-    def followed_by(self, other: Candidates) -> Candidates:
-        """With those of other samples behind them."""
-        classes = np.concatenate([self.classes, other.classes])
-        return Candidates(classes, np.concatenate([self.probs, other.probs]), self.n_classes)
-
-
-def fit_step(N: int) -> int:
-    """Every so many-th of N samples is fitted to."""
-    return max(1, N // FIT_ROWS)
-
-
-@dataclass(frozen=True)
-class Transition:
-    """How often a true class is given as another, sparse."""
-
-    start: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    extra: Floats
-    base: Floats
-    stay: Floats
-
-    @classmethod
-    def of_counts(cls, counts: PairCounts) -> Transition:
-        """From counts (given, true). Each row is its own counts and one sample that is spread as
-        the mean of all rows: a class of a few samples says little about its rates."""
-        K = counts.n_classes
-        total = np.bincount(counts.true, counts.counts, K)
-        off = counts.given != counts.true
-        share = float(counts.counts[off].sum() / max(total.sum(), 1))
-        order = np.lexsort((counts.given[off], counts.true[off]))
-        rows, columns = counts.true[off][order], counts.given[off][order]
-        right = np.bincount(counts.true[~off], counts.counts[~off], K)
-        return cls(
-            start=np.searchsorted(rows, np.arange(K + 1)).astype(np.int64),
-            columns=columns.astype(np.int64),
-            extra=counts.counts[off][order] / (total[rows] + 1),
-            base=share / max(K - 1, 1) / (total + 1),
-            stay=(right + 1 - share) / (total + 1),
-        )
-
-    def scaled(self, share: float | Floats) -> Transition:
-        """The same with only a share of the flips, of all classes or of each [K]."""
-        each = np.broadcast_to(np.asarray(share, np.float64), self.stay.shape)
-        extra = self.extra * np.repeat(each, np.diff(self.start))
-        stay = 1 - each * (1 - self.stay)
-        return Transition(self.start, self.columns, extra, self.base * each, stay)
-
-    def capped(self, rate: float) -> Transition:
-        """The same, where no class is flipped more often than at this rate."""
-        return self.scaled(np.minimum(1.0, rate / np.maximum(1 - self.stay, 1e-12)))
-
-    @cached_property
-    def parts(self) -> kernels.Matrix:
-        """As the kernels take it: with the same in full, where that is small enough to be fast."""
-        K = len(self.stay)
-        table = np.empty((0, 0))
-        if K <= TABLE_CLASSES:
-            table = np.repeat(self.base[:, None], K, axis=1)
-            rows = np.repeat(np.arange(K), np.diff(self.start))
-            table[rows, self.columns] += self.extra
-            np.fill_diagonal(table, self.stay)
-        return self.start, self.columns, self.extra, self.base, self.stay, table
 
 
 def calibrated_to_labels(found: Candidates) -> tuple[float, float]:
@@ -184,103 +99,6 @@ def calibrated_with_mixing(
     return best
 
 
-def vote_shares(votes: NDArray[np.int64], seen: NDArray[np.int64], K: int) -> Floats:
-    """[STEPS] how often a pass chooses a class that the other passes give such log-odds.
-
-    Rises with the log-odds (pooled where the counts do not), and half a vote was seen for all.
-    """
-    values = (votes + 0.5 / K) / (seen + 0.5)
-    weights = seen + 0.5
-    pools: list[tuple[float, float, int]] = []
-    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
-        pools.append((value, weight, 1))
-        while len(pools) > 1 and pools[-2][0] >= pools[-1][0]:
-            (v, w, n), (x, u, m) = pools[-2], pools[-1]
-            pools[-2:] = [((v * w + x * u) / (w + u), w + u, n + m)]
-    return np.concatenate([np.full(n, v) for v, _, n in pools])
-
-
-@dataclass(frozen=True)
-class Surest:
-    """What the samples that the model is surest of say about the noise."""
-
-    share: float
-    """Their labels that are not the guess, over those that a transition matrix lets expect."""
-    level: float
-    """The same over that of the next surest: 1 if the rate is level, 0 if it falls to nothing."""
-    least: float
-    """The lowest share of labels that are not the guess, and its standard error, in any set."""
-
-    @classmethod
-    def of(cls, found: Candidates, transition: Transition) -> Surest:
-        return cls.counted(SurestCounts.of_all(found), transition)
-
-    @classmethod
-    def counted(cls, counts: SurestCounts, transition: Transition) -> Surest:
-        *_, guessed, more_guessed = counts.guessed
-        *_, differ, more_differ = counts.differ.tolist()
-
-        def share(differ: float, guessed: NDArray[np.int64]) -> float:
-            return differ / (float(guessed @ (1 - transition.stay)) + 0.5)
-
-        own, beside = share(differ + 0.5, guessed), more_differ - differ + 0.5
-        # Where none of the surest differs, there is nothing that could be level.
-        level = share(differ, guessed) / share(beside, more_guessed - guessed)
-        sizes = counts.guessed[:-1].sum(axis=1) + 0.5
-        each = np.minimum((counts.differ[:-1] + 0.5) / sizes, 1.0)
-        # Of a small set, a low rate may be chance.
-        each = each + np.sqrt(each * (1 - each) / sizes)
-        return cls(min(1.0, own), min(1.0, level), float(each.min()))
-
-
-@dataclass(frozen=True)
-class SurestCounts:
-    """Of each set of the surest, and of twice the largest; adds up over parts of the samples."""
-
-    guessed: NDArray[np.int64]
-    """[sets + 1,K] by the most probable class."""
-    differ: NDArray[np.int64]
-    """[sets + 1] whose label is another."""
-
-    @classmethod
-    def of_all(cls, found: Candidates) -> SurestCounts:
-        sure, differs, guess = sureness(found)
-        rank = np.empty(len(sure), np.int64)
-        rank[np.argsort(-sure, kind="stable")] = np.arange(len(sure))
-        masks = [rank < n for n in surest_numbers(len(sure))]
-        return cls.of(differs, guess, masks, found.n_classes)
-
-    @classmethod
-    def of(
-        cls, differs: NDArray[np.bool_], guess: Ints32, masks: Sequence[NDArray[np.bool_]], K: int
-    ) -> SurestCounts:
-        """From [N] masks of the sets."""
-        return cls(
-            np.array([np.bincount(guess[some], minlength=K) for some in masks]),
-            np.array([np.count_nonzero(differs[some]) for some in masks]),
-        )
-
-    def merged(self, other: SurestCounts) -> SurestCounts:
-        return SurestCounts(self.guessed + other.guessed, self.differ + other.differ)
-
-
-def sureness(found: Candidates) -> tuple[NDArray[Any], NDArray[np.bool_], Ints32]:
-    """[N] how much more probable the most probable class is than the next, whether it is another
-    than the given one, and which it is."""
-    own, other = found.probs[:, 0], found.probs[:, 1]
-    third = found.probs[:, 2] if found.probs.shape[1] > 2 else np.zeros_like(own)
-    differs = own < other
-    second = np.where(differs, np.maximum(own, third), other)
-    sure = np.maximum(own, other) / np.maximum(second, np.float32(kernels.LEAST))
-    return sure, differs, np.where(differs, found.classes[:, 1], found.classes[:, 0])
-
-
-def surest_numbers(N: int) -> list[int]:
-    """How many of N samples are in each set of the surest, and in twice the largest."""
-    sets = [min(max(int(share * N), SUREST_SAMPLES), N // 2) for share in SUREST]
-    return [*sets, 2 * sets[-1]]
-
-
 @dataclass(frozen=True)
 class Found:
     """What `auto` found."""
@@ -299,9 +117,11 @@ def error_probabilities(sweeps: Sweeps, joints: Joints) -> Found:
     guessed = PairCounter(sweeps.K)
     guessed.add(sweeps.inputs.labels.codes, joints.best[source])
     found = candidates[source]
+    few = Transition.of_counts(joints.pairs[Member(source)])
+    blocks = sweeps.engine.map(_count_block, _blocks(len(found.classes)), given=(found, power, few))
     reader = Reader.of_counts(
-        found, source, power, joints.pairs[Member(source)], guessed.pairs(),
-        SurestCounts.of_all(found), votes,
+        found, source, power, few, guessed.pairs(), SurestCounts.of_all(found),
+        reduce(EvenCounts.merged, blocks), votes,
     )  # fmt: skip
     estimate = reader.estimate(reader.readings(found, candidates.get("mean"), sweeps.engine))
     return Found(estimate, source, found.classes[:, 1].copy())
@@ -312,13 +132,6 @@ def better_source(candidates: Mapping[PlainSource, Candidates]) -> tuple[PlainSo
     fits = {s: calibrated_to_labels(found) for s, found in candidates.items()}
     source = max(fits, key=lambda s: (fits[s][0], s == "mean"))
     return source, fits[source][1]
-
-
-def weights(names: Iterable[str], level: float) -> dict[str, float]:
-    """How much each reading counts in the mean: all the same, but for the two extremes, which share
-    the weight of two, and `least`, which is for intervals only."""
-    own = {"floor": 2 * level, "trusting": 2 * (1 - level), "least": 0.0}
-    return {name: own.get(name, 1.0) for name in names}
 
 
 def candidates_of(
@@ -365,6 +178,9 @@ class Reader:
     `votes`: the true class is what a pass that was left out says, given what the others say.
     `floor`: as `confident`, with no more noise than there is among the surest samples.
     `trusting`: the model is always right.
+    `even`: labels that the model finds improbable are noise, and of those that it finds probable as
+    many as `few` then lets expect; the others are its doubt. Where it agrees with the label, as
+    `floor`.
     `least`: as far below `floor` as `trusting` is above it, by factors; and of no class more noise
     than in the set of the surest where there is least.
     """
@@ -375,6 +191,7 @@ class Reader:
     few: Transition
     many: Transition
     surest: Surest
+    even: Even
     fits: tuple[tuple[float, float], ...]
     """(power, share of the mixing) for `few`, for the part of it that the surest show, and for no
     more than they show."""
@@ -387,13 +204,13 @@ class Reader:
         rows: Candidates,
         source: PlainSource,
         power: float,
-        confident: PairCounts,
+        few: Transition,
         guessed: PairCounts,
         surest: SurestCounts,
+        even: EvenCounts,
         votes: NDArray[np.int64],
     ) -> Reader:
         """From what was counted in all samples, and rows to fit to."""
-        few = Transition.of_counts(confident)
         seen = Surest.counted(surest, few)
         fits = [
             *calibrated_with_mixing(rows, few, (1.0, seen.share)),
@@ -401,7 +218,7 @@ class Reader:
         ]
         shares = vote_shares(votes[0], votes[1], rows.n_classes) if votes.any() else None
         many = Transition.of_counts(guessed)
-        return cls(source, power, few, many, seen, tuple(fits), shares)
+        return cls(source, power, few, many, seen, Even.counted(even), tuple(fits), shares)
 
     @cached_property
     def low(self) -> Transition:
@@ -413,16 +230,35 @@ class Reader:
         """`few` with no class noisier than the set of the surest where there is least noise."""
         return self.few.capped(self.surest.least)
 
+    def weights(self, names: Iterable[str]) -> dict[str, float]:
+        """How much each of these readings counts in the mean.
+
+        All the same, but for four. `floor` and `even`, which need noise by class, and `trusting`,
+        which needs that there is none, count by how level the rate of differing is. `least` is for
+        intervals only. And where `even` takes most labels that differ for errors, the model has few
+        of its own: what the other readings take for its doubt is unevenness, and `even`, which does
+        not, takes over from them.
+        """
+        level, over = self.surest.level, max(0.0, 2 * self.even.share - 1)
+        own = {
+            "confident": 1 - over,
+            "guessed": 1 - over,
+            "floor": 2 * level * (1 - over),
+            "even": 2 * level + over * (2 + 2 * level),
+            "trusting": 2 * (1 - level),
+            "least": 0.0,
+        }
+        return {name: own.get(name, 1.0) for name in names}
+
     def estimate(self, found: Mapping[str, Floats]) -> ErrorEstimate:
         """From readings of some samples."""
-        level = self.surest.level
-        return ErrorEstimate(found, weights(found, level), dict.fromkeys(found, 1.0))
+        return ErrorEstimate(found, self.weights(found), dict.fromkeys(found, 1.0))
 
     def readings(
         self, found: Candidates, voters: Candidates | None, engine: Threads
     ) -> dict[str, Floats]:
         """[N] per reading: the probability that each label is wrong."""
-        names = ["confident", "guessed", "half", "floor", "trusting", "least"]
+        names = ["confident", "guessed", "half", "floor", "even", "trusting", "least"]
         names += ["votes"] if self.shares is not None else []
         result = {name: np.empty(len(found.classes)) for name in names}
         for _ in engine.map(_read_block, _blocks(len(found.classes)), given=(
@@ -430,6 +266,10 @@ class Reader:
         )):  # fmt: skip
             pass
         return result
+
+
+def _count_block(found: Candidates, power: float, few: Transition, at: slice) -> EvenCounts:
+    return EvenCounts.of(found.rows(at), power, few)
 
 
 def _read_block(
@@ -452,6 +292,8 @@ def _read_block(
         kernels.unmix(classes, probs, matrix.parts, ROUNDS, truth, wrong[name])
     np.minimum(wrong["least"], np.square(wrong["floor"]), out=wrong["least"])
     kernels.powered(raw, found.others, power, probs)
+    wrong["even"][:] = wrong["floor"]
+    kernels.read_even(classes, probs, few.parts, reader.even.wrong, wrong["even"])
     kernels.leads_of_rows(probs, lead)
     kernels.unmix(classes, probs, many.parts, ROUNDS, truth, wrong["guessed"])
     wrong["trusting"][:] = np.where(lead[:, 0] < 0, 1.0, wrong["guessed"])

@@ -286,3 +286,54 @@ def judge(classes: Ints, truth: Rows, T: Matrix, wrong: Rows) -> None:
             total += truth[r, t] * _flip(classes[r, t], classes[r, 0], T)
         right = truth[r, 0] * _flip(classes[r, 0], classes[r, 0], T)
         wrong[r] = total / max(total + right, LEAST)
+
+
+@compiled
+def _even_step(p: float, flip: float) -> int:
+    """The step of a class's probability over how often the guess is given as that class."""
+    return step_of(np.log(max(p, LEAST)) - np.log(max(flip, LEAST)))
+
+
+@compiled
+def _guess(p: Rows) -> int:
+    """The slot of the most probable candidate; of equals the first."""
+    best = 0
+    for c in range(1, p.size):
+        if p[c] > p[best]:
+            best = c
+    return best
+
+
+@compiled
+def count_even(
+    classes: Ints, probs: Rows, others: int, T: Matrix, unit: float, labels: Ints, expected: Ints
+) -> None:
+    """Of classes that are not the guess, add how many are labels and how many T lets expect, the
+    latter in so many units each, to [STEPS]. The bucket counts as so many `others` that are alike.
+    """
+    n, M = classes.shape
+    for r in range(n):
+        guess = _guess(probs[r])
+        rest = spread = 1.0
+        for c in range(M):
+            p, flip = probs[r, c], _flip(classes[r, guess], classes[r, c], T)
+            rest -= p
+            spread -= flip
+            if c != guess:
+                at = _even_step(p, flip)
+                expected[at] += np.int64(np.rint(flip * unit))
+                labels[at] += c == 0
+        if others > 0:
+            spread = max(spread, 0.0)
+            at = _even_step(rest / others, spread / others)
+            expected[at] += np.int64(np.rint(spread * unit))
+
+
+@compiled
+def read_even(classes: Ints, probs: Rows, T: Matrix, shares: Rows, wrong: Rows) -> None:
+    """Write the share [STEPS] of each label that is not the guess; leave the others."""
+    for r in range(classes.shape[0]):
+        guess = _guess(probs[r])
+        if guess > 0:
+            flip = _flip(classes[r, guess], classes[r, 0], T)
+            wrong[r] = shares[_even_step(probs[r, 0], flip)]

@@ -14,19 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.auto import (
+from uqled.detect.auto import Found, PlainSource, Reader, better_source, candidates_of
+from uqled.detect.auto_evidence import (
     SUREST,
     Candidates,
-    Found,
-    PlainSource,
-    Reader,
+    EvenCounts,
+    Shown,
     SurestCounts,
-    better_source,
-    candidates_of,
+    Transition,
     fit_step,
     sureness,
     surest_numbers,
-    weights,
 )
 from uqled.detect.cuts import Answer, Cuts, Offers, find_cuts, keys_of_values
 from uqled.detect.joint import PairCounter, PairCounts
@@ -99,12 +97,15 @@ def surest_round(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> A
     return cuts.asked(_to_each(sureness(found)[0], part))
 
 
-def surest_counts(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> SurestCounts:
-    """What the surest samples of a part are guessed to be, and how many of them differ."""
+def shown(
+    asked: Asked, source: PlainSource, power: float, cuts: Cuts, few: Transition, part: Part
+) -> Shown:
+    """What the samples of a part show, above all the surest."""
     found = _stored(asked, source, part)
     sure, differs, guess = sureness(found)
     masks = cuts.taken(_to_each(sure, part)).reshape(-1, len(sure))
-    return SurestCounts.of(differs, guess, list(masks), found.n_classes)
+    surest = SurestCounts.of(differs, guess, list(masks), found.n_classes)
+    return Shown(surest, EvenCounts.of(found, power, few))
 
 
 def _to_each(sure: NDArray[Any], part: Part) -> Offers:
@@ -190,9 +191,10 @@ def flagging(
         np.array(surest_numbers(N), np.int64),
         lambda c: over_parts(None, surest_round, merged, asked, source, c),
     )
-    surest: SurestCounts = over_parts(None, surest_counts, merged, asked, source, cuts)
+    few = Transition.of_counts(joints[Member(source)])
+    counts: Shown = over_parts(None, shown, merged, asked, source, power, cuts, few)
     reader = Reader.of_counts(
-        seen.rows[source], source, power, joints[Member(source)], pairs.pairs(), surest, seen.votes
+        seen.rows[source], source, power, few, pairs.pairs(), counts.surest, counts.even, seen.votes
     )
     levels: Levels = over_parts("readings", readings, merged, asked, reader)
     wanted = None
@@ -202,7 +204,7 @@ def flagging(
             number, lambda c: over_parts(None, probability_round, merged, asked, reader, c)
         )
     names = [name for name in levels.errors if name not in _MORE]
-    level = lowest_level(levels, point, weights(names, reader.surest.level))
+    level = lowest_level(levels, point, reader.weights(names))
     return Flagging(reader, point, level, wanted), levels
 
 
@@ -212,7 +214,7 @@ def told(levels: Levels, flags: Flagging, flagged: Mapping[str, int]) -> dict[st
     names = [name for name in levels.errors if name not in _MORE]
     every = {name: int(sums.sum()) for name, sums in levels.errors.items()}
     N, n = int(levels.counts.sum()), flagged["flags"]
-    best = levels.best_f1(weights(names, flags.reader.surest.level))
+    best = levels.best_f1(flags.reader.weights(names))
     at_best = {name: int(sums[best:].sum()) for name, sums in levels.errors.items()}
     n_best = int(levels.counts[best:].sum())
     unsure = doubt(
