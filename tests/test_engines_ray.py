@@ -257,6 +257,14 @@ def test_a_task_has_the_threads_it_asked_for(engine):
     assert list(engine.map(threads_seen, [0])) == [(["1", "1", "1"], 1, 1)]
 
 
+def test_another_cluster_than_the_one_it_is_connected_to(engine, cluster):
+    for address in (None, "auto", cluster.address):
+        assert RayTasks(2, address=address).workers == engine.workers
+    for address in ("local", "10.0.0.1:6379"):
+        with pytest.raises(uqled.InputError, match="address is .*, but this process is connected"):
+            RayTasks(2, address=address)
+
+
 def test_room_that_no_machine_has(engine):
     with pytest.raises(uqled.InputError, match="gpus is 1, but no machine"):
         RayTasks(gpus=1)

@@ -65,6 +65,8 @@ class RayTasks:
         self._ours = not self._ray.is_initialized()
         if self._ours:
             self._begin(address or os.environ.get("RAY_ADDRESS"), workers, cpus, gpus, store)
+        else:
+            self._agree(address)
         try:
             room = self._room(cpus, gpus)
         except BaseException:
@@ -151,6 +153,17 @@ class RayTasks:
             return found
         finally:
             self._cancel(flying)
+
+    def _agree(self, address: str | None) -> None:
+        """Refuse to work on another cluster than the one that was asked for."""
+        connected = self._ray.get_runtime_context().gcs_address
+        by_client = address is not None and address.startswith("ray://")  # it has another port
+        if not by_client and address not in (None, "auto", connected):
+            raise InputError(
+                "address",
+                f"is {address!r}, but this process is connected to {connected}",
+                "Leave it out, or disconnect first with ray.shutdown()",
+            )
 
     def _begin(
         self, address: str | None, workers: int | None, cpus: float, gpus: float, store: int
