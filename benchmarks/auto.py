@@ -43,7 +43,9 @@ ABOUT = {
     "fresh": "Listed before `even` was added and scored after it: other data, models and noise "
     "again. Then its treatment of few counts and of temperatures was changed, with their results "
     "known.",
-    "unseen": "Listed after the last change, and scored once.",
+    "unseen": "Listed after that change, and scored once. Then `least` got a weight, with their "
+    "results known.",
+    "last": "Listed before that, and scored once after it.",
     "laptop": "The cross-validations of the benchmark in docs/results.md: networks with dropout, "
     "similarity noise, three seeds. Scored after the method was settled; then `least`, which is "
     "for intervals only, was changed with their result known.",
