@@ -47,8 +47,8 @@ ABOUT = {
     "results known.",
     "last": "Listed before that, and scored once after it.",
     "laptop": "The cross-validations of the benchmark in docs/results.md: networks with dropout, "
-    "similarity noise, three seeds. Scored after the method was settled; then `least`, which is "
-    "for intervals only, was changed with their result known.",
+    "similarity noise, three seeds. Their "
+    "results were known when `even` was added and when `least` got a weight.",
 }
 
 Bools = NDArray[np.bool_]

@@ -292,23 +292,23 @@ def test_with_noise_by_class_the_even_part_is_what_is_wrong(noise, sharpness):
         assert found.estimate.readings["even"].sum() == pytest.approx(wrong, rel=0.25)
 
 
-def reader_with(level, share):
+def reader_with(level, share, differ):
     surest = auto_evidence.Surest(1.0, level, 0.0)
     even = auto_evidence.Even(np.ones(auto_kernels.STEPS), share)
     few = some_pairs(np.random.default_rng(0), 3)
-    return auto.Reader("softmax", 1.0, few, few, surest, even, (), None)
+    return auto.Reader("softmax", 1.0, few, few, differ, surest, even, (), None)
 
 
 def test_weights_of_readings():
     names = ("confident", "guessed", "half", "floor", "even", "trusting", "least")
-    assert reader_with(0.75, 0.4).weights(names) == {
+    assert reader_with(0.75, 0.4, 0.25).weights(names) == {
         "confident": 1, "guessed": 1, "half": 1, "floor": 1.5, "even": 1.5, "trusting": 0.5,
-        "least": 0,
+        "least": 1,
     }  # fmt: skip
-    # Most labels that differ are errors: `even` takes over from three others.
-    assert reader_with(1.0, 0.75).weights(names) == {
+    # Most labels that differ are errors: `even` takes over from four others.
+    assert reader_with(1.0, 0.75, 0.1).weights(names) == {
         "confident": 0.5, "guessed": 0.5, "half": 1, "floor": 1, "even": 4, "trusting": 0,
-        "least": 0,
+        "least": 0.2,
     }  # fmt: skip
 
 

@@ -190,6 +190,8 @@ class Reader:
     """Calibrates the probabilities to the labels."""
     few: Transition
     many: Transition
+    differ: float
+    """Share of the labels that are not the most probable class."""
     surest: Surest
     even: Even
     fits: tuple[tuple[float, float], ...]
@@ -218,7 +220,9 @@ class Reader:
         ]
         shares = vote_shares(votes[0], votes[1], rows.n_classes) if votes.any() else None
         many = Transition.of_counts(guessed)
-        return cls(source, power, few, many, seen, Even.counted(even), tuple(fits), shares)
+        off = guessed.given != guessed.true
+        differ = float(guessed.counts[off].sum() / max(guessed.counts.sum(), 1))
+        return cls(source, power, few, many, differ, seen, Even.counted(even), tuple(fits), shares)
 
     @cached_property
     def low(self) -> Transition:
@@ -234,10 +238,10 @@ class Reader:
         """How much each of these readings counts in the mean.
 
         All the same, but for four. `floor` and `even`, which need noise by class, and `trusting`,
-        which needs that there is none, count by how level the rate of differing is. `least` is for
-        intervals only. And where `even` takes most labels that differ for errors, the model has few
-        of its own: what the other readings take for its doubt is unevenness, and `even`, which does
-        not, takes over from them.
+        which needs that there is none, count by how level the rate of differing is. `least` counts
+        the more, the more labels the model contradicts: labels are seldom worse than models. And
+        where `even` takes most of those for errors, the model has few errors of its own: what other
+        readings take for its doubt is unevenness, and `even`, which does not, takes over from them.
         """
         level, over = self.surest.level, max(0.0, 2 * self.even.share - 1)
         own = {
@@ -246,7 +250,7 @@ class Reader:
             "floor": 2 * level * (1 - over),
             "even": 2 * level + over * (2 + 2 * level),
             "trusting": 2 * (1 - level),
-            "least": 0.0,
+            "least": 4 * self.differ * (1 - over),
         }
         return {name: own.get(name, 1.0) for name in names}
 

@@ -26,9 +26,9 @@ _T = {
 
 KEEP, RELABEL, DROP = 1, 2, 3
 
-#: Where the interval of the flags' precision is wider than a third of the scale, its middle is no
+#: Where the interval of the flags' precision is wider than this, its middle is no
 #: answer: one more reading, or one less, would move it by more than anything that is known.
-WIDE = 1 / 3
+WIDE = 0.3
 
 #: Where verdicts are concerned, no reading is surer than this: a verdict may be a slip.
 _LEAST = 0.01
