@@ -45,7 +45,9 @@ ABOUT = {
     "known.",
     "unseen": "Listed after that change, and scored once. Then `least` got a weight, with their "
     "results known.",
-    "last": "Listed before that, and scored once after it.",
+    "last": "Listed before that, and scored once after it. Then the transition matrices got their "
+    "spread and a reading was dropped, with their results known.",
+    "drawn": "Drawn at random, and scored once after the last change.",
     "laptop": "The cross-validations of the benchmark in docs/results.md: networks with dropout, "
     "similarity noise, three seeds. Their "
     "results were known when `even` was added and when `least` got a weight.",

@@ -174,7 +174,6 @@ class Reader:
 
     `confident`, `guessed`: the true class is what, mixed by `few` or by `many`, makes the predicted
     probabilities. With `few` it is also asked how much of the mixing the model has learnt.
-    `half`: half way between `guessed` and a model that is always right.
     `votes`: the true class is what a pass that was left out says, given what the others say.
     `floor`: as `confident`, with no more noise than there is among the surest samples.
     `trusting`: the model is always right.
@@ -262,7 +261,7 @@ class Reader:
         self, found: Candidates, voters: Candidates | None, engine: Threads
     ) -> dict[str, Floats]:
         """[N] per reading: the probability that each label is wrong."""
-        names = ["confident", "guessed", "half", "floor", "even", "trusting", "least"]
+        names = ["confident", "guessed", "floor", "even", "trusting", "least"]
         names += ["votes"] if self.shares is not None else []
         result = {name: np.empty(len(found.classes)) for name in names}
         for _ in engine.map(_read_block, _blocks(len(found.classes)), given=(
@@ -301,9 +300,6 @@ def _read_block(
     kernels.leads_of_rows(probs, lead)
     kernels.unmix(classes, probs, many.parts, ROUNDS, truth, wrong["guessed"])
     wrong["trusting"][:] = np.where(lead[:, 0] < 0, 1.0, wrong["guessed"])
-    truth *= 0.5
-    truth[np.arange(len(truth)), probs.argmax(axis=1)] += 0.5
-    kernels.judge(classes, truth, many.parts, wrong["half"])
     if shares is not None and voters is not None:
         kernels.leads_of_rows(voters.probs[at], lead)
         kernels.vote_truth(lead, shares, truth)

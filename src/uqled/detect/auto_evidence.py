@@ -32,7 +32,7 @@ TABLE_CLASSES = 256
 #: in: up to a thousand samples, all sets are the same.
 SUREST, SUREST_SAMPLES = (0.01, 0.02, 0.05, 0.1), 100
 
-_LITTLE = 1e-9
+_LITTLE, _ANY = 1e-9, 1e6
 
 
 @dataclass(frozen=True)
@@ -82,21 +82,27 @@ class Transition:
 
     @classmethod
     def of_counts(cls, counts: PairCounts) -> Transition:
-        """From counts (given, true). Each row is its own counts and one sample that is spread as
-        the mean of all rows: a class of a few samples says little about its rates."""
+        """From counts (given, true), some of which are few.
+
+        How often a class is flipped at all is its own counts and one sample of the mean of all.
+        What it is flipped to is its own flips and as many, evenly spread, as is right for flips
+        that meet as often as these do (a Dirichlet prior, by the method of moments).
+        """
         K = counts.n_classes
-        total = np.bincount(counts.true, counts.counts, K)
         off = counts.given != counts.true
-        share = float(counts.counts[off].sum() / max(total.sum(), 1))
         order = np.lexsort((counts.given[off], counts.true[off]))
         rows, columns = counts.true[off][order], counts.given[off][order]
-        right = np.bincount(counts.true[~off], counts.counts[~off], K)
+        flips = counts.counts[off][order].astype(np.float64)
+        total, flipped = np.bincount(counts.true, counts.counts, K), np.bincount(rows, flips, K)
+        share = float(flips.sum() / max(total.sum(), 1))
+        rate = (flipped + share) / (total + 1)
+        even = max(_evenly_spread(flips, flipped), share, _LITTLE)
         return cls(
             start=np.searchsorted(rows, np.arange(K + 1)).astype(np.int64),
             columns=columns.astype(np.int64),
-            extra=counts.counts[off][order] / (total[rows] + 1),
-            base=share / max(K - 1, 1) / (total + 1),
-            stay=(right + 1 - share) / (total + 1),
+            extra=(rate / (flipped + even))[rows] * flips,
+            base=rate * even / max(K - 1, 1) / (flipped + even),
+            stay=1 - rate,
         )
 
     def scaled(self, share: float | Floats) -> Transition:
@@ -121,6 +127,18 @@ class Transition:
             table[rows, self.columns] += self.extra
             np.fill_diagonal(table, self.stay)
         return self.start, self.columns, self.extra, self.base, self.stay, table
+
+
+def _evenly_spread(flips: NDArray[Any], of_class: NDArray[Any]) -> float:
+    """So many evenly spread flips are like what is known of each class beforehand.
+
+    Two flips of a class go to the same class the more often, the more flips have favourites: always
+    if each class is mistaken for one other, 1 time in K - 1 if it is mistaken for any.
+    """
+    at_random = 1 / max(len(of_class) - 1, 1)
+    pairs = float((of_class * (of_class - 1)).sum())
+    same = float((flips * (flips - 1)).sum()) / pairs if pairs > 0 else 1.0
+    return float(min((1 - same) / max(same - at_random, _LITTLE), _ANY))
 
 
 def rising(values: NDArray[Any], weights: NDArray[Any]) -> Floats:
