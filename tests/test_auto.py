@@ -339,12 +339,12 @@ def test_weights_of_readings():
     names = ("confident", "guessed", "votes", "floor", "even", "trusting", "least")
     assert reader_with(0.75, 0.4, 0.25).weights(names) == {
         "confident": 1, "guessed": 1, "votes": 1, "floor": 1.5, "even": 1.5, "trusting": 0.5,
-        "least": 1,
+        "least": 0.5,
     }  # fmt: skip
     # Most labels that differ are errors: `even` takes over from four others.
     assert reader_with(1.0, 0.75, 0.1).weights(names) == {
         "confident": 0.5, "guessed": 0.5, "votes": 1, "floor": 1, "even": 4, "trusting": 0,
-        "least": 0.2,
+        "least": 0.1,
     }  # fmt: skip
 
 

@@ -249,7 +249,7 @@ class Reader:
             "floor": 2 * level * (1 - over),
             "even": 2 * level + over * (2 + 2 * level),
             "trusting": 2 * (1 - level),
-            "least": 4 * self.differ * (1 - over),
+            "least": 2 * self.differ * (1 - over),
         }
         return {name: own.get(name, 1.0) for name in names}
 
