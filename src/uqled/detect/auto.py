@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -31,6 +31,7 @@ from uqled.detect.auto_evidence import (
     Surest,
     SurestCounts,
     Transition,
+    blocks,
     vote_shares,
 )
 from uqled.detect.joint import PairCounter, PairCounts
@@ -49,7 +50,6 @@ ROUNDS = 12
 POWER_STEPS = 8
 #: Shares of mixing that are tried.
 MIXED = (0.0, 0.25, 0.5, 0.75, 1.0)
-ROWS = 2**14
 
 
 def calibrated_to_labels(found: Candidates) -> tuple[float, float]:
@@ -118,11 +118,10 @@ def error_probabilities(sweeps: Sweeps, joints: Joints) -> Found:
     guessed.add(sweeps.inputs.labels.codes, joints.best[source])
     found = candidates[source]
     few = Transition.of_counts(joints.pairs[Member(source)])
-    blocks = sweeps.engine.map(_count_block, _blocks(len(found.classes)), given=(found, power, few))
+    even = EvenCounts.of_all(found, power, few, sweeps.engine)
     reader = Reader.of_counts(
-        found, source, power, few, guessed.pairs(), SurestCounts.of_all(found),
-        reduce(EvenCounts.merged, blocks), votes,
-    )  # fmt: skip
+        found, source, power, few, guessed.pairs(), SurestCounts.of_all(found), even, votes
+    )
     estimate = reader.estimate(reader.readings(found, candidates.get("mean"), sweeps.engine))
     return Found(estimate, source, found.classes[:, 1].copy())
 
@@ -264,15 +263,11 @@ class Reader:
         names = ["confident", "guessed", "floor", "even", "trusting", "least"]
         names += ["votes"] if self.shares is not None else []
         result = {name: np.empty(len(found.classes)) for name in names}
-        for _ in engine.map(_read_block, _blocks(len(found.classes)), given=(
+        for _ in engine.map(_read_block, blocks(len(found.classes)), given=(
             self, found, voters, result
         )):  # fmt: skip
             pass
         return result
-
-
-def _count_block(found: Candidates, power: float, few: Transition, at: slice) -> EvenCounts:
-    return EvenCounts.of(found.rows(at), power, few)
 
 
 def _read_block(
@@ -304,8 +299,3 @@ def _read_block(
         kernels.leads_of_rows(voters.probs[at], lead)
         kernels.vote_truth(lead, shares, truth)
         kernels.judge(voters.classes[at], truth, many.parts, wrong["votes"])
-
-
-def _blocks(N: int) -> list[slice]:
-    """Rows in parts that do not depend on the threads, and so neither does the order of sums."""
-    return [slice(start, min(start + ROWS, N)) for start in range(0, N, ROWS)]

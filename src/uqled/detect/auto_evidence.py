@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 from uqled.detect import auto_kernels as kernels
 from uqled.detect.joint import PairCounts
 from uqled.detect.levels import UNITS
+from uqled.engines.local import Threads
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 
+#: Rows of a block.
+ROWS = 2**14
 #: Rows that numbers are fitted to: two numbers need no more.
 FIT_ROWS = 20_000
 #: Classes up to which a transition matrix is kept in full: half a megabyte stays in the cache.
@@ -63,6 +66,11 @@ class Candidates:
         """With those of other samples behind them."""
         classes = np.concatenate([self.classes, other.classes])
         return Candidates(classes, np.concatenate([self.probs, other.probs]), self.n_classes)
+
+
+def blocks(N: int) -> list[slice]:
+    """Rows in blocks that do not depend on the threads, and so neither does the order of sums."""
+    return [slice(start, min(start + ROWS, N)) for start in range(0, N, ROWS)]
 
 
 def fit_step(N: int) -> int:
@@ -288,8 +296,20 @@ class EvenCounts:
         )
         return cls(labels, expected)
 
+    @classmethod
+    def of_all(
+        cls, found: Candidates, power: float, transition: Transition, engine: Threads
+    ) -> EvenCounts:
+        """Block by block, so that little is in memory beside the candidates."""
+        given = found, power, transition
+        return reduce(cls.merged, engine.map(_even_block, blocks(len(found.classes)), given=given))
+
     def merged(self, other: EvenCounts) -> EvenCounts:
         return EvenCounts(self.labels + other.labels, self.expected + other.expected)
+
+
+def _even_block(found: Candidates, power: float, transition: Transition, at: slice) -> EvenCounts:
+    return EvenCounts.of(found.rows(at), power, transition)
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def shown(
     sure, differs, guess = sureness(found)
     masks = cuts.taken(_to_each(sure, part)).reshape(-1, len(sure))
     surest = SurestCounts.of(differs, guess, list(masks), found.n_classes)
-    return Shown(surest, EvenCounts.of(found, power, few))
+    return Shown(surest, EvenCounts.of_all(found, power, few, Threads(1)))
 
 
 def _to_each(sure: NDArray[Any], part: Part) -> Offers:
