@@ -58,12 +58,13 @@ def transition_of(counts):
 
 
 def test_a_transition_matrix_of_flips_with_favourites_is_its_counts():
-    """And one sample of the mean row."""
+    """Or nearly: of one sample of the mean, and of one pair of flips, nothing is known."""
     counts = np.array([[50, 0, 3], [5, 20, 0], [0, 0, 0]])  # given x true
     T = dense(transition_of(counts), 3)
-    share = 8 / 78
-    row = counts[:, 0] + np.array([1 - share, share / 2, share / 2])
-    assert T[0] == pytest.approx(row / 56)
+    share, met = 8 / 78, (26 + 0.5) / (26 + 1)  # 5 * 4 + 3 * 2 pairs of flips, all met
+    even, rate = max((1 - met) / (met - 1 / 2), share), (5 + share) / 56
+    row = [1 - rate, rate * (5 + even / 2) / (5 + even), rate * even / 2 / (5 + even)]
+    assert T[0] == pytest.approx(row)
     assert T.sum(axis=1) == pytest.approx(1)
     half = dense(transition_of(counts).scaled(0.5), 3)
     assert np.diag(half) == pytest.approx(1 - (1 - np.diag(T)) / 2)
@@ -85,7 +86,8 @@ def test_flips_that_go_anywhere_are_spread_evenly():
             for j in range(len(to)):
                 pairs += i != j
                 same += i != j and to[i] == to[j]
-    even = (1 - same / pairs) / (same / pairs - 1 / 5)
+    met = (same + 0.5) / (pairs + 1)
+    even = (1 - met) / (met - 1 / 5)
     share = 72 / 1272
     for t in range(6):
         rate = (12 + share) / 213
@@ -93,7 +95,14 @@ def test_flips_that_go_anywhere_are_spread_evenly():
         for k in range(6):
             if k != t:
                 assert T[t, k] == pytest.approx(rate * (counts[k, t] + even / 5) / (12 + even))
-    uniform = np.full((6, 6), 2) + 100 * np.eye(6, dtype=int)
+    # Of few flips little is known, whatever they are.
+    for to in ([(1, 0), (2, 0)], [(1, 0), (1, 0)], [(1, 0), (2, 1)]):
+        counts = 20 * np.eye(10, dtype=int)
+        for given, true in to:
+            counts[given, true] += 1
+        T = dense(transition_of(counts), 10)
+        assert 1.5 * T[0, 5] < T[0, 1] < 100 * T[0, 5]
+    uniform = np.full((6, 6), 20) + 100 * np.eye(6, dtype=int)
     T = dense(transition_of(uniform), 6)
     off = T[~np.eye(6, dtype=bool)]
     assert off == pytest.approx(off[0], rel=1e-4)
@@ -287,6 +296,7 @@ def test_labels_are_counted_beside_those_that_a_matrix_lets_expect():
     together = halves[0].merged(halves[1])
     assert (together.labels == found.labels).all()
     assert (together.expected == found.expected).all()
+    assert together.samples == found.samples == 500
 
 
 def test_classes_that_are_no_candidates_are_expected_too():
@@ -301,20 +311,44 @@ def test_classes_that_are_no_candidates_are_expected_too():
     assert few.labels.sum() == every.labels.sum()
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_few_candidates_of_many_classes_show_nearly_what_all_show(noise):
+    """Labels that are no candidate's are less probable than the mean of those is."""
+    rng = np.random.default_rng(24)
+    N, K = 20_000, 40
+    truth = rng.dirichlet(np.full(K, 0.03), N)
+    true = (truth.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
+    labels = np.where(rng.random(N) < noise, (true + 1) % K, true)
+    probs = (1 - noise) * truth + noise * np.roll(truth, 1, axis=1)
+    counts = (K * np.eye(K) * 100 * (1 - noise)).astype(int)
+    counts[(np.arange(K) + 1) % K, np.arange(K)] = K * 100 * noise
+    transition = transition_of(counts)
+    few, every = (
+        auto_evidence.Even.counted(
+            auto_evidence.EvenCounts.of(candidates_of(probs, labels, M), 1.0, transition)
+        )
+        for M in (9, K)
+    )
+    assert few.differ == every.differ == np.mean(probs.argmax(axis=1) != labels)
+    assert few.share == pytest.approx(every.share, abs=0.03)
+
+
 def test_the_even_part_is_a_level_over_an_isotonic_regression():
     rng = np.random.default_rng(23)
     expected = rng.random(auto_kernels.STEPS) * 40
     ratio = np.concatenate([np.full(40, 0.9), np.linspace(0.9, 30, auto_kernels.STEPS - 40)])
     labels = rng.poisson(expected * ratio)
     units = np.rint(expected * UNITS).astype(np.int64)
-    found = auto_evidence.Even.counted(auto_evidence.EvenCounts(labels, units))
+    N = 2 * int(labels.sum())
+    found = auto_evidence.Even.counted(auto_evidence.EvenCounts(labels, units, N))
     steps = np.arange(len(labels))
     fitted = IsotonicRegression().fit(steps, labels / expected, expected).predict(steps)
     half = np.searchsorted(np.cumsum(expected), expected.sum() / 2)
-    level = labels[:half].sum() / expected[:half].sum()
+    level = fitted[:half] @ expected[:half] / expected[:half].sum()
+    assert found.differ == 0.5
     assert found.wrong == pytest.approx(np.minimum(1, level / fitted), abs=0.02)
     assert found.share == pytest.approx(found.wrong @ labels / labels.sum())
-    none = auto_evidence.EvenCounts(np.zeros_like(labels), np.zeros_like(units))
+    none = auto_evidence.EvenCounts(np.zeros_like(labels), np.zeros_like(units), 5)
     assert auto_evidence.Even.counted(none).share == 0
 
 
@@ -330,9 +364,9 @@ def test_with_noise_by_class_the_even_part_is_what_is_wrong(noise, sharpness):
 
 def reader_with(level, share, differ):
     surest = auto_evidence.Surest(1.0, level, 0.0)
-    even = auto_evidence.Even(np.ones(auto_kernels.STEPS), share)
+    even = auto_evidence.Even(np.ones(auto_kernels.STEPS), share, differ)
     few = some_pairs(np.random.default_rng(0), 3)
-    return auto.Reader("softmax", 1.0, few, few, differ, surest, even, (), None)
+    return auto.Reader("softmax", 1.0, few, few, surest, even, (), None)
 
 
 def test_weights_of_readings():
@@ -543,7 +577,7 @@ def test_a_weak_model_is_unsure_and_the_range_has_the_truth():
     is_error = labels != true
     real, stated = is_error[found.mask].mean(), found.estimate.precision(found.mask, sure=95)
     assert stated.low <= real <= stated.high
-    assert abs(stated.value - real) > 0.1  # a single number would have been wrong
+    assert abs(stated.value - real) > 0.1  # a single number would have been wrong by far
     assert f"{stated.low:.0%} to {stated.high:.0%}" in found.estimate.unsure
     sure = uqled.find_label_errors(*noisy_model(noise=0.2)[:2])
     assert sure.estimate.unsure is None

@@ -258,9 +258,11 @@ def test_a_task_has_the_threads_it_asked_for(engine):
 
 
 def test_another_cluster_than_the_one_it_is_connected_to(engine, cluster):
-    for address in (None, "auto", cluster.address):
-        assert RayTasks(2, address=address).workers == engine.workers
-    for address in ("local", "10.0.0.1:6379"):
+    port = cluster.address.rpartition(":")[2]
+    for address in (None, "", "auto", cluster.address, f"localhost:{port}", "ray://any:10001"):
+        assert list(RayTasks(2, address=address).map(str, [1])) == ["1"]
+    assert engine.workers == 2  # and it goes on
+    for address in ("local", "10.0.0.1:6379", f"10.0.0.1:{port}", "localhost:1"):
         with pytest.raises(uqled.InputError, match=r"address is .*, but this process is"):
             RayTasks(2, address=address)
 

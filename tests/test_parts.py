@@ -92,19 +92,20 @@ def test_keys_go_back_to_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "ties", "part_rows", "workers", "entropy_class"),
+    ("seed", "ties", "part_rows", "workers", "entropy_class", "K"),
     [
-        (0, False, 7, 1, "candidate"),
-        (1, True, 100, 2, "given"),
-        (2, True, 1, 2, "candidate"),
-        (3, False, 299, 3, "given"),
-        (4, False, 1000, 1, "candidate"),
+        (0, False, 7, 1, "candidate", 5),
+        (1, True, 100, 2, "given", 5),
+        (2, True, 1, 2, "candidate", 5),
+        (3, False, 299, 3, "given", 12),  # more than `auto` has candidates
+        (4, False, 1000, 1, "candidate", 5),
+        (5, True, 50, 2, "candidate", 300),  # more than a full matrix is kept of
     ],
 )
 def test_every_flag_and_column_is_the_same(
-    tmp_path: Path, seed: int, ties: bool, part_rows: int, workers: int, entropy_class: Any
+    tmp_path: Path, seed: int, ties: bool, part_rows: int, workers: int, entropy_class: Any, K: int
 ) -> None:
-    labels, softmax, passes = made_up(seed, ties=ties, N=60 if part_rows == 1 else 300)
+    labels, softmax, passes = made_up(seed, ties=ties, N=60 if part_rows == 1 else 300, K=K)
     whole = find_label_errors(labels, softmax, passes, method="all", entropy_class=entropy_class)
     found = find_label_errors_in_parts(
         labels, softmax, passes, out=tmp_path / "out", method="all", entropy_class=entropy_class,
@@ -122,7 +123,9 @@ def test_every_flag_and_column_is_the_same(
     assert (found.flagged()["index"].to_numpy() == one.ranked).all()
     assert (found.mask() == one.mask).all()
     assert found.table().count_rows() == len(labels)
-    assert [tuple(pair) for pair in found.about["confused"]] == one.confused_pairs()
+    confused = [tuple(pair) for pair in found.about["confused"]]
+    assert confused == one.confused_pairs()[: len(confused)]
+    assert len(confused) >= min(len(one.confused_pairs()), 20)
     assert found.summary().splitlines()[:3] == summary(whole).splitlines()[:3]
     assert not (tmp_path / "out" / "work").exists()
 

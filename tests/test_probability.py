@@ -190,6 +190,24 @@ def test_a_relabelling_to_the_given_class_is_no_error():
     assert known.tolist() == [0, 1, 1, -1]
 
 
+def test_a_verdict_that_all_foretold_changes_little():
+    """Nor may it make the interval that of the readings that happen to count most."""
+    rng = np.random.default_rng(3)
+    p = rng.beta(0.5, 3, 1000)
+    p[0] = 0.01
+    readings = {str(k): np.clip(p * f, 0, 1) for k, f in enumerate((0.5, 0.8, 1.0, 1.2))}
+    readings = {k: np.where(np.arange(1000) == 0, 0.01, r) for k, r in readings.items()}
+    weights = {"0": 0.0, "1": 0.01, "2": 6.0, "3": 0.01}
+    before = ErrorEstimate(readings, weights, dict.fromkeys(readings, 1.0))
+    actions = (np.arange(1000) == 0).astype(int)
+    after = before.with_verdicts(actions, actions * 0, np.zeros(1000, int))
+    assert after.number.high - after.number.low > before.number.high - before.number.low
+    alike = dict.fromkeys(readings, 0.25)
+    assert after.spread == pytest.approx(alike, abs=0.01)
+    assert after.number.value == pytest.approx(before.number.value, rel=0.1)
+    assert after.weights["0"] == pytest.approx(0.125, abs=0.01)  # half way from 0 to a quarter
+
+
 def test_no_verdicts_change_nothing():
     found = estimate()
     nobody = np.zeros(len(LOW), int)

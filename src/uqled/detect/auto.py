@@ -8,8 +8,8 @@ much, and takes their mean. Where they agree, the answer is sure; where not, the
 
 One thing the data do show. Noise that depends on the class only is everywhere: however sure the
 model, as many labels differ from its guess. Where the surest samples differ less and less, it is
-the hard ones that differ, by noise or by the model's own error. So the two extreme readings share
-their weight by how level the rate of differing is among the surest.
+the hard ones that differ, by noise or by the model's own error. So the readings that need noise by
+class, and the one that needs that there is none, count by how level the rate of differing is.
 """
 
 from __future__ import annotations
@@ -188,8 +188,6 @@ class Reader:
     """Calibrates the probabilities to the labels."""
     few: Transition
     many: Transition
-    differ: float
-    """Share of the labels that are not the most probable class."""
     surest: Surest
     even: Even
     fits: tuple[tuple[float, float], ...]
@@ -218,9 +216,7 @@ class Reader:
         ]
         shares = vote_shares(votes[0], votes[1], rows.n_classes) if votes.any() else None
         many = Transition.of_counts(guessed)
-        off = guessed.given != guessed.true
-        differ = float(guessed.counts[off].sum() / max(guessed.counts.sum(), 1))
-        return cls(source, power, few, many, differ, seen, Even.counted(even), tuple(fits), shares)
+        return cls(source, power, few, many, seen, Even.counted(even), tuple(fits), shares)
 
     @cached_property
     def low(self) -> Transition:
@@ -235,7 +231,7 @@ class Reader:
     def weights(self, names: Iterable[str]) -> dict[str, float]:
         """How much each of these readings counts in the mean.
 
-        All the same, but for four. `floor` and `even`, which need noise by class, and `trusting`,
+        All the same to begin with. `floor` and `even`, which need noise by class, and `trusting`,
         which needs that there is none, count by how level the rate of differing is. `least` counts
         the more, the more labels the model contradicts: labels are seldom worse than models. And
         where `even` takes most of those for errors, the model has few errors of its own: what other
@@ -248,7 +244,7 @@ class Reader:
             "floor": 2 * level * (1 - over),
             "even": 2 * level + over * (2 + 2 * level),
             "trusting": 2 * (1 - level),
-            "least": 2 * self.differ * (1 - over),
+            "least": 2 * self.even.differ * (1 - over),
         }
         return {name: own.get(name, 1.0) for name in names}
 

@@ -35,7 +35,8 @@ TABLE_CLASSES = 256
 #: in: up to a thousand samples, all sets are the same.
 SUREST, SUREST_SAMPLES = (0.01, 0.02, 0.05, 0.1), 100
 
-_LITTLE, _ANY = 1e-9, 1e6
+#: In place of 0, where something is divided by it; and flips enough to be perfectly even.
+_LITTLE, _MOST_FLIPS = 1e-9, 1e6
 
 
 @dataclass(frozen=True)
@@ -144,9 +145,9 @@ def _evenly_spread(flips: NDArray[Any], of_class: NDArray[Any]) -> float:
     if each class is mistaken for one other, 1 time in K - 1 if it is mistaken for any.
     """
     at_random = 1 / max(len(of_class) - 1, 1)
-    pairs = float((of_class * (of_class - 1)).sum())
-    same = float((flips * (flips - 1)).sum()) / pairs if pairs > 0 else 1.0
-    return float(min((1 - same) / max(same - at_random, _LITTLE), _ANY))
+    pairs, met = (float((n * (n - 1)).sum()) for n in (of_class, flips))
+    same = (met + 0.5) / (pairs + 1)  # one pair more, that is neither: of few flips little is known
+    return float(min((1 - same) / max(same - at_random, _LITTLE), _MOST_FLIPS))
 
 
 def rising(values: NDArray[Any], weights: NDArray[Any]) -> Floats:
@@ -262,18 +263,20 @@ class Even:
     """[STEPS] by log-odds of the model's probability to the matrix's, the part that is noise."""
     share: float
     """The same of all labels that are not the guess."""
+    differ: float
+    """Share of all labels that are not the guess."""
 
     @classmethod
     def counted(cls, counts: EvenCounts) -> Even:
-        expected = counts.expected / UNITS
-        weights = np.maximum(expected, _LITTLE)
-        ratio = rising(counts.labels / weights, weights)
+        # A step where nothing is expected has next to no weight, and a ratio all the same.
+        expected = np.maximum(counts.expected / UNITS, _LITTLE)
+        ratio = rising(counts.labels / expected, expected)
         half = expected.sum() / 2  # the lower half: what the model finds less probable
-        up_to, of_them = np.cumsum(expected), np.cumsum(counts.labels)
-        below = float(np.interp(half, np.append(0.0, up_to), np.append(0.0, of_them)))
-        level = below / half if half > 0 else 0.0
+        up_to, of_them = np.cumsum(expected), np.cumsum(ratio * expected)
+        level = float(np.interp(half, np.append(0.0, up_to), np.append(0.0, of_them))) / half
         wrong = np.minimum(1.0, level / np.maximum(ratio, _LITTLE))
-        return cls(wrong, float(wrong @ counts.labels) / max(int(counts.labels.sum()), 1))
+        n = int(counts.labels.sum())
+        return cls(wrong, float(wrong @ counts.labels) / max(n, 1), n / max(counts.samples, 1))
 
 
 @dataclass(frozen=True)
@@ -283,7 +286,8 @@ class EvenCounts:
     labels: Ints
     """[STEPS] how many of them are the label."""
     expected: Ints
-    """[STEPS] how many the transition matrix lets expect, in units."""
+    """[STEPS] how many the transition matrix lets expect, in units: at most one per sample."""
+    samples: int
 
     @classmethod
     def of(cls, found: Candidates, power: float, transition: Transition) -> EvenCounts:
@@ -294,7 +298,7 @@ class EvenCounts:
         kernels.count_even(
             found.classes, probs, found.others, transition.parts, UNITS, labels, expected
         )
-        return cls(labels, expected)
+        return cls(labels, expected, len(probs))
 
     @classmethod
     def of_all(
@@ -305,7 +309,11 @@ class EvenCounts:
         return reduce(cls.merged, engine.map(_even_block, blocks(len(found.classes)), given=given))
 
     def merged(self, other: EvenCounts) -> EvenCounts:
-        return EvenCounts(self.labels + other.labels, self.expected + other.expected)
+        return EvenCounts(
+            self.labels + other.labels,
+            self.expected + other.expected,
+            self.samples + other.samples,
+        )
 
 
 def _even_block(found: Candidates, power: float, transition: Transition, at: slice) -> EvenCounts:

@@ -1,7 +1,8 @@
 """`auto` in parts: the same readings of each sample, from what all parts found together.
 
 A sample's readings need to know few things of the others: how to calibrate (fitted to a few
-thousand rows), two transition matrices, how often passes agree, and what the surest samples show.
+thousand rows), two transition matrices, how often passes agree, what the surest samples show, and
+how many labels there are beside those that a matrix lets expect.
 Each is found out by one task per part.
 """
 

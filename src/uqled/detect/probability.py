@@ -54,7 +54,7 @@ class ErrorEstimate:
     readings: Mapping[str, Floats]
     """[N] per reading: the probability that each label is wrong."""
     weights: Mapping[str, float]
-    """How much each reading counts in the mean. A weight of 0: for the interval only."""
+    """How much each reading counts in the mean."""
     spread: Mapping[str, float]
     """How much each reading counts in the interval."""
     correction: Correction | None = None
@@ -212,8 +212,10 @@ class ErrorEstimate:
         """After review: what was decided is certain, and the readings that foretold it count more.
 
         `actions` [N]: 0 undecided, 1 keep, 2 relabel, 3 drop; `labels` [N]: the class decided on.
-        Each reading's weight is multiplied by the probability it gave to the verdicts. A common
-        correction of the log-odds takes care of what all of them have wrong.
+        Each reading's weight is multiplied by the probability it gave to the verdicts, in the mean
+        and in the interval. In the mean a reading begins half way between what it counted and what
+        all count: one that counted nothing may be what the verdicts say. A common correction of the
+        log-odds takes care of what all of them have wrong.
         """
         known = verdicts_known(actions, labels, codes)
         seen = known >= 0
@@ -226,12 +228,18 @@ class ErrorEstimate:
             for p in [np.clip(r[seen], _LEAST, 1 - _LEAST)]
         }
         most = max(fit.values())
-        prior = {k: self.weights[k] or self.spread[k] for k in self.readings}
-        weights = {k: prior[k] * float(np.exp(max(fit[k] - most, -700))) for k in self.readings}
-        total = sum(weights.values())
-        weights = {k: w / total for k, w in weights.items()}
+
+        def updated(prior: Mapping[str, float]) -> dict[str, float]:
+            by = {k: prior[k] * float(np.exp(max(fit[k] - most, -700))) for k in self.readings}
+            return {k: w / sum(by.values()) for k, w in by.items()}
+
+        counted, all_alike = sum(self.weights.values()), sum(self.spread.values())
+        weights = updated(
+            {k: self.weights[k] / counted + self.spread[k] / all_alike for k in self.readings}
+        )
         mean = np.sum([weights[k] * self.readings[k][seen] for k in weights], axis=0)
-        return ErrorEstimate(self.readings, weights, weights, Correction.fitted(mean, wrong), known)
+        fitted = Correction.fitted(mean, wrong)
+        return ErrorEstimate(self.readings, weights, updated(self.spread), fitted, known)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import socket
 import sys
 import sysconfig
 from collections import deque
@@ -157,13 +158,24 @@ class RayTasks:
     def _agree(self, address: str | None) -> None:
         """Refuse to work on another cluster than the one that was asked for."""
         connected = self._ray.get_runtime_context().gcs_address
-        by_client = address is not None and address.startswith("ray://")  # it has another port
-        if not by_client and address not in (None, "auto", connected):
+        if not address or address == "auto" or address.startswith("ray://"):
+            return  # any cluster; or that of a client, whose port is another
+        if self._place(address) != self._place(connected):
             raise InputError(
                 "address",
                 f"is {address!r}, but this process is connected to {connected}",
                 "Leave it out, or disconnect first with ray.shutdown()",
             )
+
+    def _place(self, address: str) -> tuple[str, str]:
+        """Host, as Ray names it, and port."""
+        host, _, port = address.rpartition(":")
+        if host in ("localhost", "127.0.0.1", "[::1]", "::1"):
+            return str(self._ray.util.get_node_ip_address()), port
+        try:
+            return socket.gethostbyname(host), port
+        except OSError:
+            return host, port
 
     def _begin(
         self, address: str | None, workers: int | None, cpus: float, gpus: float, store: int
