@@ -35,7 +35,7 @@ CLOSE = 0.25  # of the count
 STATED = 0.05  # precision
 VERDICTS = 100
 ABOUT = {
-    "development": "Everything was chosen on these.",
+    "development": "What is not said otherwise was chosen on these.",
     "held out": "Scored once after the first method was settled. Their results were known when the "
     "method was changed, so they are development sets now.",
     "later": "Listed before the method was changed and scored once after it: data, models and "
@@ -47,7 +47,8 @@ ABOUT = {
     "results known.",
     "last": "Listed before that, and scored once after it. Then the transition matrices got their "
     "spread and a reading was dropped, with their results known.",
-    "drawn": "Drawn at random, and scored once after the last change.",
+    "drawn": "Drawn at random, and scored once after the last change but for mistakes that a review "
+    "found.",
     "laptop": "The cross-validations of the benchmark in docs/results.md: networks with dropout, "
     "similarity noise, three seeds. Their "
     "results were known when `even` was added and when `least` got a weight.",

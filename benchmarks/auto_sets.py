@@ -1,4 +1,6 @@
-"""The sets on which `auto` is developed and judged. Written before anything was tuned.
+"""The sets on which `auto` is developed and judged.
+
+`DEVELOPMENT` and `HELD_OUT` were written before anything was tuned.
 
 A set is data with known truth, noise put on its labels, and out-of-sample predictions of a model
 that was trained on the noisy labels. `HELD_OUT` are kinds of data, noise and model that none of the
@@ -9,8 +11,8 @@ in, when its results on all others were known. It was scored once; then how `eve
 and temperatures was changed, so it is a development set since. `UNSEEN` was written after that
 change, and scored once; then `least` got a weight, which was tried on all sets. `LAST` was written
 before that was built in, and scored once; then the matrices got their spread and a reading (`half`)
-was dropped. `DRAWN` are drawn at random, by a seed; they were scored once after that, and nothing
-was changed since.
+was dropped. `DRAWN` are drawn at random, by a seed; they were scored once after that. Nothing was
+changed since but for mistakes that a review found.
 
 Data: `digits` (scikit-learn), `mnist` (principal components of the pixels), `mnist-even` (two
 classes), `mnist-falling` (class sizes fall by a factor of 0.65 from class to class), `pairs` (two
