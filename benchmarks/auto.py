@@ -12,6 +12,7 @@ RUNS is what `uqled bench laptop --data FOLDER --out RUNS` left.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from itertools import chain, product
 from pathlib import Path
@@ -47,8 +48,8 @@ ABOUT = {
     "results known.",
     "last": "Listed before that, and scored once after it. Then the transition matrices got their "
     "spread and a reading was dropped, with their results known.",
-    "drawn": "Drawn at random, and scored once after the last change but for mistakes that a review "
-    "found.",
+    "drawn": "Drawn at random, and scored once after the last change. Then mistakes that a review "
+    "found were mended.",
     "laptop": "The cross-validations of the benchmark in docs/results.md: networks with dropout, "
     "similarity noise, three seeds. Their "
     "results were known when `even` was added and when `least` got a weight.",
@@ -327,6 +328,7 @@ def written(rows: list[dict[str, Any]], m: dict[str, Any]) -> str:
         some = [row for row in rows if row["part"] == part]
         if some:
             lines += ["", f"## The {part} sets", "", about, "", *criteria(some), "", *table(some)]
+    lines += ["", "## All sets together", "", *criteria(rows)]
     lines += ["", f"## After {VERDICTS} verdicts, all sets", ""]
     lines += ["On samples whose label is not the model's guess, drawn at random.", ""]
     lines += verdicts_table(rows)
@@ -369,10 +371,17 @@ def pictures(rows: list[dict[str, Any]], folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--sets", type=Path, required=True)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--sets", type=Path)
     parser.add_argument("--runs", type=Path, help="of `uqled bench laptop`")
+    parser.add_argument("--tables-only", action="store_true", help="of what was measured before")
     options = parser.parse_args()
+    if options.tables_only:
+        kept = json.loads((RESULTS / "auto.json").read_text(encoding="utf-8"))
+        machine.save("auto", kept, written(kept["sets"], kept["machine"]))
+        return
+    if options.data is None or options.sets is None:
+        parser.error("--data and --sets say where the data and the sets are")
     sets = [published(options.data)]
     sets += [made_up(options.sets, part) for part in PARTS]
     sets += [of_runs(options.runs, options.data)] if options.runs else []
