@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,6 +104,15 @@ def of_runs(folder: Path, data: Path) -> Iterator[Loaded]:
                 f"{one.name} {rate}, seed {seed}", "laptop",
                 found.pred_probs, found.passes, found.given, found.true,
             )  # fmt: skip
+
+
+def every(data: Path, made: Path, runs: Path | None) -> Iterator[Loaded]:
+    """All sets, one after the other."""
+    yield from published(data)
+    for part in PARTS:
+        yield from made_up(made, part)
+    if runs is not None:
+        yield from of_runs(runs, data)
 
 
 def f1(mask: Bools, is_error: Bools) -> float:
@@ -382,11 +391,8 @@ def main() -> None:
         return
     if options.data is None or options.sets is None:
         parser.error("--data and --sets say where the data and the sets are")
-    sets = [published(options.data)]
-    sets += [made_up(options.sets, part) for part in PARTS]
-    sets += [of_runs(options.runs, options.data)] if options.runs else []
     rows = []
-    for one in chain.from_iterable(sets):
+    for one in every(options.data, options.sets, options.runs):
         rows.append(measured(one))
         print(one.name, {k: round(v, 3) for k, v in rows[-1]["f1"].items()}, flush=True)
     about = machine.described(("uqled", "numpy", "numba", "scikit-learn", "torch"))

@@ -1,0 +1,236 @@
+"""What no method can do: flags that are good whatever the truth is.
+
+    python benchmarks/auto_limits.py --data FOLDER --sets SETS --runs RUNS
+
+`auto`'s readings are explanations of the same predictions and the same labels. If one of them is
+right, each label is wrong with the probability that it says, and the six algorithms have an F1 that
+can be computed; so has any other set of flags. This finds, set by set, how far above the best of
+the six any flags can stay under all readings at once, and how far the readings are apart in what
+they say about the number of errors and the precision of `auto`'s flags.
+
+Writes `results/auto_limits.json`, `results/auto_limits.md` and a picture. The folders are those of
+`auto.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import auto
+import machine
+from uqled.detect.find import find_label_errors
+
+Floats = NDArray[np.float64]
+
+DRAWS = 20
+BETWEEN = 9  # mixtures of two readings that are tried
+#: Which readings may be right.
+WORLDS = {
+    "all readings": (),
+    "without `least`": ("least",),
+    "without `least` and `trusting`": ("least", "trusting"),
+}
+PICTURED = "cifar10n-worst, five networks"
+
+
+def expected_f1(wrong: Floats, mask: auto.Bools) -> float:
+    """Of flags, if each label is wrong with this probability: twice the hits over flags and errors,
+    each as expected."""
+    flags = int(np.count_nonzero(mask))
+    return float(2 * wrong[mask].sum() / max(flags + wrong.sum(), 1e-12))
+
+
+def mixtures(n: int) -> Iterator[Floats]:
+    """Weights of n readings: of each alone, and of each two."""
+    yield from np.eye(n)
+    for one, other in combinations(np.eye(n), 2):
+        for share in np.linspace(0, 1, BETWEEN + 2)[1:-1]:
+            yield share * one + (1 - share) * other
+
+
+def most_gain(wrong: Floats, to_beat: Floats) -> float:
+    """An upper bound, over all sets of flags, of the least gain in expected F1 under any reading.
+
+    wrong: [readings,N]; to_beat: [readings] the F1 that a gain is counted from.
+
+    Let n labels be flagged, and let the gain be t under every reading. Then the errors among them
+    are (t + to_beat) (n + errors) / 2, by each reading. Their mean, weighted in any way, is at most
+    that of the n labels where the weighted mean of the readings is the largest. Each weighting so
+    bounds t; the least of the bounds holds for n flags, and the largest over n for all.
+    """
+    N = wrong.shape[1]
+    flags, errors = np.arange(N + 1), wrong.sum(axis=1)
+    bound = np.full(N + 1, np.inf)
+    for weights in mixtures(len(wrong)):
+        hits = np.append(0.0, np.cumsum(np.sort(weights @ wrong)[::-1]))
+        sizes = weights.sum() * flags + weights @ errors
+        beaten = (weights @ to_beat) * flags + weights @ (to_beat * errors)
+        np.minimum(bound, (2 * hits - beaten) / np.maximum(sizes, 1e-12), out=bound)
+    return float(bound.max())
+
+
+def measured(one: auto.Loaded) -> dict[str, Any]:
+    """Everything about one set. The truth is not used."""
+    found = find_label_errors(one.labels, one.softmax, one.passes, method="all", progress=False)
+    own = found.by_method["auto"]
+    assert own.estimate is not None
+    six = {name: found.by_method[name].mask for name in auto.SIX if name in found.by_method}
+    # A reading by which no label is wrong has no F1.
+    readings = {k: r for k, r in own.estimate.readings.items() if r.sum() >= 1}
+    best = {k: max(expected_f1(r, mask) for mask in six.values()) for k, r in readings.items()}
+    result: dict[str, Any] = {
+        "set": one.name,
+        "N": len(one.labels),
+        "gain": {},
+        "off": max((drawn_f1_off(r, six) for r in readings.values()), default=0.0),
+        "auto": min((expected_f1(r, own.mask) - best[k] for k, r in readings.items()), default=0.0),
+    }
+    for name, without in WORLDS.items():
+        kept = [k for k in readings if k not in without]
+        if kept:
+            result["gain"][name] = most_gain(
+                np.array([readings[k] for k in kept]), np.array([best[k] for k in kept])
+            )
+    usual = [r for k, r in readings.items() if k != "least"]
+    if usual:
+        numbers = [float(r.sum()) for r in usual]
+        precisions = [float(r[own.mask].mean()) if own.mask.any() else 0.0 for r in usual]
+        result["numbers"] = [min(numbers), max(numbers)]
+        result["precisions"] = [min(precisions), max(precisions)]
+    if one.name == PICTURED:
+        result["curves"] = curves(readings, best, own.estimate.order, own.n_flagged)
+    return result
+
+
+def drawn_f1_off(wrong: Floats, six: dict[str, auto.Bools]) -> float:
+    """By how much the F1 of any of the six, as expected, is off the mean of drawn truths."""
+    draws = np.random.default_rng(0).random((DRAWS, len(wrong))) < wrong
+    return max(
+        abs(float(np.mean([auto.f1(mask, drawn) for drawn in draws])) - expected_f1(wrong, mask))
+        for mask in six.values()
+    )
+
+
+def curves(
+    readings: dict[str, Floats], best: dict[str, float], order: NDArray[Any], flagged: int
+) -> dict[str, Any]:
+    """F1 above the best of the six by how many are flagged, of each reading, for a picture."""
+    flags = np.unique(np.linspace(1, len(order), 400).astype(int))
+    gains = {
+        k: (2 * np.cumsum(r[order])[flags - 1] / (flags + r.sum()) - best[k]).tolist()
+        for k, r in readings.items()
+    }
+    return {"flags": flags.tolist(), "gains": gains, "flagged": flagged}
+
+
+def criteria(rows: Sequence[dict[str, Any]]) -> list[str]:
+    lines = []
+    for name in WORLDS:
+        gains = [row["gain"][name] for row in rows if name in row["gain"]]
+        lines.append(
+            f"- No flags can have an F1 of at least the best of the six minus {auto.SLACK}, "
+            f"whichever reading is right, {name}: {sum(g < -auto.SLACK for g in gains)} of "
+            f"{len(gains)} sets; least {min(gains):+.3f}."
+        )
+    some = [row for row in rows if "numbers" in row]
+    apart = (1 + auto.CLOSE) / (1 - auto.CLOSE)
+    numbers = [row["numbers"][1] > apart * row["numbers"][0] for row in some]
+    precisions = [row["precisions"][1] - row["precisions"][0] > 2 * auto.STATED for row in some]
+    return [
+        *lines,
+        f"- No number of errors can be within {auto.CLOSE:.0%} whichever reading is right, without "
+        f"`least`: {sum(numbers)} of {len(some)}.",
+        f"- No stated precision of `auto`'s flags can be within {auto.STATED * 100:.0f} points "
+        f"whichever reading is right, without `least`: {sum(precisions)} of {len(some)}.",
+        "- The F1 of the six, as expected, beside the mean over drawn truths: off by at most "
+        f"{max(row['off'] for row in rows):.3f} ({DRAWS} draws per reading), in the median over "
+        f"sets {np.median([row['off'] for row in rows]):.4f}.",
+    ]
+
+
+def written(rows: Sequence[dict[str, Any]], m: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
+    lines = [
+        "# What no method can do",
+        "",
+        f"{m['date']}, code {m['code']}; Python {m['python']}, {versions}. Made by "
+        "`benchmarks/auto_limits.py`.",
+        "",
+        "Every set is one table of predictions and labels. The readings of `auto` are explanations "
+        "of it: by each, a label is wrong with a probability of its own. If a reading is right, "
+        "the six algorithms have an F1 that follows, and so have all other flags. *Any flags* is "
+        "an upper bound of how far above the best of the six any flags can be under the reading "
+        "that is the worst for them; where it is below zero, every method that there is or will "
+        "be is below the best of the six under one reading or another. *auto* is the same for "
+        "`auto`'s flags. Numbers and precisions are the lowest and the highest that a reading "
+        "gives (without `least`). The true labels are not used.",
+        "",
+        *criteria(rows),
+        "",
+        "![F1 by how many are flagged, under each reading](auto_limits.png)",
+        "",
+        "| set | N | " + " | ".join(f"any flags, {name}" for name in WORLDS) + " | auto "
+        "| numbers of errors | precision of auto's flags |",
+        "|---|--:|" + "--:|" * (len(WORLDS) + 3),
+    ]
+    for row in rows:
+        gains = [f"{row['gain'][k]:+.3f}" if k in row["gain"] else "" for k in WORLDS]
+        low, high = row.get("numbers", (0, 0))
+        least, most = row.get("precisions", (0, 0))
+        lines.append(
+            f"| {row['set']} | {row['N']:,} | {' | '.join(gains)} | {row['auto']:+.3f} "
+            f"| {low:,.0f} to {high:,.0f} | {least:.2f} to {most:.2f} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def picture(rows: Sequence[dict[str, Any]], folder: Path) -> None:
+    """One set: where each reading wants the cut, and that no cut is right for all."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    row = next((row for row in rows if row["set"] == PICTURED), None)
+    if row is None:
+        return
+    of = row["curves"]
+    figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
+    for name, gains in of["gains"].items():
+        axes.plot(of["flags"], gains, label=name)
+    axes.axhline(0, color="grey", linewidth=0.8)
+    axes.axvline(of["flagged"], color="black", linewidth=0.8, linestyle=":", label="auto's flags")
+    axes.set(
+        ylim=(-0.2, 0.1), xlabel=f"labels flagged of {row['set']}",
+        ylabel="F1 - best of the six, if the reading is right",
+    )  # fmt: skip
+    axes.legend(ncols=2, fontsize=9)
+    figure.savefig(folder / "auto_limits.png", dpi=110)
+    pyplot.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--sets", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, help="of `uqled bench laptop`")
+    options = parser.parse_args()
+    rows = []
+    for one in auto.every(options.data, options.sets, options.runs):
+        rows.append(measured(one))
+        print(one.name, json.dumps(rows[-1]["gain"]), flush=True)
+    about = machine.described(("uqled", "numpy", "numba", "scikit-learn", "torch"))
+    machine.save("auto_limits", {"machine": about, "sets": rows}, written(rows, about))
+    picture(rows, auto.RESULTS)
+
+
+if __name__ == "__main__":
+    main()
