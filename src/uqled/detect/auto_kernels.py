@@ -171,40 +171,44 @@ def powered(probs: Rows, others: int, power: float, out: Rows) -> None:
 
 
 @compiled
-def _flip(t: int, y: int, T: Matrix) -> Any:
-    """T[t,y]."""
+def _flips(true: Ints, given: Ints, T: Matrix, out: Rows) -> None:
+    """Write T[t,y] of all these true classes and all these given ones.
+
+    Once for many, because to take the matrix apart costs as much as thirty look-ups.
+    """
     start, columns, extra, base, stay, table = T
-    if table.size > 0:
-        return table[t, y]
-    if t == y:
-        return stay[t]
-    low, high = start[t], start[t + 1]
-    while low < high:
-        middle = (low + high) >> 1
-        if columns[middle] < y:
-            low = middle + 1
-        else:
-            high = middle
-    if low < start[t + 1] and columns[low] == y:
-        return base[t] + extra[low]
-    return base[t]
-
-
-@compiled
-def _mixed(classes: Ints, p: Rows, c: int, T: Matrix) -> Any:
-    """How probable candidate c is as the given class, if `p` [M] are the true one's."""
-    total = 0.0
-    for t in range(p.size):
-        if p[t] >= NEGLIGIBLE:
-            total += p[t] * _flip(classes[t], classes[c], T)
-    return total
+    for i in range(true.size):
+        t = true[i]
+        for j in range(given.size):
+            y = given[j]
+            if table.size > 0:
+                out[i, j] = table[t, y]
+            elif t == y:
+                out[i, j] = stay[t]
+            else:
+                low, high = start[t], start[t + 1]
+                while low < high:
+                    middle = (low + high) >> 1
+                    if columns[middle] < y:
+                        low = middle + 1
+                    else:
+                        high = middle
+                out[i, j] = base[t]
+                if low < start[t + 1] and columns[low] == y:
+                    out[i, j] += extra[low]
 
 
 @compiled
 def mixed_fit(classes: Ints, probs: Rows, T: Matrix, shares: Rows, fits: Rows) -> None:
     """Add to `fits` the log-likelihood of the labels, if such `shares` of them were mixed by T."""
-    for r in range(classes.shape[0]):
-        plain, mixed = probs[r, 0], _mixed(classes[r], probs[r], 0, T)
+    n, M = classes.shape
+    flips = np.empty((M, 1))
+    for r in range(n):
+        _flips(classes[r], classes[r, :1], T, flips)
+        plain, mixed = probs[r, 0], 0.0
+        for t in range(M):
+            if probs[r, t] >= NEGLIGIBLE:
+                mixed += probs[r, t] * flips[t, 0]
         for k in range(shares.size):
             fits[k] += np.log(max((1 - shares[k]) * plain + shares[k] * mixed, LEAST))
 
@@ -213,11 +217,17 @@ def mixed_fit(classes: Ints, probs: Rows, T: Matrix, shares: Rows, fits: Rows) -
 def mix(classes: Ints, probs: Rows, T: Matrix, share: float, out: Rows) -> None:
     """Write the probabilities, a share of them mixed by T."""
     n, M = classes.shape
+    flips, mixed = np.empty((M, M)), np.empty(M)
     for r in range(n):
+        mixed[:] = 0.0
+        if share > 0:
+            _flips(classes[r], classes[r], T, flips)
+            for t in range(M):
+                if probs[r, t] >= NEGLIGIBLE:
+                    for c in range(M):
+                        mixed[c] += probs[r, t] * flips[t, c]
         for c in range(M):
-            out[r, c] = (1 - share) * probs[r, c]
-            if share > 0:
-                out[r, c] += share * _mixed(classes[r], probs[r], c, T)
+            out[r, c] = (1 - share) * probs[r, c] + share * mixed[c]
 
 
 @compiled
@@ -236,14 +246,14 @@ def unmix(
         while M > 1 and probs[r, M - 1] < NEGLIGIBLE:
             M -= 1
         truth[r, M:] = 0.0
+        _flips(classes[r, :M], classes[r, :M], matrix, T)
         rest = 1.0
         for t in range(M):
             rest -= probs[r, t]
-            T[t, M] = 1.0
+            others = 1.0
             for c in range(M):
-                T[t, c] = _flip(classes[r, t], classes[r, c], matrix)
-                T[t, M] -= T[t, c]
-            T[t, M] = max(T[t, M], LEAST)
+                others -= T[t, c]
+            T[t, M] = max(others, LEAST)
         rest = max(rest, LEAST)
         q = truth[r]
         total = 1.0 - rest
@@ -280,11 +290,13 @@ def unmix(
 def judge(classes: Ints, truth: Rows, T: Matrix, wrong: Rows) -> None:
     """Write the probability that the label is wrong, given `truth` and T."""
     n, M = classes.shape
+    flips = np.empty((M, 1))
     for r in range(n):
+        _flips(classes[r], classes[r, :1], T, flips)
         total = 0.0
         for t in range(1, M):
-            total += truth[r, t] * _flip(classes[r, t], classes[r, 0], T)
-        right = truth[r, 0] * _flip(classes[r, 0], classes[r, 0], T)
+            total += truth[r, t] * flips[t, 0]
+        right = truth[r, 0] * flips[0, 0]
         wrong[r] = total / max(total + right, LEAST)
 
 
@@ -309,11 +321,13 @@ def count_even(
     latter in so many units each, to [STEPS]. The bucket counts as so many `others` that are alike.
     """
     n, M = classes.shape
+    flips = np.empty((1, M))
     for r in range(n):
         guess = _guess(probs[r])
+        _flips(classes[r, guess : guess + 1], classes[r], T, flips)
         rest = spread = 1.0
         for c in range(M):
-            p, flip = probs[r, c], _flip(classes[r, guess], classes[r, c], T)
+            p, flip = probs[r, c], flips[0, c]
             rest -= p
             spread -= flip
             if c != guess:
@@ -329,8 +343,9 @@ def count_even(
 @compiled
 def read_even(classes: Ints, probs: Rows, T: Matrix, shares: Rows, wrong: Rows) -> None:
     """Write the share [STEPS] of each label that is not the guess; leave the others."""
+    flips = np.empty((1, 1))
     for r in range(classes.shape[0]):
         guess = _guess(probs[r])
         if guess > 0:
-            flip = _flip(classes[r, guess], classes[r, 0], T)
-            wrong[r] = shares[_even_step(probs[r, 0], flip)]
+            _flips(classes[r, guess : guess + 1], classes[r, :1], T, flips)
+            wrong[r] = shares[_even_step(probs[r, 0], flips[0, 0])]
