@@ -14,6 +14,7 @@ from uqled.detect.auto_evidence import Candidates, Transition
 from uqled.detect.joint import PairCounts
 from uqled.detect.levels import UNITS
 from uqled.detect.summary import summary
+from uqled.engines.local import Threads
 from uqled.errors import InputError, MissingInputError
 
 
@@ -184,11 +185,11 @@ def test_mixing_is_a_matrix_product_and_the_labels_tell_its_share():
     auto_kernels.mix(found.classes, found.probs, transition.parts, 0.25, out)
     expected = np.take_along_axis(0.75 * truth + 0.25 * truth @ T, found.classes, axis=1)
     assert out == pytest.approx(expected, abs=2e-3)  # negligible classes are not mixed
-    [(power, share)] = auto.calibrated_with_mixing(found, transition)
+    [(power, share)] = auto.calibrated_with_mixing(found, transition, Threads(1))
     assert share == 1
     assert power == pytest.approx(1, abs=0.15)
     learnt = candidates_of(truth @ T, labels, K)
-    [(power, share)] = auto.calibrated_with_mixing(learnt, transition)
+    [(power, share)] = auto.calibrated_with_mixing(learnt, transition, Threads(1))
     assert share <= 0.25
     assert power == pytest.approx(1, abs=0.2)
 
@@ -203,8 +204,10 @@ def test_a_scaled_matrix_is_fitted_like_its_scale():
     mixed = (0.6 * probs + 0.4 * probs @ dense(transition, 6)).cumsum(axis=1)
     labels = (mixed < rng.random((3000, 1))).sum(axis=1).clip(0, 5)
     found = candidates_of(probs, labels, 6)
-    together = auto.calibrated_with_mixing(found, transition, (1.0, 0.4))
-    alone = [auto.calibrated_with_mixing(found, transition.scaled(s))[0] for s in (1.0, 0.4)]
+    together = auto.calibrated_with_mixing(found, transition, Threads(2), (1.0, 0.4))
+    alone = [
+        auto.calibrated_with_mixing(found, transition.scaled(s), Threads(1))[0] for s in (1.0, 0.4)
+    ]
     assert together == alone
     assert together[0] != together[1]
 

@@ -57,19 +57,19 @@ def calibrated_to_labels(found: Candidates) -> tuple[float, float]:
 
     Newton's steps on a concave function, none further than a factor of 2.
     """
-    probs, power, sums = found.probs[found.some], 1.0, np.zeros(3)
+    logs, power, sums = found.rows(found.some).logs, 1.0, np.zeros(3)
     for step in range(POWER_STEPS + 1):
         sums[:] = 0
-        kernels.power_sums(probs, found.others, power, sums)
+        kernels.power_sums(logs, found.others, power, sums)
         if step < POWER_STEPS:
-            change = sums[1] / max(sums[2], 1e-9 * len(probs))
+            change = sums[1] / max(sums[2], 1e-9 * len(logs))
             power = float(np.clip(power + change, power / 2, power * 2))
             power = min(max(power, 1 / 16), 16.0)
     return float(sums[0]), power
 
 
 def calibrated_with_mixing(
-    found: Candidates, transition: Transition, scales: Sequence[float] = (1.0,)
+    found: Candidates, transition: Transition, engine: Threads, scales: Sequence[float] = (1.0,)
 ) -> list[tuple[float, float]]:
     """Per scale of T's flips, the (power, share) that make the labels most likely, if a share of
     them is mixed by T so scaled.
@@ -77,26 +77,28 @@ def calibrated_with_mixing(
     A model trained on these labels has learnt their mixing, one trained on better labels has not,
     and most have in part. The labels tell.
     """
-    classes, raw = found.classes[found.some], found.probs[found.some]
-    out = np.empty(raw.shape)
+    rows = found.rows(found.some)
+    flips = np.empty(rows.classes.shape)
+    kernels.flips_to_given(rows.classes, transition.parts, flips)
     # To mix a share by a scaled T is to mix a smaller share by T.
     shares = np.outer(scales, MIXED)
-
-    def fits(power: float) -> Floats:
-        kernels.powered(raw, found.others, power, out)
-        sums = np.zeros(shares.size)
-        kernels.mixed_fit(classes, out, transition.parts, shares.ravel(), sums)
-        return sums.reshape(shares.shape)
-
+    given = rows, flips, shares.ravel()
     powers = 2.0 ** np.arange(-3, 3.1, 0.5)
-    every = np.array([fits(power) for power in powers])  # [powers,scales,shares]
+    every = np.array(list(engine.map(_fits, powers, given=given)))  # [powers,scales x shares]
     best = []
-    for k in range(len(scales)):
-        at, share = np.unravel_index(int(every[:, k].argmax()), every[:, k].shape)
+    for k, fits in enumerate(every.reshape(len(powers), *shares.shape).swapaxes(0, 1)):
+        at, share = np.unravel_index(int(fits.argmax()), fits.shape)
         finer = powers[at] * 2.0 ** np.arange(-0.375, 0.4, 0.125)
-        power = finer[int(np.argmax([fits(power)[k, share] for power in finer]))]
-        best.append((float(power), MIXED[share]))
+        again = np.array(list(engine.map(_fits, finer, given=(rows, flips, shares[k, [share]]))))
+        best.append((float(finer[int(again.argmax())]), MIXED[share]))
     return best
+
+
+def _fits(rows: Candidates, flips: Floats, shares: Floats, power: float) -> Floats:
+    """[shares] the log-likelihood of the labels."""
+    sums = np.zeros(len(shares))
+    kernels.mixed_fit(rows.to_power(power), flips, shares, sums)
+    return sums
 
 
 @dataclass(frozen=True)
@@ -118,11 +120,12 @@ def error_probabilities(sweeps: Sweeps, joints: Joints) -> Found:
     guessed.add(sweeps.inputs.labels.codes, joints.best[source])
     found = candidates[source]
     few = Transition.of_counts(joints.pairs[Member(source)])
-    even = EvenCounts.of_all(found, power, few, sweeps.engine)
+    engine = sweeps.engine
+    even = EvenCounts.of_all(found, power, few, engine)
     reader = Reader.of_counts(
-        found, source, power, few, guessed.pairs(), SurestCounts.of_all(found), even, votes
+        found, source, power, few, guessed.pairs(), SurestCounts.of_all(found), even, votes, engine
     )
-    estimate = reader.estimate(reader.readings(found, candidates.get("mean"), sweeps.engine))
+    estimate = reader.estimate(reader.readings(found, candidates.get("mean"), engine))
     return Found(estimate, source, found.classes[:, 1].copy())
 
 
@@ -207,12 +210,13 @@ class Reader:
         surest: SurestCounts,
         even: EvenCounts,
         votes: NDArray[np.int64],
+        engine: Threads,
     ) -> Reader:
         """From what was counted in all samples, and rows to fit to."""
         seen = Surest.counted(surest, few)
         fits = [
-            *calibrated_with_mixing(rows, few, (1.0, seen.share)),
-            *calibrated_with_mixing(rows, few.capped(seen.least)),
+            *calibrated_with_mixing(rows, few, engine, (1.0, seen.share)),
+            *calibrated_with_mixing(rows, few.capped(seen.least), engine),
         ]
         shares = vote_shares(votes[0], votes[1], rows.n_classes) if votes.any() else None
         many = Transition.of_counts(guessed)
@@ -275,23 +279,25 @@ def _read_block(
 ) -> None:
     """Fill in the readings of a block of samples."""
     few, many, power, shares = reader.few, reader.many, reader.power, reader.shares
-    classes, raw = found.classes[at], found.probs[at]
-    probs, lead, truth = np.empty(raw.shape), np.empty(raw.shape), np.empty(raw.shape)
+    rows = found.rows(at)
+    classes = rows.classes
+    probs, truth = np.empty(classes.shape), np.empty(classes.shape)
     wrong = {name: reading[at] for name, reading in result.items()}
-    for name, matrix, (own_power, share) in zip(
+    powered = {own: rows.to_power(own) for own in {own for own, _ in reader.fits}}
+    for name, matrix, (own, share) in zip(
         ("confident", "floor", "least"), (few, reader.low, reader.lowest), reader.fits, strict=True
     ):
-        kernels.powered(raw, found.others, own_power, lead)
-        kernels.mix(classes, lead, matrix.parts, share, probs)
+        kernels.mix(classes, powered[own], matrix.parts, share, probs)
         kernels.unmix(classes, probs, matrix.parts, ROUNDS, truth, wrong[name])
     np.minimum(wrong["least"], np.square(wrong["floor"]), out=wrong["least"])
-    kernels.powered(raw, found.others, power, probs)
+    probs = rows.to_power(power)
     wrong["even"][:] = wrong["floor"]
     kernels.read_even(classes, probs, few.parts, reader.even.wrong, wrong["even"])
-    kernels.leads_of_rows(probs, lead)
     kernels.unmix(classes, probs, many.parts, ROUNDS, truth, wrong["guessed"])
-    wrong["trusting"][:] = np.where(lead[:, 0] < 0, 1.0, wrong["guessed"])
+    differs = probs[:, 0] < probs[:, 1]
+    wrong["trusting"][:] = np.where(differs, 1.0, wrong["guessed"])
     if shares is not None and voters is not None:
+        lead = np.empty(classes.shape)
         kernels.leads_of_rows(voters.probs[at], lead)
         kernels.vote_truth(lead, shares, truth)
         kernels.judge(voters.classes[at], truth, many.parts, wrong["votes"])

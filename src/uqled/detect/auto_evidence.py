@@ -59,9 +59,24 @@ class Candidates:
         """Rows, evenly spread, that are enough to fit two numbers to."""
         return slice(None, None, fit_step(len(self.classes)))
 
+    @cached_property
+    def logs(self) -> Floats:
+        """[N,M + 1] of the probabilities, and of each of the others."""
+        logs = np.empty((len(self.probs), self.probs.shape[1] + 1))
+        kernels.logs(self.probs, self.others, logs)
+        return logs
+
+    def to_power(self, power: float) -> Floats:
+        """[N,M] the probabilities to a power, of sum 1 with those of the others."""
+        result = np.empty(self.probs.shape)
+        kernels.powered(self.logs, self.others, power, result)
+        return result
+
     def rows(self, some: slice) -> Candidates:
         """Those of some samples."""
-        return Candidates(self.classes[some], self.probs[some], self.n_classes)
+        # Kernels are compiled for arrays without gaps.
+        classes = np.ascontiguousarray(self.classes[some])
+        return Candidates(classes, np.ascontiguousarray(self.probs[some]), self.n_classes)
 
     def followed_by(self, other: Candidates) -> Candidates:
         """With those of other samples behind them."""
@@ -212,9 +227,7 @@ class SurestCounts:
     @classmethod
     def of_all(cls, found: Candidates) -> SurestCounts:
         sure, differs, guess = sureness(found)
-        rank = np.empty(len(sure), np.int64)
-        rank[np.argsort(-sure, kind="stable")] = np.arange(len(sure))
-        masks = [rank < n for n in surest_numbers(len(sure))]
+        masks = [_highest(sure, n) for n in surest_numbers(len(sure))]
         return cls.of(differs, guess, masks, found.n_classes)
 
     @classmethod
@@ -240,6 +253,16 @@ def sureness(found: Candidates) -> tuple[NDArray[Any], NDArray[np.bool_], Ints32
     second = np.where(differs, np.maximum(own, third), other)
     sure = np.maximum(own, other) / np.maximum(second, np.float32(kernels.LEAST))
     return sure, differs, np.where(differs, found.classes[:, 1], found.classes[:, 0])
+
+
+def _highest(values: NDArray[Any], n: int) -> NDArray[np.bool_]:
+    """[N] True for the n highest; of equals the first."""
+    if n == 0:
+        return np.zeros(len(values), np.bool_)
+    cut = np.partition(values, len(values) - n)[len(values) - n]
+    chosen: NDArray[np.bool_] = values > cut
+    chosen[np.flatnonzero(values == cut)[: n - np.count_nonzero(chosen)]] = True
+    return chosen
 
 
 def surest_numbers(N: int) -> list[int]:
@@ -293,8 +316,7 @@ class EvenCounts:
     def of(cls, found: Candidates, power: float, transition: Transition) -> EvenCounts:
         """Of probabilities that a power calibrates to the labels."""
         labels, expected = np.zeros((2, kernels.STEPS), np.int64)
-        probs = np.empty(found.probs.shape)
-        kernels.powered(found.probs, found.others, power, probs)
+        probs = found.to_power(power)
         kernels.count_even(
             found.classes, probs, found.others, transition.parts, UNITS, labels, expected
         )

@@ -29,6 +29,10 @@ LEAST = 1e-12
 NEGLIGIBLE = 1e-3
 #: A row whose probabilities move by less than this in a round is done.
 SETTLED = 1e-4
+#: The logarithm of so many probabilities is taken at once: their product is no less than 1e-192.
+FACTORS = 16
+#: So many rows are unmixed together. Loops over half as many are unrolled, and not in vectors.
+TOGETHER = 64
 #: Log-odds are told apart from -9 to 9 (0.01 % to 99.99 %), in steps of a quarter.
 STEPS = 74
 
@@ -126,45 +130,51 @@ def count_votes(
 
 
 @compiled
-def power_sums(probs: Rows, others: int, power: float, sums: Rows) -> None:
-    """Add to `sums` the log-likelihood of the labels under powers of the probabilities, its slope
-    and the slope's own. The bucket counts as so many `others` that are alike."""
+def logs(probs: Rows, others: int, out: Rows) -> None:
+    """Write the logarithms of the probabilities, and last that of each of the `others` in the
+    bucket, as if these were alike."""
     n, M = probs.shape
     for r in range(n):
         rest = 1.0
         for c in range(M):
             rest -= probs[r, c]
-        log_rest = np.log(max(rest, LEAST) / max(others, 1))
-        top = log_rest if others > 0 else -np.inf
+            out[r, c] = np.log(max(probs[r, c], LEAST))
+        out[r, M] = np.log(max(rest, LEAST) / max(others, 1))
+
+
+@compiled
+def power_sums(logs: Rows, others: int, power: float, sums: Rows) -> None:
+    """Add to `sums` the log-likelihood of the labels under powers of the probabilities, its slope
+    and the slope's own."""
+    n, M = logs.shape[0], logs.shape[1] - 1
+    for r in range(n):
+        top = logs[r, M] if others > 0 else -np.inf
         for c in range(M):
-            top = max(top, np.log(max(probs[r, c], LEAST)))
+            top = max(top, logs[r, c])
         total = mean = square = 0.0
         for c in range(M + 1):
             if c == M and others == 0:
                 continue
-            x = log_rest if c == M else np.log(max(probs[r, c], LEAST))
+            x = logs[r, c]
             w = np.exp(power * (x - top)) * (others if c == M else 1)
             total += w
             mean += w * x
             square += w * x * x
         mean /= total
-        own = np.log(max(probs[r, 0], LEAST))
+        own = logs[r, 0]
         sums[0] += power * (own - top) - np.log(total)
         sums[1] += own - mean
         sums[2] += square / total - mean * mean
 
 
 @compiled
-def powered(probs: Rows, others: int, power: float, out: Rows) -> None:
+def powered(logs: Rows, others: int, power: float, out: Rows) -> None:
     """Write the probabilities to a power, of sum 1 with the bucket."""
-    n, M = probs.shape
+    n, M = out.shape
     for r in range(n):
-        rest = 1.0
+        total = others * np.exp(power * logs[r, M]) if others > 0 else 0.0
         for c in range(M):
-            rest -= probs[r, c]
-        total = others * (max(rest, LEAST) / max(others, 1)) ** power
-        for c in range(M):
-            out[r, c] = max(probs[r, c], LEAST) ** power
+            out[r, c] = np.exp(power * logs[r, c])
             total += out[r, c]
         for c in range(M):
             out[r, c] /= total
@@ -199,18 +209,32 @@ def _flips(true: Ints, given: Ints, T: Matrix, out: Rows) -> None:
 
 
 @compiled
-def mixed_fit(classes: Ints, probs: Rows, T: Matrix, shares: Rows, fits: Rows) -> None:
-    """Add to `fits` the log-likelihood of the labels, if such `shares` of them were mixed by T."""
+def flips_to_given(classes: Ints, T: Matrix, out: Rows) -> None:
+    """Write how often each candidate, if it is the truth, is given as the label that is given."""
     n, M = classes.shape
     flips = np.empty((M, 1))
     for r in range(n):
         _flips(classes[r], classes[r, :1], T, flips)
+        for t in range(M):
+            out[r, t] = flips[t, 0]
+
+
+@compiled
+def mixed_fit(probs: Rows, flips: Rows, shares: Rows, fits: Rows) -> None:
+    """Add to `fits` the log-likelihood of the labels, if such `shares` of them were mixed."""
+    n, M = probs.shape
+    product = np.ones(shares.size)
+    for r in range(n):
         plain, mixed = probs[r, 0], 0.0
         for t in range(M):
             if probs[r, t] >= NEGLIGIBLE:
-                mixed += probs[r, t] * flips[t, 0]
+                mixed += probs[r, t] * flips[r, t]
         for k in range(shares.size):
-            fits[k] += np.log(max((1 - shares[k]) * plain + shares[k] * mixed, LEAST))
+            product[k] *= max((1 - shares[k]) * plain + shares[k] * mixed, LEAST)
+        if r % FACTORS == FACTORS - 1 or r == n - 1:
+            for k in range(shares.size):
+                fits[k] += np.log(product[k])
+                product[k] = 1.0
 
 
 @compiled
@@ -239,51 +263,95 @@ def unmix(
     Expectation maximisation for `probs` = `truth` T, beginning with `truth` = `probs`. Writes
     `truth` [n,M], before the given label is looked at, and `wrong` [n], after.
     """
-    n, slots = classes.shape
-    T, mixed = np.empty((slots, slots + 1)), np.empty(slots + 1)
+    slots = classes.shape[1]
+    order, ends = _by_candidates(probs)
+    T = np.empty((slots, slots + 1, TOGETHER))
+    p, q = np.empty((slots + 1, TOGETHER)), np.empty((slots, TOGETHER))
+    flips = np.empty((slots, slots))
+    for M in range(1, slots + 1):
+        for first in range(ends[M - 1], ends[M], TOGETHER):
+            some = min(TOGETHER, ends[M] - first)
+            for i in range(TOGETHER):
+                r = order[first + min(i, some - 1)]  # where there are no more, the last again
+                _flips(classes[r, :M], classes[r, :M], matrix, flips)
+                p[M, i] = 1.0
+                for t in range(M):
+                    p[t, i] = probs[r, t]
+                    p[M, i] -= probs[r, t]
+                    T[t, M, i] = 1.0
+                    for c in range(M):
+                        T[t, c, i] = flips[t, c]
+                        T[t, M, i] -= flips[t, c]
+                    T[t, M, i] = max(T[t, M, i], LEAST)
+                p[M, i] = max(p[M, i], LEAST)
+            _unmix_together(M, p, T, rounds, q)
+            for i in range(some):
+                r = order[first + i]
+                for t in range(slots):
+                    truth[r, t] = q[t, i] if t < M else 0.0
+                right, total = q[0, i] * T[0, 0, i], 0.0
+                for t in range(1, M):
+                    total += q[t, i] * T[t, 0, i]
+                wrong[r] = total / max(total + right, LEAST)
+
+
+@compiled
+def _by_candidates(probs: Rows) -> tuple[Ints, Ints]:
+    """Rows by how many of their candidates may be the truth, and where rows with one more begin:
+    the first M, because probabilities fall, nearly."""
+    n, slots = probs.shape
+    number, ends = np.empty(n, np.int64), np.zeros(slots + 1, np.int64)
     for r in range(n):
-        M = slots  # so many candidates may be the truth: their probabilities fall, nearly
-        while M > 1 and probs[r, M - 1] < NEGLIGIBLE:
-            M -= 1
-        truth[r, M:] = 0.0
-        _flips(classes[r, :M], classes[r, :M], matrix, T)
-        rest = 1.0
+        number[r] = slots
+        while number[r] > 1 and probs[r, number[r] - 1] < NEGLIGIBLE:
+            number[r] -= 1
+        ends[number[r]] += 1
+    ends = np.cumsum(ends)
+    order, at = np.empty(n, np.int64), ends.copy()
+    for r in range(n - 1, -1, -1):
+        at[number[r]] -= 1
+        order[at[number[r]]] = r
+    return order, ends
+
+
+@compiled
+def _unmix_together(M: int, p: Rows, T: Rows, rounds: int, q: Rows) -> None:
+    """Write the truth `q` [M,TOGETHER] that, mixed by each row's own `T` [M,M + 1,TOGETHER], is
+    near `p` [M + 1,TOGETHER]; the last of `p` is the bucket. Arrays may have room for more.
+
+    The innermost loops are over rows, so that vector registers do many at a time.
+    """
+    mixed, gain = np.empty((M + 1, TOGETHER)), np.empty((M, TOGETHER))
+    total, moved, busy = np.empty(TOGETHER), np.empty(TOGETHER), np.ones(TOGETHER)
+    for t in range(M):
+        for i in range(TOGETHER):
+            q[t, i] = max(p[t, i], LEAST) / (1.0 - p[M, i])
+    for _ in range(rounds):
+        for c in range(M + 1):
+            for i in range(TOGETHER):
+                mixed[c, i] = q[0, i] * T[0, c, i]
+            for t in range(1, M):
+                for i in range(TOGETHER):
+                    mixed[c, i] += q[t, i] * T[t, c, i]
+            for i in range(TOGETHER):
+                mixed[c, i] = p[c, i] / mixed[c, i]
+        total[:], moved[:] = 0.0, 0.0
         for t in range(M):
-            rest -= probs[r, t]
-            others = 1.0
-            for c in range(M):
-                others -= T[t, c]
-            T[t, M] = max(others, LEAST)
-        rest = max(rest, LEAST)
-        q = truth[r]
-        total = 1.0 - rest
+            for i in range(TOGETHER):
+                gain[t, i] = mixed[0, i] * T[t, 0, i]
+            for c in range(1, M + 1):
+                for i in range(TOGETHER):
+                    gain[t, i] += mixed[c, i] * T[t, c, i]
+            for i in range(TOGETHER):
+                moved[i] += q[t, i] * abs(gain[t, i] - 1.0)
+                total[i] += q[t, i] * gain[t, i]
         for t in range(M):
-            q[t] = max(probs[r, t], LEAST) / total
-        for _ in range(rounds):
-            mixed[: M + 1] = 0.0
-            for t in range(M):
-                for c in range(M + 1):
-                    mixed[c] += q[t] * T[t, c]
-            for c in range(M):
-                mixed[c] = probs[r, c] / mixed[c]
-            mixed[M] = rest / mixed[M]
-            total = moved = 0.0
-            for t in range(M):
-                gain = 0.0
-                for c in range(M + 1):
-                    gain += mixed[c] * T[t, c]
-                moved += q[t] * abs(gain - 1.0)
-                q[t] *= gain
-                total += q[t]
-            for t in range(M):
-                q[t] /= total
-            if moved < SETTLED:
-                break
-        wrong[r] = 0.0
-        for t in range(1, M):
-            wrong[r] += q[t] * T[t, 0]
-        right = q[0] * T[0, 0]
-        wrong[r] /= max(wrong[r] + right, LEAST)
+            for i in range(TOGETHER):
+                q[t, i] = q[t, i] * gain[t, i] / total[i] if busy[i] else q[t, i]
+        for i in range(TOGETHER):
+            busy[i] = 0.0 if moved[i] < SETTLED else busy[i]
+        if busy.sum() == 0:
+            break
 
 
 @compiled
