@@ -32,7 +32,7 @@ SIZES = {
 
 
 def against_cleanlab(N: int, K: int, *, repeats: int, cleanlab_repeats: int) -> dict[str, Any]:
-    """CL-PBNR: ours and cleanlab's, taking turns on the same array."""
+    """CL-PBNR, ours and cleanlab's, and `auto`, taking turns on the same array."""
     from cleanlab.filter import find_label_issues
 
     import uqled
@@ -43,15 +43,21 @@ def against_cleanlab(N: int, K: int, *, repeats: int, cleanlab_repeats: int) -> 
     def ours() -> Any:
         return uqled.find_label_errors(labels, probs, method="cl-pbnr")
 
+    def auto() -> Any:
+        return uqled.find_label_errors(labels, probs)
+
     def theirs(jobs: int) -> Any:
         return find_label_issues(labels, probs, n_jobs=jobs)
 
-    uqled.find_label_errors(labels[:1000], probs[:1000], method="cl-pbnr")  # compiled from here on
+    uqled.find_label_errors(labels[:1000], probs[:1000], method="all")  # compiled from here on
     with machine.PeakMemory() as memory:
         found = ours()
-    times: dict[str, list[float]] = {"ours": [], "max": [], "jobs 1": [], "jobs 2": []}
+    with machine.PeakMemory() as memory_of_auto:
+        auto()
+    times: dict[str, list[float]] = {k: [] for k in ("ours", "auto", "max", "jobs 1", "jobs 2")}
     for _ in range(cleanlab_repeats):
         times["ours"] += machine.seconds(ours, repeats)
+        times["auto"] += machine.seconds(auto, repeats)
         times["max"] += machine.seconds(lambda: probs.max(axis=1), repeats)
         for jobs in (1, 2):
             times[f"jobs {jobs}"] += machine.seconds(lambda jobs=jobs: theirs(jobs), 1)
@@ -61,6 +67,7 @@ def against_cleanlab(N: int, K: int, *, repeats: int, cleanlab_repeats: int) -> 
         "accuracy": float((probs[:50_000].argmax(axis=1) == true[:50_000]).mean()),
         "seconds": {name: machine.spread(taken) for name, taken in times.items()},
         "extra_memory_share": memory.extra / probs.nbytes,
+        "extra_memory_of_auto": memory_of_auto.extra / N,
         "flags_that_differ": int(np.count_nonzero(found.mask != theirs(1))),
         "flagged": found.n_flagged,
     }
@@ -152,29 +159,29 @@ def _drop(files: dict[str, Path]) -> None:
 
 def small_calls(N: int, K: int) -> dict[str, Any]:
     """A small set when everything is loaded and compiled."""
+    from cleanlab.filter import find_label_issues
+
     import uqled
 
     labels, true = predictions.labels_of(N, K)
     probs = predictions.fill(np.empty((N, K), np.float32), true)
     passes = np.stack([predictions.fill(np.empty((N, K), np.float32), true, f) for f in range(5)])
-    for _ in range(3):
-        uqled.find_label_errors(labels, probs, passes, method="all")
-    return {
-        "N": N,
-        "K": K,
-        "seconds": {
-            "cl-pbnr": machine.spread(
-                machine.seconds(
-                    lambda: uqled.find_label_errors(labels, probs, method="cl-pbnr"), 50
-                )
-            ),
-            "all methods, five passes": machine.spread(
-                machine.seconds(
-                    lambda: uqled.find_label_errors(labels, probs, passes, method="all"), 30
-                )
-            ),
-        },
+    calls = {
+        "cl-pbnr": lambda: uqled.find_label_errors(labels, probs, method="cl-pbnr"),
+        "auto": lambda: uqled.find_label_errors(labels, probs),
+        "auto, five passes": lambda: uqled.find_label_errors(labels, probs, passes),
+        "all methods, five passes": lambda: uqled.find_label_errors(
+            labels, probs, passes, method="all"
+        ),
+        "cleanlab, n_jobs 1": lambda: find_label_issues(labels, probs, n_jobs=1),
+        "cleanlab, n_jobs 2": lambda: find_label_issues(labels, probs, n_jobs=2),
     }
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(33):
+        for name, call in calls.items():
+            taken = machine.seconds(call, 1)
+            times[name] += taken if turn >= 3 else []
+    return {"N": N, "K": K, "seconds": {name: machine.spread(t) for name, t in times.items()}}
 
 
 def start_up() -> dict[str, Any]:
@@ -189,6 +196,7 @@ def start_up() -> dict[str, Any]:
         "print(time.perf_counter() - began)\n"
     )
     pbnr = call.replace("METHOD", "method='cl-pbnr'")
+    auto = call.replace("p[0], METHOD", "p[0]")
     everything = call.replace("METHOD", "p[1:], method='all'")
     importing = "import time\nbegan = time.perf_counter()\n{}\nprint(time.perf_counter() - began)"
     found: dict[str, list[float]] = {}
@@ -198,7 +206,9 @@ def start_up() -> dict[str, Any]:
             ("import numpy alone", importing.format("import numpy")),
         ):
             found.setdefault(name, []).append(_printed(code))
-        for name, code in (("cl-pbnr", pbnr), ("all methods", everything)):
+        for name, code in (
+            ("cl-pbnr", pbnr), ("auto", auto), ("all methods", everything),
+        ):  # fmt: skip
             with tempfile.TemporaryDirectory() as cache:
                 first = _printed(code, NUMBA_CACHE_DIR=cache)
                 again = _printed(code, NUMBA_CACHE_DIR=cache)
@@ -211,7 +221,7 @@ def growth(scale: float) -> dict[str, Any]:
     """Times for growing N and growing K, and the exponents that fit them."""
     import uqled
 
-    def taken(N: int, K: int, F: int) -> float:
+    def taken(N: int, K: int, F: int, method: str) -> float:
         labels, true = predictions.labels_of(N, K)
         probs = predictions.fill(np.empty((N, K), np.float32), true)
         passes = None
@@ -219,7 +229,6 @@ def growth(scale: float) -> dict[str, Any]:
             passes = np.stack(
                 [predictions.fill(np.empty((N, K), np.float32), true, f) for f in range(F)]
             )
-        method = "alg-ens" if F else "cl-pbnr"
         uqled.find_label_errors(labels, probs, passes, method=method)
         return min(
             machine.seconds(
@@ -230,21 +239,19 @@ def growth(scale: float) -> dict[str, Any]:
     found: dict[str, Any] = {}
     many = [int(n * scale) for n in (100_000, 200_000, 400_000, 800_000, 1_600_000)]
     few = [int(n * scale) for n in (50_000, 100_000, 200_000, 400_000)]
-    for name, F, points in (
-        ("cl-pbnr, growing N at K = 200", 0, [(n, 200) for n in many]),
+    classes = (125, 250, 500, 1000)
+    for name, method, F, points in (
+        ("cl-pbnr, growing N at K = 200", "cl-pbnr", 0, [(n, 200) for n in many]),
         (
-            "cl-pbnr, growing K at the second N",
-            0,
-            [(many[1], k) for k in (125, 250, 500, 1000, 2000)],
+            "cl-pbnr, growing K at the second N", "cl-pbnr", 0,
+            [(many[1], k) for k in (*classes, 2000)],
         ),
-        ("six algorithms, growing N at K = 100", 5, [(n, 100) for n in few]),
-        (
-            "six algorithms, growing K at the first N",
-            5,
-            [(few[0], k) for k in (125, 250, 500, 1000)],
-        ),
-    ):
-        times = [taken(N, K, F) for N, K in points]
+        ("auto, growing N at K = 10", "auto", 0, [(n, 10) for n in many]),
+        ("auto, growing K at the second N", "auto", 0, [(many[1], k) for k in classes]),
+        ("six algorithms, growing N at K = 100", "alg-ens", 5, [(n, 100) for n in few]),
+        ("six algorithms, growing K at the first N", "alg-ens", 5, [(few[0], k) for k in classes]),
+    ):  # fmt: skip
+        times = [taken(N, K, F, method) for N, K in points]
         sizes = [N if "growing N" in name else K for N, K in points]
         exponent = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
         found[name] = {"points": points, "seconds": times, "exponent": exponent}
@@ -331,6 +338,11 @@ def table(result: dict[str, Any]) -> str:
             f"flags that differ from cleanlab's, {size}",
             f"{r['flags_that_differ']} of {r['flagged']:,}",
         )
+        beside = best / s["auto"]["median"]
+        row(f"`auto`, the default, {size}", shown(s["auto"]))
+        row(f"`auto`, {size}: times faster than the better", f"{beside:.2f}")
+        row(f"`auto`, {size}: extra peak memory per sample",
+            f"{r['extra_memory_of_auto']:.0f} bytes")  # fmt: skip
     r = result["six"]
     s = r["seconds"]
     size = f"{r['N']:,} x {r['K']:,}, F = 5 ({r['bytes'] / 1e9:.1f} GB on disk)"
@@ -346,6 +358,9 @@ def table(result: dict[str, Any]) -> str:
         goal = name == "cl-pbnr"
         row(f"{r['N']:,} x {r['K']}, warm: {name}", shown(times), "< 0.03" if goal else "",
             times["median"] < 0.03 if goal else None)  # fmt: skip
+    s = r["seconds"]
+    beside = min(s[f"cleanlab, n_jobs {jobs}"]["median"] for jobs in (1, 2)) / s["auto"]["median"]
+    row(f"{r['N']:,} x {r['K']}, warm: `auto` times faster than the better", f"{beside:.2f}")
     for name, times in result["start-up"]["seconds"].items():
         goal = name == "import uqled"
         row(name, shown(times), "< 0.5" if goal else "", times["median"] < 0.5 if goal else None)

@@ -306,7 +306,8 @@ def _by_candidates(probs: Rows) -> tuple[Ints, Ints]:
         while number[r] > 1 and probs[r, number[r] - 1] < NEGLIGIBLE:
             number[r] -= 1
         ends[number[r]] += 1
-    ends = np.cumsum(ends)
+    for M in range(1, slots + 1):
+        ends[M] += ends[M - 1]
     order, at = np.empty(n, np.int64), ends.copy()
     for r in range(n - 1, -1, -1):
         at[number[r]] -= 1
