@@ -28,8 +28,9 @@ Ints32 = NDArray[np.int32]
 ROWS = 2**14
 #: Rows that numbers are fitted to: two numbers need no more.
 FIT_ROWS = 20_000
-#: Classes up to which a transition matrix is kept in full: half a megabyte stays in the cache.
-TABLE_CLASSES = 256
+#: Classes up to which a transition matrix is kept in full, in eight megabytes: one look-up is quicker
+#: than a search, even where it misses the nearest cache.
+TABLE_CLASSES = 1024
 #: Sets of samples, those of the highest log-odds, in which a model has hardly any errors of its own
 #: (a weak model only in the smallest of them); and so many at the least, which are enough to count
 #: in: up to a thousand samples, all sets are the same.

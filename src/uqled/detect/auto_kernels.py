@@ -238,6 +238,16 @@ def mixed_fit(probs: Rows, flips: Rows, shares: Rows, fits: Rows) -> None:
 
 
 @compiled
+def _candidates_that_count(p: Rows) -> int:
+    """How many of a row may be the truth: so many of the first, because probabilities fall, but for
+    the given class's."""
+    M = p.size
+    while M > 1 and p[M - 1] < NEGLIGIBLE:
+        M -= 1
+    return M
+
+
+@compiled
 def mix(classes: Ints, probs: Rows, T: Matrix, share: float, out: Rows) -> None:
     """Write the probabilities, a share of them mixed by T."""
     n, M = classes.shape
@@ -245,8 +255,9 @@ def mix(classes: Ints, probs: Rows, T: Matrix, share: float, out: Rows) -> None:
     for r in range(n):
         mixed[:] = 0.0
         if share > 0:
-            _flips(classes[r], classes[r], T, flips)
-            for t in range(M):
+            some = _candidates_that_count(probs[r])
+            _flips(classes[r, :some], classes[r], T, flips)
+            for t in range(some):
                 if probs[r, t] >= NEGLIGIBLE:
                     for c in range(M):
                         mixed[c] += probs[r, t] * flips[t, c]
@@ -297,14 +308,11 @@ def unmix(
 
 @compiled
 def _by_candidates(probs: Rows) -> tuple[Ints, Ints]:
-    """Rows by how many of their candidates may be the truth, and where rows with one more begin:
-    the first M, because probabilities fall, nearly."""
+    """Rows by how many of their candidates may be the truth, and where rows with one more begin."""
     n, slots = probs.shape
     number, ends = np.empty(n, np.int64), np.zeros(slots + 1, np.int64)
     for r in range(n):
-        number[r] = slots
-        while number[r] > 1 and probs[r, number[r] - 1] < NEGLIGIBLE:
-            number[r] -= 1
+        number[r] = _candidates_that_count(probs[r])
         ends[number[r]] += 1
     for M in range(1, slots + 1):
         ends[M] += ends[M - 1]
