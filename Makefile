@@ -12,9 +12,8 @@ test: .venv/dev
 	$(BIN)/python -m pytest
 
 test-slow: .venv/dev
+	@# Ray ends a process whose cluster dies, and its tests kill some: test_ray.py gives each file its own.
 	$(BIN)/python -m pytest -m "slow or not slow" --ignore-glob='tests/test_?*_ray.py'
-	@# Ray ends a process whose cluster dies, and these tests kill some: one process for each file.
-	for tests in tests/test_?*_ray.py; do $(BIN)/python -m pytest -m "slow or not slow" $$tests || exit 1; done
 
 check: .venv/dev
 	$(BIN)/ruff check .

@@ -138,6 +138,67 @@ def test_unmixing_finds_what_was_mixed(K):
     assert q == pytest.approx(np.take_along_axis(truth, found.classes, axis=1), abs=0.05)
 
 
+def plain_unmix(classes, probs, T, rounds):
+    """(truth, wrong) of one row."""
+    M = len(probs)
+    while M > 1 and probs[M - 1] < auto_kernels.NEGLIGIBLE:
+        M -= 1
+    flips = T[np.ix_(classes[:M], classes[:M])]
+    flips = np.column_stack([flips, np.maximum(1 - flips.sum(axis=1), auto_kernels.LEAST)])
+    p = np.append(probs[:M], max(1 - probs[:M].sum(), auto_kernels.LEAST))
+    q = np.maximum(p[:M], auto_kernels.LEAST) / (1 - p[M])
+    for _ in range(rounds):
+        gain = flips @ (p / (q @ flips))
+        moved = (q * np.abs(gain - 1)).sum()
+        q = q * gain / (q * gain).sum()
+        if moved < auto_kernels.SETTLED:
+            break
+    post = q * flips[:, 0]
+    return np.append(q, np.zeros(len(probs) - M)), post[1:].sum() / post.sum()
+
+
+@pytest.mark.parametrize("table", [0, 1024])
+@pytest.mark.parametrize("n", [1, 63, 200])
+def test_rows_are_unmixed_and_mixed_together_as_each_alone(n, table, monkeypatch):
+    """Also where some have many candidates that count, some few, and each its own classes."""
+    monkeypatch.setattr(auto_evidence, "TABLE_CLASSES", table)
+    rng = np.random.default_rng(n)
+    transition = some_pairs(rng, 20)
+    T = dense(transition, 20)
+    probs = rng.dirichlet(np.full(20, 0.05), n)  # most next to 0
+    probs[::3] = 0.02 + 0.6 * probs[::3]
+    found = candidates_of(probs, rng.integers(0, 20, n), 9)
+    rows = found.probs.astype(np.float64)
+    truth, wrong, mixed = np.empty((n, 9)), np.empty(n), np.empty((n, 9))
+    auto_kernels.unmix(found.classes, rows, transition.parts, 12, truth, wrong)
+    auto_kernels.mix(found.classes, rows, transition.parts, 0.25, mixed)
+    for r in range(n):
+        q, w = plain_unmix(found.classes[r], rows[r], T, 12)
+        assert truth[r] == pytest.approx(q, abs=1e-9)
+        assert wrong[r] == pytest.approx(w, abs=1e-9)
+        counts = np.where(rows[r] >= auto_kernels.NEGLIGIBLE, rows[r], 0)
+        flips = T[np.ix_(found.classes[r], found.classes[r])]
+        assert mixed[r] == pytest.approx(0.75 * rows[r] + 0.25 * counts @ flips)
+    if n > 1:  # or all would be alike
+        assert len(np.unique((truth > 0).sum(axis=1))) > 3
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 100])
+def test_the_likelihood_of_mixed_labels_is_the_sum_of_logarithms(n):
+    """Also of labels that are impossible, all of them."""
+    rng = np.random.default_rng(n)
+    probs, flips = distributions(rng, n, 4), rng.random((n, 4))
+    shares = np.array([0.0, 0.25, 1.0])
+    for scale in (1.0, 0.0):
+        given, fits = scale * probs, np.zeros(3)
+        auto_kernels.mixed_fit(given, flips, shares, fits)
+        counts = np.where(given >= auto_kernels.NEGLIGIBLE, given, 0)
+        mixed = (counts * flips).sum(axis=1)
+        each = [(1 - s) * given[:, 0] + s * mixed for s in shares]
+        expected = np.log(np.maximum(each, auto_kernels.LEAST)).sum(axis=1)
+        assert fits == pytest.approx(expected)
+
+
 def test_the_power_is_that_of_the_greatest_likelihood():
     rng = np.random.default_rng(3)
     probs = distributions(rng, 4000, 6)
@@ -204,7 +265,8 @@ def test_a_scaled_matrix_is_fitted_like_its_scale():
     mixed = (0.6 * probs + 0.4 * probs @ dense(transition, 6)).cumsum(axis=1)
     labels = (mixed < rng.random((3000, 1))).sum(axis=1).clip(0, 5)
     found = candidates_of(probs, labels, 6)
-    together = auto.calibrated_with_mixing(found, transition, Threads(2), (1.0, 0.4))
+    with Threads(2) as threads:
+        together = auto.calibrated_with_mixing(found, transition, threads, (1.0, 0.4))
     alone = [
         auto.calibrated_with_mixing(found, transition.scaled(s), Threads(1))[0] for s in (1.0, 0.4)
     ]

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from uqled.cli import app
 from uqled.data.shards import open_shards, sparing_cache
+from uqled.detect import auto_evidence
 from uqled.detect import cuts as cuts_module
 from uqled.detect.cuts import Offers, find_cuts, keys_of_values, values_of_keys
 from uqled.detect.find import find_label_errors
@@ -103,8 +104,16 @@ def test_keys_go_back_to_values() -> None:
     ],
 )
 def test_every_flag_and_column_is_the_same(
-    tmp_path: Path, seed: int, ties: bool, part_rows: int, workers: int, entropy_class: Any, K: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    ties: bool,
+    part_rows: int,
+    workers: int,
+    entropy_class: Any,
+    K: int,
 ) -> None:
+    monkeypatch.setattr(auto_evidence, "TABLE_CLASSES", 256)
     labels, softmax, passes = made_up(seed, ties=ties, N=60 if part_rows == 1 else 300, K=K)
     whole = find_label_errors(labels, softmax, passes, method="all", entropy_class=entropy_class)
     found = find_label_errors_in_parts(

@@ -28,6 +28,7 @@ from uqled.detect.auto_evidence import (
     Even,
     EvenCounts,
     Floats,
+    Logs,
     Surest,
     SurestCounts,
     Transition,
@@ -57,12 +58,12 @@ def calibrated_to_labels(found: Candidates) -> tuple[float, float]:
 
     Newton's steps on a concave function, none further than a factor of 2.
     """
-    logs, power, sums = found.rows(found.some).logs, 1.0, np.zeros(3)
+    logs, power, sums = found.rows(found.some).logs(), 1.0, np.zeros(3)
     for step in range(POWER_STEPS + 1):
         sums[:] = 0
-        kernels.power_sums(logs, found.others, power, sums)
+        kernels.power_sums(logs.values, logs.others, power, sums)
         if step < POWER_STEPS:
-            change = sums[1] / max(sums[2], 1e-9 * len(logs))
+            change = sums[1] / max(sums[2], 1e-9 * len(logs.values))
             power = float(np.clip(power + change, power / 2, power * 2))
             power = min(max(power, 1 / 16), 16.0)
     return float(sums[0]), power
@@ -78,26 +79,26 @@ def calibrated_with_mixing(
     and most have in part. The labels tell.
     """
     rows = found.rows(found.some)
-    flips = np.empty(rows.classes.shape)
+    logs, flips = rows.logs(), np.empty(rows.classes.shape)
     kernels.flips_to_given(rows.classes, transition.parts, flips)
     # To mix a share by a scaled T is to mix a smaller share by T.
     shares = np.outer(scales, MIXED)
-    given = rows, flips, shares.ravel()
+    given = logs, flips, shares.ravel()
     powers = 2.0 ** np.arange(-3, 3.1, 0.5)
     every = np.array(list(engine.map(_fits, powers, given=given)))  # [powers,scales x shares]
     best = []
     for k, fits in enumerate(every.reshape(len(powers), *shares.shape).swapaxes(0, 1)):
         at, share = np.unravel_index(int(fits.argmax()), fits.shape)
         finer = powers[at] * 2.0 ** np.arange(-0.375, 0.4, 0.125)
-        again = np.array(list(engine.map(_fits, finer, given=(rows, flips, shares[k, [share]]))))
+        again = np.array(list(engine.map(_fits, finer, given=(logs, flips, shares[k, [share]]))))
         best.append((float(finer[int(again.argmax())]), MIXED[share]))
     return best
 
 
-def _fits(rows: Candidates, flips: Floats, shares: Floats, power: float) -> Floats:
+def _fits(logs: Logs, flips: Floats, shares: Floats, power: float) -> Floats:
     """[shares] the log-likelihood of the labels."""
     sums = np.zeros(len(shares))
-    kernels.mixed_fit(rows.to_power(power), flips, shares, sums)
+    kernels.mixed_fit(logs.to_power(power), flips, shares, sums)
     return sums
 
 
@@ -280,17 +281,17 @@ def _read_block(
     """Fill in the readings of a block of samples."""
     few, many, power, shares = reader.few, reader.many, reader.power, reader.shares
     rows = found.rows(at)
-    classes = rows.classes
+    classes, logs = rows.classes, rows.logs()
     probs, truth = np.empty(classes.shape), np.empty(classes.shape)
     wrong = {name: reading[at] for name, reading in result.items()}
-    powered = {own: rows.to_power(own) for own in {own for own, _ in reader.fits}}
+    powered = {own: logs.to_power(own) for own in {own for own, _ in reader.fits}}
     for name, matrix, (own, share) in zip(
         ("confident", "floor", "least"), (few, reader.low, reader.lowest), reader.fits, strict=True
     ):
         kernels.mix(classes, powered[own], matrix.parts, share, probs)
         kernels.unmix(classes, probs, matrix.parts, ROUNDS, truth, wrong[name])
     np.minimum(wrong["least"], np.square(wrong["floor"]), out=wrong["least"])
-    probs = rows.to_power(power)
+    probs = logs.to_power(power)
     wrong["even"][:] = wrong["floor"]
     kernels.read_even(classes, probs, few.parts, reader.even.wrong, wrong["even"])
     kernels.unmix(classes, probs, many.parts, ROUNDS, truth, wrong["guessed"])

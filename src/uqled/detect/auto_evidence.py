@@ -28,8 +28,8 @@ Ints32 = NDArray[np.int32]
 ROWS = 2**14
 #: Rows that numbers are fitted to: two numbers need no more.
 FIT_ROWS = 20_000
-#: Classes up to which a transition matrix is kept in full, in eight megabytes: one look-up is quicker
-#: than a search, even where it misses the nearest cache.
+#: Classes up to which a transition matrix is kept in full, in eight megabytes at most: of many
+#: rows, a look-up is quicker than a search, even where it misses the nearest cache.
 TABLE_CLASSES = 1024
 #: Sets of samples, those of the highest log-odds, in which a model has hardly any errors of its own
 #: (a weak model only in the smallest of them); and so many at the least, which are enough to count
@@ -60,22 +60,15 @@ class Candidates:
         """Rows, evenly spread, that are enough to fit two numbers to."""
         return slice(None, None, fit_step(len(self.classes)))
 
-    @cached_property
-    def logs(self) -> Floats:
-        """[N,M + 1] of the probabilities, and of each of the others."""
+    def logs(self) -> Logs:
+        """Of the probabilities."""
         logs = np.empty((len(self.probs), self.probs.shape[1] + 1))
-        kernels.logs(self.probs, self.others, logs)
-        return logs
-
-    def to_power(self, power: float) -> Floats:
-        """[N,M] the probabilities to a power, of sum 1 with those of the others."""
-        result = np.empty(self.probs.shape)
-        kernels.powered(self.logs, self.others, power, result)
-        return result
+        kernels.logs_of(self.probs, self.others, logs)
+        return Logs(logs, self.others)
 
     def rows(self, some: slice) -> Candidates:
         """Those of some samples."""
-        # Kernels are compiled for arrays without gaps.
+        # Without gaps: for others, all kernels would be compiled once more.
         classes = np.ascontiguousarray(self.classes[some])
         return Candidates(classes, np.ascontiguousarray(self.probs[some]), self.n_classes)
 
@@ -83,6 +76,21 @@ class Candidates:
         """With those of other samples behind them."""
         classes = np.concatenate([self.classes, other.classes])
         return Candidates(classes, np.concatenate([self.probs, other.probs]), self.n_classes)
+
+
+@dataclass(frozen=True)
+class Logs:
+    """Logarithms of the candidates' probabilities."""
+
+    values: Floats
+    """[N,M + 1] last, of each of the other classes, as if these were alike."""
+    others: int
+
+    def to_power(self, power: float) -> Floats:
+        """[N,M] the probabilities to a power, of sum 1 with those of the others."""
+        result = np.empty((len(self.values), self.values.shape[1] - 1))
+        kernels.powered(self.values, self.others, power, result)
+        return result
 
 
 def blocks(N: int) -> list[slice]:
@@ -140,6 +148,10 @@ class Transition:
     def capped(self, rate: float) -> Transition:
         """The same, where no class is flipped more often than at this rate."""
         return self.scaled(np.minimum(1.0, rate / np.maximum(1 - self.stay, 1e-12)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without `parts`, which each process makes for itself."""
+        return {name: value for name, value in self.__dict__.items() if name != "parts"}
 
     @cached_property
     def parts(self) -> kernels.Matrix:
@@ -317,7 +329,7 @@ class EvenCounts:
     def of(cls, found: Candidates, power: float, transition: Transition) -> EvenCounts:
         """Of probabilities that a power calibrates to the labels."""
         labels, expected = np.zeros((2, kernels.STEPS), np.int64)
-        probs = found.to_power(power)
+        probs = found.logs().to_power(power)
         kernels.count_even(
             found.classes, probs, found.others, transition.parts, UNITS, labels, expected
         )

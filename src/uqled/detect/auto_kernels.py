@@ -130,7 +130,7 @@ def count_votes(
 
 
 @compiled
-def logs(probs: Rows, others: int, out: Rows) -> None:
+def logs_of(probs: Rows, others: int, out: Rows) -> None:
     """Write the logarithms of the probabilities, and last that of each of the `others` in the
     bucket, as if these were alike."""
     n, M = probs.shape
@@ -239,8 +239,7 @@ def mixed_fit(probs: Rows, flips: Rows, shares: Rows, fits: Rows) -> None:
 
 @compiled
 def _candidates_that_count(p: Rows) -> int:
-    """How many of a row may be the truth: so many of the first, because probabilities fall, but for
-    the given class's."""
+    """How many of a row may be the truth: so many of the first, for probabilities fall, nearly."""
     M = p.size
     while M > 1 and p[M - 1] < NEGLIGIBLE:
         M -= 1

@@ -40,7 +40,7 @@ from uqled.detect.probability import (
     lowest_level,
 )
 from uqled.detect.sweeps import Member, Statistics
-from uqled.engines.local import Threads, available_threads
+from uqled.engines.local import Threads
 
 Ints = NDArray[np.int64]
 
@@ -194,11 +194,10 @@ def flagging(
     )
     few = Transition.of_counts(joints[Member(source)])
     counts: Shown = over_parts(None, shown, merged, asked, source, power, cuts, few)
-    with Threads(available_threads()) as engine:
-        reader = Reader.of_counts(
-            seen.rows[source], source, power, few, pairs.pairs(),
-            counts.surest, counts.even, seen.votes, engine,
-        )  # fmt: skip
+    reader = Reader.of_counts(
+        seen.rows[source], source, power, few, pairs.pairs(),
+        counts.surest, counts.even, seen.votes, Threads(1),
+    )  # fmt: skip
     levels: Levels = over_parts("readings", readings, merged, asked, reader)
     wanted = None
     if point.kind == "budget":
