@@ -160,8 +160,8 @@ def criteria(rows: Sequence[dict[str, Any]]) -> list[str]:
         "Good is, whichever of the readings is right: an F1 of at least the best of the six minus "
         f"{auto.SLACK}; a number of errors within {auto.CLOSE:.0%}; a stated precision of `auto`'s "
         f"flags within {auto.STATED * 100:.0f} points. A reading counts that has a weight of "
-        f"{COUNTS} or more in `auto`, where the plain ones have 1. F1 is taken as expected hits over "
-        f"expected sizes; of the six, that is off the mean over {DRAWS} drawn truths by "
+        f"{COUNTS} or more in `auto`, where the plain ones have 1. F1 is taken as expected hits "
+        f"over expected sizes; of the six, that is off the mean over {DRAWS} drawn truths by "
         f"{np.median(off):.4f} in the median over sets and by {max(off):.3f} at most.",
         "",
         *lines,
