@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 DRAWS = 20
 BETWEEN = 9  # mixtures of two readings that are tried
 COUNTS = 0.5  # a reading of this weight; the plain ones have 1
-WORLDS = ("all readings", "that count", "without `least`", "without `least` and `trusting`")
+WORLDS = ("all readings", "those that count", "without `least`", "without `least` and `trusting`")
 PICTURED = "cifar10n-worst, five networks"
 
 
@@ -41,7 +41,7 @@ def may_be_right(weights: Mapping[str, float]) -> dict[str, list[str]]:
     """The readings of each of `WORLDS`."""
     return {
         "all readings": list(weights),
-        "that count": [k for k, weight in weights.items() if weight >= COUNTS],
+        "those that count": [k for k, weight in weights.items() if weight >= COUNTS],
         "without `least`": [k for k in weights if k != "least"],
         "without `least` and `trusting`": [k for k in weights if k not in ("least", "trusting")],
     }
