@@ -9,14 +9,17 @@ import sys
 import time
 from functools import reduce
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet as pq
 from typer.testing import CliRunner
 
 from uqled.cli import app
@@ -27,7 +30,7 @@ from uqled.detect.cuts import Offers, find_cuts, keys_of_values, values_of_keys
 from uqled.detect.find import find_label_errors
 from uqled.detect.parts import merged
 from uqled.detect.rows import ProbabilityRows
-from uqled.detect.sharded import ErrorsInParts, find_label_errors_in_parts
+from uqled.detect.sharded import ErrorsInParts, cut_in_parts, find_label_errors_in_parts
 from uqled.detect.summary import summary
 from uqled.errors import FileError, InputError
 
@@ -519,3 +522,39 @@ def test_labels_of_another_column_are_refused_where_they_lie(tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"50 different values from row 0 on, but .* 5 columns"):
         find_label_errors_in_parts(numbers, softmax, passes, out=tmp_path / "out", part_rows=50)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("classes", "group", "N", "size"),
+    [
+        (10, 1 << 20, 1 << 20, 1 << 20 >> 4),  # short rows: what is read again does not matter
+        (400, 1, 400_000, 25_000),  # no groups
+        (400, 4_000, 400_000, 24_000),  # small groups, whole
+        (400, 50_000, 400_000, 50_000),  # each for itself
+        (400, 400_000, 400_000, 100_000),  # cut in four, not in sixteen
+        (400, 100_001, 400_000, 25_001),
+        (400, 3_000_000, 30_000_000, 750_000),  # a part would be too large
+    ],
+)
+def test_parts_begin_where_row_groups_do(classes: int, group: int, N: int, size: int) -> None:
+    rows = SimpleNamespace(
+        shape=(N, classes), row_bytes=4 * classes, chunk_rows=1, sector_rows=1, group_rows=group
+    )
+    parts = cut_in_parts([rows], None)  # type: ignore[list-item]
+    assert {part.stop - part.start for part in parts[:-1]} <= {size}
+    assert parts[0].stop == size
+    assert [part.start for part in parts] == list(range(0, N, size))
+    assert parts[-1].stop == N
+
+
+def test_a_parquet_file_tells_its_row_groups(tmp_path: Path) -> None:
+    _, softmax, _ = made_up(0)
+    table = pa.table({f"p{k}": softmax[:, k] for k in range(softmax.shape[1])})
+    pq.write_table(table, tmp_path / "probs.parquet", row_group_size=70)
+    rows = ProbabilityRows(
+        open_shards(tmp_path / "probs.parquet", ndim=2, name="pred_probs"),
+        name="pred_probs",
+        ndim=2,
+    )
+    assert rows.group_rows == 70
+    assert ProbabilityRows(softmax, name="pred_probs", ndim=2).group_rows == 1

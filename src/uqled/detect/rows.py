@@ -77,6 +77,7 @@ class ProbabilityRows:
         self.row_bytes = self.n_passes * self.n_classes * self.dtype.itemsize
         chunks = getattr(array, "chunks", None)
         self.chunk_rows = int(chunks[-2]) if isinstance(chunks, tuple) and len(chunks) > 1 else 1
+        self.group_rows = int(getattr(array, "group_rows", 1))
         self.sector_rows = SECTOR // gcd(self.n_classes * stored.itemsize, SECTOR)
         self._file = _MappedFile.behind(array)
         self.lies_ready = (

@@ -47,6 +47,9 @@ from uqled.progress import Progress
 #: loss of one does not either.
 _PART_BYTES = 512 * 2**20
 _LEAST_PARTS, _LEAST_ROWS = 16, 4_096
+#: Rows of so many bytes take longer to read than to look at. Then fewer parts are better than parts
+#: that read the same twice, down to so many.
+_LONG_ROW, _FEW_PARTS = 1_024, 4
 #: About what a sample takes beside its probabilities, in arrays and files of its part.
 _SAMPLE_BYTES = 300
 #: Of asking the parts for a bound: it need not be the best there is.
@@ -359,11 +362,24 @@ def cut_in_parts(rows: list[ProbabilityRows], part_rows: int | None) -> list[Par
     if part_rows is not None:
         size = arrays.whole_number(part_rows, "part_rows", low=1)
     else:
-        size = _PART_BYTES // (sum(r.row_bytes for r in rows) + _SAMPLE_BYTES)
+        row_bytes = sum(r.row_bytes for r in rows)
+        size = _PART_BYTES // (row_bytes + _SAMPLE_BYTES)
         size = max(1, min(size, max(-(-N // _LEAST_PARTS), _LEAST_ROWS)))
         size = whole_chunks(rows, size)
+        if row_bytes >= _LONG_ROW:
+            size = _whole_groups(N, max(r.group_rows for r in rows), size)
     starts = range(0, N, size)
     return [Part(number, start, min(start + size, N)) for number, start in enumerate(starts)]
+
+
+def _whole_groups(N: int, group: int, size: int) -> int:
+    """So many rows, or more, that few parts begin in the middle of a row group: who does reads all
+    of the group before that."""
+    if group <= size:
+        return size - size % group
+    if group * _FEW_PARTS <= N and group * _SAMPLE_BYTES <= _PART_BYTES:
+        return group
+    return max(size, -(-group // _FEW_PARTS))
 
 
 def _fingerprint(source: Any) -> str | None:
