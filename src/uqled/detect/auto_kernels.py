@@ -184,7 +184,7 @@ def powered(logs: Rows, others: int, power: float, out: Rows) -> None:
 def _flips(true: Ints, given: Ints, T: Matrix, out: Rows) -> None:
     """Write T[t,y] of all these true classes and all these given ones.
 
-    Once for many, because to take the matrix apart costs as much as thirty look-ups.
+    Once for many, because to take the matrix apart costs far more than a look-up.
     """
     start, columns, extra, base, stay, table = T
     for i in range(true.size):

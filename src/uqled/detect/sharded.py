@@ -47,8 +47,8 @@ from uqled.progress import Progress
 #: loss of one does not either.
 _PART_BYTES = 512 * 2**20
 _LEAST_PARTS, _LEAST_ROWS = 16, 4_096
-#: Rows of so many bytes take longer to read than to look at. Then fewer parts are better than parts
-#: that read the same twice, down to so many.
+#: Of rows of so many bytes, reading is a large part of the work. Then fewer parts are better than
+#: parts that read the same twice, down to so many.
 _LONG_ROW, _FEW_PARTS = 1_024, 4
 #: About what a sample takes beside its probabilities, in arrays and files of its part.
 _SAMPLE_BYTES = 300
