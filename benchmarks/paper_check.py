@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from uqled import run
 from uqled.bench.arithmetic import FOLLOWS, NOT, ROUNDING, Figure, printed_figures
 from uqled.bench.claims import Statement, Tally, tallies, view_of
 from uqled.bench.consistency import Check, table_checks
 from uqled.bench.published import SOURCE, published_means, published_results
 from uqled.bench.statistics import sensitivity
 from uqled.bench.writing import sensitivity_markdown
+from uqled.storage.atomic import replace_file
 
 
 def paper_check() -> str:
@@ -93,7 +93,7 @@ def main() -> None:
     here = Path(__file__).parent / "results" / "paper-check.md"
     parser.add_argument("--out", type=Path, default=here)
     out = parser.parse_args().out
-    with run.replacing(out) as part:
+    with replace_file(out) as part:
         part.write_text(paper_check(), encoding="utf-8", newline="\n")
     print(f"wrote {out}")
 

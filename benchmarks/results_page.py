@@ -22,7 +22,6 @@ import pandas as pd
 
 import human_errors
 import longer_training
-from uqled import run
 from uqled.bench.beside import judged, paper_name, repeated
 from uqled.bench.cells import Cells
 from uqled.bench.claims import FAILS, HOLDS, OPEN
@@ -51,6 +50,7 @@ from uqled.bench.statistics import (
 )
 from uqled.bench.suite import PAPER_METHODS, Suite, read_suite
 from uqled.bench.tables import BASELINE, Block, Row, stage1_table, stage2_table
+from uqled.storage.atomic import replace_file
 
 HERE = Path(__file__).parent
 CELLS = HERE / "results" / "laptop"
@@ -686,7 +686,7 @@ def main() -> None:
         # Later cells need the folds; a reader does not, and they are large.
         Cells(given.cells).merge(given.take, arrays_of=("detection",))
     write_tables(Benchmark(read_suite(_SUITE), Path(), given.cells))
-    with run.replacing(given.out) as part:
+    with replace_file(given.out) as part:
         part.write_text(page(given.cells, given.published), encoding="utf-8", newline="\n")
     print(f"wrote {given.out}")
 

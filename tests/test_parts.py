@@ -292,7 +292,7 @@ def test_arrays_are_read_past_the_cache_where_they_are_too_large_for_it_together
             for ndim, (folder, name) in enumerate(zip(folders, names, strict=True), start=1)
         ]
 
-    monkeypatch.setattr("uqled.data.shards._memory", lambda: 100_000)
+    monkeypatch.setattr("uqled.data.shards.measure_memory", lambda: 100_000)
     sizes = [array.bytes for array in opened()]
     for most, alone, together in (
         (sum(sizes), [False] * 3, [False] * 3),

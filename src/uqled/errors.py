@@ -5,6 +5,8 @@
     └── InputError (also a ValueError)   an argument has a value that cannot be used
         ├── MissingInputError            the chosen method needs an input that was not given
         └── FileError                    a file cannot be opened, or holds something else
+            ├── LimitError               it is larger than a limit (uqled.limits)
+            └── BusyError                another process is working there
 
 Each message names the argument, the value and the fix.
 """
@@ -35,3 +37,11 @@ class MissingInputError(InputError):
 
 class FileError(InputError):
     """A file cannot be opened, or holds something other than what was asked for."""
+
+
+class LimitError(FileError):
+    """A file is larger than one of `uqled.limits` allows."""
+
+
+class BusyError(FileError):
+    """Another process is working in the same folder."""

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import FileError, UqledError
-from uqled.run import replacing
+from uqled.storage.atomic import replace_file
+from uqled.storage.reading import first_line
 
 _PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(::[A-Za-z0-9+.-]+)*://")
 _LOCAL_PROTOCOLS = ("file://", "local://")
@@ -253,7 +254,7 @@ class _LocalPlace(Place):
 
     def write(self, content: bytes) -> None:
         self.parent.make_folder()
-        with _naming(self, OSError, "written"), replacing(self.path) as part:
+        with _naming(self, OSError, "written"), replace_file(self.path) as part:
             part.write_bytes(content)
         _forget(self.address)
 
@@ -439,11 +440,6 @@ def natural_order(name: str) -> tuple[list[int | str], str]:
 def quoted(place: Place | str) -> str:
     """A file as errors name it."""
     return f"file {str(place)!r}"
-
-
-def first_line(error: BaseException) -> str:
-    """What an error of somebody else says, in one line."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class _Descriptor:

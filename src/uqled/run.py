@@ -21,10 +21,7 @@ the old file or the new one.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,38 +32,12 @@ from numpy.typing import NDArray
 
 from uqled.arrays import Labels
 from uqled.errors import FileError, InputError
+from uqled.storage.atomic import check_target, replace_file, write_array, write_json
 
 if TYPE_CHECKING:
     from uqled.detect.result import LabelErrors
 
 ISSUE_FORMATS = (".csv", ".parquet", ".json")
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder; it becomes `path` when the block succeeds."""
-    _check_place(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    part = Path(name)
-    try:
-        part.chmod(0o666 & ~_umask())
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write plain data."""
-    with replacing(path) as part:
-        part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def write_array(path: Path, array: NDArray[Any]) -> None:
-    """Write an array as `.npy`."""
-    with replacing(path) as part, part.open("wb") as file:
-        np.save(file, array, allow_pickle=False)
 
 
 @dataclass(frozen=True)
@@ -228,7 +199,7 @@ class Run:
         folds: list[Any],
         which: int,
     ) -> None:
-        with replacing(self.path / name) as file:
+        with replace_file(self.path / name) as file:
             whole = np.lib.format.open_memmap(file, "w+", np.float32, shape)
             for part, fold in zip(parts, folds, strict=True):
                 whole[..., part, :] = fold[which]
@@ -321,7 +292,7 @@ def check_issues_path(path: Path) -> None:
             f"has the ending {path.suffix!r}",
             f"Use one of {', '.join(ISSUE_FORMATS)}",
         )
-    _check_place(path)
+    check_target(path)
 
 
 def write_issues(errors: LabelErrors, path: Path, *, ids: list[str] | None = None) -> None:
@@ -335,7 +306,7 @@ def write_issues(errors: LabelErrors, path: Path, *, ids: list[str] | None = Non
         frame.insert(1, "id", ids)
     for name, one in errors.by_method.items():
         frame[name] = one.mask
-    with replacing(path) as part:
+    with replace_file(path) as part:
         if path.suffix == ".csv":
             frame.to_csv(part, index=False)
         elif path.suffix == ".parquet":
@@ -354,22 +325,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _check_place(path: Path) -> None:
-    if path.is_dir():
-        raise FileError(f"file {str(path)!r}", "is a folder", "Name a file in it")
-    if not path.parent.is_dir():
-        raise FileError(
-            f"file {str(path)!r}", f"has no folder {str(path.parent)!r}", "Make the folder first"
-        )
-    if not os.access(path.parent, os.W_OK):
-        raise FileError(
-            f"file {str(path)!r}", "is in a folder that cannot be written", "Choose another folder"
-        )
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import FileError, InputError
-from uqled.run import replacing, write_json
+from uqled.storage.atomic import replace_file, write_json
 
 Kind = Literal["pretraining", "pilot", "fold", "detection", "retraining"]
 Treatment = Literal["clean", "noisy", "remove", "relabel"]
@@ -117,7 +117,7 @@ class Cells:
         if arrays:
             path = self._path("arrays", cell, ".npz")
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as part, part.open("wb") as file:
+            with replace_file(path) as part, part.open("wb") as file:
                 np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
         path = self._path("cells", cell, ".json")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +178,7 @@ class Cells:
                 target = self.folder / kind / name.with_suffix(ending)
                 if source.exists():
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    with replacing(target) as part:
+                    with replace_file(target) as part:
                         shutil.copyfile(source, part)
             taken += 1
         return taken

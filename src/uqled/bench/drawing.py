@@ -19,7 +19,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from uqled import run
 from uqled.bench.collected import Results
 from uqled.bench.shown import fixed, in_order, p_value, rate_name, short_name
 from uqled.bench.statistics import (
@@ -33,6 +32,7 @@ from uqled.bench.statistics import (
     improvements,
     treated,
 )
+from uqled.storage.atomic import replace_file
 
 _INK, _GRID, _GROUND = "#22272e", "#d9dde2", "#fffffe"  # a page puts its own in their place
 _RATES = ("#e08e0b", "#2a9d8f", "#5b7fd6", "#c44569", "#8a63c9", "#7a8b3c")
@@ -246,7 +246,7 @@ class Drawn:
         """Write both files."""
         paths = [folder / f"{stem}.png", folder / f"{stem}.svg"]
         for path, content in zip(paths, (self.png, self.svg.encode()), strict=True):
-            with run.replacing(path) as part:
+            with replace_file(path) as part:
                 part.write_bytes(content)
         return paths
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from uqled import run
 from uqled.bench.beside import beside_table, judged, judged_markdown, repeated
 from uqled.bench.collected import Results
 from uqled.bench.drawing import drawn, figures, file_stems
@@ -16,6 +15,7 @@ from uqled.bench.shown import DASH, listed, method_name, percent, rate_name
 from uqled.bench.statistics import Means, Sensitivity, datasets, sensitivity
 from uqled.bench.tables import Table, all_tables, stage1_csv, stage2_csv
 from uqled.report.figures import transition_heat_map
+from uqled.storage.atomic import replace_file
 
 
 def write_results(results: Results, folder: Path, averages: Means | None = None) -> list[Path]:
@@ -32,7 +32,7 @@ def write_results(results: Results, folder: Path, averages: Means | None = None)
     texts["results.html"] = results_page(results, analyses, pictures, matrices, averages)
     written = []
     for name, text in texts.items():
-        with run.replacing(folder / name) as part:
+        with replace_file(folder / name) as part:
             part.write_text(text, encoding="utf-8", newline="\n")
         written.append(folder / name)
     for stem, picture in {**pictures, **matrices}.items():

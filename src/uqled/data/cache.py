@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled import run
 from uqled.arrays import whole_number
 from uqled.data.images import (
     Look,
@@ -37,6 +36,7 @@ from uqled.data.images import (
 from uqled.engines.local import Threads, available_threads
 from uqled.errors import FileError, InputError
 from uqled.progress import Progress
+from uqled.storage.atomic import replace_file, write_json
 
 MAX_SIDE = 224
 """Pixels of the longer side, where the data chooses the size itself."""
@@ -276,7 +276,7 @@ def _on_disk(path: Path, work: _Work) -> Decoded:
         return found
     _make_folder(path.parent)
     lost = set(work.lost)
-    with run.replacing(path) as part:
+    with replace_file(path) as part:
         images, unreadable = work.decode(lambda shape: _new_array(part, shape))
         if late := sorted(set(work.lost) - lost):  # nothing that could be kept under this key
             raise FileError(
@@ -288,7 +288,7 @@ def _on_disk(path: Path, work: _Work) -> Decoded:
         del images
         with part.open("rb") as file:
             os.fsync(file.fileno())
-        run.write_json(path.with_suffix(".json"), about)
+        write_json(path.with_suffix(".json"), about)
     found = _open(path)
     if found is None:
         raise FileError(f"cache {str(path)!r}", "cannot be read back", "Pass cache=False")

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from uqled.data.shards import open_shards, split_key
 from uqled.errors import FileError
-from uqled.places import Place, first_line, quoted
+from uqled.places import Place, quoted
+from uqled.storage.reading import first_line
 
 FORMATS = (".npy", ".npz", ".csv", ".parquet", ".zarr")
 

@@ -28,6 +28,7 @@ from uqled.data.stored import (
     zarr_array,
 )
 from uqled.errors import FileError, InputError
+from uqled.limits import measure_memory
 from uqled.places import Entry, Place, quoted
 
 ENDINGS = (".npy", ".parquet")
@@ -36,13 +37,6 @@ _AXES = {1: "[N]", 2: "[N,K]", 3: "[F,N,K]"}
 
 #: Of the machine's memory: what is not larger is left to the file cache.
 _CACHED_SHARE = 0.5
-
-
-def _memory() -> int:
-    """Bytes of memory of this machine."""
-    if not hasattr(os, "sysconf"):
-        return 2**63
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class Shards:
@@ -203,7 +197,7 @@ def sparing_cache(arrays: Sequence[Any]) -> list[Any]:
 
 
 def _is_large(arrays: Sequence[Shards]) -> bool:
-    return sum(array.bytes for array in arrays) > _CACHED_SHARE * _memory()
+    return sum(array.bytes for array in arrays) > _CACHED_SHARE * measure_memory()
 
 
 def split_key(address: str | os.PathLike[str] | Place) -> tuple[Place, str | None]:

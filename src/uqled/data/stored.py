@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import FileError, InputError, UqledError
-from uqled.places import Entry, Place, first_line, quoted, read_ranges
+from uqled.places import Entry, Place, quoted, read_ranges
+from uqled.storage.reading import first_line
 
 #: One of these says that a folder is an array or a group of arrays.
 ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")

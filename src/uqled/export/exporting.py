@@ -17,7 +17,8 @@ from uqled.export.record import record_paths, write_record
 from uqled.export.samples import Samples, is_table, samples_of
 from uqled.progress import Progress
 from uqled.review.decisions import FILE_NAME, Decision, Decisions
-from uqled.run import Predictions, Run, replacing
+from uqled.run import Predictions, Run
+from uqled.storage.atomic import replace_file
 
 Kind = Literal["csv", "parquet", "folder", "huggingface", "label-studio", "fiftyone", "cleanlab"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -122,7 +123,7 @@ def _write_file(plan: Plan, out: Path, about: dict[str, Any]) -> None:
     rows = None if plan.samples is None else plan.samples.rows
     table, note = record_paths(out)
     # They are renamed in reverse: the data last.
-    with replacing(out) as part, replacing(table) as changes, replacing(note) as options:
+    with replace_file(out) as part, replace_file(table) as changes, replace_file(note) as options:
         if plan.to == "cleanlab":
             tables.write_cleanlab(part, done, predictions, plan.errors, set(plan.decisions))
         else:

@@ -12,7 +12,7 @@ from uqled.export.names import class_folders, free_name, safe_file_name
 from uqled.export.record import FileRow, write_files
 from uqled.export.samples import Samples
 from uqled.progress import Progress
-from uqled.run import write_json
+from uqled.storage.atomic import write_json
 
 
 def write_class_folders(

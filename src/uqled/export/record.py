@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError
 from uqled.export.cleaning import Change, Cleaning, restored
-from uqled.run import write_json
+from uqled.storage.atomic import write_json
 
 _COLUMNS = ("index", "id", "action", "from", "to", "because", "reviewer", "score")
 _FORMAT = 1  # of the record

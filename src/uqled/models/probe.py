@@ -21,7 +21,7 @@ from torch.nn import functional
 from uqled.errors import FileError, InputError
 from uqled.models.dropout import Dropout
 from uqled.progress import Progress
-from uqled.run import write_array
+from uqled.storage.atomic import write_array
 
 DEFAULT = "efficientnet_lite0"
 

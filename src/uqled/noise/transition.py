@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uqled import run
 from uqled.arrays import fraction, whole_number
 from uqled.errors import FileError, InputError
+from uqled.storage.atomic import replace_file
 
 Matrix = NDArray[np.float64]
 Classes = Sequence[Any] | int
@@ -113,7 +113,7 @@ class TransitionMatrix:
             writer.writerow([_CORNER, *self.classes])
             writer.writerows([name, *row] for name, row in zip(self.classes, rows, strict=True))
             text = buffer.getvalue()
-        with run.replacing(path) as part:
+        with replace_file(path) as part:
             part.write_text(text, encoding="utf-8")
 
     @classmethod

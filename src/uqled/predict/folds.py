@@ -24,7 +24,8 @@ from uqled.data.dataset import Dataset
 from uqled.engines import Engine
 from uqled.errors import FileError, InputError
 from uqled.predict.learner import Advance, FoldPredictions, Learner
-from uqled.run import Run, replacing
+from uqled.run import Run
+from uqled.storage.atomic import replace_file
 
 _PROGRESS = "progress"  # in a fold's folder while it trains elsewhere: the share that is done
 _LOOK_SECONDS = 0.5  # between two looks at how far the folds are
@@ -169,7 +170,7 @@ def _noted(folder: Path) -> Advance:
         share += more
         if time.monotonic() - last > _LOOK_SECONDS:
             last = time.monotonic()
-            with replacing(folder / _PROGRESS) as part:
+            with replace_file(folder / _PROGRESS) as part:
                 part.write_text(f"{share:.4f}")
 
     return advance

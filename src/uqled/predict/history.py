@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from uqled.run import Run, replacing
+from uqled.run import Run
+from uqled.storage.atomic import replace_file
 
 Rows = list[tuple[str, int, float, float]]
 
@@ -15,7 +16,7 @@ def write_history(run: Run, folds: int) -> None:
     rows = [row for fold in range(folds) for row in _rows(run.fold_folder(fold), str(fold))]
     if not rows:
         return
-    with replacing(run.path / "history.csv") as part, part.open("w", newline="") as file:
+    with replace_file(run.path / "history.csv") as part, part.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["fold", "epoch", "loss", "accuracy"])
         writer.writerows(rows)
@@ -50,5 +51,5 @@ def _draw(rows: Rows, path: Path) -> None:
         axis.set(title=title, xlabel="epoch")
         axis.grid(alpha=0.3)
     loss.legend(fontsize="small")
-    with replacing(path) as part:
+    with replace_file(path) as part:
         figure.savefig(part, dpi=110, format="png")

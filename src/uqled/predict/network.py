@@ -20,7 +20,7 @@ from uqled.models.mcd import split_at_dropout, stochastic_passes
 from uqled.predict.learner import Advance, FoldPredictions
 from uqled.predict.samples import Samples, other_samples, samples_like
 from uqled.predict.training import Training, make_fabric, mixed, resolved_precision, train
-from uqled.run import write_array
+from uqled.storage.atomic import write_array
 
 Source = Literal["mc-dropout", "ensemble", "none"]
 

@@ -32,7 +32,7 @@ from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from uqled.errors import InputError
 from uqled.predict.learner import Advance, FoldPredictions
-from uqled.run import write_array
+from uqled.storage.atomic import write_array
 
 Uncertainty = Literal["auto", "members", "ensemble", "bootstrap", "none"]
 

@@ -25,7 +25,7 @@ from torch.nn import functional
 from uqled.errors import InputError
 from uqled.predict.learner import Advance
 from uqled.predict.samples import Samples
-from uqled.run import replacing
+from uqled.storage.atomic import replace_file
 
 Schedule = Literal["one-cycle", "steps"]
 
@@ -278,12 +278,12 @@ def _save(folder: Path, module: nn.Module, optimiser: Any, epochs: int, history:
         "epochs": epochs,
         "history": [list(row) for row in history],
     }
-    with replacing(folder / _CHECKPOINT) as part:
+    with replace_file(folder / _CHECKPOINT) as part:
         torch.save(state, part)
 
 
 def _write_history(folder: Path, history: list[tuple[int, float, float]]) -> None:
-    with replacing(folder / "history.csv") as part, part.open("w", newline="") as file:
+    with replace_file(folder / "history.csv") as part, part.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["epoch", "loss", "accuracy"])
         writer.writerows(history)

@@ -15,9 +15,9 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-from uqled import run
 from uqled.errors import FileError, InputError
 from uqled.noise.transition import TransitionMatrix
+from uqled.storage.atomic import replace_file
 
 _NUMBERED = 20  # classes up to which a number fits in every cell
 _NAMED = 110  # classes up to which every name fits beside its row
@@ -61,7 +61,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
         raise FileError(
             f"file {str(path)!r}", f"has the ending {path.suffix!r}", "Use one of .png, .svg, .pdf"
         )
-    with run.replacing(path) as part, warnings.catch_warnings():
+    with replace_file(path) as part, warnings.catch_warnings():
         # Names in a script that the font lacks are drawn as boxes; one warning each is too much.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(part, format=kind)

@@ -21,7 +21,8 @@ from uqled.report import findings
 from uqled.report.findings import Tile
 from uqled.report.material import Material, gathered
 from uqled.report.suspects import Suspect, suspects
-from uqled.run import Predictions, Run, replacing
+from uqled.run import Predictions, Run
+from uqled.storage.atomic import replace_file
 
 _AXIS_NAME = 22  # characters of a class's name beside a heat map
 _ADVICE: dict[Reason, str] = {
@@ -117,7 +118,7 @@ def write_report(
     path, top = Path(path), arrays.whole_number(top, "top", low=0)
     material = gathered(errors.labels, data, pred_probs, passes, truth)
     page = rendered(report_of(errors, material, top=top))
-    with replacing(path) as part:
+    with replace_file(path) as part:
         # The name of a file need not be text: what cannot be written becomes a question mark.
         part.write_bytes(page.encode("utf-8", "replace"))
     return path

@@ -1,0 +1,119 @@
+"""How much of a stranger's file is read before it is refused: every limit, in one place.
+
+Each limit can be raised where you trust the file, by the environment (`UQLED_LIMIT_IMAGE_PIXELS`)
+or in Python (`with uqled.limits.override_limits(image_pixels=10**9): ...`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from uqled.errors import InputError, LimitError
+
+_PREFIX = "UQLED_LIMIT_"
+
+
+def measure_memory() -> int:
+    """Bytes of memory of this machine; huge where the system does not say."""
+    if not hasattr(os, "sysconf"):
+        return 2**63
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One limit."""
+
+    default: int | Callable[[], int]
+    unit: str
+    guards: str
+    """What a file without the limit could do."""
+
+
+LIMITS = {
+    "image_pixels": Limit(
+        178_956_970,  # at which Pillow, too, stops believing
+        "pixels",
+        "One image, before it is decoded: a small file can claim any size.",
+    ),
+    "image_bytes": Limit(
+        2**28, "bytes", "One encoded image, in a file, an archive or a table's cell."
+    ),
+    "memory_bytes": Limit(
+        lambda: measure_memory() // 2,
+        "bytes",
+        "What is read whole, after decompression: a table, a JSON file, an array, an archive's "
+        "member. Default: half of the machine's memory.",
+    ),
+    "json_bytes": Limit(2**31, "bytes", "One JSON, TOML or text file, such as a run's ids.json."),
+    "compression_ratio": Limit(
+        200,
+        "times its compressed size",
+        "Compressed data that unpacks to more than 64 MiB: archives of real data shrink less.",
+    ),
+    "archive_members": Limit(5_000_000, "members", "Files in a zip or tar archive, or a folder."),
+    "table_columns": Limit(100_000, "columns", "Columns of a table."),
+    "table_cell_characters": Limit(
+        10_000_000, "characters", "One cell of a table: longer ones are no label and no text."
+    ),
+    "request_bytes": Limit(2**25, "bytes", "The body of one request to the review page."),
+    "connections": Limit(100, "connections", "Open connections to the review page at a time."),
+    "decision_rows": Limit(
+        100_000_000, "rows", "Changes in one decisions.sqlite: a page makes one per key press."
+    ),
+}
+
+_overridden: ContextVar[dict[str, int]] = ContextVar("overridden_limits")
+
+
+def get_limit(name: str) -> int:
+    """The value that holds now: an override, the environment's, or the default."""
+    if name in (values := _overridden.get({})):
+        return values[name]
+    if text := os.environ.get(_PREFIX + name.upper()):
+        plain = text.replace("_", "").strip()
+        if not (plain.isascii() and plain.isdecimal()):
+            raise InputError(
+                _PREFIX + name.upper(), f"is {text!r}", "Set it to a whole number, or unset it"
+            )
+        return int(plain)
+    default = LIMITS[name].default
+    return default() if callable(default) else default
+
+
+def check_limit(name: str, amount: int, subject: str) -> None:
+    """Refuse what is larger than the limit; `subject` is the file as an error names it."""
+    if amount > (most := get_limit(name)):
+        raise exceed_limit(name, f"{amount:,}", subject, most)
+
+
+def exceed_limit(name: str, amount: str, subject: str, most: int | None = None) -> LimitError:
+    """The error for `subject`, which has `amount` (such as "more than 10") of what is limited."""
+    most = get_limit(name) if most is None else most
+    return LimitError(
+        subject,
+        f"has {amount} {LIMITS[name].unit}, and at most {most:,} are read (limit {name})",
+        f"If you trust it, raise the limit: {_PREFIX}{name.upper()}=...",
+    )
+
+
+@contextmanager
+def override_limits(**limits: int) -> Iterator[None]:
+    """Other limits while the block runs, in this thread.
+
+    >>> with override_limits(image_pixels=10):
+    ...     get_limit("image_pixels")
+    10
+    """
+    for name in limits:
+        if name not in LIMITS:
+            raise InputError(name, "is no limit", f"Choose among {', '.join(LIMITS)}")
+    token = _overridden.set({**_overridden.get({}), **limits})
+    try:
+        yield
+    finally:
+        _overridden.reset(token)

@@ -1,0 +1,163 @@
+"""Files that somebody else may have made: opened without waiting, read within limits.
+
+Whatever is wrong with the bytes becomes a `FileError` that names the file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import stat
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.errors import FileError, UqledError
+from uqled.limits import check_limit, exceed_limit, get_limit
+
+_PIECE = 2**20  # bytes decompressed at a time
+_SMALL = 2**26  # decompressed bytes below which no ratio is suspicious
+
+
+@contextmanager
+def explain_file_problems(path: Path | str, fix: str = "Get it again") -> Iterator[None]:
+    """Turn whatever a parser says of a file into an error that names it.
+
+    Parsers raise anything on bytes that were made for it: tokenizer errors, recursion, overflow.
+    """
+    try:
+        yield
+    except UqledError:
+        raise
+    except Exception as error:
+        raise FileError(name_file(path), f"cannot be read ({first_line(error)})", fix) from error
+
+
+def name_file(path: Path | str) -> str:
+    """A file as errors name it."""
+    return f"file {str(path)!r}"
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of somebody else says, in one line of printable characters."""
+    strerror = getattr(error, "strerror", None)
+    text = strerror if isinstance(strerror, str) and strerror else str(error)
+    line = (text.strip().splitlines() or [""])[0]
+    return "".join(c if c.isprintable() else "?" for c in line)[:300] or type(error).__name__
+
+
+def open_regular(path: Path | str) -> BinaryIO:
+    """Open a file for reading; a pipe, a device, a socket or a folder is refused at once.
+
+    Links are followed: what they lead to must be a regular file.
+    """
+    with explain_file_problems(path, "Check the path and your rights"):
+        # Without waiting: opening a pipe would block until somebody writes to it.
+        flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        descriptor = os.open(path, os.O_RDONLY | flags)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise FileError(name_file(path), "is no regular file", "Name a file with content")
+            return os.fdopen(descriptor, "rb")
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+
+def read_file(path: Path | str, limit: str = "memory_bytes") -> bytes:
+    """The bytes of a regular file, if they are not more than the limit."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        check_limit(limit, size, name_file(path))
+        with explain_file_problems(path):
+            content = file.read(size + 1)
+    if len(content) > size:  # files of the system itself claim to be empty
+        raise FileError(name_file(path), "is longer than the system says", "Copy it, and use that")
+    return content
+
+
+def read_within(read: Callable[[int], bytes], limit: str, subject: str) -> bytes:
+    """All that a stream holds; one that does not end within the limit is refused."""
+    most, content = get_limit(limit), bytearray()
+    while piece := read(_PIECE):
+        content += piece
+        if len(content) > most:
+            raise exceed_limit(limit, f"more than {most:,}", subject)
+    return bytes(content)
+
+
+def read_text(path: Path | str) -> str:
+    """A UTF-8 text file, as configuration is written in."""
+    with explain_file_problems(path, "Write it again, in UTF-8"):
+        return read_file(path, "json_bytes").decode("utf-8")
+
+
+def read_json(path: Path | str, fix: str = "Write it again") -> Any:
+    """Plain data of a JSON file."""
+    with explain_file_problems(path, fix):
+        return json.loads(read_file(path, "json_bytes"))
+
+
+def open_array(path: Path | str, fix: str = "Write it again") -> NDArray[Any]:
+    """An `.npy` as a memory map: its header is checked against the file, no value is read.
+
+    Numbers and texts only: nothing is ever unpickled.
+    """
+    with explain_file_problems(path, fix):
+        open_regular(path).close()
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(array, np.ndarray):  # an archive of several
+            raise FileError(name_file(path), "holds more than one array", fix)
+        if array.dtype.kind not in "biufUS":
+            raise FileError(name_file(path), f"holds {array.dtype}", "Save numbers or texts")
+        return array
+
+
+def read_array(path: Path | str, fix: str = "Write it again") -> NDArray[Any]:
+    """An `.npy` in memory."""
+    array = open_array(path, fix)
+    check_limit("memory_bytes", array.nbytes, name_file(path))
+    return np.array(array)
+
+
+def decompress(data: BinaryIO, size: int, subject: str) -> bytes:
+    """What a gzip stream of `size` bytes unpacks to, within the limits of memory and of ratio."""
+    whole = io.BytesIO()
+    with gzip.GzipFile(fileobj=data) as file:
+        copy_within(file.read, whole.write, size, subject)
+    return whole.getvalue()
+
+
+def copy_within(
+    read: Callable[[int], bytes], write: Callable[[bytes], Any], size: int, subject: str
+) -> int:
+    """Copy decompressed bytes piece by piece; returns how many.
+
+    Refused once they are more than memory should hold, or many times the `size` they came from.
+    """
+    total = 0
+    while piece := read(_PIECE):
+        total += len(piece)
+        check_expansion(total, size, subject)
+        write(piece)
+    return total
+
+
+def check_expansion(total: int, size: int, subject: str) -> None:
+    """Refuse `total` decompressed bytes out of `size` compressed ones, if they are a bomb."""
+    if total > get_limit("memory_bytes"):
+        raise exceed_limit("memory_bytes", f"at least {total:,}", subject)
+    ratio = total // max(size, 1)
+    if total > _SMALL and ratio > get_limit("compression_ratio"):
+        raise exceed_limit("compression_ratio", f"at least {ratio:,}", subject)
+
+
+#: What gzip and zlib raise on damaged bytes.
+DECOMPRESSION_ERRORS = (OSError, EOFError, zlib.error)
