@@ -26,7 +26,11 @@ TOLERANCE = 1e-3
 #: The same for half precision, whose rounding alone moves the sum of many classes.
 TOLERANCE_HALF = 0.02
 
+#: The largest seed that scikit-learn and NumPy both take.
+LARGEST_SEED = 2**32 - 1
+
 _CHECKED_ROWS = 65_536  # rows whose values are checked at a time
+_LONGEST_SHOWN = 200  # characters of a value in an error
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,23 @@ class Labels:
     """[K] each class as the user writes it: what `codes` decode to."""
     names: tuple[str, ...]
     """[K] each class as it is shown."""
+
+    def __post_init__(self) -> None:
+        # Compiled loops use class numbers as indices without looking at them again.
+        codes, K = self.codes, len(self.values)
+        if codes.ndim != 1 or codes.dtype.kind not in "iu":
+            raise InputError(
+                "labels", f"are {codes.dtype} of shape {codes.shape}", "Pass class numbers [N]"
+            )
+        if len(self.names) != K:
+            raise InputError("labels", f"have {len(self.names)} names for {K} classes", "Name each")
+        if len(codes) and (codes.min() < 0 or codes.max() >= K):
+            wrong = int(np.argmax((codes < 0) | (codes >= K)))
+            raise InputError(
+                "labels",
+                f"have class number {codes[wrong]} at index {wrong}, of {K} classes",
+                f"Class numbers are 0 to {K - 1}",
+            )
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -258,7 +279,7 @@ def whole_number(value: Any, name: str, *, low: int, high: int | None = None) ->
     wanted = f"a whole number of at least {low}" if high is None else f"one of {low} to {high}"
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_whole or value < low or (high is not None and value > high):
-        raise InputError(name, f"is {value!r}", f"Pass {wanted}")
+        raise InputError(name, f"is {show_value(value)}", f"Pass {wanted}")
     return int(value)
 
 
@@ -266,8 +287,17 @@ def fraction(value: Any, name: str) -> float:
     """A number from 0 to 1."""
     is_number = isinstance(value, int | float | np.integer | np.floating)
     if not is_number or isinstance(value, bool) or not 0 <= value <= 1:
-        raise InputError(name, f"is {value!r}", "Pass a number from 0 to 1")
+        raise InputError(name, f"is {show_value(value)}", "Pass a number from 0 to 1")
     return float(value)
+
+
+def show_value(value: Any) -> str:
+    """A value as errors show it: cut if it is long, described if Python refuses to print it."""
+    try:
+        text = repr(value)
+    except Exception:  # integers of more than 4,300 digits, and objects of somebody else
+        return f"a {type(value).__name__} that cannot be printed"
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."
 
 
 def in_memory(array: Any) -> NDArray[Any]:

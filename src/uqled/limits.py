@@ -60,6 +60,9 @@ LIMITS = {
     "table_cell_characters": Limit(
         10_000_000, "characters", "One cell of a table: longer ones are no label and no text."
     ),
+    "suite_cells": Limit(
+        1_000_000, "cells", "Trainings and detections of one benchmark suite: the paper's has 708."
+    ),
     "request_bytes": Limit(2**25, "bytes", "The body of one request to the review page."),
     "connections": Limit(100, "connections", "Open connections to the review page at a time."),
     "decision_rows": Limit(

@@ -47,6 +47,7 @@ _METHODS = {
     "argmax": ("#e08e0b", "X"),
 }
 _OTHERS = (("#7a8b3c", "<"), ("#a9714b", ">"), ("#17a2c4", "p"), ("#c9a227", "h"))
+_LONGEST_STEM = 100  # of a file's name, before what it shows and its ending
 _STYLE: dict[Any, Any] = {
     "font.size": 9.0,
     "figure.facecolor": _GROUND,
@@ -266,8 +267,13 @@ def file_stems(names: Iterable[str]) -> dict[str, str]:
     """Each data set's name as part of a file's, no two alike."""
     found: dict[str, str] = {}
     for name in names:
-        stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "data"
-        found[name] = stem if stem not in found.values() else f"{stem}-{len(found) + 1}"
+        stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_STEM] or "data"
+        number = len(found)
+        chosen = stem
+        while chosen in found.values():
+            number += 1
+            chosen = f"{stem}-{number}"
+        found[name] = chosen
     return found
 
 

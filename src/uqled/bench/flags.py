@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import uncertainty
-from uqled.arrays import Labels
+from uqled.arrays import Labels, show_value
 from uqled.detect.find import find_label_errors
 from uqled.detect.methods import METHODS
 from uqled.errors import InputError
+from uqled.storage.reading import first_line
 
 _GIVEN = "-given"  # with the other reading of the entropy threshold
 
@@ -45,7 +46,7 @@ def check_methods(methods: Sequence[str]) -> None:
         elif not isinstance(name, str) or name.removesuffix(_GIVEN) not in known:
             raise InputError(
                 "methods",
-                f"have {name!r}",
+                f"have {show_value(name)}",
                 f"Choose among {', '.join(known)} (cl-mcd-e and alg-ens also with {_GIVEN}), or "
                 "name a function of your own as module:function",
             )
@@ -89,14 +90,17 @@ def source_of(name: str) -> str | None:
 
 def _own(name: str) -> Own:
     module, _, function = name.partition(":")
+    fix = "Name it module:function, with the module's folder on PYTHONPATH"
+    if not all(part.isidentifier() for part in (*module.split("."), function)):
+        raise InputError("methods", f"have {name!r}, which names no function", fix)
     try:
         found: Own = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever a module of one's own does when it is loaded
         raise InputError(
-            "methods",
-            f"have {name!r}, which cannot be imported ({error})",
-            "Name it module:function, with the module's folder on PYTHONPATH",
+            "methods", f"have {name!r}, which cannot be imported ({first_line(error)})", fix
         ) from error
+    if not callable(found):
+        raise InputError("methods", f"have {name!r}, which is no function", fix)
     return found
 
 

@@ -26,6 +26,7 @@ from uqled.data.dataset import Dataset
 from uqled.engines.local import available_threads
 from uqled.errors import FileError
 from uqled.predict.choice import learner_for
+from uqled.predict.training_options import resolve_training
 from uqled.progress import Progress
 
 FEATURES = "features"
@@ -169,10 +170,10 @@ def _feature_seconds(data: Data, both: Dataset, few: Dataset) -> float:
     """Seconds to compute all features, by those of a few images; 0 if they are kept."""
     from uqled.models import probe
     from uqled.predict.network import image_inputs
-    from uqled.predict.training import PRESETS, make_fabric, resolved_precision
+    from uqled.predict.training import make_fabric, resolved_precision
 
-    options = dict(data.training)
-    training = replace(PRESETS[options.pop("preset", "fast")], **options)
+    options = {name: value for name, value in data.training.items() if name != "uncertainty"}
+    training = resolve_training(options)
     computed = partial(
         probe.features,
         backbone=data.model.partition(":")[2] or probe.DEFAULT,

@@ -9,10 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from uqled import arrays
-from uqled.bench.flags import check_methods
+from uqled.arrays import show_value
+from uqled.bench.suite_checks import check_suite
 from uqled.errors import FileError, InputError
-from uqled.noise.kinds import KINDS
+from uqled.storage.reading import first_line, read_text
 
 BASELINE = "cl-pbnr"
 PAPER_METHODS = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
@@ -91,7 +91,7 @@ class Suite:
     stage2: Stage2 | None = field(default_factory=Stage2)
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_suite(self, BASELINE)
 
     def data_named(self, name: str) -> Data:
         return next(data for data in self.data if data.name == name)
@@ -106,10 +106,7 @@ def builtin_suites() -> list[str]:
 def read_suite(name: str) -> Suite:
     """A suite by its name, or of a user's own TOML file."""
     if name.endswith(".toml"):
-        path = Path(name)
-        if not path.is_file():
-            raise FileError(f"suite {name!r}", "does not exist", "Name a TOML file")
-        text = path.read_text(encoding="utf-8")
+        text = read_text(name)
     elif name in builtin_suites():
         text = (files("uqled.bench") / "suites" / f"{name}.toml").read_text(encoding="utf-8")
     else:
@@ -119,15 +116,20 @@ def read_suite(name: str) -> Suite:
             f"Choose one of {', '.join(builtin_suites())}, or name a .toml file",
         )
     try:
-        found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FileError(f"suite {name!r}", f"is no TOML ({error})", "Mend that line") from error
-    found.setdefault("name", Path(name).stem)
-    return _suite(found)
+        content = tomllib.loads(text)
+    except Exception as error:  # its own error, recursion, integers of too many digits
+        raise FileError(
+            f"suite {name!r}", f"is no TOML ({first_line(error)})", "Mend that line"
+        ) from error
+    content.setdefault("name", Path(name).stem)
+    try:
+        return _suite(content)
+    except InputError as error:
+        raise type(error)(f"suite {name!r}: {error.argument}", error.problem, error.fix) from error
 
 
-def _suite(found: dict[str, Any]) -> Suite:
-    given = dict(found)
+def _suite(content: dict[str, Any]) -> Suite:
+    given = dict(content)
     entries = given.pop("data", [])
     _typed("data", entries, list, "write [[data]] before each data set")
     given["data"] = tuple(_made(Data, entry, "data") for entry in entries)
@@ -158,7 +160,16 @@ def _made(kind: Any, given: Mapping[str, Any], where: str) -> Any:
             _typed(name, given[name], _TOML[one.type], f"write {_SHOWN[_TOML[one.type]]}")
         if required and name not in given:
             raise InputError(name, f"is missing in {where}", "Give it")
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+    return kind(**{name: _without_lists(value) for name, value in given.items()})
+
+
+def _without_lists(value: Any) -> Any:
+    """Lists as tuples, in tables too: what a data set is made of must be hashable."""
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, dict):
+        return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+    return value
 
 
 #: What TOML gives for the type of a field, as it is written above.
@@ -194,53 +205,4 @@ def _typed(name: str, value: Any, kind: type, fix: str) -> None:
     if isinstance(value, tuple) and kind is list:
         return
     if not isinstance(value, kind) or is_other:
-        raise InputError(name, f"is {value!r}", fix[0].upper() + fix[1:])
-
-
-def _check(suite: Suite) -> None:
-    if not suite.data:
-        raise InputError("data", "has no entry", "Name at least one data set under [[data]]")
-    names = [data.name for data in suite.data]
-    for name in names:
-        if names.count(name) > 1 or not name or set(name) & set('/\\:*?"<>| '):
-            raise InputError(
-                "name", f"{name!r} is taken twice or no folder's name", "Choose another"
-            )
-    for rate in suite.rates:
-        arrays.fraction(rate, "rates")
-    if not suite.rates or not suite.seeds:
-        raise InputError("rates", "or seeds are empty", "Give at least one of each")
-    for name in ("rates", "seeds", "methods"):
-        entries = getattr(suite, name)
-        if len(set(entries)) < len(entries):
-            raise InputError(name, f"are {list(entries)}", "Name each once")
-    for seed in suite.seeds:
-        arrays.whole_number(seed, "seeds", low=0)
-    arrays.whole_number(suite.folds, "folds", low=2)
-    arrays.whole_number(suite.passes, "passes", low=1)
-    kind = suite.noise.get("kind")
-    if kind not in KINDS or kind == "matrix":
-        known = ", ".join(name for name in KINDS if name != "matrix")
-        raise InputError("noise", f"has the kind {kind!r}", f"Choose one of {known}")
-    check_methods(suite.methods)
-    if BASELINE not in suite.methods:
-        raise InputError("methods", f"lack {BASELINE!r}", "Add it: the others are compared with it")
-    if suite.clean_first is not None:
-        check_methods((suite.clean_first,))
-    if suite.stage2 is not None:
-        _check_stage2(suite, suite.stage2)
-
-
-def _check_stage2(suite: Suite, stage2: Stage2) -> None:
-    for method in stage2.methods or ():
-        if method not in suite.methods:
-            raise InputError("stage2.methods", f"have {method!r}", "Name it in `methods` too")
-    for rate, seeds in stage2.seeds.items():
-        if rate not in {str(known) for known in suite.rates} or not set(seeds) <= set(suite.seeds):
-            raise InputError(
-                "stage2.seeds", f"have {rate!r}: {list(seeds)}", "Name rates and seeds of the suite"
-            )
-    if not set(stage2.relabel) <= set(suite.rates):
-        raise InputError("stage2.relabel", f"is {list(stage2.relabel)}", "Name rates of the suite")
-    if not set(stage2.relabel_seeds or ()) <= set(suite.seeds):
-        raise InputError("stage2.relabel_seeds", f"is {stage2.relabel_seeds}", "Name its seeds")
+        raise InputError(name, f"is {show_value(value)}", fix[0].upper() + fix[1:])

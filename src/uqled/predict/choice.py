@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import Any
 
 from uqled.data.dataset import Dataset
 from uqled.errors import InputError
 from uqled.predict.learner import Learner
+from uqled.predict.training_options import resolve_training
 
 NETWORKS = ("small", "vgg11", "resnet50")
 ESTIMATORS = ("logistic", "forest", "boosting")
@@ -49,7 +49,7 @@ def _is_estimator(model: Any) -> bool:
 def _network(model: Any, data: Dataset, uncertainty: str, given: dict[str, Any]) -> Learner:
     try:
         from uqled.predict.network import NetworkLearner, image_inputs
-        from uqled.predict.training import PRESETS, Training, make_fabric
+        from uqled.predict.training import make_fabric
     except ImportError as error:
         raise InputError(
             "model", f"{model!r} needs PyTorch and Lightning Fabric", "pip install 'uqled[torch]'"
@@ -60,14 +60,7 @@ def _network(model: Any, data: Dataset, uncertainty: str, given: dict[str, Any])
             f"is {uncertainty!r}, but a network has none",
             "Use mc-dropout or ensemble",
         )
-    preset = given.pop("preset", "fast")
-    if preset not in PRESETS:
-        raise InputError("preset", f"is {preset!r}", f"Choose one of {', '.join(PRESETS)}")
-    unknown = given.keys() - {field.name for field in fields(Training)}
-    if unknown:
-        known = ", ".join(field.name for field in fields(Training))
-        raise InputError(sorted(unknown)[0], "is no option of training", f"Choose among {known}")
-    training = _checked(replace(PRESETS[preset], **given))
+    training = resolve_training(given)
     make_fabric(training)  # refuse hardware that is not there before anything is written
     source: Any = "mc-dropout" if uncertainty == "auto" else uncertainty
 
@@ -77,7 +70,8 @@ def _network(model: Any, data: Dataset, uncertainty: str, given: dict[str, Any])
     if isinstance(model, str) and model.split(":")[0] == "probe":
         from uqled.predict.probing import probe_learner
 
-        return probe_learner(model, data, training, source, given=set(given))
+        own = given.keys() - {"preset"}
+        return probe_learner(model, data, training, source, given=set(own))
     shape, n_classes = image_inputs(data).shape[1:], data.n_classes
 
     def make(seed: int) -> Any:
@@ -88,33 +82,3 @@ def _network(model: Any, data: Dataset, uncertainty: str, given: dict[str, Any])
         need_dropout(network)
     name = model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
     return NetworkLearner(name, make, image_inputs, training, source)
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, tuple | list) else (None,)
-
-
-def _checked(training: Any) -> Any:
-    from uqled import arrays
-
-    arrays.whole_number(training.epochs, "epochs", low=1)
-    arrays.whole_number(training.batch_size, "batch_size", low=2)
-    arrays.whole_number(training.devices, "devices", low=1)
-    for name, high in (("lr", float("inf")), ("momentum", 1.0), ("weight_decay", float("inf"))):
-        value = getattr(training, name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 <= value < high or (name == "lr" and value == 0):
-            raise InputError(name, f"is {value!r}", "Pass a positive number, such as 0.1 for lr")
-    if not all(isinstance(epoch, int) for epoch in _as_tuple(training.milestones)):
-        raise InputError("milestones", f"is {training.milestones!r}", "Pass epochs, as (150, 250)")
-    for name, known in (
-        ("device", ("auto", "cpu", "cuda", "mps")),
-        ("precision", ("auto", "32-true", "bf16-mixed", "16-mixed")),
-        ("augment", ("auto", "crop-flip", "none")),
-        ("schedule", ("one-cycle", "steps")),
-    ):
-        if getattr(training, name) not in known:
-            raise InputError(
-                name, f"is {getattr(training, name)!r}", f"Choose one of {', '.join(known)}"
-            )
-    return training

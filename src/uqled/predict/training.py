@@ -11,10 +11,9 @@ import csv
 import logging
 import math
 import warnings
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,11 +22,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from uqled.errors import InputError
+from uqled.models.hardware import has_bfloat16, survives_bfloat16
 from uqled.predict.learner import Advance
 from uqled.predict.samples import Samples
+from uqled.predict.training_options import PRESETS, Training
 from uqled.storage.atomic import replace_file
 
-Schedule = Literal["one-cycle", "steps"]
+__all__ = ["PRESETS", "Training", "make_fabric", "mixed", "pace", "resolved_precision", "train"]
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it tells what it was told
 
@@ -37,54 +38,16 @@ _MOMENTUM_SWING = 0.05  # up and down from the momentum given
 _CHECKPOINT = "checkpoint.pt"
 
 
-@dataclass(frozen=True)
-class Training:
-    """How a network is trained."""
-
-    epochs: int = 12
-    """Passes over the training part."""
-    batch_size: int = 128
-    """Samples per step; a last partial batch is dropped."""
-    lr: float = 0.05
-    """Learning rate: the highest of the one-cycle schedule, the first of steps."""
-    schedule: Schedule = "one-cycle"
-    """One-cycle rises for a quarter and falls to zero, momentum the other way round; steps divide
-    by ten at each milestone."""
-    milestones: tuple[int, ...] = ()
-    """Epochs at which steps divide the rate."""
-    momentum: float = 0.9
-    nesterov: bool = True
-    weight_decay: float = 5e-4
-    decay_all: bool = False
-    """Decay biases and normalisation too, not only matrices."""
-    augment: Literal["auto", "crop-flip", "none"] = "auto"
-    """Random crop with padding 4 and horizontal flip; auto: for colour images."""
-    device: str = "auto"
-    """auto, cpu, cuda or mps."""
-    devices: int = 1
-    """How many of them share each batch."""
-    precision: str = "auto"
-    """32-true, bf16-mixed, 16-mixed; auto: bfloat16 where the hardware has it."""
-
-
-PRESETS = {
-    "fast": Training(),
-    "paper": Training(350, 256, 0.1, "steps", (150, 250), nesterov=False, decay_all=True),
-    "paper-mnist": Training(15, 256, 0.01, "steps", nesterov=False, decay_all=True),
-}
-
-
-def has_bfloat16(device: str) -> bool:
-    """If the hardware multiplies bfloat16 faster than float32."""
-    if device == "cuda" or (device == "auto" and torch.cuda.is_available()):
-        return torch.cuda.is_bf16_supported()
-    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    return device in ("auto", "cpu") and ("avx512_bf16" in flags or "amx_bf16" in flags)
-
-
 def resolved_precision(training: Training) -> str:
     """The precision that `auto` stands for on this machine."""
     if training.precision != "auto":
+        if training.precision.startswith("bf16") and not survives_bfloat16():
+            raise InputError(
+                "precision",
+                f"is {training.precision!r}, which this machine's processor announces (AMX) and "
+                "cannot do",
+                "Use 32-true, or set ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16",
+            )
         return training.precision
     return "bf16-mixed" if has_bfloat16(training.device) else "32-true"
 

@@ -1,0 +1,189 @@
+"""What a suite may say: everything that would fail later is refused when it is read.
+
+A name becomes a folder, a title goes into figures and tables, an option goes to a training that
+begins hours later.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from uqled import arrays
+from uqled.arrays import show_value
+from uqled.bench.flags import check_methods
+from uqled.errors import InputError, MissingInputError
+from uqled.export.names import safe_name
+from uqled.limits import check_limit
+from uqled.noise.kinds import KINDS
+from uqled.predict.choice import ESTIMATORS, NETWORKS, SOURCES
+from uqled.predict.training_options import resolve_training
+
+if TYPE_CHECKING:
+    from uqled.bench.suite import Data, Stage2, Suite
+
+_LONGEST_NAME = 200  # characters of a suite's name or a title
+_MOST = 2**53  # of anything counted: up to here, JSON's numbers are exact everywhere
+_OF_CELLS = ("rate", "pred_probs", "model_labels")  # options of noise that a cell gives itself
+
+
+def check_suite(suite: Suite, baseline: str) -> None:
+    """Refuse a suite that could not be computed, or whose results could not be shown."""
+    _check_names(suite)
+    for data in suite.data:
+        _check_data(data)
+    _check_matrix(suite)
+    _check_noise(suite.noise)
+    if baseline not in suite.methods:
+        raise InputError("methods", f"lack {baseline!r}", "Add it: the others are compared with it")
+    if suite.clean_first is not None:
+        check_methods((suite.clean_first,))
+    if suite.stage2 is not None:
+        _check_stage2(suite, suite.stage2)
+
+
+def is_line(text: Any) -> bool:
+    """If this is one line of text: no control character, line break or half of a character."""
+    return isinstance(text, str) and not any(
+        unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in "\ufffe\uffff" for c in text
+    )
+
+
+def _check_names(suite: Suite) -> None:
+    name = suite.name
+    if not is_line(name) or name in ("", ".", "..") or set(name) & set("/\\"):
+        raise InputError("name", f"is {show_value(name)}", "Give the suite a name of one line")
+    if len(name) > _LONGEST_NAME:
+        raise InputError("name", f"has {len(name)} characters", f"Use at most {_LONGEST_NAME}")
+    if not suite.data:
+        raise InputError("data", "has no entry", "Name at least one data set under [[data]]")
+    names = Counter(data.name for data in suite.data)
+    for name, times in names.items():
+        if times > 1 or not is_line(name) or safe_name(name) != name or " " in name:
+            raise InputError(
+                "name",
+                f"{show_value(name)} is taken twice or no folder's name",
+                "Choose another, such as mnist-2",
+            )
+    for title, times in Counter(data.shown for data in suite.data).items():
+        if times > 1:
+            raise InputError(
+                "title", f"{title!r} is that of {times} data sets", "Give each its own"
+            )
+    for key, lines in (("about", suite.about), *_paragraphs(suite)):
+        if not all(is_line(line.replace("\t", " ")) for line in lines.splitlines()):
+            raise InputError(key, f"is {show_value(lines)}", "Leave control characters out")
+
+
+def _paragraphs(suite: Suite) -> list[tuple[str, str]]:
+    return [(k, getattr(data, k)) for data in suite.data for k in ("reduced", "contaminated")]
+
+
+def _check_data(data: Data) -> None:
+    for key in ("title", "place", "test_place", "split", "test_split", "label", "inputs"):
+        text = getattr(data, key)
+        if text is not None and not is_line(text):
+            raise InputError(key, f"is {show_value(text)}", "Write one line of text")
+    if len(data.title) > _LONGEST_NAME:
+        raise InputError(
+            "title", f"has {len(data.title)} characters", f"Use at most {_LONGEST_NAME}"
+        )
+    for key in ("limit", "test_limit", "retraining_limit"):
+        if getattr(data, key) is not None:
+            arrays.whole_number(getattr(data, key), key, low=2, high=_MOST)
+    if data.image_size is not None:
+        arrays.whole_number(data.image_size, "image_size", low=1, high=_MOST)
+        check_limit("image_pixels", data.image_size**2, f"image_size {data.image_size}")
+    if data.test_share is not None and not 0 < arrays.fraction(data.test_share, "test_share") < 1:
+        raise InputError(
+            "test_share", f"is {data.test_share}", "Pass a share between 0 and 1, such as 0.2"
+        )
+    _check_model(data.model, dict(data.training))
+
+
+def _check_model(model: Any, options: dict[str, Any]) -> None:
+    """Refuse an unknown model, and options of training that it does not have."""
+    uncertainty = options.pop("uncertainty", "auto")
+    if uncertainty not in SOURCES:
+        raise InputError(
+            "uncertainty", f"is {show_value(uncertainty)}", f"Choose one of {', '.join(SOURCES)}"
+        )
+    names = ("auto", *NETWORKS, "probe", *ESTIMATORS)
+    if not isinstance(model, str) or (model not in names and ":" not in model):
+        raise InputError(
+            "model",
+            f"is {show_value(model)}",
+            f"Choose one of {', '.join(names)}, or name a function of your own as module:function",
+        )
+    if model in ESTIMATORS and options:
+        raise InputError(
+            next(iter(options)), f"is given with {model!r}", "It is an option of networks"
+        )
+    resolve_training(options)
+
+
+def _check_matrix(suite: Suite) -> None:
+    for rate in suite.rates:
+        arrays.fraction(rate, "rates")
+    for seed in suite.seeds:
+        arrays.whole_number(seed, "seeds", low=0, high=arrays.LARGEST_SEED)
+    check_methods(suite.methods)
+    if not suite.rates or not suite.seeds:
+        raise InputError("rates", "or seeds are empty", "Give at least one of each")
+    entries: dict[str, list[Any]] = {
+        "rates": [f"{rate:g}" for rate in suite.rates],  # as their cells' folders are called
+        "seeds": list(suite.seeds),
+        "methods": list(suite.methods),
+    }
+    for key, values in entries.items():
+        if len(set(values)) < len(values):
+            raise InputError(key, f"are {show_value(values)}", "Name each once")
+    arrays.whole_number(suite.folds, "folds", low=2, high=_MOST)
+    arrays.whole_number(suite.passes, "passes", low=1, high=_MOST)
+    per_rate = suite.folds + 2 * len(suite.methods) + 3
+    per_seed = suite.folds + 3 + len(suite.rates) * per_rate
+    check_limit("suite_cells", len(suite.data) * len(suite.seeds) * per_seed, "the suite")
+
+
+def _check_noise(noise: Mapping[str, Any]) -> None:
+    kind = noise.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS or kind == "matrix":
+        known = ", ".join(name for name in KINDS if name != "matrix")
+        raise InputError("noise", f"has the kind {show_value(kind)}", f"Choose one of {known}")
+    needed, used = KINDS[kind]
+    free = [name for name in (*needed, *used) if name not in _OF_CELLS]
+    for name in noise:
+        if name != "kind" and name not in free:
+            raise InputError(
+                name, f"is no option of noise of the kind {kind!r} in a suite", "Leave it out"
+            )
+    for name in free:
+        if name not in noise:
+            raise MissingInputError(name, "is missing", f"Noise of the kind {kind!r} needs it")
+        arrays.fraction(noise[name], name)
+
+
+def _check_stage2(suite: Suite, stage2: Stage2) -> None:
+    for method in stage2.methods or ():
+        if method not in suite.methods:
+            raise InputError(
+                "stage2.methods", f"have {show_value(method)}", "Name it in `methods` too"
+            )
+    rates = {str(rate) for rate in suite.rates}
+    for rate, seeds in stage2.seeds.items():
+        if rate not in rates or not all(seed in suite.seeds for seed in seeds):
+            raise InputError(
+                "stage2.seeds",
+                f"have {show_value(rate)}: {show_value(list(seeds))}",
+                "Name rates and seeds of the suite",
+            )
+    if not all(rate in suite.rates for rate in stage2.relabel):
+        raise InputError(
+            "stage2.relabel", f"is {show_value(list(stage2.relabel))}", "Name rates of the suite"
+        )
+    if not all(seed in suite.seeds for seed in stage2.relabel_seeds or ()):
+        raise InputError(
+            "stage2.relabel_seeds", f"is {show_value(stage2.relabel_seeds)}", "Name its seeds"
+        )

@@ -1,0 +1,97 @@
+"""How a network is trained: the options, what each may be, and the presets. Needs no torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from uqled import arrays
+from uqled.errors import InputError
+
+Schedule = Literal["one-cycle", "steps"]
+
+_MOST = 2**53  # of anything counted: up to here, JSON's numbers are exact everywhere
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained."""
+
+    epochs: int = 12
+    """Passes over the training part."""
+    batch_size: int = 128
+    """Samples per step; a last partial batch is dropped."""
+    lr: float = 0.05
+    """Learning rate: the highest of the one-cycle schedule, the first of steps."""
+    schedule: Schedule = "one-cycle"
+    """One-cycle rises for a quarter and falls to zero, momentum the other way round; steps divide
+    by ten at each milestone."""
+    milestones: tuple[int, ...] = ()
+    """Epochs at which steps divide the rate."""
+    momentum: float = 0.9
+    nesterov: bool = True
+    weight_decay: float = 5e-4
+    decay_all: bool = False
+    """Decay biases and normalisation too, not only matrices."""
+    augment: Literal["auto", "crop-flip", "none"] = "auto"
+    """Random crop with padding 4 and horizontal flip; auto: for colour images."""
+    device: str = "auto"
+    """auto, cpu, cuda or mps."""
+    devices: int = 1
+    """How many of them share each batch."""
+    precision: str = "auto"
+    """32-true, bf16-mixed, 16-mixed; auto: bfloat16 where the hardware has it."""
+
+
+PRESETS = {
+    "fast": Training(),
+    "paper": Training(350, 256, 0.1, "steps", (150, 250), nesterov=False, decay_all=True),
+    "paper-mnist": Training(15, 256, 0.01, "steps", nesterov=False, decay_all=True),
+}
+
+
+def resolve_training(options: Mapping[str, Any]) -> Training:
+    """A preset with the given options in place of its own; anything else is refused by name."""
+    given = {name: value for name, value in options.items() if value is not None}
+    preset = given.pop("preset", "fast")
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise InputError("preset", f"is {preset!r}", f"Choose one of {', '.join(PRESETS)}")
+    known = [field.name for field in fields(Training)]
+    if unknown := sorted(given.keys() - set(known)):
+        raise InputError(unknown[0], "is no option of training", f"Choose among {', '.join(known)}")
+    training = replace(PRESETS[preset], **given)
+    _check_training(training)
+    return training
+
+
+def _check_training(training: Training) -> None:
+    for name, low in (("epochs", 1), ("batch_size", 2), ("devices", 1)):
+        arrays.whole_number(getattr(training, name), name, low=low, high=_MOST)
+    most = sys.float_info.max  # a larger integer is no float
+    for name, high in (("lr", most), ("momentum", 1.0), ("weight_decay", most)):
+        value = getattr(training, name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value < high or (name == "lr" and value == 0):
+            shown = arrays.show_value(value)
+            raise InputError(name, f"is {shown}", "Pass a positive number, such as 0.1 for lr")
+    milestones: Any = training.milestones
+    epochs = milestones if isinstance(milestones, tuple | list) else (None,)
+    if not all(isinstance(epoch, int) and abs(epoch) <= _MOST for epoch in epochs):
+        raise InputError(
+            "milestones", f"is {arrays.show_value(milestones)}", "Pass epochs, as (150, 250)"
+        )
+    for name in ("nesterov", "decay_all"):
+        if getattr(training, name) not in (True, False):
+            shown = arrays.show_value(getattr(training, name))
+            raise InputError(name, f"is {shown}", "Pass True or False")
+    for name, known in (
+        ("device", ("auto", "cpu", "cuda", "mps")),
+        ("precision", ("auto", "32-true", "bf16-mixed", "16-mixed")),
+        ("augment", ("auto", "crop-flip", "none")),
+        ("schedule", ("one-cycle", "steps")),
+    ):
+        if getattr(training, name) not in known:
+            shown = arrays.show_value(getattr(training, name))
+            raise InputError(name, f"is {shown}", f"Choose one of {', '.join(known)}")
