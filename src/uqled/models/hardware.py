@@ -1,0 +1,44 @@
+"""What this machine's processor can do, asked of the processor rather than believed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import torch
+
+_PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); (x @ x).sum()"
+_PROBE_SECONDS = 60
+
+
+def has_bfloat16(device: str) -> bool:
+    """If the hardware multiplies bfloat16 faster than float32."""
+    if device == "cuda" or (device == "auto" and torch.cuda.is_available()):
+        return torch.cuda.is_bf16_supported()
+    flags = _processor_flags()
+    has_units = "avx512_bf16" in flags or "amx_bf16" in flags
+    return device in ("auto", "cpu") and has_units and survives_bfloat16()
+
+
+@cache
+def survives_bfloat16() -> bool:
+    """If multiplying bfloat16 on this processor does not end the process.
+
+    Some virtual machines announce matrix units (AMX) that they do not have: the first
+    multiplication is an illegal instruction. So another process tries it, where there are such
+    units; that takes two seconds, once.
+    """
+    if "amx_bf16" not in _processor_flags():
+        return True
+    probe = [sys.executable, "-c", _PROBE]
+    try:
+        return subprocess.run(probe, capture_output=True, timeout=_PROBE_SECONDS).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _processor_flags() -> str:
+    path = Path("/proc/cpuinfo")
+    return path.read_text() if path.exists() else ""
