@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from uqled.detect.levels import LEVELS, Levels, levels_of
-from uqled.detect.store import packed, unpacked
+from uqled.detect.store import pack_arrays, unpack_arrays
 from uqled.places import Place
 
 
@@ -77,12 +77,12 @@ def test_arrays_come_out_as_they_went_in(tmp_path):
         "last": np.array(7, np.uint64),
     }
     place = Place.of(tmp_path / "x.bin")
-    place.write(packed(arrays))
+    place.write(pack_arrays(arrays))
     for names in (None, ["small"], ["last", "empty"], ["large"], []):
-        found = unpacked(place, names)
+        found = unpack_arrays(place, names)
         assert list(found) == (list(arrays) if names is None else names)
         for name, array in found.items():
             assert array.dtype == arrays[name].dtype
             assert np.array_equal(array, arrays[name])
-    place.write(packed({"a": np.arange(3)}))
-    assert unpacked(place)["a"].tolist() == [0, 1, 2]
+    place.write(pack_arrays({"a": np.arange(3)}))
+    assert unpack_arrays(place)["a"].tolist() == [0, 1, 2]

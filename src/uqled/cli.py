@@ -72,6 +72,10 @@ def _refusing() -> Iterator[None]:
     except UqledError as error:
         typer.secho(f"error: {error}.", fg="red", err=True)
         raise typer.Exit(2) from None
+    except OSError as error:  # a disk that is full or gone, rights that are missing
+        where = f" {error.filename!r}" if error.filename else ""
+        typer.secho(f"error: the system refused{where} ({error.strerror or error})", err=True)
+        raise typer.Exit(2) from None
 
 
 @app.command()
@@ -204,9 +208,7 @@ def find(
         point = _point(target, wanted_precision, recall, budget, cost)
         loaded, found = _predictions(**options)
         errors = find_label_errors(found, method=method, **point)
-        folder = run.Run.open(out)
-        folder.write_detection(errors.method, point)
-        table = folder.write_issues(errors)
+        table = run.Run.open(out).write_result(errors, point)
         page = report_run(out, data=loaded, top=60)
     _tell_skipped(loaded)
     typer.echo(f"{found.accuracy:.2%} of {len(found):,} samples are predicted as labelled\n")
@@ -458,8 +460,7 @@ def _detect_in_run(
     verdicts = reviewed(found) if use_decisions else None
     errors = find_label_errors(found, **options, **point, verdicts=verdicts if knows else None)
     if out is None:
-        opened.write_detection(errors.method, point)
-        out = opened.write_issues(errors)
+        out = opened.write_result(errors, point)
     else:
         run.write_issues(errors, out, ids=found.ids)
     text = summary(errors, ids=found.ids, truth=found.truth)

@@ -10,6 +10,7 @@ import mmap
 import os
 import re
 import shutil
+import stat
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError, UqledError
 from uqled.storage.atomic import replace_file
-from uqled.storage.reading import first_line
+from uqled.storage.reading import first_line, open_regular
 
 _PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(::[A-Za-z0-9+.-]+)*://")
 _LOCAL_PROTOCOLS = ("file://", "local://")
@@ -230,9 +231,8 @@ class _LocalPlace(Place):
     def read(self, start: int = 0, length: int | None = None) -> bytes:
         with _naming(self, OSError):
             file = _descriptors.of(self.address)
-            if length is None:
-                length = max(os.fstat(file.number).st_size - start, 0)
-            content = bytearray(length)
+            left = max(os.fstat(file.number).st_size - start, 0)
+            content = bytearray(left if length is None else min(length, left))
             return bytes(content[: _filled(file.number, memoryview(content), start)])
 
     def read_into(self, view: memoryview, start: int, *, past_cache: bool = False) -> None:
@@ -249,8 +249,7 @@ class _LocalPlace(Place):
             raise self._cut_short(min(start + count, os.fstat(file.number).st_size))
 
     def open(self) -> BinaryIO:
-        with _naming(self, OSError):
-            return self.path.open("rb")
+        return open_regular(self.path)
 
     def write(self, content: bytes) -> None:
         self.parent.make_folder()
@@ -446,9 +445,13 @@ class _Descriptor:
     """An open file, closed when nobody reads it any more."""
 
     def __init__(self, path: str, flags: int) -> None:
-        self.number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | flags)
-        found = os.fstat(self.number)
-        self.file = found.st_dev, found.st_ino
+        # Without waiting: opening a pipe would block until somebody writes to it.
+        flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+        self.number = os.open(path, os.O_RDONLY | flags)
+        about = os.fstat(self.number)
+        if not stat.S_ISREG(about.st_mode):
+            raise FileError(quoted(path), "is no regular file", "Name a file with content")
+        self.file = about.st_dev, about.st_ino
 
     def __del__(self) -> None:
         if hasattr(self, "number"):

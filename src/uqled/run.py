@@ -15,13 +15,14 @@
     decisions.sqlite         what reviewers decided
 
 Everything is written under a temporary name and renamed, so that a killed process leaves either
-the old file or the new one.
+the old file or the new one. A run may come from a stranger: whatever is read back is checked first.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,11 +33,23 @@ from numpy.typing import NDArray
 
 from uqled.arrays import Labels
 from uqled.errors import FileError, InputError
-from uqled.storage.atomic import check_target, replace_file, write_array, write_json
+from uqled.storage import run_checks
+from uqled.storage.atomic import (
+    check_target,
+    create_array,
+    is_temporary,
+    remove_leftovers,
+    replace_file,
+    write_array,
+    write_json,
+)
+from uqled.storage.lock import lock_folder
+from uqled.storage.reading import name_file, open_array, read_json
 
 if TYPE_CHECKING:
     from uqled.detect.result import LabelErrors
 
+_REPEAT = "Remove it, and repeat the command that began the run"
 ISSUE_FORMATS = (".csv", ".parquet", ".json")
 
 
@@ -79,32 +92,53 @@ class Run:
     @classmethod
     def begin(cls, path: Path, configuration: dict[str, Any]) -> Run:
         """A new run, or the same one again: a folder with another configuration is refused."""
-        run = cls(path)
-        if run._file.exists():
-            before, now = run.configuration(), json.loads(json.dumps(configuration))
-            changed = sorted(
-                key for key in before.keys() | now.keys() if before.get(key) != now.get(key)
-            )
-            if changed:
-                shown = [f"{k}: {before.get(k)!r} then, {now.get(k)!r} now" for k in changed[:5]]
-                raise InputError(
-                    "out",
-                    f"{str(path)!r} holds a run with another configuration ({'; '.join(shown)})",
-                    "Choose another folder, or repeat the configuration to continue that run",
-                )
+        with cls.hold(path, configuration) as run:
             return run
-        if path.exists() and (not path.is_dir() or any(_not_left_over(path))):
-            raise InputError(
-                "out", f"{str(path)!r} exists and is no run", "Choose a new or an empty folder"
-            )
+
+    @classmethod
+    @contextmanager
+    def hold(cls, path: Path, configuration: dict[str, Any]) -> Iterator[Run]:
+        """The same, for this process alone while the block runs.
+
+        A folder in which another process works is refused. Other users cannot read a new one: runs
+        hold people's data.
+        """
+        run = cls(path)
+        run._refuse_other(configuration)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
                 "out", f"{str(path)!r} cannot be made ({error.strerror})", "Choose another folder"
             ) from error
-        write_json(run._file, {"configuration": configuration, "versions": _versions()})
-        return run
+        with lock_folder(path):
+            run._refuse_other(configuration)  # somebody may have begun another one just now
+            if not run._file.exists():
+                write_json(run._file, {"configuration": configuration, "versions": _versions()})
+            yield run
+            remove_leftovers(path, deep=True)
+
+    def _refuse_other(self, configuration: dict[str, Any]) -> None:
+        """Refuse a folder that holds anything but this run."""
+        path = self.path
+        if not self._file.exists():
+            is_free = path.is_dir() and all(is_temporary(one.name) for one in path.iterdir())
+            if path.exists() and not is_free:
+                raise InputError(
+                    "out", f"{str(path)!r} exists and is no run", "Choose a new or an empty folder"
+                )
+            return
+        before, now = self.configuration(), json.loads(json.dumps(configuration))
+        changed = sorted(
+            key for key in before.keys() | now.keys() if before.get(key) != now.get(key)
+        )
+        if changed:
+            shown = [f"{k}: {before.get(k)!r} then, {now.get(k)!r} now" for k in changed[:5]]
+            raise InputError(
+                "out",
+                f"{str(path)!r} holds a run with another configuration ({'; '.join(shown)})",
+                "Choose another folder, or repeat the configuration to continue that run",
+            )
 
     @classmethod
     def open(cls, path: Path | str) -> Run:
@@ -115,10 +149,10 @@ class Run:
         return run
 
     def configuration(self) -> dict[str, Any]:
-        found = self._read_json("run.json")
-        if not isinstance(found, dict) or not isinstance(found.get("configuration"), dict):
-            raise FileError(f"file {str(self._file)!r}", "is no run's", "Begin the run anew")
-        configuration: dict[str, Any] = found["configuration"]
+        content = self._read_json("run.json")
+        configuration = content.get("configuration") if isinstance(content, dict) else None
+        if not isinstance(configuration, dict):
+            raise FileError(name_file(self._file), "is no run's", "Begin the run anew")
         return configuration
 
     def write_data(
@@ -167,8 +201,8 @@ class Run:
             return None
         passes = folder / "passes.npy"
         return (
-            self._array(folder / "pred_probs.npy"),
-            self._array(passes) if passes.exists() else None,
+            open_array(folder / "pred_probs.npy", _REPEAT),
+            open_array(passes, _REPEAT) if passes.exists() else None,
         )
 
     def write_predictions(
@@ -182,14 +216,25 @@ class Run:
         `passes` [F,N,K] are the user's own, where the folds have none.
         """
         N = sum(len(part) for part in parts)
-        folds = [self.read_fold(fold) for fold in range(len(parts))]
-        found = [fold for fold in folds if fold is not None]
-        assert len(found) == len(parts)
+        folds = [self._checked_fold(fold, len(part), n_classes) for fold, part in enumerate(parts)]
         if passes is not None:
             write_array(self.path / "passes.npy", passes)
-        elif found[0][1] is not None:
-            self._scatter("passes.npy", (len(found[0][1]), N, n_classes), parts, found, 1)
-        self._scatter("pred_probs.npy", (N, n_classes), parts, found, 0)
+        elif folds[0][1] is not None:
+            self._scatter("passes.npy", (len(folds[0][1]), N, n_classes), parts, folds, 1)
+        self._scatter("pred_probs.npy", (N, n_classes), parts, folds, 0)
+
+    def _checked_fold(self, fold: int, n: int, K: int) -> tuple[Any, Any]:
+        """A finished fold's arrays, which fit its samples."""
+        arrays_of_fold = self.read_fold(fold)
+        assert arrays_of_fold is not None
+        for name, array, ndim in zip(("pred_probs", "passes"), arrays_of_fold, (2, 3), strict=True):
+            if array is not None and (array.ndim != ndim or array.shape[-2:] != (n, K)):
+                raise FileError(
+                    name_file(self.fold_folder(fold) / f"{name}.npy"),
+                    f"has shape {array.shape}, for {n} samples and {K} classes",
+                    _REPEAT,
+                )
+        return arrays_of_fold
 
     def _scatter(
         self,
@@ -200,7 +245,7 @@ class Run:
         which: int,
     ) -> None:
         with replace_file(self.path / name) as file:
-            whole = np.lib.format.open_memmap(file, "w+", np.float32, shape)
+            whole = create_array(file, np.float32, shape)
             for part, fold in zip(parts, folds, strict=True):
                 whole[..., part, :] = fold[which]
             whole.flush()
@@ -213,27 +258,27 @@ class Run:
                 "is not finished",
                 "Repeat the command that began it: it continues where it stopped",
             )
-        about = self._read_json("ids.json")
-        if not isinstance(about, dict) or not {"classes", "names", "ids"} <= about.keys():
-            place = f"file {str(self.path / 'ids.json')!r}"
-            raise FileError(place, "is no run's", "Begin the run anew")
-        labels = Labels(
-            np.array(self._array(self.path / "labels.npy")),
-            np.array(about["classes"]),
-            tuple(about["names"]),
-        )
+        about = run_checks.check_about(self._read_json("ids.json"), self.path / "ids.json")
+        K, N = len(about["classes"]), len(about["ids"])
         passes, truth = self.path / "passes.npy", self.path / "truth.npy"
+        codes = run_checks.read_classes(self.path / "labels.npy", N, K)
         return Predictions(
-            labels,
-            self._array(self.path / "pred_probs.npy"),
-            self._array(passes) if passes.exists() else None,
-            np.array(self._array(self.path / "folds.npy")),
+            Labels(codes, np.array(about["classes"]), tuple(about["names"])),
+            run_checks.open_probabilities(self.path / "pred_probs.npy", (N, K)),
+            run_checks.open_probabilities(passes, (-1, N, K)) if passes.exists() else None,
+            run_checks.read_classes(self.path / "folds.npy", N),
             about["ids"],
-            np.array(self._array(truth)) if truth.exists() else None,
-            about.get("source"),
-            about.get("source_fingerprint", ""),
+            run_checks.read_classes(truth, N, K) if truth.exists() else None,
+            about["source"],
+            about["source_fingerprint"],
             self.path,
         )
+
+    def write_result(self, errors: LabelErrors, point: Mapping[str, Any]) -> Path:
+        """Write what was asked for and what detection found, both of the same call."""
+        with lock_folder(self.path):
+            self.write_detection(errors.method, point)
+            return self.write_issues(errors)
 
     def write_detection(self, method: str, point: Mapping[str, Any]) -> None:
         """Write what was asked for: report, review and export follow it unless told otherwise."""
@@ -244,14 +289,14 @@ class Run:
         """(method, operating point) that were asked for; (None, {}) if nothing was."""
         if not (self.path / "detection.json").exists():
             return None, {}
-        found = self._read_json("detection.json")
-        point = {k: tuple(v) if isinstance(v, list) else v for k, v in found["point"].items()}
-        return found["method"], point
+        path = self.path / "detection.json"
+        return run_checks.check_detection(self._read_json("detection.json"), path)
 
     def write_issues(self, errors: LabelErrors) -> Path:
         """Write what detection found, every method's flags among it."""
         path = self.path / "issues.parquet"
-        write_issues(errors, path, ids=self._read_json("ids.json")["ids"])
+        about = run_checks.check_about(self._read_json("ids.json"), self.path / "ids.json")
+        write_issues(errors, path, ids=about["ids"])
         return path
 
     @property
@@ -259,29 +304,7 @@ class Run:
         return self.path / "run.json"
 
     def _read_json(self, name: str) -> Any:
-        path = self.path / name
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise FileError(
-                f"file {str(path)!r}", f"cannot be read ({error})", "Begin the run anew"
-            ) from error
-
-    def _array(self, path: Path) -> NDArray[Any]:
-        try:
-            found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise FileError(
-                f"file {str(path)!r}",
-                f"cannot be read ({error})",
-                "Remove it and repeat the command that began the run",
-            ) from error
-        return found
-
-
-def _not_left_over(folder: Path) -> list[Path]:
-    """What is in a folder beside the temporary files of a killed process."""
-    return [path for path in folder.iterdir() if not path.name.startswith(".run-")]
+        return read_json(self.path / name, "Begin the run anew")
 
 
 def check_issues_path(path: Path) -> None:

@@ -158,6 +158,12 @@ def read_inputs(
     assert rows is not None
     if isinstance(labels, Labels):
         codes = labels
+        if codes.n_classes != rows.n_classes:
+            raise InputError(
+                rows.name,
+                f"has {rows.n_classes} columns, and the labels have {codes.n_classes} classes",
+                "Give one column per class",
+            )
     else:
         codes = arrays.as_labels(labels, n_classes=rows.n_classes, classes=classes)
     return Inputs(codes, softmax, stack)

@@ -236,12 +236,12 @@ class Prepared:
 
     def run(self, engine: Engine, progress: Progress) -> ErrorsInParts:
         """Begin, continue, or find it finished."""
-        store = Store.begin(self.asked.store.place, self.fingerprint)
-        if store.is_finished:
-            store.tidy()
-        else:
-            driver = _Driver(engine, progress, self.parts, self.rows[0].shape[-2])
-            store.finish(self._found(driver, self.asked))
+        with Store.begin(self.asked.store.place, self.fingerprint) as store:
+            if store.is_finished:
+                store.tidy()
+            else:
+                driver = _Driver(engine, progress, self.parts, self.rows[0].shape[-2])
+                store.finish(self._found(driver, self.asked))
         return ErrorsInParts(store)
 
     def run_alone(self, part: Part, store: Store, engine: Engine) -> None:

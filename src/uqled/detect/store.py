@@ -7,14 +7,17 @@
     result.json              written last: how many samples and flags
 
 Each file is written whole or not at all, by the task that computes it, so a task that is lost or
-repeated does no harm and a detection whose driver died continues.
+repeated does no harm and a detection whose driver died continues. Whatever is read back is checked:
+JSON for what it must hold, a part's file against a digest of its bytes.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -23,7 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import FileError, InputError
+from uqled.limits import check_limit
 from uqled.places import Place
+from uqled.storage.atomic import remove_leftovers
+from uqled.storage.lock import lock_folder
+from uqled.storage.reading import explain_file_problems, name_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,13 +47,27 @@ class Store:
     place: Place
 
     @classmethod
-    def begin(cls, out: Any, asked: Mapping[str, Any]) -> Store:
-        """A new detection, or the same one again."""
+    @contextmanager
+    def begin(cls, out: Any, asked: Mapping[str, Any]) -> Iterator[Store]:
+        """A new detection, or the same one again, for the process that the block runs in alone.
+
+        A store without locks (`s3://`) cannot keep a second process out.
+        """
         store = cls(Place.of(out))
         store.refuse_another(asked)
-        if not (store.place / "detection.json").exists():
-            store._write_json("detection.json", asked)
-        return store
+        if not store.place.is_local:
+            yield store._begin(asked)
+            return
+        store.place.make_folder()
+        with lock_folder(store.place.path, "detection"):
+            yield store._begin(asked)
+            remove_leftovers(store.place.path, deep=True)
+
+    def _begin(self, asked: Mapping[str, Any]) -> Store:
+        self.refuse_another(asked)
+        if not (self.place / "detection.json").exists():
+            self._write_json("detection.json", asked)
+        return self
 
     def refuse_another(self, asked: Mapping[str, Any]) -> None:
         """Raise if the folder holds anything but what was begun of the same detection."""
@@ -90,11 +111,11 @@ class Store:
         return self._work(part, stage).exists()
 
     def write(self, part: int, stage: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._work(part, stage).write(packed(arrays))
+        self._work(part, stage).write(pack_arrays(arrays))
 
     def read(self, part: int, stage: str, names: list[str] | None = None) -> dict[str, Any]:
         """The arrays, or those named, of which alone is read."""
-        return unpacked(self._work(part, stage), names)
+        return unpack_arrays(self._work(part, stage), names)
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Say that all is there, and remove what was needed on the way."""
@@ -124,7 +145,8 @@ class Store:
         place = self._issues(part)
         if not place.exists():
             raise FileError(f"file {str(place)!r}", "is missing", "Repeat the detection")
-        return pd.read_parquet(io.BytesIO(place.read()), columns=columns)
+        with explain_file_problems(str(place), "Repeat the detection"):
+            return pd.read_parquet(io.BytesIO(place.read()), columns=columns)
 
     def write_joint(self, shape: tuple[int, int], given: Any, true: Any, counts: Any) -> None:
         file = io.BytesIO()
@@ -132,59 +154,122 @@ class Store:
         (self.place / "joint.npz").write(file.getvalue())
 
     def read_joint(self) -> dict[str, NDArray[Any]]:
-        with np.load(io.BytesIO((self.place / "joint.npz").read())) as archive:
-            return {name: archive[name] for name in archive.files}
-
-    def asked(self) -> dict[str, Any]:
-        return self._read_json("detection.json")
+        place = self.place / "joint.npz"
+        with (
+            explain_file_problems(str(place), "Repeat the detection"),
+            np.load(io.BytesIO(place.read()), allow_pickle=False) as archive,
+        ):
+            joint = {name: archive[name] for name in ("shape", "given", "true", "counts")}
+            K = int(joint["shape"][0])
+            pairs = [joint[name] for name in ("given", "true", "counts")]
+            if any(one.ndim != 1 or one.dtype.kind not in "iu" for one in pairs):
+                raise ValueError("its pairs are no columns of whole numbers")
+            if len({len(one) for one in pairs}) > 1 or any(
+                len(one) and not 0 <= one.min() <= one.max() < K for one in pairs[:2]
+            ):
+                raise ValueError("its pairs do not fit its classes")
+            return joint
 
     def result(self) -> dict[str, Any]:
-        return self._read_json("result.json")
+        """What `result.json` says."""
+        about = self._read_json("result.json")
+        kinds = {"samples": int, "parts": int, "method": str, "flagged": dict}
+        for key, kind in kinds.items():
+            if type(about.get(key)) is not kind:
+                raise FileError(
+                    name_file(str(self.place / "result.json")),
+                    f"has {about.get(key)!r:.40} as {key!r}",
+                    "Repeat the detection",
+                )
+        return about
 
     def _read_json(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.place / name).read())
-        return found
+        place = self.place / name
+        check_limit("json_bytes", place.size(), name_file(str(place)))
+        with explain_file_problems(str(place), "Repeat the detection in another folder"):
+            content = json.loads(place.read())
+            if not isinstance(content, dict):
+                raise TypeError(f"it holds a {type(content).__name__}")
+            return content
 
     def _write_json(self, name: str, content: Any) -> None:
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
         (self.place / name).write(text.encode())
 
 
-def packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+def pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Arrays in one piece: the length of the list, the list, then one array after the other.
 
     Not `.npz`: NumPy parses its headers with `ast`, which Python 3.11 cannot do in two threads at a
     time, and a single array could not be read out of it alone.
     """
     solid = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    contents = {name: array.tobytes() for name, array in solid.items()}
     listed, at = {}, 0
     for name, array in solid.items():
-        listed[name] = [array.dtype.str, list(array.shape), at]
+        listed[name] = [array.dtype.str, list(array.shape), at, _digest(contents[name])]
         at += array.nbytes
     header = json.dumps(listed).encode()
-    every = (array.tobytes() for array in solid.values())
-    return b"".join([len(header).to_bytes(8, "little"), header, *every])
+    return b"".join([len(header).to_bytes(8, "little"), header, *contents.values()])
 
 
-def unpacked(place: Place, names: list[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Arrays that `packed` put together, all or those named: two reads, one if they are small."""
-    head = place.read(0, _HEAD_BYTES)
-    length = int.from_bytes(head[:8], "little")
-    if len(head) < 8 + length:
-        head = place.read(0, 8 + length)
-    first = 8 + length
-    listed = {
-        name: (np.dtype(dtype), shape, first + at)
-        for name, (dtype, shape, at) in json.loads(head[8:first]).items()
-    }
-    wanted = {name: listed[name] for name in (listed if names is None else names)}
-    ends = {name: at + dtype.itemsize * prod(shape) for name, (dtype, shape, at) in wanted.items()}
-    start = min((at for _, _, at in wanted.values()), default=0)
-    stop = max(ends.values(), default=0)
-    span = head[start:stop] if stop <= len(head) else bytearray(stop - start)
-    if isinstance(span, bytearray):
-        place.read_into(memoryview(span), start)
-    return {
-        name: np.frombuffer(span, dtype, prod(shape), at - start).reshape(shape)
-        for name, (dtype, shape, at) in wanted.items()
-    }
+def unpack_arrays(place: Place, names: list[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Arrays that `pack_arrays` put together, all or those named: two reads, one if small."""
+    with explain_file_problems(str(place), "Remove it, and repeat the detection"):
+        size = place.size()
+        head = place.read(0, _HEAD_BYTES)
+        length = int.from_bytes(head[:8], "little")
+        if not 2 <= length <= size - 8:
+            raise ValueError("its list is cut short")
+        if len(head) < 8 + length:
+            head = place.read(0, 8 + length)
+        first = 8 + length
+        listed = json.loads(head[8:first])
+        if missing := [name for name in names or [] if name not in listed]:
+            raise ValueError(f"it lacks {missing[0]!r}")
+        wanted = {
+            name: _Packed.of(listed[name], first, size)
+            for name in (listed if names is None else names)
+        }
+        start = min((one.start for one in wanted.values()), default=0)
+        stop = max((one.stop for one in wanted.values()), default=0)
+        span = head[start:stop] if stop <= len(head) else bytearray(stop - start)
+        if isinstance(span, bytearray):
+            place.read_into(memoryview(span), start)
+        return {name: one.array(span, start) for name, one in wanted.items()}
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """Where one array lies in a part's file."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+    digest: str
+
+    @classmethod
+    def of(cls, entry: Any, first: int, size: int) -> _Packed:
+        """An entry of the list, refused where it leads out of the file."""
+        text, shape, at, digest = entry
+        dtype = np.dtype(str(text))
+        if dtype.kind not in "biuf" or any(type(n) is not int or n < 0 for n in [*shape, at]):
+            raise ValueError(f"it lists an array of {text!r:.20} and shape {shape!r:.60}")
+        start = first + at
+        stop = start + dtype.itemsize * prod(shape)
+        if stop > size:
+            raise ValueError("it is cut short")
+        return cls(dtype, tuple(shape), start, stop, str(digest))
+
+    def array(self, span: bytes | bytearray, begin: int) -> NDArray[Any]:
+        """The array, out of the file's bytes from `begin` on."""
+        content = memoryview(span)[self.start - begin : self.stop - begin]
+        if _digest(content) != self.digest:
+            raise ValueError("its bytes are not those that were written")
+        return np.frombuffer(content, self.dtype).reshape(self.shape)
+
+
+def _digest(content: Any) -> str:
+    """Tells damage, not intent: whoever can write the file can write this too."""
+    return f"{zlib.crc32(content):08x}"

@@ -78,41 +78,39 @@ def cross_validate(
     given, uncertainty = _given_passes(uncertainty, data)
     learner = learner_for(model, data, uncertainty=uncertainty, **training)
     parts = stratified_parts(data.labels, folds, seed=seed)
-    run = Run.begin(
-        Path(out),
-        {
-            "data": {"name": data.name, "fingerprint": data.fingerprint, "samples": len(data)},
-            "classes": list(data.labels.names),
-            "model": learner.name,
-            "settings": learner.settings(),
-            "folds": folds,
-            "passes": passes if given is None else hashlib.blake2b(given.tobytes()).hexdigest(),
-            "seed": seed,
-        },
-    )
+    configuration = {
+        "data": {"name": data.name, "fingerprint": data.fingerprint, "samples": len(data)},
+        "classes": list(data.labels.names),
+        "model": learner.name,
+        "settings": learner.settings(),
+        "folds": folds,
+        "passes": passes if given is None else hashlib.blake2b(given.tobytes()).hexdigest(),
+        "seed": seed,
+    }
     fold_of = np.empty(len(data), np.int32)
     for fold, part in enumerate(parts):
         fold_of[part] = fold
-    run.write_data(
-        data.labels,
-        data.ids.tolist(),
-        data.truth,
-        fold_of,
-        data.source,
-        data.inputs_fingerprint,
-    )
     seeds = [fold_seed(seed, fold) for fold in range(folds)]
-    work = Folds(run, learner, data, parts, seeds, passes)
     name = f"cross-validation, {learner.name}, {folds} folds"
-    with (
-        engine_of(engine if work.missing else None, **where, store=_size(data)) as opened,
-        Progress(progress).stage(name, folds * _UNITS) as told,
-    ):
-        # Threads share one random state, so that they compute one fold after the other too.
-        compute = partial(compute_apart, engine=opened) if opened.apart else compute_here
-        compute(work, lambda share: told(share * _UNITS))
-    run.write_predictions(parts, data.n_classes, given)
-    write_history(run, folds)
+    with Run.hold(Path(out), configuration) as run:
+        run.write_data(
+            data.labels,
+            data.ids.tolist(),
+            data.truth,
+            fold_of,
+            data.source,
+            data.inputs_fingerprint,
+        )
+        work = Folds(run, learner, data, parts, seeds, passes)
+        with (
+            engine_of(engine if work.missing else None, **where, store=_size(data)) as opened,
+            Progress(progress).stage(name, folds * _UNITS) as told,
+        ):
+            # Threads share one random state, so that they compute one fold after the other too.
+            compute = partial(compute_apart, engine=opened) if opened.apart else compute_here
+            compute(work, lambda share: told(share * _UNITS))
+        run.write_predictions(parts, data.n_classes, given)
+        write_history(run, folds)
     return run.predictions()
 
 

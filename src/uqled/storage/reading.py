@@ -36,6 +36,8 @@ def explain_file_problems(path: Path | str, fix: str = "Get it again") -> Iterat
         yield
     except UqledError:
         raise
+    except FileNotFoundError as error:
+        raise FileError(name_file(path), "does not exist", "Check the path") from error
     except Exception as error:
         raise FileError(name_file(path), f"cannot be read ({first_line(error)})", fix) from error
 
@@ -112,9 +114,7 @@ def open_array(path: Path | str, fix: str = "Write it again") -> NDArray[Any]:
     """
     with explain_file_problems(path, fix):
         open_regular(path).close()
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-        if not isinstance(array, np.ndarray):  # an archive of several
-            raise FileError(name_file(path), "holds more than one array", fix)
+        array: NDArray[Any] = np.lib.format.open_memmap(path, "r")
         if array.dtype.kind not in "biufUS":
             raise FileError(name_file(path), f"holds {array.dtype}", "Save numbers or texts")
         return array

@@ -1,0 +1,176 @@
+"""What is read back from a run folder, checked once, where it is read.
+
+A run may have been edited, damaged or made by a stranger. Compiled loops, the page and the exports
+rely on what these functions let through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.errors import FileError
+from uqled.storage.reading import name_file, open_array, read_array
+
+_ANEW = "Begin the run anew"
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**31
+
+
+def _is_none_or(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or check(value)
+
+
+def _is_list_of(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(check, value))
+
+
+#: The arguments of `load` that give a run's samples again, and nothing else: a run must not choose
+#: where a cache goes or what else is done with the samples.
+SOURCE: dict[str, Callable[[Any], bool]] = {
+    "place": _is_text,
+    "label": _is_none_or(_is_text),
+    "inputs": _is_none_or(lambda value: _is_text(value) or _is_list_of(_is_text)(value)),
+    "kind": lambda value: value in (None, "images", "texts", "table"),
+    "image_size": _is_none_or(
+        lambda value: _is_whole(value) or (_is_list_of(_is_whole)(value) and len(value) == 2)
+    ),
+    "split": _is_none_or(_is_text),
+    "limit": _is_none_or(_is_whole),
+    "seed": _is_whole,
+    "skip_unreadable": lambda value: isinstance(value, bool),
+}
+_ABOUT: dict[str, Callable[[Any], bool]] = {
+    "classes": lambda value: (
+        isinstance(value, list)
+        and len({type(one) for one in value}) == 1
+        and type(value[0]) in (str, int, bool, float)
+    ),
+    "names": _is_list_of(_is_text),
+    "ids": _is_list_of(_is_text),
+    "source": _is_none_or(lambda value: isinstance(value, dict)),
+    "source_fingerprint": _is_text,
+}
+_POINT: dict[str, Callable[[Any], bool]] = {
+    "target": _is_text,
+    "precision": lambda value: type(value) in (int, float),
+    "recall": lambda value: type(value) in (int, float),
+    "budget": _is_whole,
+    "cost": lambda value: (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(type(one) in (int, float, str) for one in value)
+    ),
+}
+
+
+def check_about(content: Any, path: Path) -> dict[str, Any]:
+    """What `ids.json` holds: classes, names, ids, and where the samples came from."""
+    about = {"source": None, "source_fingerprint": ""} | _as_object(content, path)
+    _check_fields(about, _ABOUT, path)
+    classes, names = about["classes"], about["names"]
+    if len(classes) < 2 or len(set(classes)) < len(classes) or len(names) != len(classes):
+        raise FileError(
+            name_file(path),
+            f"has {len(classes)} classes, {len(set(classes))} different ones, {len(names)} names",
+            _ANEW,
+        )
+    if not all(-(2**63) <= one < 2**63 for one in classes if isinstance(one, int)):
+        raise FileError(name_file(path), "has a class number beyond 64 bits", _ANEW)
+    if about["source"] is not None:
+        about["source"] = _check_source(about["source"], path)
+    return about
+
+
+def check_detection(content: Any, path: Path) -> tuple[str, dict[str, Any]]:
+    """What `detection.json` holds: the method, and the operating point as detection takes it."""
+    fix = "Remove it, and detect again"
+    detection = _as_object(content, path, fix)
+    method, point = detection.get("method"), detection.get("point", {})
+    if not isinstance(method, str) or not isinstance(point, dict):
+        raise FileError(name_file(path), "names no method and operating point", fix)
+    _refuse_unknown(point, _POINT, path, fix)
+    for name, value in point.items():
+        if not _POINT[name](value):
+            raise _wrong_field(name, value, path, fix)
+    return method, {k: tuple(v) if isinstance(v, list) else v for k, v in point.items()}
+
+
+def open_probabilities(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
+    """A run's probabilities as a memory map of that shape; -1 stands for any length but 0.
+
+    The values are checked when a sweep first reads them, as a user's own are.
+    """
+    array = open_array(path, _ANEW)
+    fits = array.ndim == len(shape) and all(
+        n == wanted or (wanted == -1 and n > 0)
+        for n, wanted in zip(array.shape, shape, strict=True)
+    )
+    if not fits or array.dtype.kind != "f":
+        shown = ", ".join("F" if n == -1 else str(n) for n in shape)
+        raise FileError(
+            name_file(path),
+            f"holds {array.dtype} of shape {array.shape}, for [{shown}] in ids.json",
+            _ANEW,
+        )
+    return array
+
+
+def read_classes(path: Path, N: int, K: int | None = None) -> NDArray[np.int32]:
+    """[N] whole numbers from 0 on: class numbers below `K`, or numbers of folds."""
+    array = read_array(path, _ANEW)
+    if array.shape != (N,) or array.dtype.kind not in "iu":
+        raise FileError(
+            name_file(path), f"holds {array.dtype} of shape {array.shape}, for {N} samples", _ANEW
+        )
+    most = 2**31 if K is None else K
+    if N and (array.min() < 0 or array.max() >= most):
+        at = int(np.argmax((array < 0) | (array >= most)))
+        raise FileError(
+            name_file(path),
+            f"holds {array[at]} at index {at}, which is none of 0 to {most - 1}",
+            _ANEW,
+        )
+    return array.astype(np.int32, copy=False)
+
+
+def _check_source(source: dict[str, Any], path: Path) -> dict[str, Any]:
+    _refuse_unknown(source, SOURCE, path, _ANEW)
+    whole = dict.fromkeys(SOURCE) | {"seed": 0, "skip_unreadable": False} | source
+    _check_fields(whole, SOURCE, path)
+    size = whole["image_size"]
+    return whole | {"image_size": tuple(size) if isinstance(size, list) else size}
+
+
+def _as_object(content: Any, path: Path, fix: str = _ANEW) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise FileError(name_file(path), f"holds a {type(content).__name__}", fix)
+    return content
+
+
+def _check_fields(
+    content: dict[str, Any], fields: dict[str, Callable[[Any], bool]], path: Path
+) -> None:
+    for name, is_valid in fields.items():
+        if not is_valid(content.get(name)):
+            raise _wrong_field(name, content.get(name), path, _ANEW)
+
+
+def _refuse_unknown(content: dict[str, Any], known: dict[str, Any], path: Path, fix: str) -> None:
+    for name in content:
+        if name not in known:
+            raise FileError(name_file(path), f"has {name!r:.40}, which no run has", fix)
+
+
+def _wrong_field(name: str, value: Any, path: Path, fix: str) -> FileError:
+    return FileError(name_file(path), f"has {value!r:.40} as {name!r}", fix)
