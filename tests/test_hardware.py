@@ -46,7 +46,7 @@ def test_units_that_do_not_work_are_not_used(processor, flags, returncode, wante
 
 def test_asking_for_units_that_do_not_work_is_refused(processor):
     processor("amx_bf16", ILLEGAL_INSTRUCTION)
-    with pytest.raises(InputError, match="precision is 'bf16-mixed'.*Use 32-true"):
+    with pytest.raises(InputError, match=r"precision is 'bf16-mixed'.*Use 32-true"):
         resolved_precision(Training(precision="bf16-mixed", device="cpu"))
 
 
