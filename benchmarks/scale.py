@@ -206,13 +206,11 @@ def one_plan(data: Data, *, engine: str, workers: int, out: str) -> dict[str, An
 
 def prepared(labels: Any, softmax: Any, passes: Any, *, out: Any, engine: Any) -> Any:
     """A detection as the plan wants it."""
+    from uqled.detect.request import check_request, name_inputs
     from uqled.detect.sharded import prepare
 
-    return prepare(
-        labels, softmax, passes, out=out, engine=engine, method=METHOD, agreement=None,
-        entropy_class="candidate", min_examples_per_class=1, frac_noise=1.0, classes=None,
-        part_rows=None, progress=False,
-    )  # fmt: skip
+    request = check_request(METHOD, given=name_inputs(softmax, passes))
+    return prepare(labels, softmax, passes, request, out=out, engine=engine, progress=False)
 
 
 def ray_beside_local(data: Data, *, workers: int, out: str, repeats: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.detect.find import find_label_errors
-from uqled.detect.methods import chosen
+from uqled.detect.methods import choose_methods
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
 from uqled.predict.estimators import default_forest
@@ -182,7 +182,7 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
                 "Pass one that takes features",
             )
         given = ("pred_probs",) if self.uncertainty == "none" else ("pred_probs", "passes")
-        choices = chosen(self.method, self.agreement, 1.0, given=given)
+        choices = choose_methods(self.method, self.agreement, given=given)
         needs_passes = any("passes" in choice.method.needs for choice in choices)
         return self.uncertainty if needs_passes else "none"
 

@@ -197,15 +197,16 @@ def find(
     """Find wrong labels in labelled data: predict, detect and report in one."""
     options = locals()
     from uqled.detect.find import find_label_errors
-    from uqled.detect.methods import check_method
+    from uqled.detect.request import check_request
     from uqled.detect.summary import summary
     from uqled.report.page import report_run
 
     with _refusing():
-        check_method(options.pop("method"), with_passes=uncertainty != "none")
-        for name in ("target", "wanted_precision", "recall", "budget", "cost"):
+        for name in ("method", "target", "wanted_precision", "recall", "budget", "cost"):
             options.pop(name)
         point = _point(target, wanted_precision, recall, budget, cost)
+        given = ("pred_probs", "passes") if uncertainty != "none" else ("pred_probs",)
+        check_request(method, given=given, **point)
         loaded, found = _predictions(**options)
         errors = find_label_errors(found, method=method, **point)
         table = run.Run.open(out).write_result(errors, point)
@@ -395,7 +396,7 @@ def _detect_in_parts(
 ) -> None:
     """Plan a detection in parts, refuse what cannot fit, and run it."""
     from uqled.detect.plan import by_shapes, plan
-    from uqled.detect.probability import operating_point
+    from uqled.detect.request import check_request, name_inputs
     from uqled.detect.sharded import prepare
     from uqled.engines import engine_of
     from uqled.progress import Progress
@@ -405,6 +406,9 @@ def _detect_in_parts(
         raise InputError("labels", "are missing", "Pass --labels with a file or a folder")
     if how["ray_address"] is not None and how["engine"] != "ray":
         raise InputError("ray_address", "goes with Ray only", "Add --engine ray")
+    progress = options.pop("progress")
+    given = name_inputs(files["pred_probs"], files["passes"])
+    request = check_request(given=given, **options, **point)
     memory = None if how["memory"] is None else int(how["memory"] * 1e9)
     running = engine_of(how["engine"], workers=how["workers"], address=how["ray_address"])
     with running as engine:
@@ -412,12 +416,12 @@ def _detect_in_parts(
             labels,
             files["pred_probs"],
             files["passes"],
+            request,
             out=out,
             engine=engine,
             classes=None if classes is None else classes.split(","),
-            point=operating_point(**point),
             part_rows=how["part_rows"],
-            **options,
+            progress=progress,
         )
         by_shapes(prepared, engine).refuse_what_cannot_fit(out, memory)
         if how["plan"]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from uqled import uncertainty
 from uqled.arrays import Labels, show_value
 from uqled.detect.find import find_label_errors
-from uqled.detect.methods import METHODS
+from uqled.detect.methods import list_method_names
 from uqled.errors import InputError
 from uqled.storage.reading import first_line
 
@@ -39,7 +39,7 @@ class Flags:
 
 def check_methods(methods: Sequence[str]) -> None:
     """Refuse a name that is neither a method's nor a function's."""
-    known = [name for name in METHODS if name != "alg-ens"] + ["alg-ens-2", "alg-ens-3"]
+    known = list_method_names()
     for name in methods:
         if isinstance(name, str) and ":" in name:
             _own(name)

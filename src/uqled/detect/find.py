@@ -13,8 +13,8 @@ from uqled import arrays
 from uqled.arrays import Labels
 from uqled.detect.auto import error_probabilities
 from uqled.detect.joint import calibrated, quotas
-from uqled.detect.methods import MEAN, SOFTMAX, Choice, Evidence, chosen, needed_sources
-from uqled.detect.probability import OperatingPoint, operating_point
+from uqled.detect.methods import Choice, Evidence, needed_sources
+from uqled.detect.request import DetectionRequest, check_request, name_inputs
 from uqled.detect.result import LabelErrors
 from uqled.detect.rows import ProbabilityRows
 from uqled.detect.sweeps import EntropyClass, Inputs, Member, Sweeps
@@ -30,6 +30,7 @@ def find_label_errors(
     passes: Any = None,
     *,
     method: str = "auto",
+    headline: str | None = None,
     target: str | None = None,
     precision: float | None = None,
     recall: float | None = None,
@@ -62,6 +63,8 @@ def find_label_errors(
         `cl-pbnr`, `cl-mcd`, `cl-mcd-e`, `cl-mcd-ens`, `alg-ens`; `cl-pbc`, `cl-both`, `cl-joint`,
         `argmax`, `low-self-confidence`, `low-normalized-margin`; or `all` that the inputs allow,
         each of them in `by_method` of the result.
+    headline
+        Of `all`: the method whose result leads; `auto` if not given.
     target, precision, recall, budget, cost
         Which flags `auto` gives, one of these: `target="f1"`, the most in sight of the best F1 (the
         default); `precision=0.95`, as many as keep it (there may be none); `recall=0.9`, as few as
@@ -101,44 +104,29 @@ def find_label_errors(
                 "labels", "are predictions, which have probabilities", "Pass nothing beside them"
             )
         labels, pred_probs, passes = labels.labels, labels.pred_probs, labels.passes
-    given = tuple(
-        name
-        for name, array in (("pred_probs", pred_probs), ("passes", passes))
-        if array is not None
+    request = check_request(
+        method,
+        given=name_inputs(pred_probs, passes),
+        headline=headline,
+        target=target,
+        precision=precision,
+        recall=recall,
+        budget=budget,
+        cost=cost,
+        verdicts=verdicts,
+        agreement=agreement,
+        entropy_class=entropy_class,
+        min_examples_per_class=min_examples_per_class,
+        frac_noise=frac_noise,
     )
-    if not given:
-        raise InputError(
-            "pred_probs", "and passes are both missing", "Pass out-of-sample probabilities"
-        )
-    frac_noise = arrays.fraction(frac_noise, "frac_noise")
-    arrays.whole_number(min_examples_per_class, "min_examples_per_class", low=0)
-    if entropy_class not in ("candidate", "given"):
-        raise InputError("entropy_class", f"is {entropy_class!r}", "Pass 'candidate' or 'given'")
-    choices = chosen(method, agreement, frac_noise, given=given)
-    point = operating_point(target, precision, recall, budget, cost)
-    if method not in ("auto", "all") and (point is not None or verdicts is not None):
-        raise InputError(
-            "method", f"{method!r} knows no probabilities", "Use 'auto' with such an option"
-        )
-    if verdicts is not None and not (isinstance(verdicts, tuple | list) and len(verdicts) == 2):
-        raise InputError("verdicts", "are not a pair", "Pass (actions [N], labels [N])")
     inputs = read_inputs(labels, pred_probs, passes, classes=classes)
     arrays.at_least_two_classes(inputs.labels)
     with Threads(thread_count(threads)) as engine:
-        evidence = gather(
-            Sweeps(inputs, engine, Progress(progress)),
-            choices,
-            entropy_class=entropy_class,
-            min_examples_per_class=min_examples_per_class,
-            frac_noise=frac_noise,
-            point=point or OperatingPoint("f1"),
-            verdicts=verdicts,
-        )
-    found = [result_of(choice, evidence, inputs.labels) for choice in choices]
-    if method != "all":
-        return found[0]
-    headline = found[0]
-    return LabelErrors(**{**vars(headline), "by_method": {e.method: e for e in found}})
+        evidence = gather(Sweeps(inputs, engine, Progress(progress)), request)
+    results = [result_of(choice, evidence, inputs.labels) for choice in request.choices]
+    if not request.is_all:
+        return results[0]
+    return replace(results[0], by_method={one.method: one for one in results})
 
 
 def read_inputs(
@@ -176,32 +164,14 @@ def thread_count(threads: int | None) -> int:
     )
 
 
-def gather(
-    sweeps: Sweeps,
-    choices: list[Choice],
-    *,
-    entropy_class: EntropyClass,
-    min_examples_per_class: int,
-    frac_noise: float,
-    point: OperatingPoint,
-    verdicts: tuple[Any, Any] | None,
-) -> Evidence:
-    """Sweep three times, for all the chosen methods at once; `auto` takes a sweep of its own."""
-    passes = sweeps.inputs.passes
-    F = passes.n_passes if passes else 0
-    selecting = list(dict.fromkeys(m for c in choices for m in c.method.members(F, entropy_class)))
-    names = {choice.name for choice in choices}
-    reported = [c.method.joint_member(entropy_class) for c in choices if c.name != "auto"]
-    if "auto" in names:
-        reported += [SOFTMAX] * (sweeps.inputs.softmax is not None) + [MEAN] * (passes is not None)
-    members = list(dict.fromkeys([*selecting, *reported]))
-
-    statistics = sweeps.class_statistics(needed_sources(members))
+def gather(sweeps: Sweeps, request: DetectionRequest) -> Evidence:
+    """Sweep three times, for all the chosen methods at once; probabilities take one more sweep."""
+    inputs = sweeps.inputs
+    F = inputs.passes.n_passes if inputs.passes else 0
+    plan = request.plan_sweeps(F, has_softmax=inputs.softmax is not None)
+    statistics = sweeps.class_statistics(needed_sources(plan.members))
     joints = sweeps.confident_joints(
-        members,
-        statistics,
-        keep_guess=[SOFTMAX] * bool(names & _FROM_GUESS),
-        with_margin="low-normalized-margin" in names,
+        plan.members, statistics, keep_guess=plan.keep_guess, with_margin=plan.with_margin
     )
     joints.pairs = {
         member: calibrated(pairs, statistics.class_counts) for member, pairs in joints.pairs.items()
@@ -210,34 +180,41 @@ def gather(
         member: quotas(
             pairs,
             statistics.class_counts,
-            min_examples_per_class=min_examples_per_class,
-            frac_noise=frac_noise,
+            min_examples_per_class=request.min_examples_per_class,
+            frac_noise=request.frac_noise,
         )
         for member, pairs in joints.pairs.items()
     }
     selected: dict[Member, NDArray[np.bool_]] = {}
-    if selecting:
-        best = sweeps.select({member: numbers[member].pairs for member in selecting}, joints)
+    if plan.selecting:
+        best = sweeps.select({member: numbers[member].pairs for member in plan.selecting}, joints)
         selected = {member: kept.mask(sweeps.N) for member, kept in best.items()}
-    labels = sweeps.inputs.labels.codes
-    auto = error_probabilities(sweeps, joints) if "auto" in names else None
-    if auto is not None and verdicts is not None:
-        auto = replace(auto, estimate=auto.estimate.with_verdicts(*verdicts, labels))
-    return Evidence(labels, statistics, joints, numbers, selected, entropy_class, F, auto, point)
-
-
-_FROM_GUESS = {"cl-joint", "low-self-confidence", "low-normalized-margin"}
+    labels = inputs.labels.codes
+    auto = error_probabilities(sweeps, joints) if request.asks_for_probabilities else None
+    if auto is not None and request.verdicts is not None:
+        auto = replace(auto, estimate=auto.estimate.with_verdicts(*request.verdicts, labels))
+    return Evidence(
+        labels,
+        statistics,
+        joints,
+        numbers,
+        selected,
+        request.entropy_class,
+        F,
+        auto,
+        request.point,
+    )
 
 
 def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors:
     """One method's result."""
     method, auto = choice.method, evidence.auto
     votes = method.votes(evidence).astype(np.int16)
-    if choice.name == "auto":
+    if method.is_probabilistic:
         assert auto is not None
         best, joint = evidence.joints.best[auto.source], evidence.joints.pairs[Member(auto.source)]
         return LabelErrors(
-            method="auto",
+            method=choice.name,
             labels=labels,
             mask=votes > 0,
             scores=1 - auto.estimate.probability,

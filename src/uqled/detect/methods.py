@@ -1,8 +1,12 @@
-"""What each method is: the inputs it needs and, from what the sweeps found, whom it flags."""
+"""The registry of methods: all that is particular to one is said here, and in no other file.
+
+A method says which inputs it needs, what the sweeps must count and keep for it, and whom it flags
+of what they found. `parse_method` reads a name, `alg-ens-2` among them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,6 +21,7 @@ from uqled.detect.sweeps import Bools, EntropyClass, Joints, Member, Source, Sta
 from uqled.errors import InputError, MissingInputError
 
 Score = Literal["self-confidence", "normalized-margin"]
+Ranking = Literal["by-class"] | Score
 
 SOFTMAX = Member("softmax")
 MEAN = Member("mean")
@@ -116,11 +121,22 @@ class Method:
     source: Literal["softmax", "mean"] = "softmax"
     """Whose self-confidence, most probable class and joint it reports."""
     needs: tuple[str, ...] = ("pred_probs",)
-    takes_frac_noise: bool = True
     counted: Callable[[EntropyClass], Member] | None = None
     """Member whose joint it reports, if not the plain one of its source."""
     least_votes: Callable[[int, int], int] = lambda _passes, _agreement: 1
     """Votes needed to be flagged, of so many passes and with the agreement asked for."""
+    ranks_by: Ranking | None = None
+    """What it ranks all samples by, or all of a class."""
+    needs_guess: bool = False
+    """If it needs each sample's place in the confident joint."""
+    takes_frac_noise: bool = True
+    is_probabilistic: bool = False
+    """If it knows how probable it is that a label is wrong: then it takes an operating point and
+    reviewers' verdicts, and looks at the softmax and the mean of the passes alike."""
+    agreements: tuple[int, ...] = ()
+    """Numbers of algorithms that may have to agree: part of the name, as in `alg-ens-2`."""
+    usual_agreements: tuple[int, ...] = ()
+    """Those that `all` stands for, the default first."""
 
     def joint_member(self, entropy_class: EntropyClass) -> Member:
         return self.counted(entropy_class) if self.counted else Member(self.source)
@@ -135,7 +151,13 @@ def _four(F: int, entropy_class: EntropyClass) -> list[Member]:
 
 
 METHODS: dict[str, Method] = {
-    "auto": Method(lambda *_: [], lambda e: e.probable(), needs=(), takes_frac_noise=False),
+    "auto": Method(
+        lambda *_: [],
+        lambda e: e.probable(),
+        needs=(),
+        takes_frac_noise=False,
+        is_probabilistic=True,
+    ),
     "cl-pbnr": Method(lambda *_: [SOFTMAX], lambda e: e.pruned(SOFTMAX)),
     "cl-mcd": Method(lambda *_: [MEAN], lambda e: e.pruned(MEAN), "mean", ("passes",)),
     "cl-mcd-e": Method(
@@ -158,23 +180,38 @@ METHODS: dict[str, Method] = {
         "mean",
         ("pred_probs", "passes"),
         least_votes=lambda _, agreement: agreement,
+        agreements=(1, 2, 3, 4),
+        usual_agreements=(3, 2),
     ),
-    "cl-pbc": Method(lambda *_: [], lambda e: e.pruned_by_class()),
-    "cl-both": Method(lambda *_: [SOFTMAX], lambda e: e.pruned(SOFTMAX) & e.pruned_by_class()),
-    "cl-joint": Method(lambda *_: [], lambda e: e.off_diagonal(), takes_frac_noise=False),
+    "cl-pbc": Method(lambda *_: [], lambda e: e.pruned_by_class(), ranks_by="by-class"),
+    "cl-both": Method(
+        lambda *_: [SOFTMAX],
+        lambda e: e.pruned(SOFTMAX) & e.pruned_by_class(),
+        ranks_by="by-class",
+    ),
+    "cl-joint": Method(
+        lambda *_: [], lambda e: e.off_diagonal(), needs_guess=True, takes_frac_noise=False
+    ),
     "argmax": Method(lambda *_: [], lambda e: ~e.joints.agrees["softmax"], takes_frac_noise=False),
     "low-self-confidence": Method(
         lambda *_: [],
         lambda e: e.lowest("self-confidence"),
+        ranks_by="self-confidence",
+        needs_guess=True,
         takes_frac_noise=False,
     ),
     "low-normalized-margin": Method(
-        lambda *_: [], lambda e: e.lowest("normalized-margin"), takes_frac_noise=False
+        lambda *_: [],
+        lambda e: e.lowest("normalized-margin"),
+        ranks_by="normalized-margin",
+        needs_guess=True,
+        takes_frac_noise=False,
     ),
 }
 
-#: Of all methods, the one whose result stands for all of them.
-_HEADLINE = "auto"
+#: Stands for every method that the inputs allow; this one's result leads.
+ALL = "all"
+HEADLINE = "auto"
 
 
 @dataclass(frozen=True)
@@ -187,67 +224,88 @@ class Choice:
     agreement: int = 0
 
 
-def check_method(method: str, *, with_passes: bool = True) -> None:
-    """Refuse a name that no method has, and one that needs passes where there will be none."""
-    if not isinstance(method, str) or (method != "all" and method not in METHODS):
+def parse_method(name: str, agreement: int | None = None) -> Choice:
+    """The method of a name, with the agreement that the name or `agreement` asks for.
+
+    >>> parse_method("alg-ens").name, parse_method("alg-ens-2").agreement
+    ('alg-ens-3', 2)
+    """
+    if not isinstance(name, str):
+        raise _unknown_method(name)
+    base, _, number = name.rpartition("-")
+    method = METHODS.get(name)
+    if method is None and number.isdecimal() and base in METHODS:
+        method = METHODS[base]
+        if int(number) not in method.agreements or agreement not in (None, int(number)):
+            raise _unknown_method(name)
+        return Choice(name, method, int(number))
+    if method is None:
+        raise _unknown_method(name)
+    if agreement is not None and not method.agreements:
+        takers = [name for name, one in METHODS.items() if one.agreements]
         raise InputError(
-            "method", f"is {method!r}", f"Choose one of {', '.join([*METHODS, 'all'])}"
+            "agreement", f"is {agreement} with method {name!r}", f"It goes with {takers[0]!r}"
         )
+    if not method.agreements:
+        return Choice(name, method)
+    agreement = method.usual_agreements[0] if agreement is None else agreement
+    low, high = min(method.agreements), max(method.agreements)
+    agreement = arrays.whole_number(agreement, "agreement", low=low, high=high)
+    return Choice(f"{name}-{agreement}", method, agreement)
 
-    if not with_passes and method != "all" and "passes" in METHODS[method].needs:
-        raise MissingInputError(
-            "method",
-            f"{method!r} needs stochastic passes, but uncertainty is 'none'",
-            "Choose a source of uncertainty, or a method such as cl-pbnr",
-        )
 
-
-def chosen(
-    method: str, agreement: int | None, frac_noise: float, *, given: tuple[str, ...]
+def choose_methods(
+    name: str, agreement: int | None = None, *, given: tuple[str, ...], headline: str | None = None
 ) -> list[Choice]:
-    """The methods that `method` stands for, the one that stands for all of them first."""
-    check_method(method)
-    if agreement is not None:
-        agreement = arrays.whole_number(agreement, "agreement", low=1, high=4)
-        if method not in ("alg-ens", "all"):
+    """The methods that a name stands for, the one whose result leads first.
+
+    `given` are the inputs there are. `headline` leads where all are asked for; an agreement that is
+    not among the usual ones joins them.
+    """
+    if name != ALL:
+        choice = parse_method(name, agreement)
+        _refuse_missing(name, choice.method, given)
+        if headline not in (None, ALL) and parse_method(str(headline)).name != choice.name:
             raise InputError(
-                "agreement", f"is {agreement} with method {method!r}", "It goes with 'alg-ens'"
+                "headline", f"is {headline!r} with method {name!r}", f"It goes with {ALL!r}"
             )
-    if method != "all":
-        found = METHODS[method]
-        missing = [name for name in found.needs if name not in given]
-        if missing:
-            raise MissingInputError(
-                "method",
-                f"{method!r} needs {' and '.join(found.needs)}, but {' and '.join(missing)} "
-                f"{'is' if len(missing) == 1 else 'are'} missing",
-                "Pass the out-of-sample probabilities of several stochastic passes [F,N,K] as "
-                "`passes`" if "passes" in missing
-                else "Pass the out-of-sample softmax probabilities [N,K] as `pred_probs`",
-            )  # fmt: skip
-        if frac_noise != 1.0 and not found.takes_frac_noise:
-            raise InputError(
-                "frac_noise",
-                f"is {frac_noise} with method {method!r}, which has no counts to take a part of",
-                "Leave it at 1.0, or use cl-pbnr, cl-pbc, cl-both or a method built on them",
-            )
-        names = [method]
-    else:
-        names = [name for name, m in METHODS.items() if all(need in given for need in m.needs)]
-        names = [_HEADLINE, *(name for name in names if name != _HEADLINE)]
+        return [choice]
+    first = parse_method(HEADLINE if headline in (None, ALL) else str(headline))
+    _refuse_missing(first.name, first.method, given)
+    choices = [first]
+    for one, method in METHODS.items():
+        if all(need in given for need in method.needs):
+            numbers = method.usual_agreements if agreement is None else (agreement,)
+            choices += [parse_method(one, n) for n in (numbers if method.agreements else (None,))]
+    return list({choice.name: choice for choice in choices}.values())
+
+
+def list_method_names() -> list[str]:
+    """Every method's name as results show it."""
     return [
-        Choice(name if name != "alg-ens" else f"alg-ens-{m}", METHODS[name], m)
-        for name in names
-        for m in (_agreements(agreement, method) if name == "alg-ens" else [0])
+        parse_method(name, number).name
+        for name, method in METHODS.items()
+        for number in (method.usual_agreements or (None,))
     ]
 
 
-def _agreements(agreement: int | None, method: str) -> list[int]:
-    if agreement is not None:
-        return [agreement]
-    return [3, 2] if method == "all" else [3]
-
-
-def needed_sources(members: list[Member]) -> list[Source]:
+def needed_sources(members: Sequence[Member]) -> list[Source]:
     """Whose probabilities the members look at, each once."""
     return list(dict.fromkeys(member.source for member in members))
+
+
+def _refuse_missing(name: str, method: Method, given: tuple[str, ...]) -> None:
+    needs = method.needs
+    if missing := [need for need in needs if need not in given]:
+        raise MissingInputError(
+            "method",
+            f"{name!r} needs {' and '.join(needs)}, but {' and '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing",
+            "Pass the out-of-sample probabilities of several stochastic passes [F,N,K] as "
+            "`passes`" if "passes" in missing
+            else "Pass the out-of-sample softmax probabilities [N,K] as `pred_probs`",
+        )  # fmt: skip
+
+
+def _unknown_method(name: object) -> InputError:
+    return InputError("method", f"is {name!r}", f"Choose one of {', '.join([*METHODS, ALL])}")

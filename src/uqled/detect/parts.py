@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,13 @@ from uqled import arrays
 from uqled.arrays import Labels
 from uqled.detect.cuts import Answer, Cuts, Offers, keys_of_values
 from uqled.detect.joint import PairCounter, PairCounts, Quotas
-from uqled.detect.methods import Choice, Evidence, Score, needed_sources
+from uqled.detect.methods import Evidence, Ranking, Score, needed_sources
+from uqled.detect.request import DetectionRequest, SweepPlan
 from uqled.detect.rows import ProbabilityRows
 from uqled.detect.selection import Best
 from uqled.detect.store import Store
 from uqled.detect.sweeps import (
     Bools,
-    EntropyClass,
     ExactSums,
     Inputs,
     Joints,
@@ -36,8 +36,6 @@ from uqled.detect.sweeps import (
 from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress
-
-Ranking = Literal["by-class"] | Score
 
 #: Suspects that each part names, for the summary.
 SUSPECTS = 100
@@ -64,27 +62,17 @@ class Asked:
     values: NDArray[Any]
     """[K] the classes, as labels write them."""
     names: tuple[str, ...]
-    choices: list[Choice]
-    selecting: list[Member]
-    """Members whose flags are needed."""
-    members: list[Member]
-    """Those and the ones whose joint is reported."""
-    keep_guess: list[Member]
-    rankings: list[Ranking]
-    """Of all samples, that some method asks for."""
-    entropy_class: EntropyClass
+    request: DetectionRequest
+    plan: SweepPlan
     n_passes: int
 
     @property
     def plain_sources(self) -> list[Source]:
         """Sources of which something is kept per sample."""
-        sources = dict.fromkeys(needed_sources(self.members))
+        sources = dict.fromkeys(needed_sources(self.plan.members))
         if any(source != "softmax" for source in sources):
             sources["mean"] = None
         return [source for source in sources if not isinstance(source, int)]
-
-    def asks_for(self, method: str) -> bool:
-        return any(choice.name == method for choice in self.choices)
 
     def inputs(self, part: Part) -> Inputs:
         """Labels and rows of a part, counted from its first row."""
@@ -152,7 +140,7 @@ def class_statistics(asked: Asked, part: Part) -> Statistics:
     """Class counts and sums of a part; what is known per sample goes to its file."""
     store, stage = asked.store, "sweep-1"
     if not store.has(part.number, stage):
-        found = asked.sweeps(part).class_statistics(needed_sources(asked.members))
+        found = asked.sweeps(part).class_statistics(needed_sources(asked.plan.members))
         kept: dict[str, NDArray[Any]] = {"counts": found.class_counts}
         for name, sums in found.sums.items():
             kept[f"sums {name}"] = sums.words
@@ -161,7 +149,7 @@ def class_statistics(asked: Asked, part: Part) -> Statistics:
         if found.entropy is not None and found.information is not None:
             kept["entropy"], kept["information"] = found.entropy, found.information
         store.write(part.number, stage, kept)
-    named: list[Any] = needed_sources(asked.members)
+    named: list[Any] = needed_sources(asked.plan.members)
     if any(source != "softmax" for source in named):
         named = [*dict.fromkeys([*named, "mean"]), "entropy"]
     read = store.read(part.number, stage, ["counts", *(f"sums {name}" for name in named)])
@@ -195,13 +183,13 @@ def confident_joints(asked: Asked, limits: Statistics, part: Part) -> Counted:
     if not store.has(part.number, stage):
         sweeps = asked.sweeps(part)
         found = sweeps.confident_joints(
-            asked.members,
+            asked.plan.members,
             _with_columns(asked, limits, part),
-            keep_guess=asked.keep_guess,
-            with_margin="normalized-margin" in asked.rankings,
+            keep_guess=asked.plan.keep_guess,
+            with_margin=asked.plan.with_margin,
         )
         kept: dict[str, NDArray[Any]] = {}
-        for at, member in enumerate(asked.members):
+        for at, member in enumerate(asked.plan.members):
             counts = found.counters[member].found()
             kept[f"pairs {at}"] = np.stack([counts.given, counts.true, counts.counts])
         for source, best in found.best.items():
@@ -213,15 +201,15 @@ def confident_joints(asked: Asked, limits: Statistics, part: Part) -> Counted:
             kept[f"lead given {source}"] = sweeps.inputs.labels.codes[leads.index]
             kept[f"lead best {source}"] = leads.best
             kept[f"lead margin {source}"] = leads.margin
-        for at, member in enumerate(asked.keep_guess):
+        for at, member in enumerate(asked.plan.keep_guess):
             kept[f"guess {at}"] = found.guess[member]
         if found.margin is not None:
             kept["margin"] = found.margin
         store.write(part.number, stage, kept)
-    names = [f"pairs {at}" for at in range(len(asked.members))]
+    names = [f"pairs {at}" for at in range(len(asked.plan.members))]
     read = store.read(part.number, stage, names)
     K = len(asked.values)
-    return {m: PairCounts(K, *read[f"pairs {at}"]) for at, m in enumerate(asked.members)}
+    return {m: PairCounts(K, *read[f"pairs {at}"]) for at, m in enumerate(asked.plan.members)}
 
 
 def merged_counts(left: Counted, right: Counted) -> Counted:
@@ -409,11 +397,11 @@ def write_issues(asked: Asked, limits: Statistics, decided: Decided, part: Part)
     store = asked.store
     evidence = _evidence(asked, limits, part, decided)
     labels = Labels(evidence.labels, asked.values, asked.names)
-    found = [result_of(choice, evidence, labels) for choice in asked.choices]
+    found = [result_of(choice, evidence, labels) for choice in asked.request.choices]
     if not store.has_issues(part.number):
         frame = found[0].to_frame()
         frame.insert(0, "index", np.arange(part.start, part.stop))
-        if len(found) > 1:
+        if asked.request.is_all:
             for one in found:
                 frame[one.method] = one.mask
         store.write_issues(part.number, frame)
@@ -436,13 +424,13 @@ def _evidence(
 ) -> _Evidence:
     """What the sweeps found of the part's samples, as the methods take it."""
     store, n = asked.store, part.stop - part.start
-    sources = needed_sources(asked.members)
+    sources = needed_sources(asked.plan.members)
     names = [
         *(f"best {s}" for s in sources if not isinstance(s, int)),
         *(f"agrees {s}" for s in sources),
-        *(f"guess {at}" for at in range(len(asked.keep_guess))),
+        *(f"guess {at}" for at in range(len(asked.plan.keep_guess))),
     ]
-    names += ["margin"] if "normalized-margin" in asked.rankings else []
+    names += ["margin"] if asked.plan.with_margin else []
     read = store.read(part.number, "sweep-2", names)
     selected = {}
     if decided is not None and decided.groups.quotas:
@@ -457,7 +445,7 @@ def _evidence(
         pairs={} if decided is None else dict(decided.joints),
         best={s: read[f"best {s}"] for s in sources if not isinstance(s, int)},
         agrees={s: read[f"agrees {s}"] for s in sources},
-        guess={m: read[f"guess {at}"] for at, m in enumerate(asked.keep_guess)},
+        guess={m: read[f"guess {at}"] for at, m in enumerate(asked.plan.keep_guess)},
         margin=read.get("margin"),
     )
     auto, flagged = None, None
@@ -469,7 +457,7 @@ def _evidence(
         found,
         {} if decided is None else dict(decided.quotas),
         selected,
-        asked.entropy_class,
+        asked.request.entropy_class,
         asked.n_passes,
         auto,
         part=part,

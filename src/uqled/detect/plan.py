@@ -170,7 +170,7 @@ def plan(prepared: Prepared, engine: Engine) -> Plan:
 def _worker_bytes(prepared: Prepared, row_bytes: int) -> int:
     """A block's rows and their mean, pair counts and bounds of every member, a part's columns."""
     asked = prepared.asked
-    K, members = len(asked.values), len(asked.members)
+    K, members = len(asked.values), len(asked.plan.members)
     block = min(max(1, BLOCK_BYTES // row_bytes), MAX_BLOCK_ROWS)
     buffers = block * row_bytes * 2 + block * K * 8
     most = max(part.stop - part.start for part in prepared.parts)
@@ -184,7 +184,9 @@ def _worker_bytes(prepared: Prepared, row_bytes: int) -> int:
 def _per_sample(asked: Asked) -> int:
     """Bytes of a sample in a part's arrays."""
     sources = (asked.softmax is not None) + (asked.passes is not None)
-    auto = sources * _CANDIDATE_BYTES + _READING_BYTES if asked.asks_for("auto") else 0
+    auto = (
+        sources * _CANDIDATE_BYTES + _READING_BYTES if asked.request.asks_for_probabilities else 0
+    )
     return _SAMPLE_BYTES + _LEAD_BYTES + auto
 
 
@@ -192,7 +194,7 @@ def _driver_bytes(prepared: Prepared, workers: int) -> int:
     """Pair counts and quotas of every member, and the counts of a round: those that wait to be
     merged, and a few copies."""
     K, N = len(prepared.asked.values), prepared.rows[0].shape[-2]
-    members = len(prepared.asked.members)
+    members = len(prepared.asked.plan.members)
     pairs, groups = min(K * K, N), min(K * K, int(_FLAGGED_SHARE * N)) * members
     waiting = 2 * workers + len(prepared.parts).bit_length() + 6
     return pairs * 8 * 3 * 4 * members + waiting * 8 * most_counts(groups)

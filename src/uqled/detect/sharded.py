@@ -31,9 +31,10 @@ from uqled.detect.auto_parts import flagging, statistics_and_candidates, told
 from uqled.detect.cuts import Cuts, find_cuts
 from uqled.detect.find import column_names
 from uqled.detect.joint import PairCounter, PairCounts, Quotas, calibrated, quotas
-from uqled.detect.methods import MEAN, SOFTMAX, Choice, chosen
-from uqled.detect.parts import Asked, Decided, Groups, Part, Ranking, Tally, merged
-from uqled.detect.probability import Estimate, OperatingPoint, operating_point
+from uqled.detect.methods import SOFTMAX, Choice, Ranking
+from uqled.detect.parts import Asked, Decided, Groups, Part, Tally, merged
+from uqled.detect.probability import Estimate
+from uqled.detect.request import DetectionRequest, check_request, name_inputs
 from uqled.detect.rows import ProbabilityRows, whole_chunks
 from uqled.detect.store import Store
 from uqled.detect.summary import estimate_lines
@@ -56,14 +57,6 @@ _SAMPLE_BYTES = 300
 _BOUND_ROUNDS = 4
 #: Of what lies in the folder while it runs: one begun with another is not continued.
 _FORMAT = 2
-#: Methods that look at the guess of every sample, and those that rank all samples at once.
-_FROM_GUESS = ("cl-joint", "low-self-confidence", "low-normalized-margin")
-_RANKINGS: dict[str, Ranking] = {
-    "cl-pbc": "by-class",
-    "cl-both": "by-class",
-    "low-self-confidence": "self-confidence",
-    "low-normalized-margin": "normalized-margin",
-}
 
 
 @dataclass(frozen=True)
@@ -202,22 +195,30 @@ def find_label_errors_in_parts(
 
     The other options are those of `find_label_errors`.
     """
+    request = check_request(
+        method,
+        given=name_inputs(pred_probs, passes),
+        target=target,
+        precision=precision,
+        recall=recall,
+        budget=budget,
+        cost=cost,
+        agreement=agreement,
+        entropy_class=entropy_class,
+        min_examples_per_class=min_examples_per_class,
+        frac_noise=frac_noise,
+    )
     with engine_of(engine, workers=workers) as running:
         prepared = prepare(
             labels,
             pred_probs,
             passes,
+            request,
             out=out,
             engine=running,
-            method=method,
-            agreement=agreement,
-            entropy_class=entropy_class,
-            min_examples_per_class=min_examples_per_class,
-            frac_noise=frac_noise,
             classes=classes,
             part_rows=part_rows,
             progress=progress,
-            point=operating_point(target, precision, recall, budget, cost),
         )
         return prepared.run(running, Progress(progress))
 
@@ -230,9 +231,6 @@ class Prepared:
     fingerprint: dict[str, Any]
     rows: list[ProbabilityRows]
     parts: list[Part]
-    min_examples_per_class: int
-    frac_noise: float
-    point: OperatingPoint
 
     def run(self, engine: Engine, progress: Progress) -> ErrorsInParts:
         """Begin, continue, or find it finished."""
@@ -241,57 +239,29 @@ class Prepared:
                 store.tidy()
             else:
                 driver = _Driver(engine, progress, self.parts, self.rows[0].shape[-2])
-                store.finish(self._found(driver, self.asked))
+                store.finish(driver.run(self.asked))
         return ErrorsInParts(store)
 
     def run_alone(self, part: Part, store: Store, engine: Engine) -> None:
         """Treat a part as if it were all, for the plan; nothing is done with what is found."""
         driver = _Driver(engine, Progress(False), [part], part.stop - part.start, alone=True)
-        self._found(driver, replace(self.asked, store=store))
-
-    def _found(self, driver: _Driver, asked: Asked) -> dict[str, Any]:
-        return driver.run(
-            asked,
-            min_examples_per_class=self.min_examples_per_class,
-            frac_noise=self.frac_noise,
-            point=self.point,
-        )
+        driver.run(replace(self.asked, store=store))
 
 
 def prepare(
     labels: Any,
     pred_probs: Any,
     passes: Any,
+    request: DetectionRequest,
     *,
     out: Any,
     engine: Engine,
-    method: str,
-    agreement: int | None,
-    entropy_class: EntropyClass,
-    min_examples_per_class: int,
-    frac_noise: float,
-    classes: Sequence[Any] | None,
-    part_rows: int | None,
-    progress: bool | None,
-    point: OperatingPoint | None = None,
+    classes: Sequence[Any] | None = None,
+    part_rows: int | None = None,
+    progress: bool | None = None,
 ) -> Prepared:
     """Open and check everything that can be checked without reading rows."""
     labels, softmax, stack = _opened(labels, pred_probs, passes)
-    given = tuple(n for n, a in (("pred_probs", softmax), ("passes", stack)) if a is not None)
-    if not given:
-        raise InputError(
-            "pred_probs", "and passes are both missing", "Pass out-of-sample probabilities"
-        )
-    frac_noise = arrays.fraction(frac_noise, "frac_noise")
-    arrays.whole_number(min_examples_per_class, "min_examples_per_class", low=0)
-    if entropy_class not in ("candidate", "given"):
-        raise InputError("entropy_class", f"is {entropy_class!r}", "Pass 'candidate' or 'given'")
-    choices = chosen(method, agreement, frac_noise, given=given)
-    if method not in ("auto", "all") and point is not None:
-        raise InputError(
-            "method", f"{method!r} knows no probabilities", "Use 'auto' with such an option"
-        )
-    point = point or OperatingPoint("f1")
     rows = [
         ProbabilityRows(array, name=name, ndim=ndim)
         for array, name, ndim in ((softmax, "pred_probs", 2), (stack, "passes", 3))
@@ -305,10 +275,6 @@ def prepare(
     driver = _Driver(engine, Progress(progress), parts, rows[0].shape[-2])
     values, names = driver.classes(labels, rows[0].n_classes, classes)
     F = 0 if stack is None else rows[-1].n_passes
-    selecting = list(dict.fromkeys(m for c in choices for m in c.method.members(F, entropy_class)))
-    reported = [c.method.joint_member(entropy_class) for c in choices if c.name != "auto"]
-    if any(choice.name == "auto" for choice in choices):
-        reported += [SOFTMAX] * (softmax is not None) + [MEAN] * (stack is not None)
     asked = Asked(
         store=Store(Place.of(out)),
         labels=labels,
@@ -316,28 +282,25 @@ def prepare(
         passes=stack,
         values=values,
         names=names,
-        choices=choices,
-        selecting=selecting,
-        members=list(dict.fromkeys([*selecting, *reported])),
-        keep_guess=[SOFTMAX] if any(c.name in _FROM_GUESS for c in choices) else [],
-        rankings=list(dict.fromkeys(_RANKINGS[c.name] for c in choices if c.name in _RANKINGS)),
-        entropy_class=entropy_class,
+        request=request,
+        plan=request.plan_sweeps(F, has_softmax=softmax is not None),
         n_passes=F,
     )
+    point = request.point
     fingerprint = {
         "labels": _fingerprint(labels),
         "pred_probs": _fingerprint(softmax),
         "passes": _fingerprint(stack),
-        "method": [choice.name for choice in choices],
-        "entropy_class": entropy_class,
-        "min_examples_per_class": min_examples_per_class,
-        "frac_noise": frac_noise,
+        "method": [choice.name for choice in request.choices],
+        "entropy_class": request.entropy_class,
+        "min_examples_per_class": request.min_examples_per_class,
+        "frac_noise": request.frac_noise,
         "classes": list(names),
         "point": [point.kind, point.value, point.missed],
         "format": _FORMAT,
         "part_rows": parts[0].stop - parts[0].start,
     }
-    return Prepared(asked, fingerprint, rows, parts, min_examples_per_class, frac_noise, point)
+    return Prepared(asked, fingerprint, rows, parts)
 
 
 def _opened(*sources: Any) -> list[Any]:
@@ -409,16 +372,10 @@ class _Driver:
         known = arrays.as_labels(few, n_classes=K, classes=classes)
         return known.values, known.names
 
-    def run(
-        self,
-        asked: Asked,
-        *,
-        min_examples_per_class: int,
-        frac_noise: float,
-        point: OperatingPoint,
-    ) -> dict[str, Any]:
+    def run(self, asked: Asked) -> dict[str, Any]:
         """Three sweeps and what lies between them; the content of `result.json`."""
-        name, with_auto = "sweep 1 of 3, class statistics", asked.asks_for("auto")
+        request, name = asked.request, "sweep 1 of 3, class statistics"
+        with_auto = request.asks_for_probabilities
         limits = (
             self._over_parts(name, statistics_and_candidates, merged, asked, self.N)
             if with_auto
@@ -442,22 +399,22 @@ class _Driver:
             numbers[member] = quotas(
                 joints[member],
                 limits.class_counts,
-                min_examples_per_class=min_examples_per_class,
-                frac_noise=frac_noise,
+                min_examples_per_class=request.min_examples_per_class,
+                frac_noise=request.frac_noise,
             )
-        groups = Groups({member: numbers[member].pairs for member in asked.selecting})
+        groups = Groups({member: numbers[member].pairs for member in asked.plan.selecting})
         rankings = self._ranking_cuts(asked, limits, numbers)
         cuts = self._cuts(asked, groups)
         auto = levels = None
         if with_auto:
-            auto, levels = flagging(self._over_parts, asked, self.N, joints, point)
+            auto, levels = flagging(self._over_parts, asked, self.N, joints, request.point)
         decided = Decided(numbers, joints, groups, cuts, rankings, auto)
         tally = self._over_parts(
             "writing the result", tasks.write_issues, merged, asked, limits, decided
         )
-        headline = asked.choices[0]
-        member = headline.method.joint_member(asked.entropy_class)
-        if headline.name == "auto" and auto is not None:
+        headline = asked.request.headline
+        member = headline.method.joint_member(asked.request.entropy_class)
+        if headline.method.is_probabilistic and auto is not None:
             member = Member(auto.reader.source)
         joint = joints[member]
         K = joint.n_classes
@@ -511,7 +468,7 @@ class _Driver:
     ) -> dict[Ranking, Cuts]:
         """Where rankings of all samples, or of all of a class, end."""
         found: dict[Ranking, Cuts] = {}
-        for ranking in asked.rankings:
+        for ranking in asked.plan.rankings:
             if ranking == "by-class":
                 wanted = numbers[SOFTMAX].per_class
             else:

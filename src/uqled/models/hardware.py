@@ -32,11 +32,13 @@ def survives_bfloat16() -> bool:
     """
     if "amx_bf16" not in _processor_flags():
         return True
-    probe = [sys.executable, "-c", _PROBE]
     try:
-        return subprocess.run(probe, capture_output=True, timeout=_PROBE_SECONDS).returncode == 0
+        probe = subprocess.run(
+            [sys.executable, "-c", _PROBE], capture_output=True, timeout=_PROBE_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
+    return probe.returncode == 0
 
 
 def _processor_flags() -> str:

@@ -1,0 +1,140 @@
+"""What is asked of detection: one request, checked once, for arrays, parts and a cluster alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from uqled import arrays
+from uqled.detect.methods import ALL, Choice, Ranking, choose_methods
+from uqled.detect.probability import OperatingPoint, operating_point
+from uqled.detect.sweeps import EntropyClass, Member
+from uqled.errors import InputError
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What the three sweeps must count, select and keep for all methods of a request."""
+
+    selecting: list[Member]
+    """Members whose flags are needed."""
+    members: list[Member]
+    """Those and the ones whose joint is reported."""
+    keep_guess: list[Member]
+    """Members whose guess is kept for every sample."""
+    rankings: list[Ranking]
+    """Of all samples, that some method asks for."""
+
+    @property
+    def with_margin(self) -> bool:
+        """If the normalised margin is kept for every sample."""
+        return "normalized-margin" in self.rankings
+
+
+@dataclass(frozen=True)
+class DetectionRequest:
+    """The methods, their options, and which flags are wanted."""
+
+    choices: tuple[Choice, ...]
+    """The methods; the first one's result leads."""
+    is_all: bool
+    """If every method was asked for, so that each has a result of its own."""
+    entropy_class: EntropyClass
+    min_examples_per_class: int
+    frac_noise: float
+    point: OperatingPoint
+    """Which flags a probabilistic method gives."""
+    verdicts: tuple[Any, Any] | None = None
+    """What reviewers decided: (actions [N], labels [N])."""
+
+    @property
+    def headline(self) -> Choice:
+        return self.choices[0]
+
+    @property
+    def asks_for_probabilities(self) -> bool:
+        """If some method wants to know how probable it is that a label is wrong."""
+        return any(choice.method.is_probabilistic for choice in self.choices)
+
+    def plan_sweeps(self, n_passes: int, *, has_softmax: bool) -> SweepPlan:
+        """What the sweeps do, for so many passes and with or without a softmax."""
+        methods = [choice.method for choice in self.choices]
+        selecting = _once(m for one in methods for m in one.members(n_passes, self.entropy_class))
+        reported = [
+            one.joint_member(self.entropy_class) for one in methods if not one.is_probabilistic
+        ]
+        if self.asks_for_probabilities:
+            reported += [Member("softmax")] * has_softmax + [Member("mean")] * (n_passes > 0)
+        return SweepPlan(
+            selecting,
+            _once([*selecting, *reported]),
+            [Member("softmax")] * any(one.needs_guess for one in methods),
+            _once(one.ranks_by for one in methods if one.ranks_by is not None),
+        )
+
+
+def check_request(
+    method: str = "auto",
+    *,
+    given: tuple[str, ...],
+    headline: str | None = None,
+    target: str | None = None,
+    precision: float | None = None,
+    recall: float | None = None,
+    budget: int | None = None,
+    cost: tuple[float, float] | None = None,
+    verdicts: tuple[Any, Any] | None = None,
+    agreement: int | None = None,
+    entropy_class: EntropyClass = "candidate",
+    min_examples_per_class: int = 1,
+    frac_noise: float = 1.0,
+) -> DetectionRequest:
+    """The options of `find_label_errors` as a request; whatever cannot be done is refused here.
+
+    `given` names the inputs there are, of `pred_probs` and `passes`.
+    """
+    if not given:
+        raise InputError(
+            "pred_probs", "and passes are both missing", "Pass out-of-sample probabilities"
+        )
+    frac_noise = arrays.fraction(frac_noise, "frac_noise")
+    arrays.whole_number(min_examples_per_class, "min_examples_per_class", low=0)
+    if entropy_class not in ("candidate", "given"):
+        raise InputError("entropy_class", f"is {entropy_class!r}", "Pass 'candidate' or 'given'")
+    choices = tuple(choose_methods(method, agreement, given=given, headline=headline))
+    is_all = method == ALL
+    if frac_noise != 1.0 and not is_all and not choices[0].method.takes_frac_noise:
+        raise InputError(
+            "frac_noise",
+            f"is {frac_noise} with method {method!r}, which has no counts to take a part of",
+            "Leave it at 1.0, or use cl-pbnr, cl-pbc, cl-both or a method built on them",
+        )
+    point = operating_point(target, precision, recall, budget, cost)
+    if verdicts is not None and not (isinstance(verdicts, tuple | list) and len(verdicts) == 2):
+        raise InputError("verdicts", "are not a pair", "Pass (actions [N], labels [N])")
+    request = DetectionRequest(
+        choices,
+        is_all,
+        entropy_class,
+        min_examples_per_class,
+        frac_noise,
+        point or OperatingPoint("f1"),
+        verdicts,
+    )
+    if not request.asks_for_probabilities and (point is not None or verdicts is not None):
+        raise InputError(
+            "method", f"{method!r} knows no probabilities", "Use 'auto' with such an option"
+        )
+    return request
+
+
+def _once(entries: Any) -> list[Any]:
+    """Each entry once, in the order in which they first occur."""
+    return list(dict.fromkeys(entries))
+
+
+def name_inputs(pred_probs: Any, passes: Any) -> tuple[str, ...]:
+    """The inputs that there are, by their names."""
+    inputs: Sequence[tuple[str, Any]] = (("pred_probs", pred_probs), ("passes", passes))
+    return tuple(name for name, array in inputs if array is not None)
