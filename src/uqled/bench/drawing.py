@@ -32,6 +32,7 @@ from uqled.bench.statistics import (
     improvements,
     treated,
 )
+from uqled.report.figures import plain_text
 from uqled.storage.atomic import replace_file
 
 _INK, _GRID, _GROUND = "#22272e", "#d9dde2", "#fffffe"  # a page puts its own in their place
@@ -50,6 +51,7 @@ _OTHERS = (("#7a8b3c", "<"), ("#a9714b", ">"), ("#17a2c4", "p"), ("#c9a227", "h"
 _LONGEST_STEM = 100  # of a file's name, before what it shows and its ending
 _STYLE: dict[Any, Any] = {
     "font.size": 9.0,
+    "text.usetex": False,  # names are text, not TeX
     "figure.facecolor": _GROUND,
     "axes.facecolor": "none",
     "axes.edgecolor": _GRID,
@@ -336,5 +338,5 @@ def _places(axes: Axes) -> int:
 
 
 def _text(name: str) -> str:
-    """A name for a figure; `$` would start a formula, and `_` hide it from the legend."""
-    return name.lstrip("_").replace("$", r"\$")
+    """A name for a figure; a leading `_` would hide it from the legend."""
+    return plain_text(name.lstrip("_") or "-")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import unicodedata
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,7 +40,7 @@ def transition_heat_map(matrices: Mapping[str, TransitionMatrix]) -> Figure:
             "Pass at least one; measure the other with realised_matrix(..., intended.classes)",
         )
     side = min(max(3.5, 0.5 * len(classes[0])), 15.0)  # inches of one map
-    with mpl.rc_context({"font.size": max(10.0, side)}):
+    with mpl.rc_context({"font.size": max(10.0, side), "text.usetex": False}):
         size = ((side + 1.2) * len(classes) + 1.6, side + 2)
         figure = Figure(figsize=size, dpi=110, layout="constrained")
         FigureCanvasAgg(figure)
@@ -70,7 +71,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
 def _draw(axes: Axes, matrix: TransitionMatrix, title: str, side: float) -> AxesImage:
     K = len(matrix.classes)
     image = axes.imshow(matrix.probabilities, cmap="Blues", norm=_NORM, interpolation="nearest")
-    axes.set_title(title)
+    axes.set_title(plain_text(title))
     axes.set_xlabel("given class")
     axes.set_ylabel("true class")
     shown = range(0, K, math.ceil(K / _NAMED))
@@ -97,6 +98,24 @@ def _write_numbers(axes: Axes, matrix: TransitionMatrix) -> None:
 
 
 def _shortened(name: str) -> str:
-    """A name for an axis; `$` would start a formula."""
-    short = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    return short.replace("$", r"\$")
+    """A name for an axis."""
+    return plain_text(name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…")
+
+
+def plain_text(text: str) -> str:
+    r"""Any text for a figure, to be drawn as it is.
+
+    `$` would start a formula. Control characters and halves of characters have no glyph, and are
+    not allowed in an SVG.
+
+    >>> plain_text("5 $\na day")
+    '5 \\$ a day'
+    """
+    return "".join(map(_drawable, text)).replace("$", r"\$")
+
+
+def _drawable(character: str) -> str:
+    if unicodedata.category(character) in ("Cc", "Zl", "Zp") and character.isspace():
+        return " "
+    is_none = unicodedata.category(character) in ("Cc", "Cs") or character in "\ufffe\uffff"
+    return "\N{REPLACEMENT CHARACTER}" if is_none else character
