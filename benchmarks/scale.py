@@ -130,7 +130,7 @@ def gone_after(data: Data, keep: bool) -> Iterator[Data]:
 
 
 def detect(data: Data, engine: Any, workers: int | None, out: Path, **options: Any) -> Any:
-    from uqled.detect.sharded import find_label_errors_in_parts
+    from uqled.detect.parts.driver import find_label_errors_in_parts
 
     return find_label_errors_in_parts(
         *data.inputs, method=METHOD, out=out, engine=engine, workers=workers, progress=False,
@@ -140,7 +140,7 @@ def detect(data: Data, engine: Any, workers: int | None, out: Path, **options: A
 
 def warm(K: int, F: int, engine: Any, workers: int | None) -> None:
     """A small detection that loads and compiles everything, in every worker."""
-    from uqled.detect.sharded import find_label_errors_in_parts
+    from uqled.detect.parts.driver import find_label_errors_in_parts
 
     N = 2_000
     labels, true = predictions.labels_of(N, K)
@@ -193,7 +193,7 @@ def one_detection(data: Data, *, engine: str, workers: int, out: str) -> dict[st
 
 def one_plan(data: Data, *, engine: str, workers: int, out: str) -> dict[str, Any]:
     """What `uqled detect --plan` says, and how long it took to say so."""
-    from uqled.detect.plan import plan
+    from uqled.detect.parts.cost import plan
     from uqled.engines import engine_of
 
     with engine_of(engine, workers=workers) as running:
@@ -206,8 +206,8 @@ def one_plan(data: Data, *, engine: str, workers: int, out: str) -> dict[str, An
 
 def prepared(labels: Any, softmax: Any, passes: Any, *, out: Any, engine: Any) -> Any:
     """A detection as the plan wants it."""
+    from uqled.detect.parts.driver import prepare
     from uqled.detect.request import check_request, name_inputs
-    from uqled.detect.sharded import prepare
 
     request = check_request(METHOD, given=name_inputs(softmax, passes))
     return prepare(labels, softmax, passes, request, out=out, engine=engine, progress=False)
@@ -246,7 +246,7 @@ def ray_beside_local(data: Data, *, workers: int, out: str, repeats: int) -> dic
 def read_all(files: list[Path], threads: int, *, times: int) -> None:
     """Read all bytes, several times over: each thread into a buffer of its own, as large as a
     block of detection, taking the next piece of a file, as large as a part."""
-    from uqled.detect.sweeps import BLOCK_BYTES
+    from uqled.detect.core.sweeps import BLOCK_BYTES
 
     piece = 32 * BLOCK_BYTES
     for _ in range(times):
@@ -284,7 +284,7 @@ def thrice_read(data: Data, *, workers: int) -> dict[str, Any]:
 
 def thrice_read_as_detection_does(data: Data, *, workers: int) -> dict[str, Any]:
     """Past the file cache, where the system can."""
-    from uqled.detect.parts import read_only
+    from uqled.detect.parts.tasks import read_only
     from uqled.engines import engine_of
 
     with engine_of("local", workers=workers) as running:
@@ -550,7 +550,7 @@ SECTIONS: dict[str, Callable[[Setting], dict[str, Any]]] = {
 
 def needs() -> dict[str, Any]:
     """Memory that sets nobody has here would take, by the plan's own arithmetic."""
-    from uqled.detect import plan
+    from uqled.detect.parts import cost as plan
     from uqled.engines.local import Threads
 
     found = {}

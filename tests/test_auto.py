@@ -7,9 +7,11 @@ import pytest
 
 import uqled
 from conftest import make_predictions
-from uqled.detect import auto, auto_evidence, auto_kernels
-from uqled.detect.auto_evidence import Transition
-from uqled.detect.joint import PairCounts
+from uqled.detect.auto import evidence as auto_evidence
+from uqled.detect.auto import kernels as auto_kernels
+from uqled.detect.auto import readings as auto
+from uqled.detect.auto.evidence import Transition
+from uqled.detect.core.joint import PairCounts
 from uqled.detect.summary import summary
 from uqled.errors import InputError, MissingInputError
 

@@ -7,10 +7,12 @@ import pytest
 from scipy import optimize
 from sklearn.isotonic import IsotonicRegression
 
-from uqled.detect import auto, auto_evidence, auto_kernels
-from uqled.detect.auto_evidence import Candidates, Transition
-from uqled.detect.joint import PairCounts
-from uqled.detect.levels import UNITS
+from uqled.detect.auto import evidence as auto_evidence
+from uqled.detect.auto import kernels as auto_kernels
+from uqled.detect.auto import readings as auto
+from uqled.detect.auto.evidence import Candidates, Transition
+from uqled.detect.auto.levels import UNITS
+from uqled.detect.core.joint import PairCounts
 from uqled.engines.local import Threads
 
 

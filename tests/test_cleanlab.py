@@ -15,8 +15,8 @@ import uqled
 from conftest import make_predictions
 from uqled.compat import find_label_issues
 from uqled.detect.find import read_inputs
-from uqled.detect.joint import PairCounts, quotas
-from uqled.detect.sweeps import Member, Sweeps
+from uqled.detect.core.joint import PairCounts, quotas
+from uqled.detect.core.sweeps import Member, Sweeps
 from uqled.engines.local import Threads
 from uqled.progress import Progress
 

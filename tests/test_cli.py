@@ -208,7 +208,7 @@ def test_a_file_cut_short_while_it_is_read(tmp_path):
     path = tmp_path / "probs.npy"
     np.save(path, data.softmax)
     mapped = np.load(path, mmap_mode="r")
-    rows = uqled.detect.rows.ProbabilityRows(mapped, name="pred_probs", ndim=2)
+    rows = uqled.detect.core.rows.ProbabilityRows(mapped, name="pred_probs", ndim=2)
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size // 2)
     with pytest.raises(uqled.FileError, match="ends at byte"):

@@ -12,8 +12,8 @@ import zarr
 import naive
 import uqled
 from conftest import make_predictions
-from uqled.detect import sweeps as sweeps_module
-from uqled.detect.joint import DENSE_CLASSES, PairCounter, calibrated
+from uqled.detect.core import sweeps as sweeps_module
+from uqled.detect.core.joint import DENSE_CLASSES, PairCounter, calibrated
 from uqled.detect.methods import METHODS
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import naive
 from conftest import make_predictions
-from uqled.detect import kernels
-from uqled.detect.rows import keys_of, threshold_keys
+from uqled.detect.core import kernels
+from uqled.detect.core.rows import keys_of, threshold_keys
 
 
 @pytest.fixture(params=["compiled", "plain"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from uqled.detect.levels import LEVELS, Levels, levels_of
-from uqled.detect.store import pack_arrays, unpack_arrays
+from uqled.detect.auto.levels import LEVELS, Levels, levels_of
+from uqled.detect.parts.store import pack_arrays, unpack_arrays
 from uqled.places import Place
 
 

@@ -24,13 +24,13 @@ from typer.testing import CliRunner
 
 from uqled.cli import app
 from uqled.data.shards import open_shards, sparing_cache
-from uqled.detect import auto_evidence
-from uqled.detect import cuts as cuts_module
-from uqled.detect.cuts import Offers, find_cuts, keys_of_values, values_of_keys
+from uqled.detect.auto import evidence as auto_evidence
+from uqled.detect.core import cuts as cuts_module
+from uqled.detect.core.cuts import Offers, find_cuts, keys_of_values, values_of_keys
+from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.find import find_label_errors
-from uqled.detect.parts import merged
-from uqled.detect.rows import ProbabilityRows
-from uqled.detect.sharded import ErrorsInParts, cut_in_parts, find_label_errors_in_parts
+from uqled.detect.parts.driver import ErrorsInParts, cut_in_parts, find_label_errors_in_parts
+from uqled.detect.parts.tasks import merged
 from uqled.detect.summary import summary
 from uqled.errors import FileError, InputError
 
@@ -277,7 +277,7 @@ def past_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is read past the file cache, ahead, a few rows at a time."""
     monkeypatch.setattr("uqled.data.shards._CACHED_SHARE", 0)
     monkeypatch.setattr("uqled.places._DIRECT_BYTES", 1)
-    monkeypatch.setattr("uqled.detect.sweeps.BLOCK_BYTES", 4 * 5 * 4 * 17)
+    monkeypatch.setattr("uqled.detect.core.sweeps.BLOCK_BYTES", 4 * 5 * 4 * 17)
 
 
 def test_arrays_are_read_past_the_cache_where_they_are_too_large_for_it_together(
@@ -358,7 +358,7 @@ def test_a_forked_child_reads_ahead_too(tmp_path: Path, in_shards: Any) -> None:
     code = """
 import os, sys
 from uqled.data.shards import open_shards, sparing_cache
-from uqled.detect.rows import ProbabilityRows
+from uqled.detect.core.rows import ProbabilityRows
 def read():
     array = open_shards(sys.argv[1], ndim=2, name="pred_probs").past_cache()
     rows = ProbabilityRows(array, name="pred_probs", ndim=2, in_order=True)
@@ -378,7 +378,8 @@ assert os.waitpid(child, 0)[1] == 0
 
 _PROGRAM = """
 import sys, time
-from uqled.detect import parts, sharded
+from uqled.detect.parts import driver as sharded
+from uqled.detect.parts import tasks as parts
 before = {before!r}
 real = getattr(parts, before)
 def slow(*given):
@@ -410,8 +411,8 @@ def test_a_killed_driver_continues(tmp_path: Path, in_shards: Any, before: str) 
 def test_what_was_finished_is_not_done_again(
     tmp_path: Path, in_shards: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from uqled.detect import parts
-    from uqled.detect.sweeps import Sweeps
+    from uqled.detect.core.sweeps import Sweeps
+    from uqled.detect.parts import tasks as parts
 
     _, folders = in_shards
     real, swept = Sweeps.class_statistics, []

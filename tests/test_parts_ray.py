@@ -18,7 +18,7 @@ from cleanlab.filter import find_label_issues
 
 from test_parts import COLUMNS, made_up, shards
 from uqled.detect.find import find_label_errors
-from uqled.detect.sharded import ErrorsInParts, find_label_errors_in_parts
+from uqled.detect.parts.driver import ErrorsInParts, find_label_errors_in_parts
 from uqled.errors import FileError
 
 ray = pytest.importorskip("ray")
@@ -29,7 +29,7 @@ from uqled.engines import engine_of  # noqa: E402
 #: If its raylet dies, Ray ends the process that started it, and all other tests with it.
 pytestmark = pytest.mark.slow
 
-#: Tasks of `uqled.detect.parts` that read labels, if what they make is not there.
+#: Tasks of `uqled.detect.parts.tasks` that read labels, if what they make is not there.
 TASKS = ("class_statistics", "confident_joints", "select", "write_issues")
 PART_ROWS = 50
 

@@ -15,7 +15,7 @@ from stores import s3_address
 from test_parts import COLUMNS, made_up
 from uqled.cli import app
 from uqled.detect.find import find_label_errors
-from uqled.detect.sharded import ErrorsInParts, find_label_errors_in_parts
+from uqled.detect.parts.driver import ErrorsInParts, find_label_errors_in_parts
 from uqled.errors import FileError, InputError
 from uqled.places import Place
 
@@ -115,7 +115,7 @@ def test_zarr_in_the_store(bucket: Place, uploaded: Any) -> None:
 def test_a_detection_that_stopped_continues(
     bucket: Place, uploaded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from uqled.detect import parts
+    from uqled.detect.parts import tasks as parts
 
     arrays, addresses = uploaded
     out = bucket / "out-stopped"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from uqled.detect import probability
-from uqled.detect.probability import ErrorEstimate, OperatingPoint, operating_point
+from uqled.detect.auto import estimate as probability
+from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint, operating_point
 from uqled.errors import InputError
 
 RNG = np.random.default_rng(5)

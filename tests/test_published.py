@@ -10,7 +10,7 @@ import uqled
 from conftest import SHARED
 from uqled.detect.find import read_inputs
 from uqled.detect.methods import SOFTMAX
-from uqled.detect.sweeps import Sweeps
+from uqled.detect.core.sweeps import Sweeps
 from uqled.engines.local import Threads
 from uqled.progress import Progress
 

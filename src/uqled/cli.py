@@ -226,7 +226,7 @@ def _point(
     cost: str | None,
 ) -> dict[str, Any]:
     """The operating point as `find_label_errors` takes it, refused now if there is no such."""
-    from uqled.detect.probability import operating_point
+    from uqled.detect.auto.estimate import operating_point
 
     pair: Any = None if cost is None else tuple(cost.split(","))
     operating_point(target, precision, recall, budget, pair)
@@ -395,9 +395,9 @@ def _detect_in_parts(
     point: dict[str, Any],
 ) -> None:
     """Plan a detection in parts, refuse what cannot fit, and run it."""
-    from uqled.detect.plan import by_shapes, plan
+    from uqled.detect.parts.cost import by_shapes, plan
     from uqled.detect.request import check_request, name_inputs
-    from uqled.detect.sharded import prepare
+    from uqled.detect.parts.driver import prepare
     from uqled.engines import engine_of
     from uqled.progress import Progress
 

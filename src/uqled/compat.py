@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
-from uqled.detect import kernels
+from uqled.detect.core import kernels
 from uqled.detect.find import thread_count
-from uqled.detect.joint import PairCounts
-from uqled.detect.rows import ProbabilityRows
-from uqled.detect.selection import Best
-from uqled.detect.sweeps import Inputs, Joints, Member, Statistics, Sweeps
+from uqled.detect.core.joint import PairCounts
+from uqled.detect.core.rows import ProbabilityRows
+from uqled.detect.core.selection import Best
+from uqled.detect.core.sweeps import Inputs, Joints, Member, Statistics, Sweeps
 from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress

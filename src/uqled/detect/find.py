@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.arrays import Labels
-from uqled.detect.auto import error_probabilities
-from uqled.detect.joint import calibrated, quotas
+from uqled.detect.auto.readings import error_probabilities
+from uqled.detect.core.joint import calibrated, quotas
+from uqled.detect.core.rows import ProbabilityRows
+from uqled.detect.core.sweeps import EntropyClass, Inputs, Member, Sweeps
 from uqled.detect.methods import Choice, Evidence, needed_sources
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
 from uqled.detect.result import LabelErrors
-from uqled.detect.rows import ProbabilityRows
-from uqled.detect.sweeps import EntropyClass, Inputs, Member, Sweeps
 from uqled.engines.local import Threads, available_threads
 from uqled.errors import InputError
 from uqled.progress import Progress

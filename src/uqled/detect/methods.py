@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.detect.auto import Found
-from uqled.detect.joint import Quotas
-from uqled.detect.probability import OperatingPoint
-from uqled.detect.sweeps import Bools, EntropyClass, Joints, Member, Source, Statistics
+from uqled.detect.auto.estimate import OperatingPoint
+from uqled.detect.auto.readings import Found
+from uqled.detect.core.joint import Quotas
+from uqled.detect.core.sweeps import Bools, EntropyClass, Joints, Member, Source, Statistics
 from uqled.errors import InputError, MissingInputError
 
 Score = Literal["self-confidence", "normalized-margin"]

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.detect import kernels
+from uqled.detect.core import kernels
+from uqled.detect.core.joint import calibrated
+from uqled.detect.core.sweeps import Sweeps
 from uqled.detect.find import read_inputs, thread_count
-from uqled.detect.joint import calibrated
 from uqled.detect.methods import SOFTMAX
-from uqled.detect.sweeps import Sweeps
 from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from uqled import arrays
+from uqled.detect.auto.estimate import OperatingPoint, operating_point
+from uqled.detect.core.sweeps import EntropyClass, Member
 from uqled.detect.methods import ALL, Choice, Ranking, choose_methods
-from uqled.detect.probability import OperatingPoint, operating_point
-from uqled.detect.sweeps import EntropyClass, Member
 from uqled.errors import InputError
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
-from uqled.detect.probability import ErrorEstimate, Estimate
+from uqled.detect.auto.estimate import ErrorEstimate, Estimate
 
 if TYPE_CHECKING:
     import pandas as pd

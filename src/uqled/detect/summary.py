@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.probability import Estimate
+from uqled.detect.auto.estimate import Estimate
 from uqled.detect.result import LabelErrors
 
 

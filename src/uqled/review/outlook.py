@@ -1,7 +1,7 @@
 """How many labels are probably wrong, how many flags are real, how many errors are still to find.
 
 All of it is detection's own estimate, brought up to date by the decisions: see `with_verdicts` in
-`uqled.detect.probability`. What is decided is certain, so no interval reaches below the errors that
+`uqled.detect.auto.estimate`. What is decided is certain, so no interval reaches below the errors that
 were found, and what is still to find is the number in all less those.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.probability import ErrorEstimate, Estimate
+from uqled.detect.auto.estimate import ErrorEstimate, Estimate
 from uqled.review.listing import Flags, Standing
 
 

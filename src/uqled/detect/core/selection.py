@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect import kernels
-from uqled.detect.joint import DENSE_CLASSES, PairCounts
+from uqled.detect.core import kernels
+from uqled.detect.core.joint import DENSE_CLASSES, PairCounts
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
-from uqled.detect import kernels
-from uqled.detect.joint import PairCounter, PairCounts
-from uqled.detect.rows import (
+from uqled.detect.core import kernels
+from uqled.detect.core.joint import PairCounter, PairCounts
+from uqled.detect.core.rows import (
     MAX_BLOCK_ROWS,
     ProbabilityRows,
     keys_of,
@@ -29,7 +29,7 @@ from uqled.detect.rows import (
     threshold_keys,
     whole_chunks,
 )
-from uqled.detect.selection import Best, Leads
+from uqled.detect.core.selection import Best, Leads
 from uqled.engines.local import Threads
 from uqled.progress import Progress
 

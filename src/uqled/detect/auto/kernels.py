@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.compiled import compiled
+from uqled.detect.core.compiled import compiled
 
 Rows = NDArray[Any]
 Ints = NDArray[Any]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.detect.levels import Levels, levels_of, units
+from uqled.detect.auto.levels import Levels, levels_of, units
 from uqled.errors import InputError
 
 Floats = NDArray[np.float64]

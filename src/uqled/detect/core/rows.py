@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.detect import kernels
+from uqled.detect.core import kernels
 from uqled.errors import FileError, InputError
 from uqled.places import SECTOR
 

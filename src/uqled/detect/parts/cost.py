@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from uqled.detect import parts as tasks
-from uqled.detect.cuts import most_counts
-from uqled.detect.joint import DENSE_CLASSES
-from uqled.detect.parts import Asked, Part
-from uqled.detect.rows import MAX_BLOCK_ROWS
-from uqled.detect.sharded import Prepared
-from uqled.detect.store import Store
-from uqled.detect.sweeps import BLOCK_BYTES
+from uqled.detect.core.cuts import most_counts
+from uqled.detect.core.joint import DENSE_CLASSES
+from uqled.detect.core.rows import MAX_BLOCK_ROWS
+from uqled.detect.core.sweeps import BLOCK_BYTES
+from uqled.detect.parts import tasks
+from uqled.detect.parts.driver import Prepared
+from uqled.detect.parts.store import Store
+from uqled.detect.parts.tasks import Asked, Part
 from uqled.engines import Engine
 from uqled.engines.local import Threads
 from uqled.errors import InputError

@@ -22,8 +22,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect import auto_kernels as kernels
-from uqled.detect.auto_evidence import (
+from uqled.detect.auto import kernels
+from uqled.detect.auto.estimate import ErrorEstimate
+from uqled.detect.auto.evidence import (
     Candidates,
     Even,
     EvenCounts,
@@ -35,9 +36,8 @@ from uqled.detect.auto_evidence import (
     blocks,
     vote_shares,
 )
-from uqled.detect.joint import PairCounter, PairCounts
-from uqled.detect.probability import ErrorEstimate
-from uqled.detect.sweeps import Joints, Member, Sweeps
+from uqled.detect.core.joint import PairCounter, PairCounts
+from uqled.detect.core.sweeps import Joints, Member, Sweeps
 from uqled.engines.local import Threads
 
 Ints32 = NDArray[np.int32]

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect import auto_kernels as kernels
-from uqled.detect.joint import PairCounts
-from uqled.detect.levels import UNITS
+from uqled.detect.auto import kernels
+from uqled.detect.auto.levels import UNITS
+from uqled.detect.core.joint import PairCounts
 from uqled.engines.local import Threads
 
 Floats = NDArray[np.float64]

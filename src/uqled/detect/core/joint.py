@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uqled.detect import kernels
+from uqled.detect.core import kernels
 from uqled.errors import InputError
 
 if TYPE_CHECKING:

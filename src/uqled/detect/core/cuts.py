@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect import kernels
+from uqled.detect.core import kernels
 
 Ints = NDArray[np.int64]
 Keys = NDArray[np.uint64]

@@ -26,19 +26,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.detect import parts as tasks
-from uqled.detect.auto_parts import flagging, statistics_and_candidates, told
-from uqled.detect.cuts import Cuts, find_cuts
+from uqled.detect.auto.estimate import Estimate
+from uqled.detect.core.cuts import Cuts, find_cuts
+from uqled.detect.core.joint import PairCounter, PairCounts, Quotas, calibrated, quotas
+from uqled.detect.core.rows import ProbabilityRows, whole_chunks
+from uqled.detect.core.sweeps import EntropyClass, Member, Statistics
 from uqled.detect.find import column_names
-from uqled.detect.joint import PairCounter, PairCounts, Quotas, calibrated, quotas
 from uqled.detect.methods import SOFTMAX, Choice, Ranking
-from uqled.detect.parts import Asked, Decided, Groups, Part, Tally, merged
-from uqled.detect.probability import Estimate
+from uqled.detect.parts import tasks
+from uqled.detect.parts.auto_tasks import flagging, statistics_and_candidates, told
+from uqled.detect.parts.store import Store
+from uqled.detect.parts.tasks import Asked, Decided, Groups, Part, Tally, merged
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
-from uqled.detect.rows import ProbabilityRows, whole_chunks
-from uqled.detect.store import Store
 from uqled.detect.summary import estimate_lines
-from uqled.detect.sweeps import EntropyClass, Member, Statistics
 from uqled.engines import Engine, engine_of
 from uqled.errors import InputError
 from uqled.places import Place

@@ -15,8 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.auto import Found, PlainSource, Reader, better_source, candidates_of
-from uqled.detect.auto_evidence import (
+from uqled.detect.auto.estimate import (
+    ErrorEstimate,
+    Estimate,
+    OperatingPoint,
+    doubt,
+    interval,
+    lowest_level,
+)
+from uqled.detect.auto.evidence import (
     SUREST,
     Candidates,
     EvenCounts,
@@ -27,19 +34,12 @@ from uqled.detect.auto_evidence import (
     sureness,
     surest_numbers,
 )
-from uqled.detect.cuts import Answer, Cuts, Offers, find_cuts, keys_of_values
-from uqled.detect.joint import PairCounter, PairCounts
-from uqled.detect.levels import UNITS, Levels
-from uqled.detect.parts import Asked, Part, class_statistics, merged
-from uqled.detect.probability import (
-    ErrorEstimate,
-    Estimate,
-    OperatingPoint,
-    doubt,
-    interval,
-    lowest_level,
-)
-from uqled.detect.sweeps import Member, Statistics
+from uqled.detect.auto.levels import UNITS, Levels
+from uqled.detect.auto.readings import Found, PlainSource, Reader, better_source, candidates_of
+from uqled.detect.core.cuts import Answer, Cuts, Offers, find_cuts, keys_of_values
+from uqled.detect.core.joint import PairCounter, PairCounts
+from uqled.detect.core.sweeps import Member, Statistics
+from uqled.detect.parts.tasks import Asked, Part, class_statistics, merged
 from uqled.engines.local import Threads
 
 Ints = NDArray[np.int64]

@@ -16,14 +16,11 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.arrays import Labels
-from uqled.detect.cuts import Answer, Cuts, Offers, keys_of_values
-from uqled.detect.joint import PairCounter, PairCounts, Quotas
-from uqled.detect.methods import Evidence, Ranking, Score, needed_sources
-from uqled.detect.request import DetectionRequest, SweepPlan
-from uqled.detect.rows import ProbabilityRows
-from uqled.detect.selection import Best
-from uqled.detect.store import Store
-from uqled.detect.sweeps import (
+from uqled.detect.core.cuts import Answer, Cuts, Offers, keys_of_values
+from uqled.detect.core.joint import PairCounter, PairCounts, Quotas
+from uqled.detect.core.rows import ProbabilityRows
+from uqled.detect.core.selection import Best
+from uqled.detect.core.sweeps import (
     Bools,
     ExactSums,
     Inputs,
@@ -33,6 +30,9 @@ from uqled.detect.sweeps import (
     Statistics,
     Sweeps,
 )
+from uqled.detect.methods import Evidence, Ranking, Score, needed_sources
+from uqled.detect.parts.store import Store
+from uqled.detect.request import DetectionRequest, SweepPlan
 from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.compiled import compiled, compiled_in_any_order
+from uqled.detect.core.compiled import compiled, compiled_in_any_order
 
 Rows = NDArray[Any]
 Ints = NDArray[Any]

@@ -1,0 +1,1 @@
+"""How probable it is that each label is wrong, and what follows from that."""

@@ -1,0 +1,1 @@
+"""The same detection part by part, on threads or a cluster: no machine holds all rows."""
