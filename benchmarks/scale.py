@@ -130,7 +130,7 @@ def gone_after(data: Data, keep: bool) -> Iterator[Data]:
 
 
 def detect(data: Data, engine: Any, workers: int | None, out: Path, **options: Any) -> Any:
-    from uqled.detect.parts.driver import find_label_errors_in_parts
+    from uqled.detect.parts.prepare import find_label_errors_in_parts
 
     return find_label_errors_in_parts(
         *data.inputs, method=METHOD, out=out, engine=engine, workers=workers, progress=False,
@@ -140,7 +140,7 @@ def detect(data: Data, engine: Any, workers: int | None, out: Path, **options: A
 
 def warm(K: int, F: int, engine: Any, workers: int | None) -> None:
     """A small detection that loads and compiles everything, in every worker."""
-    from uqled.detect.parts.driver import find_label_errors_in_parts
+    from uqled.detect.parts.prepare import find_label_errors_in_parts
 
     N = 2_000
     labels, true = predictions.labels_of(N, K)
@@ -206,7 +206,7 @@ def one_plan(data: Data, *, engine: str, workers: int, out: str) -> dict[str, An
 
 def prepared(labels: Any, softmax: Any, passes: Any, *, out: Any, engine: Any) -> Any:
     """A detection as the plan wants it."""
-    from uqled.detect.parts.driver import prepare
+    from uqled.detect.parts.prepare import prepare
     from uqled.detect.request import check_request, name_inputs
 
     request = check_request(METHOD, given=name_inputs(softmax, passes))

@@ -29,7 +29,7 @@ from uqled.detect.core import cuts as cuts_module
 from uqled.detect.core.cuts import Offers, find_cuts, keys_of_values, values_of_keys
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.find import find_label_errors
-from uqled.detect.parts.driver import ErrorsInParts, cut_in_parts, find_label_errors_in_parts
+from uqled.detect.parts.prepare import ErrorsInParts, cut_in_parts, find_label_errors_in_parts
 from uqled.detect.parts.tasks import merged
 from uqled.detect.summary import summary
 from uqled.errors import FileError, InputError
@@ -378,7 +378,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 _PROGRAM = """
 import sys, time
-from uqled.detect.parts import driver as sharded
+from uqled.detect.parts import prepare as sharded
 from uqled.detect.parts import tasks as parts
 before = {before!r}
 real = getattr(parts, before)

@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from uqled.cleaner import LabelCleaner
     from uqled.data.dataset import Dataset
     from uqled.data.loading import load
-    from uqled.detect.find import find_label_errors
     from uqled.detect.core.joint import noise_matrix
+    from uqled.detect.find import find_label_errors
+    from uqled.detect.parts.prepare import find_label_errors_in_parts
+    from uqled.detect.parts.result import ErrorsInParts
     from uqled.detect.quality import confident_joint, label_quality_scores
     from uqled.detect.result import LabelErrors
-    from uqled.detect.parts.driver import ErrorsInParts, find_label_errors_in_parts
     from uqled.errors import FileError, InputError, MissingInputError, UqledError
     from uqled.export.cleaning import clean
     from uqled.predict.crossval import cross_validate
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Where each public name lives; loaded when it is first used, so that importing stays quick.
 _HOMES = {
-    "ErrorsInParts": "uqled.detect.parts.driver",
+    "ErrorsInParts": "uqled.detect.parts.result",
     "FileError": "uqled.errors",
     "InputError": "uqled.errors",
     "Dataset": "uqled.data.dataset",
@@ -34,7 +35,7 @@ _HOMES = {
     "confident_joint": "uqled.detect.quality",
     "cross_validate": "uqled.predict.crossval",
     "find_label_errors": "uqled.detect.find",
-    "find_label_errors_in_parts": "uqled.detect.parts.driver",
+    "find_label_errors_in_parts": "uqled.detect.parts.prepare",
     "label_quality_scores": "uqled.detect.quality",
     "load": "uqled.data.loading",
     "noise_matrix": "uqled.detect.core.joint",

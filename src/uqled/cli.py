@@ -397,7 +397,7 @@ def _detect_in_parts(
     """Plan a detection in parts, refuse what cannot fit, and run it."""
     from uqled.detect.parts.cost import by_shapes, plan
     from uqled.detect.request import check_request, name_inputs
-    from uqled.detect.parts.driver import prepare
+    from uqled.detect.parts.prepare import prepare
     from uqled.engines import engine_of
     from uqled.progress import Progress
 

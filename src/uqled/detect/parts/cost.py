@@ -23,7 +23,7 @@ from uqled.detect.core.joint import DENSE_CLASSES
 from uqled.detect.core.rows import MAX_BLOCK_ROWS
 from uqled.detect.core.sweeps import BLOCK_BYTES
 from uqled.detect.parts import tasks
-from uqled.detect.parts.driver import Prepared
+from uqled.detect.parts.prepare import Prepared
 from uqled.detect.parts.store import Store
 from uqled.detect.parts.tasks import Asked, Part
 from uqled.engines import Engine

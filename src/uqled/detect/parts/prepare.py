@@ -1,0 +1,245 @@
+"""Finding label errors in arrays that no machine holds: part by part, on an engine.
+
+    labels, probabilities        parts (tasks)                    driver
+    -----------------------------------------------------------------------------------
+    sweep 1                      class counts and sums       ->   thresholds
+    sweep 2                      pair counts                 ->   quotas
+                                 counts by ranges of margins <->  bounds of the pairs' best
+    sweep 3                      the best that a part has
+                                 counts by ranges of margins <->  the pairs' cuts
+                                 rows of the result          ->   numbers of flags
+
+Everything that travels is per class or per pair. What is per sample stays in its part's file.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from uqled import arrays
+from uqled.detect.core.rows import ProbabilityRows, whole_chunks
+from uqled.detect.core.sweeps import EntropyClass
+from uqled.detect.find import column_names
+from uqled.detect.parts.driver import Driver
+from uqled.detect.parts.result import ErrorsInParts
+from uqled.detect.parts.store import Store
+from uqled.detect.parts.tasks import Asked, Part
+from uqled.detect.request import DetectionRequest, check_request, name_inputs
+from uqled.engines import Engine, engine_of
+from uqled.places import Place
+from uqled.progress import Progress
+
+#: Of a part, about: large enough that a task's own cost does not matter, small enough that the
+#: loss of one does not either.
+_PART_BYTES = 512 * 2**20
+_LEAST_PARTS, _LEAST_ROWS = 16, 4_096
+#: Of rows of so many bytes, reading is a large part of the work. Then fewer parts are better than
+#: parts that read the same twice, down to so many.
+_LONG_ROW, _FEW_PARTS = 1_024, 4
+#: About what a sample takes beside its probabilities, in arrays and files of its part.
+_SAMPLE_BYTES = 300
+#: Of what lies in the folder while it runs: one begun with another is not continued.
+_FORMAT = 2
+
+
+def find_label_errors_in_parts(
+    labels: Any,
+    pred_probs: Any = None,
+    passes: Any = None,
+    *,
+    out: Any,
+    engine: Engine | str = "local",
+    workers: int | None = None,
+    method: str = "auto",
+    target: str | None = None,
+    precision: float | None = None,
+    recall: float | None = None,
+    budget: int | None = None,
+    cost: tuple[float, float] | None = None,
+    agreement: int | None = None,
+    entropy_class: EntropyClass = "candidate",
+    min_examples_per_class: int = 1,
+    frac_noise: float = 1.0,
+    classes: Sequence[Any] | None = None,
+    part_rows: int | None = None,
+    progress: bool | None = None,
+) -> ErrorsInParts:
+    """Find wrong labels in shards, part by part, and write the result in parts.
+
+    The flags are those of `find_label_errors`, to the sample, whatever the engine, its workers and
+    the size of a part. A call that was killed continues when it is repeated.
+
+    Parameters
+    ----------
+    labels, pred_probs, passes
+        [N], [N,K] and [F,N,K]: addresses of shards as `uqled.data.shards.open_shards` takes them
+        (a folder, a file, Zarr, `s3://...`), what that gives, or arrays.
+    out
+        Folder of the result: a path, or an address such as `s3://bucket/found`. On a cluster, one
+        that all machines see.
+    engine, workers
+        Where tasks run: `"local"` (threads), `"ray"`, or an engine; and how many at a time.
+    part_rows
+        Rows of one task. Default: about half a gigabyte of probabilities.
+
+    The other options are those of `find_label_errors`.
+    """
+    request = check_request(
+        method,
+        given=name_inputs(pred_probs, passes),
+        target=target,
+        precision=precision,
+        recall=recall,
+        budget=budget,
+        cost=cost,
+        agreement=agreement,
+        entropy_class=entropy_class,
+        min_examples_per_class=min_examples_per_class,
+        frac_noise=frac_noise,
+    )
+    with engine_of(engine, workers=workers) as running:
+        prepared = prepare(
+            labels,
+            pred_probs,
+            passes,
+            request,
+            out=out,
+            engine=running,
+            classes=classes,
+            part_rows=part_rows,
+            progress=progress,
+        )
+        return prepared.run(running, Progress(progress))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A detection whose inputs were checked and whose parts are cut; nothing is written yet."""
+
+    asked: Asked
+    fingerprint: dict[str, Any]
+    rows: list[ProbabilityRows]
+    parts: list[Part]
+
+    def run(self, engine: Engine, progress: Progress) -> ErrorsInParts:
+        """Begin, continue, or find it finished."""
+        with Store.begin(self.asked.store.place, self.fingerprint) as store:
+            if store.is_finished:
+                store.tidy()
+            else:
+                driver = Driver(engine, progress, self.parts, self.rows[0].shape[-2])
+                store.finish(driver.run(self.asked))
+        return ErrorsInParts(store)
+
+    def run_alone(self, part: Part, store: Store, engine: Engine) -> None:
+        """Treat a part as if it were all, for the plan; nothing is done with what is found."""
+        driver = Driver(engine, Progress(False), [part], part.stop - part.start, alone=True)
+        driver.run(replace(self.asked, store=store))
+
+
+def prepare(
+    labels: Any,
+    pred_probs: Any,
+    passes: Any,
+    request: DetectionRequest,
+    *,
+    out: Any,
+    engine: Engine,
+    classes: Sequence[Any] | None = None,
+    part_rows: int | None = None,
+    progress: bool | None = None,
+) -> Prepared:
+    """Open and check everything that can be checked without reading rows."""
+    labels, softmax, stack = _opened(labels, pred_probs, passes)
+    rows = [
+        ProbabilityRows(array, name=name, ndim=ndim)
+        for array, name, ndim in ((softmax, "pred_probs", 2), (stack, "passes", 3))
+        if array is not None
+    ]
+    shapes = {r.name: r.shape for r in rows}
+    arrays.same_shape(arrays.n_labels(labels), shapes.get("pred_probs"), shapes.get("passes"))
+    parts = cut_in_parts(rows, part_rows)
+    if classes is None:
+        classes = column_names(softmax) or arrays.categories(labels)
+    driver = Driver(engine, Progress(progress), parts, rows[0].shape[-2])
+    values, names = driver.classes(labels, rows[0].n_classes, classes)
+    F = 0 if stack is None else rows[-1].n_passes
+    asked = Asked(
+        store=Store(Place.of(out)),
+        labels=labels,
+        softmax=softmax,
+        passes=stack,
+        values=values,
+        names=names,
+        request=request,
+        plan=request.plan_sweeps(F, has_softmax=softmax is not None),
+        n_passes=F,
+    )
+    point = request.point
+    fingerprint = {
+        "labels": _fingerprint(labels),
+        "pred_probs": _fingerprint(softmax),
+        "passes": _fingerprint(stack),
+        "method": [choice.name for choice in request.choices],
+        "entropy_class": request.entropy_class,
+        "min_examples_per_class": request.min_examples_per_class,
+        "frac_noise": request.frac_noise,
+        "classes": list(names),
+        "point": [point.kind, point.value, point.missed],
+        "format": _FORMAT,
+        "part_rows": parts[0].stop - parts[0].start,
+    }
+    return Prepared(asked, fingerprint, rows, parts)
+
+
+def _opened(*sources: Any) -> list[Any]:
+    """Labels, probabilities and passes as arrays, where they are addresses."""
+    from uqled.data.shards import open_shards, sparing_cache
+
+    return sparing_cache(
+        [
+            open_shards(source, ndim=ndim, name=name)
+            if isinstance(source, str | os.PathLike | Place)
+            else source
+            for source, ndim, name in zip(
+                sources, (1, 2, 3), ("labels", "pred_probs", "passes"), strict=True
+            )
+        ]
+    )
+
+
+def cut_in_parts(rows: list[ProbabilityRows], part_rows: int | None) -> list[Part]:
+    """Parts of about equal size, whole chunks each; their number does not depend on the engine."""
+    N = rows[0].shape[-2]
+    if part_rows is not None:
+        size = arrays.whole_number(part_rows, "part_rows", low=1)
+    else:
+        row_bytes = sum(r.row_bytes for r in rows)
+        size = _PART_BYTES // (row_bytes + _SAMPLE_BYTES)
+        size = max(1, min(size, max(-(-N // _LEAST_PARTS), _LEAST_ROWS)))
+        size = whole_chunks(rows, size)
+        if row_bytes >= _LONG_ROW:
+            size = _whole_groups(N, max(r.group_rows for r in rows), size)
+    starts = range(0, N, size)
+    return [Part(number, start, min(start + size, N)) for number, start in enumerate(starts)]
+
+
+def _whole_groups(N: int, group: int, size: int) -> int:
+    """So many rows, or more, that few parts begin in the middle of a row group: who does reads all
+    of the group before that."""
+    if group <= size:
+        return size - size % group
+    if group * _FEW_PARTS <= N and group * _SAMPLE_BYTES <= _PART_BYTES:
+        return group
+    return max(size, -(-group // _FEW_PARTS))
+
+
+def _fingerprint(source: Any) -> str | None:
+    """What tells one input from another; an array in memory is never the same again."""
+    if source is None:
+        return None
+    return str(getattr(source, "fingerprint", None) or uuid.uuid4())

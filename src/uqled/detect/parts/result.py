@@ -1,0 +1,110 @@
+"""What a detection in parts found, as it lies in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.detect.auto.estimate import Estimate
+from uqled.detect.core.joint import PairCounts
+from uqled.detect.parts.store import Store
+from uqled.detect.summary import estimate_lines
+
+
+@dataclass(frozen=True)
+class ErrorsInParts:
+    """What detection found, as it lies in a folder: nothing is read before it is asked for."""
+
+    store: Store
+
+    @classmethod
+    def open(cls, folder: Any) -> ErrorsInParts:
+        """A finished detection."""
+        return cls(Store.open(folder))
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What `result.json` says."""
+        return self.store.result()
+
+    def __len__(self) -> int:
+        return int(self.about["samples"])
+
+    def __repr__(self) -> str:
+        n, N = self.n_flagged, len(self)
+        return f"<ErrorsInParts {self.method}: {n:,} of {N:,} labels flagged ({n / N:.2%})>"
+
+    @property
+    def method(self) -> str:
+        return str(self.about["method"])
+
+    @property
+    def n_flagged(self) -> int:
+        return int(self.about["flagged"][self.method])
+
+    @property
+    def joint(self) -> Any:
+        """[K,K] given x true: estimated numbers of samples (scipy.sparse above 2,000 classes)."""
+        found = self.store.read_joint()
+        K = int(found["shape"][0])
+        return PairCounts(K, found["given"], found["true"], found["counts"]).matrix()
+
+    def frames(self, columns: list[str] | None = None) -> Iterator[Any]:
+        """The table, part by part, in the order of the samples."""
+        for number in range(int(self.about["parts"])):
+            yield self.store.read_issues(number, columns)
+
+    def flagged(self) -> Any:
+        """The rows of the flagged samples as one pandas frame, most suspect first."""
+        import pandas as pd
+
+        found = pd.concat([frame[frame["is_label_issue"]] for frame in self.frames()])
+        return found.sort_values(
+            ["votes", "label_score", "index"], ascending=[False, True, True], ignore_index=True
+        )
+
+    def mask(self) -> NDArray[np.bool_]:
+        """[N] True = flagged."""
+        column = "is_label_issue"
+        return np.concatenate([f[column].to_numpy(np.bool_) for f in self.frames([column])])
+
+    def table(self) -> Any:
+        """All rows as one `pyarrow.dataset.Dataset`, which reads what a query needs."""
+        import pyarrow.dataset as ds
+
+        issues = self.store.place / "issues"
+        if issues.is_local:
+            return ds.dataset(issues.path, format="parquet")
+        import fsspec  # type: ignore[import-untyped]
+
+        files, path = fsspec.core.url_to_fs(str(issues))
+        return ds.dataset(path, filesystem=files, format="parquet")
+
+    def _estimated(self, about: dict[str, Any]) -> list[str]:
+        number, real, found = (
+            None if about[name] is None else Estimate(**about[name])
+            for name in ("number", "precision", "recall")
+        )
+        assert number is not None
+        return estimate_lines(number, len(self), real, found, about["unsure"])
+
+    def summary(self, *, pairs: int = 5, suspects: int = 10) -> str:
+        """How many are flagged, the most confused pairs and the most suspect samples."""
+        n, N, about = self.n_flagged, len(self), self.about
+        lines = [f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {self.method}"]
+        if about["estimate"] is not None:
+            lines += self._estimated(about["estimate"])
+        if len(about["flagged"]) > 1:
+            lines += ["", "flagged by each method:"]
+            lines += [f"  {number:>9,}  {name}" for name, number in about["flagged"].items()]
+        if n:
+            lines += ["", "most confused (given -> suggested):"]
+            lines += [f"  {m:>9,}  {i} -> {j}" for i, j, m in about["confused"][:pairs]]
+            lines += ["", "most suspect (index: given -> suggested):"]
+            lines += [f"  {z:>9}  {i} -> {j}" for z, i, j in about["suspects"][:suspects]]
+        return "\n".join(lines)
