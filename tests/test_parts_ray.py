@@ -18,7 +18,7 @@ from cleanlab.filter import find_label_issues
 
 from test_parts import COLUMNS, made_up, shards
 from uqled.detect.find import find_label_errors
-from uqled.detect.parts.driver import ErrorsInParts, find_label_errors_in_parts
+from uqled.detect.parts.prepare import ErrorsInParts, find_label_errors_in_parts
 from uqled.errors import FileError
 
 ray = pytest.importorskip("ray")

@@ -15,7 +15,7 @@ from stores import s3_address
 from test_parts import COLUMNS, made_up
 from uqled.cli import app
 from uqled.detect.find import find_label_errors
-from uqled.detect.parts.driver import ErrorsInParts, find_label_errors_in_parts
+from uqled.detect.parts.prepare import ErrorsInParts, find_label_errors_in_parts
 from uqled.errors import FileError, InputError
 from uqled.places import Place
 
