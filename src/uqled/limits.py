@@ -63,10 +63,10 @@ LIMITS = {
     "suite_cells": Limit(
         1_000_000, "cells", "Trainings and detections of one benchmark suite: the paper's has 708."
     ),
-    "request_bytes": Limit(2**25, "bytes", "The body of one request to the review page."),
+    "request_bytes": Limit(2**20, "bytes", "The body of one request to the review page."),
     "connections": Limit(100, "connections", "Open connections to the review page at a time."),
     "decision_rows": Limit(
-        100_000_000, "rows", "Changes in one decisions.sqlite: a page makes one per key press."
+        10_000_000, "rows", "Changes in one decisions.sqlite: a page makes one per key press."
     ),
 }
 

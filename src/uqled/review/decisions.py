@@ -8,79 +8,65 @@ overwrites a decision they did not know of.
 from __future__ import annotations
 
 import hashlib
-import json
-import sqlite3
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.errors import FileError, InputError, UqledError
+from uqled.limits import exceed_limit, get_limit
+from uqled.review.decision_file import (
+    BoundedConnection,
+    explain_database_problems,
+    open_decision_file,
+    refuse_file,
+)
+from uqled.review.decision_rows import (
+    ACTIONS,
+    COLUMNS,
+    LONGEST_NAME,
+    Action,
+    Change,
+    Decision,
+    Description,
+    is_reviewer_name,
+    read_change,
+    read_description,
+    refuse_row,
+)
 from uqled.run import Predictions
+from uqled.storage.reading import name_file
 
-Action = Literal["keep", "relabel", "drop"]
-ACTIONS: tuple[Action, ...] = get_args(Action)
+__all__ = [
+    "ACTIONS",
+    "FILE_NAME",
+    "Action",
+    "Change",
+    "ConflictError",
+    "Decision",
+    "Decisions",
+    "action_number",
+    "has_decisions",
+    "reviewed",
+]
 
 FILE_NAME = "decisions.sqlite"
-_PATIENCE = 30.0  # seconds to wait for another writer
-_LONGEST_NAME = 80  # characters of a reviewer's name
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS changes (
-    number INTEGER PRIMARY KEY,
-    batch INTEGER NOT NULL,
-    sample INTEGER NOT NULL,
-    action TEXT,
-    label INTEGER,
-    reviewer TEXT NOT NULL,
-    tab TEXT NOT NULL,
-    at REAL NOT NULL,
-    version INTEGER NOT NULL,
-    undoes INTEGER,
-    UNIQUE (sample, version)
-);
-CREATE INDEX IF NOT EXISTS changes_by_batch ON changes (batch);
-CREATE TABLE IF NOT EXISTS latest (sample INTEGER PRIMARY KEY, number INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS undone (batch INTEGER PRIMARY KEY)
-"""
-_COLUMNS = "number, batch, sample, action, label, reviewer, at, version, undoes"
-_LATEST = f"SELECT {_COLUMNS} FROM latest JOIN changes USING (number, sample)"
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What holds for a sample now."""
-
-    index: int
-    action: Action | None
-    """None: undecided again. Only `decide` returns that; `current` leaves such samples out."""
-    label: int | None
-    """Class number, where the action is `relabel`."""
-    reviewer: str
-    at: float
-    """Seconds since 1970."""
-    version: int
-    """How often the sample's decision has changed."""
-
-
-@dataclass(frozen=True)
-class Change(Decision):
-    """One step of a sample's history."""
-
-    number: int
-    """Changes are numbered in the order in which they were written."""
-    batch: int
-    """Changes of one call have one batch: its first number."""
-    undoes: int | None
-    """The batch that this change took back."""
+_LATEST = f"SELECT {COLUMNS} FROM latest JOIN changes USING (number, sample)"
+#: A sample whose `latest` is not the last of its changes, or names none of them.
+_MISFITS = (
+    "SELECT changes.sample FROM changes LEFT JOIN latest ON latest.sample = changes.sample"
+    " WHERE latest.number IS NULL OR latest.number < changes.number LIMIT 1",
+    "SELECT latest.sample FROM latest LEFT JOIN changes ON changes.number = latest.number"
+    " WHERE changes.sample IS NOT latest.sample LIMIT 1",
+)
 
 
 class ConflictError(UqledError):
@@ -120,27 +106,15 @@ class Decisions:
         if n_samples is not None and classes is not None:
             expected = {"samples": n_samples, "classes": list(classes)}
             expected |= {} if ids is None else {"ids": _digest(ids)}
-        elif not self.path.is_file():
-            raise FileError(
-                f"file {str(self.path)!r}", "does not exist", "Review the run first: uqled review"
-            )
         # One connection for all threads of a server: the lock keeps their statements apart.
         self._lock = threading.RLock()
+        self._connection: BoundedConnection = open_decision_file(self.path, expected)
         try:
-            self._connection = sqlite3.connect(
-                self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
-            )
-            try:
-                self._prepare(expected)
-            except BaseException:
-                self._connection.close()
-                raise
-        except sqlite3.Error as error:
-            raise FileError(
-                f"file {str(self.path)!r}",
-                f"cannot be used for decisions ({error})",
-                "Choose a folder that can be written, or remove what is no file of decisions",
-            ) from error
+            with self._reading():
+                self._about = self._check(expected or {})
+        except BaseException:
+            self._connection.close()
+            raise
 
     @classmethod
     def of(cls, predictions: Predictions) -> Decisions:
@@ -197,21 +171,19 @@ class Decisions:
         reviewer = _checked_name(reviewer)
         with self._writing():
             found = self._connection.execute(
-                "SELECT batch FROM changes WHERE reviewer = ? AND undoes IS NULL"
+                f"SELECT {COLUMNS} FROM changes WHERE reviewer = ? AND undoes IS NULL"
                 " AND (? IS NULL OR tab = ?) AND batch NOT IN (SELECT batch FROM undone)"
                 " ORDER BY number DESC LIMIT 1",
                 (reviewer, tab, tab),
             ).fetchone()
             if found is None:
                 return []
-            (batch,) = found
+            batch = self._change(found).batch
             # Also where nothing of it can be taken back, so that the next undo looks further.
             self._connection.execute("INSERT INTO undone VALUES (?)", (batch,))
-            rows = self._connection.execute(
-                f"SELECT {_COLUMNS} FROM changes WHERE batch = ? ORDER BY number", (batch,)
-            )
+            query = f"SELECT {COLUMNS} FROM changes WHERE batch = ? ORDER BY number"
             items = []
-            for written in [_change(row) for row in rows]:
+            for written in list(self._changes(query, (batch,))):
                 if self._holding(written.index) == written.version:
                     earlier = self._version(written.index, written.version - 1)
                     restored = (None, None) if earlier is None else (earlier.action, earlier.label)
@@ -222,15 +194,24 @@ class Decisions:
 
     def current(self) -> dict[int, Decision]:
         """What holds now, for every sample that is decided."""
-        with self._reading() as rows:
-            found = map(_change, rows.execute(f"{_LATEST} WHERE action IS NOT NULL"))
-            return {change.index: _decision(change) for change in found}
+        found: dict[int, Decision] = {}
+        with self._reading():
+            for change in self._changes(f"{_LATEST} WHERE action IS NOT NULL"):
+                if change.index in found:  # a page that is in the file more than once
+                    raise refuse_row(self.path, change.number, "is there twice")
+                found[change.index] = _decision(change)
+        return found
 
     def history(self, after: int = 0) -> list[Change]:
         """Every change ever made, oldest first; with `after`, those of higher numbers."""
-        with self._reading() as rows:
-            query = f"SELECT {_COLUMNS} FROM changes WHERE number > ? ORDER BY number"
-            return [_change(row) for row in rows.execute(query, (after,))]
+        found: list[Change] = []
+        with self._reading():
+            query = f"SELECT {COLUMNS} FROM changes WHERE number > ? ORDER BY number"
+            for change in self._changes(query, (after,)):
+                if found and change.number <= found[-1].number:
+                    raise refuse_row(self.path, change.number, "is there twice")
+                found.append(change)
+        return found
 
     def verdicts(self, N: int) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
         """For `N` samples, (actions [N], labels [N]).
@@ -238,9 +219,11 @@ class Decisions:
         Actions: 0 undecided, 1 keep, 2 relabel, 3 drop. Labels: the class number of a relabel,
         -1 elsewhere.
         """
-        if self._samples != N:
+        if self._about.samples != N:
             raise InputError(
-                "N", f"is {N}", f"{str(self.path)!r} holds decisions on {self._samples} samples"
+                "N",
+                f"is {N}",
+                f"{str(self.path)!r} holds decisions on {self._about.samples} samples",
             )
         actions, labels = np.zeros(N, np.int8), np.full(N, -1, np.int32)
         for i, decision in self.current().items():
@@ -249,50 +232,33 @@ class Decisions:
                 labels[i] = decision.label
         return actions, labels
 
-    def _prepare(self, expected: dict[str, Any] | None) -> None:
-        """Make the tables where there are none, and see whose they are."""
-        execute = self._connection.execute
-        execute("PRAGMA synchronous = FULL")  # in WAL mode, less would lose what was acknowledged
-        if expected is not None:
-            self._make(expected)
-        found = {key: json.loads(value) for key, value in execute("SELECT * FROM about")}
-        if not found:
-            raise FileError(
-                f"file {str(self.path)!r}", "holds no decisions", "Review the run first"
-            )
-        for key, value in (expected or {}).items():
-            if key in found and found[key] != value:
-                what = {"samples": "number of samples", "classes": "classes", "ids": "samples"}
+    def _check(self, expected: Mapping[str, Any]) -> Description:
+        """See whose decisions these are, and that they fit together."""
+        about = read_description(
+            self._connection.execute("SELECT key, value FROM about"), self.path
+        )
+        what = {"samples": "number of samples", "classes": "classes", "ids": "samples"}
+        for key, value in expected.items():
+            # Files without a hash of the names are older than it.
+            if getattr(about, key) not in (value, None):
                 raise FileError(
-                    f"file {str(self.path)!r}",
+                    name_file(self.path),
                     f"holds decisions of a run with other {what[key]}",
                     "Move it back to the run it belongs to",
                 )
-        self._samples, self._classes = found["samples"], found["classes"]
-
-    def _make(self, about: dict[str, Any]) -> None:
-        until = time.monotonic() + _PATIENCE
-        while True:  # SQLite does not wait by itself where two processes change the mode at once
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                break
-            except sqlite3.OperationalError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.02)
-        with self._writing():
-            for statement in _TABLES.split(";"):
-                self._connection.execute(statement)
-            rows = [(key, json.dumps(value)) for key, value in about.items()]
-            if not self._connection.execute("SELECT count(*) FROM about").fetchone()[0]:
-                self._connection.executemany("INSERT INTO about VALUES (?, ?)", rows)
+        for query in _MISFITS:
+            if (row := self._connection.execute(query).fetchone()) is not None:
+                raise refuse_file(
+                    self.path, f"the decision on sample {row[0]!r:.100} does not fit its changes"
+                )
+        return about
 
     def _checked(
         self, index: int, action: Action | None, label: int | None
     ) -> tuple[int, Action | None, int | None]:
         index = arrays.whole_number(index, "index", low=0)
-        if index >= self._samples:
-            raise InputError("index", f"is {index}", f"There are {self._samples} samples")
+        if index >= self._about.samples:
+            raise InputError("index", f"is {index}", f"There are {self._about.samples} samples")
         if action is not None and action not in ACTIONS:
             raise InputError("action", f"is {action!r}", f"Choose one of {', '.join(ACTIONS)}")
         if (label is not None) != (action == "relabel"):
@@ -301,14 +267,16 @@ class Decisions:
             )
         if label is not None:
             label = arrays.whole_number(label, "label", low=0)
-            if label >= len(self._classes):
-                raise InputError("label", f"is {label}", f"There are {len(self._classes)} classes")
+            if label >= len(self._about.classes):
+                raise InputError(
+                    "label", f"is {label}", f"There are {len(self._about.classes)} classes"
+                )
         return index, action, label
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """A transaction: the block's changes are on the disk after it, or none of them."""
-        with self._lock:
+        with self._reading():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -319,9 +287,20 @@ class Decisions:
                 raise
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            yield self._connection
+    def _reading(self) -> Iterator[None]:
+        with self._lock, explain_database_problems(self.path):
+            yield
+
+    def _change(self, row: Any) -> Change:
+        return read_change(row, self.path, self._about)
+
+    def _changes(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[Change]:
+        """The changes that a query lists."""
+        most = get_limit("decision_rows")
+        for count, row in enumerate(self._connection.execute(query, parameters), 1):
+            if count > most:
+                raise exceed_limit("decision_rows", f"more than {most:,}", name_file(self.path))
+            yield self._change(row)
 
     def _latest(self, indices: Any) -> dict[int, Decision]:
         """The last change of each of these samples that has one."""
@@ -329,23 +308,27 @@ class Decisions:
         for i in indices:
             row = self._connection.execute(f"{_LATEST} WHERE sample = ?", (i,)).fetchone()
             if row is not None:
-                found[i] = _decision(_change(row))
+                found[i] = _decision(self._change(row))
         return found
 
     def _version(self, index: int, version: int) -> Change | None:
         row = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM changes WHERE sample = ? AND version = ?", (index, version)
+            f"SELECT {COLUMNS} FROM changes WHERE sample = ? AND version = ?", (index, version)
         ).fetchone()
-        return None if row is None else _change(row)
+        return None if row is None else self._change(row)
 
     def _holding(self, index: int) -> int:
         """The version whose decision holds: an undo brings back an earlier one."""
-        version: int = self._latest([index])[index].version
+        latest = self._latest([index]).get(index)
+        version = 0 if latest is None else latest.version
         while (change := self._version(index, version)) is not None and change.undoes is not None:
-            (taken_back,) = self._connection.execute(
-                "SELECT version FROM changes WHERE batch = ? AND sample = ?", (change.undoes, index)
+            row = self._connection.execute(
+                f"SELECT {COLUMNS} FROM changes WHERE batch = ? AND sample = ?",
+                (change.undoes, index),
             ).fetchone()
-            version = taken_back - 1
+            if row is None or (earlier := self._change(row).version) >= version:
+                raise refuse_row(self.path, change.number, "takes back what is not there")
+            version = earlier - 1
         return version
 
     def _write(
@@ -358,7 +341,8 @@ class Decisions:
     ) -> Iterator[Decision]:
         """Write what is a change, and yield what holds then."""
         execute, at = self._connection.execute, time.time()
-        (number,) = execute("SELECT coalesce(max(number), 0) FROM changes").fetchone()
+        last = execute(f"SELECT {COLUMNS} FROM changes ORDER BY number DESC LIMIT 1").fetchone()
+        number = 0 if last is None else self._change(last).number
         batch = number + 1
         for index, action, label in items:
             was = before.get(index)
@@ -380,21 +364,21 @@ def reviewed(predictions: Predictions) -> tuple[NDArray[np.int8], NDArray[np.int
 
     None where nothing is decided; no file is made where nobody reviewed.
     """
-    if not (predictions.path / FILE_NAME).is_file():
+    if not has_decisions(predictions):
         return None
     with Decisions.of(predictions) as decisions:
         actions, labels = decisions.verdicts(len(predictions))
     return (actions, labels) if actions.any() else None
 
 
+def has_decisions(predictions: Predictions) -> bool:
+    """If the run has a file of decisions, or something in its place that opening will refuse."""
+    return os.path.lexists(predictions.path / FILE_NAME)
+
+
 def action_number(action: Action | None) -> int:
     """0 undecided, 1 keep, 2 relabel, 3 drop."""
     return 0 if action is None else 1 + ACTIONS.index(action)
-
-
-def _change(row: Any) -> Change:
-    number, batch, sample, action, label, reviewer, at, version, undoes = row
-    return Change(sample, action, label, reviewer, at, version, number, batch, undoes)
 
 
 def _decision(change: Change) -> Decision:
@@ -405,9 +389,9 @@ def _decision(change: Change) -> Decision:
 
 def _checked_name(reviewer: str) -> str:
     name = reviewer.strip() if isinstance(reviewer, str) else ""
-    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+    if not is_reviewer_name(name):
         raise InputError(
-            "reviewer", f"is {reviewer!r:.100}", f"Pass a name of 1 to {_LONGEST_NAME} characters"
+            "reviewer", f"is {reviewer!r:.100}", f"Pass a name of 1 to {LONGEST_NAME} characters"
         )
     return name
 
