@@ -23,7 +23,7 @@ from uqled.cli import app
 from uqled.errors import FileError, InputError
 from uqled.export.cleaning import cleaning, restored, summary
 from uqled.export.exporting import planned, write
-from uqled.export.record import given_labels
+from uqled.export.record import given_labels, read_changes
 from uqled.review.decisions import Decision, Decisions
 from uqled.run import Run
 
@@ -615,11 +615,11 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     assert hashes(tmp_path) == before
 
 
-def test_old_data_never_stand_beside_a_new_record(tmp_path, monkeypatch):
+def test_old_data_are_there_until_new_data_are(tmp_path, monkeypatch):
     run = image_run(tmp_path)
     out = tmp_path / "clean.csv"
     export(run, "csv", out)
-    rename = Path.replace
+    before, rename = out.read_bytes(), Path.replace
 
     def stops_at_the_data(path, target):
         if Path(target) == out:
@@ -629,5 +629,9 @@ def test_old_data_never_stand_beside_a_new_record(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "replace", stops_at_the_data)
     with pytest.raises(KeyboardInterrupt):
         export(run, "csv", out, overwrite=True, flags="keep")
+    assert out.read_bytes() == before
+    # Beside a record that is not theirs, and says so.
     assert json.loads((tmp_path / "clean.csv.changes.json").read_text())["flags"] == "keep"
-    assert not out.exists()
+    for read in (given_labels, read_changes):
+        with pytest.raises(FileError, match=r"clean\.csv' was interrupted.*--overwrite"):
+            read(out)

@@ -105,7 +105,7 @@ def test_links_need_files(tmp_path):
     with pytest.raises(InputError, match="images are then copied"):
         export(run, "folder", tmp_path / "clean", link=True)
     assert not (tmp_path / "clean").exists()
-    assert not list(tmp_path.glob(".clean*"))
+    assert not list(tmp_path.glob(".uqled-*"))
 
 
 def test_pixels_without_files_become_pngs(tmp_path):
@@ -271,7 +271,7 @@ def test_killed_in_the_middle_leaves_no_half_folder(tmp_path, to):
     process = subprocess.Popen([sys.executable, "-c", SLOWLY, str(run), to, str(out)])
     try:
         deadline = time.monotonic() + 60
-        while len([*tmp_path.glob(".clean-*/**/*.png")]) < 2:
+        while len([*tmp_path.glob(".uqled-export-*/**/*.png")]) < 2:
             assert time.monotonic() < deadline
             assert process.poll() is None
             assert not out.exists()
@@ -280,13 +280,10 @@ def test_killed_in_the_middle_leaves_no_half_folder(tmp_path, to):
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert not out.exists()
+    # What was left behind is hidden, and goes with the next export.
+    (left,) = tmp_path.glob(".uqled-export-*")
     export(run, to, out)
     assert (out / "changes.json").exists()
-    # What was left behind is hidden, and goes when it is old.
-    (left,) = tmp_path.glob(".clean-*.part")
-    os.utime(left, (0, 0))
-    shutil.rmtree(out)
-    export(run, to, out)
     assert not left.exists()
 
 
@@ -303,7 +300,7 @@ def test_a_failure_leaves_nothing(tmp_path, monkeypatch):
         write(plan, tmp_path / "clean")
     (tmp_path / "data/ship/7.png").rename(tmp_path / "gone.png")
     assert hashes(tmp_path) == before
-    assert not list(tmp_path.glob(".clean*"))
+    assert not list(tmp_path.glob(".uqled-*"))
 
 
 # ---- Hugging Face

@@ -1,10 +1,17 @@
-"""Data sets of the Hugging Face hub by name, through its own package."""
+"""Data sets of the Hugging Face hub: by name, through its own package, and how files describe
+themselves in its layout."""
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 from uqled.errors import FileError, InputError
+from uqled.storage.reading import first_line
+
+#: As the hub has them. Anything else the package might take for a path.
+_NAME = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 def hub_table(name: str, split: str | None) -> Any:
@@ -16,16 +23,57 @@ def hub_table(name: str, split: str | None) -> Any:
             "place", f"is 'hf:{name}', which needs the datasets package", "pip install 'uqled[hub]'"
         ) from error
     path, _, configuration = name.partition(":")
+    if not _NAME.fullmatch(path):
+        raise InputError(
+            "place",
+            f"is 'hf:{name}', which is no name",
+            "Name a data set of the hub, hf:NAME or hf:OWNER/NAME",
+        )
     try:
         found = datasets.load_dataset(path, configuration or None, split=split or "train")
+        # In the Arrow format images stay as they are; the features know the classes' names.
+        return found.with_format("arrow")[:].replace_schema_metadata(
+            found.features.arrow_schema.metadata
+        )
     except Exception as error:  # of the network, the hub, or the data set's files
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise FileError(
             f"data set 'hf:{name}'",
-            f"cannot be loaded ({why})",
+            f"cannot be loaded ({first_line(error)})",
             "Check the name, the split and the network, or download its Parquet files",
         ) from error
-    # In the Arrow format images stay as they are; the features know the classes' names.
-    return found.with_format("arrow")[:].replace_schema_metadata(
-        found.features.arrow_schema.metadata
+
+
+def read_features(schema: Any, subject: str) -> dict[str, Any]:
+    """What a table in the hub's layout says of its columns; empty where it says nothing.
+
+    `subject` is the table as errors name it.
+    """
+    written = (schema.metadata or {}).get(b"huggingface", b"{}")
+    try:
+        about = json.loads(written)
+        features = (about.get("info") or {}).get("features") or {}
+        if not isinstance(features, dict):
+            raise TypeError(f"its features are a {type(features).__name__}")
+    except Exception as error:  # bytes that are no text, no JSON, too deep, or of another shape
+        raise _wrong_description(subject, first_line(error)) from error
+    return features
+
+
+def read_class_names(schema: Any, subject: str) -> dict[str, list[str]]:
+    """By column, what its class numbers stand for, as the table itself says."""
+    names = {}
+    for column, feature in read_features(schema, subject).items():
+        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":
+            listed = feature.get("names")
+            if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+                raise _wrong_description(subject, f"the classes of {column!r} have no names")
+            names[column] = listed
+    return names
+
+
+def _wrong_description(subject: str, why: str) -> FileError:
+    return FileError(
+        subject,
+        f"describes itself in a way that cannot be read ({why})",
+        "Get it again, or remove the entry 'huggingface' of its metadata",
     )

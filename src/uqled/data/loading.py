@@ -1,28 +1,25 @@
-"""`load`: labelled data from wherever it lies."""
+"""`load`: labelled data from wherever it lies, and `reopened`: a run's samples once more."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.data.cache import Encoded, decoded, resized
 from uqled.data.dataset import Dataset, Kind, stratified
-from uqled.data.found import Found, no_split, quoted
-from uqled.errors import FileError, InputError
+from uqled.data.formats import decode_found, is_name, name_place, read_found, take_rows
+from uqled.data.found import Found
+from uqled.errors import FileError
 from uqled.progress import Progress
 from uqled.run import Predictions
+from uqled.storage.reading import explain_file_problems
 
-_KINDS = ("images", "texts", "table")
-_LISTED = 50  # unreadable files in a message
-_FORMATS = (
-    "a folder with one folder of images per class, .csv, .tsv, .parquet, .npz, .zip, idx files, "
-    "CIFAR's .tar.gz, 'digits', or 'hf:NAME'"
-)
+_SHOWN = 3  # changed labels in a message
 
 
 def load(
@@ -68,33 +65,24 @@ def load(
         Folder for decoded images; False keeps them in memory. Default: the environment's
         UQLED_CACHE, or `uqled` in the user's cache folder.
     """
-    if kind is not None and kind not in _KINDS:
-        raise InputError("kind", f"is {kind!r}", f"Choose one of {', '.join(_KINDS)}")
     found = read_found(place, label=label, inputs=inputs, kind=kind, split=split)
-    if kind is not None and found.kind != kind:
-        raise InputError(
-            "kind", f"is {kind!r}, and {_named(place)} holds {found.kind}", "Leave it out"
-        )
     arrays.at_least_two_classes(found.labels)
     if limit is not None:
-        found = _subset(found, stratified(found.labels.codes, limit, seed=seed))
-    skipped: dict[str, str] = {}
-    if isinstance(found.inputs, Encoded):
-        shown = progress if isinstance(progress, Progress) else Progress(progress)
-        images = decoded(found.inputs, size=image_size, cache=cache, progress=shown)
-        skipped = {found.ids[i]: why for i, why in images.unreadable.items()}
-        if skipped and not skip_unreadable:
-            raise _unreadable_images(place, skipped, len(found.ids))
-        kept = np.setdiff1d(np.arange(len(found.ids)), list(images.unreadable))
-        found = replace(_subset(found, kept), inputs=images.images)
-        if skipped:
-            arrays.at_least_two_classes(found.labels)
-    elif image_size is not None:
-        if found.kind != "images":
-            raise InputError("image_size", f"is {image_size!r}, for {found.kind}", "Leave it out")
-        found = replace(found, inputs=resized(found.inputs, image_size))
+        found = take_rows(found, stratified(found.labels.codes, limit, seed=seed))
+    found, skipped = decode_found(
+        found,
+        place,
+        image_size=image_size,
+        skip_unreadable=skip_unreadable,
+        cache=cache,
+        progress=progress,
+    )
+    if skipped:
+        arrays.at_least_two_classes(found.labels)
+    with explain_file_problems(place, "Check the path"):
+        where, name = _place(place), _name(place)
     source = {
-        "place": _place(place),
+        "place": where,
         "label": label,
         "inputs": inputs if inputs is None or isinstance(inputs, str) else list(inputs),
         "kind": kind,
@@ -104,10 +92,52 @@ def load(
         "seed": seed,
         "skip_unreadable": skip_unreadable,
     }
-    name = _name(place)
     return Dataset(
         found.kind, found.inputs, found.labels, found.ids, name, found.truth, skipped, source
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Reopened:
+    """The source of a run as it is now."""
+
+    data: Dataset
+    """The run's samples, with the run's labels."""
+    found: Found
+    """All that the source holds; images still encoded where files hold them so."""
+    rows: NDArray[np.intp]
+    """[N] where each sample lies in `found`, ascending."""
+    codes: NDArray[np.int32]
+    """[N] the run's class number of the label that the source has now; -1 for a class it lacks."""
+    predictions: Predictions
+
+    @property
+    def before(self) -> NDArray[np.int32]:
+        """[N] class numbers that the source had when the run was made.
+
+        Where labels were made wrong on purpose, it is the truth that lies in the source.
+        """
+        given, truth = self.predictions.labels.codes, self.predictions.truth
+        if truth is None or np.sum(self.codes != given) <= np.sum(self.codes != truth):
+            return given
+        return truth
+
+    @cached_property
+    def relabelled(self) -> NDArray[np.intp]:
+        """Samples whose label in the source is another one than when the run was made."""
+        return np.flatnonzero(self.codes != self.before)
+
+    def describe_changes(self) -> str:
+        """How many labels have changed, and the first of them."""
+        changed, before = self.relabelled.tolist(), self.before
+        names, now = self.predictions.labels.names, self.found.labels
+        shown = [
+            f"{self.predictions.ids[index]!r} was {names[before[index]]!r} and is "
+            f"{now.names[now.codes[self.rows[index]]]!r}"
+            for index in changed[:_SHOWN]
+        ]
+        more = ", ..." if len(changed) > _SHOWN else ""
+        return f"{len(changed):,} of {len(self.rows):,} labels ({', '.join(shown)}{more})"
 
 
 def reopened(predictions: Predictions) -> Dataset | None:
@@ -115,120 +145,91 @@ def reopened(predictions: Predictions) -> Dataset | None:
 
     Refused where the files have changed so that a sample would be taken for another one.
     """
-    if predictions.source is None:
+    again = reopen_source(predictions)
+    return None if again is None else again.data
+
+
+def reopen_source(predictions: Predictions) -> Reopened | None:
+    """The same, with what the source holds besides, and the labels that it has now."""
+    source = predictions.source
+    if source is None:
         return None
-    data = load(**predictions.source)
+    place = source["place"]
+    found = read_found(
+        place,
+        label=source["label"],
+        inputs=source["inputs"],
+        kind=source["kind"],
+        split=source["split"],
+    )
+    rows = _choose_rows(found, predictions)
+    if rows is None:
+        raise _other_samples(predictions, found)
+    samples, skipped = decode_found(
+        take_rows(found, rows),
+        place,
+        image_size=source["image_size"],
+        skip_unreadable=source["skip_unreadable"],
+    )
+    rows = np.array([row for row in rows.tolist() if found.ids[row] not in skipped], np.intp)
+    if samples.ids.tolist() != predictions.ids:
+        raise _other_samples(predictions, found)
+    data = Dataset(
+        samples.kind,
+        samples.inputs,
+        predictions.labels,
+        samples.ids,
+        _name(place),
+        predictions.truth,
+        skipped,
+        source,
+    )
     known = predictions.source_fingerprint  # empty where whoever made the run did not say
-    if data.ids.tolist() != predictions.ids or known not in ("", data.inputs_fingerprint):
-        there = set(data.ids.tolist())
-        gone = next((f" ({name!r} is gone)" for name in predictions.ids if name not in there), "")
-        raise FileError(
-            _named(predictions.source["place"]),
-            f"no longer holds the {len(predictions):,} samples of run {str(predictions.path)!r}"
-            f"{gone}",
-            "Put the data back as it was, or find its errors anew in another folder",
-        )
-    return replace(data, labels=predictions.labels, truth=predictions.truth)
+    if known not in ("", data.inputs_fingerprint):
+        raise _other_samples(predictions, found)
+    return Reopened(data, found, rows, _class_numbers(found, rows, predictions), predictions)
 
 
-def read_found(
-    place: Path | str,
-    *,
-    label: str | None,
-    inputs: str | Sequence[str] | None,
-    kind: Kind | None,
-    split: str | None,
-) -> Found:
-    """Find out what lies there, and read it."""
-    from uqled.data import archives, folders, tables, trees
+def _choose_rows(found: Found, predictions: Predictions) -> NDArray[np.intp] | None:
+    """Where the run's samples lie, and those that it left out as unreadable; None if some do not.
 
-    asked = tables.Asked(label, inputs, kind, split)
-    if isinstance(place, str) and place.startswith("hf:"):
-        from uqled.data.hub import hub_table
-
-        table = hub_table(place.removeprefix("hf:"), split)
-        return tables.arrow_table(table, place, replace(asked, split=None))
-    if place == "digits":
-        _no_columns(place, label, inputs)
-        no_split(split, place)
-        return archives.digits()
-    path = Path(place).expanduser()
-    name = path.name.lower()
-    if not path.exists():
-        raise FileError(f"place {str(place)!r}", "does not exist", f"Name {_FORMATS}")
-    if name.endswith(tables.CSV_ENDINGS):
-        return tables.csv_table(path, asked)
-    if name.endswith(".parquet") and path.is_file():
-        return tables.parquet_table(path, [path], asked)
-    if name.endswith(".npz"):
-        names = [inputs] if isinstance(inputs, str) else list(inputs or [])
-        if len(names) > 1:
-            raise InputError("inputs", f"are {names!r}", "Name one array of the .npz")
-        return archives.npz(path, label=label, inputs=next(iter(names), None), split=split)
-    if archives.is_idx_file(path) or (path.is_dir() and archives.has_idx_files(path)):
-        _no_columns(place, label, inputs)
-        return archives.idx(path, split)
-    if archives.is_cifar(path):
-        _no_columns(place, label, inputs)
-        return archives.cifar(path, split)
-    if not path.is_dir() and path.suffix.lower() != ".zip":
-        raise FileError(quoted(path), f"has the ending {path.suffix!r}", f"Name {_FORMATS}")
-    tree = trees.folder_tree(path) if path.is_dir() else trees.zip_tree(path)
-    parquet = [path / file for file in tree.files if file.endswith(".parquet")]
-    if path.is_dir() and parquet:
-        return tables.parquet_table(path, parquet, asked)
-    _no_columns(place, label, inputs)
-    if tree.top_folders == ["tiny-imagenet-200"] and not tree.top_files:
-        tree = tree.below("tiny-imagenet-200")
-    if folders.is_tiny_imagenet(tree):
-        return folders.tiny_imagenet(tree, split)
-    return folders.class_folders(tree, split)
+    Labels that have changed since then would make a limit choose other samples.
+    """
+    source = predictions.source or {}
+    wanted, rows = set(predictions.ids), np.arange(len(found.ids))
+    if source["limit"] is not None:
+        rows = stratified(found.labels.codes, source["limit"], seed=source["seed"])
+    if wanted <= set(found.ids[rows].tolist()):
+        return rows
+    rows = np.flatnonzero([name in wanted for name in found.ids.tolist()])
+    return rows if len(rows) == len(predictions) else None
 
 
-def _no_columns(place: Path | str, label: str | None, inputs: str | Sequence[str] | None) -> None:
-    for argument, value in (("label", label), ("inputs", inputs)):
-        if value is not None:
-            raise InputError(
-                argument, f"is {value!r}, but {_named(place)} has no columns", "Leave it out"
-            )
+def _class_numbers(
+    found: Found, rows: NDArray[np.intp], predictions: Predictions
+) -> NDArray[np.int32]:
+    """[N] the source's labels in the run's class numbers, -1 where it has no such class."""
+    known, now = predictions.labels, found.labels
+    classes = zip(known.values.tolist(), known.names, strict=True)
+    number = {(str(value), name): code for code, (value, name) in enumerate(classes)}
+    classes = zip(now.values.tolist(), now.names, strict=True)
+    codes = np.array([number.get((str(value), name), -1) for value, name in classes], np.int32)
+    return codes[now.codes[rows]]
 
 
-def _subset(found: Found, rows: NDArray[np.intp]) -> Found:
-    if len(rows) == len(found.ids):
-        return found
-    by_row = found.inputs.iloc if hasattr(found.inputs, "iloc") else found.inputs
-    return Found(
-        found.kind,
-        by_row[rows],
-        replace(found.labels, codes=found.labels.codes[rows]),
-        found.ids[rows],
-        None if found.truth is None else found.truth[rows],
-    )
-
-
-def _unreadable_images(place: Path | str, skipped: dict[str, str], total: int) -> FileError:
-    lines = [f"\n  {name}: {why}" for name, why in list(skipped.items())[:_LISTED]]
-    if len(skipped) > _LISTED:
-        lines.append(f"\n  and {len(skipped) - _LISTED:,} more")
+def _other_samples(predictions: Predictions, found: Found) -> FileError:
+    source, there = predictions.source or {}, set(found.ids.tolist())
+    gone = next((f" ({name!r} is gone)" for name in predictions.ids if name not in there), "")
     return FileError(
-        _named(place),
-        f"has {len(skipped):,} unreadable of {total:,} images",
-        "Repair or remove them, or go on without them (skip_unreadable, --skip-unreadable):"
-        + "".join(lines),
+        name_place(source["place"]),
+        f"no longer holds the {len(predictions):,} samples of run {str(predictions.path)!r}{gone}",
+        "Put the data back as it was, or find its errors anew in another folder",
     )
-
-
-def _named(place: Path | str) -> str:
-    return repr(place) if _is_name(place) else quoted(Path(place).expanduser())
-
-
-def _is_name(place: Path | str) -> bool:
-    return isinstance(place, str) and (place == "digits" or place.startswith("hf:"))
 
 
 def _place(place: Path | str) -> str:
     """What leads there from any folder."""
-    return str(place if _is_name(place) else Path(place).expanduser().resolve())
+    return str(place if is_name(place) else Path(place).expanduser().resolve())
 
 
 def _name(place: Path | str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,13 @@ from uqled.data.found import (
     chosen_split,
     no_split,
     quoted,
-    unreadable,
 )
+from uqled.data.hub import read_class_names
 from uqled.data.images import ENDINGS
-from uqled.errors import FileError, InputError
+from uqled.data.table_files import check_cells, read_csv, read_parquet
+from uqled.errors import FileError, InputError, UqledError
+from uqled.storage.reading import first_line, read_file
 
-CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _SHARD = re.compile(r"(.+?)-\d{5}-of-\d{5}(-[0-9a-f]+)?$")
 _NO_FEATURES = ("id", "split")  # columns that are never features unless named as such
 _PEEKED = 100  # values that decide whether a column holds paths
@@ -63,39 +64,30 @@ class _Table:
 
 
 def csv_table(path: Path, asked: Asked) -> Found:
-    import pandas as pd
-
-    separator = "\t" if ".tsv" in path.name else ","
-
-    def read(**options: Any) -> Any:
-        try:
-            return pd.read_csv(path, sep=separator, encoding="utf-8-sig", **options)
-        except (ValueError, OSError) as error:
-            raise unreadable(path, error, "Write it again, in UTF-8") from error
+    frame = read_csv(path)
 
     def written(columns: list[str]) -> Any:
-        return read(usecols=columns, dtype=str, keep_default_na=False)
+        return read_csv(path, usecols=columns, dtype=str, keep_default_na=False)
 
-    return _found(_Table(path, path.parent, read(low_memory=False), {}, {}, written), asked)
+    return _found(_Table(path, path.parent, frame, {}, {}, written), asked)
 
 
 def parquet_table(place: Path, files: list[Path], asked: Asked) -> Found:
     """One Parquet file, or those of a folder in the layout of the Hugging Face hub."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if place.is_dir():
         splits = parquet_splits(files)
         files = splits[chosen_split(asked.split, list(splits), place)]
         asked = Asked(asked.label, asked.inputs, asked.kind)
-    parts = []
-    for file in files:
-        try:
-            parts.append(pq.read_table(file))
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise unreadable(file, error) from error
-    table = pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else parts[0]
-    return arrow_table(table, place, asked)
+    return arrow_table(join_parquet(files, place), place, asked)
+
+
+def join_parquet(files: list[Path], place: Path) -> Any:
+    """The Arrow table that several Parquet files are the parts of."""
+    import pyarrow as pa
+
+    parts = [read_parquet(file) for file in files]
+    with _explain_table_problems(place):
+        return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else parts[0]
 
 
 def parquet_splits(files: list[Path]) -> dict[str, list[Path]]:
@@ -114,17 +106,16 @@ def parquet_splits(files: list[Path]) -> dict[str, list[Path]]:
 
 def arrow_table(table: Any, place: Any, asked: Asked) -> Found:
     """An Arrow table, with the Hugging Face metadata that its schema may have."""
-    images = {
-        field.name: table.column(field.name) for field in table.schema if _holds_images(field.type)
-    }
-    frame = table.drop_columns(list(images)).to_pandas().reset_index(drop=True)
-    about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-    features = about.get("info", {}).get("features", {}) or {}
-    names = {
-        column: feature["names"]
-        for column, feature in features.items()
-        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
-    }
+    names = read_class_names(table.schema, _named(place))
+    with _explain_table_problems(place):
+        images = {
+            field.name: table.column(field.name)
+            for field in table.schema
+            if _holds_images(field.type)
+        }
+        plain = table.drop_columns(list(images))
+        check_cells(plain, _named(place))
+        frame = plain.to_pandas().reset_index(drop=True)
     path = Path(str(place))
     folder = path if path.is_dir() else path.parent
     return _found(
@@ -133,6 +124,11 @@ def arrow_table(table: Any, place: Any, asked: Asked) -> Found:
 
 
 def _found(table: _Table, asked: Asked) -> Found:
+    with _explain_table_problems(table.place):
+        return _choose_columns(table, asked)
+
+
+def _choose_columns(table: _Table, asked: Asked) -> Found:
     label = _label_column(table, asked)
     rows = _rows_of_split(table, asked.split)
     kind, columns = _roles(table, label, asked)
@@ -171,9 +167,14 @@ def _rows_of_split(table: _Table, split: str | None) -> NDArray[np.intp]:
     if split is None or "split" not in table.frame.columns:
         no_split(split, table.place)
         return np.arange(len(table.frame))
-    column = table.frame["split"].astype(str)
-    chosen = chosen_split(split, sorted(column.unique()), table.place)
-    return np.flatnonzero((column == chosen).to_numpy())
+    return rows_of_split(table.frame["split"], split, table.place)
+
+
+def rows_of_split(column: Any, split: str | None, place: Any) -> NDArray[np.intp]:
+    """The rows of one split, by a pandas column that names each row's."""
+    names = column.astype(str)
+    chosen = chosen_split(split, sorted(names.unique()), place)
+    return np.flatnonzero((names == chosen).to_numpy())
 
 
 def _labels(table: _Table, label: str, rows: NDArray[np.intp]) -> Labels:
@@ -191,7 +192,11 @@ def _labels(table: _Table, label: str, rows: NDArray[np.intp]) -> Labels:
             f"{len(rows)} rows (row {at}{', ...' if missing.sum() > _SHOWN else ''})",
             "Label these rows or leave them out",
         )
-    return labels_of(chosen, names=table.class_names.get(label), name=f"labels in {label!r}")
+    try:
+        return labels_of(chosen, names=table.class_names.get(label), name=f"labels in {label!r}")
+    except InputError as error:
+        subject = f"{error.argument} of {_named(table.place)}"
+        raise FileError(subject, error.problem, error.fix) from error
 
 
 def _roles(table: _Table, label: str, asked: Asked) -> tuple[Kind, list[str]]:
@@ -267,7 +272,17 @@ def _images(table: _Table, column: str, rows: NDArray[np.intp]) -> tuple[Encoded
             f"and the next ones in column {column!r} are not there",
             "Paths count from the table's folder: correct them, or move the table",
         )
-    return Encoded(lambda path: Path(path).read_bytes(), as_objects(files)), as_ids(paths)
+    return Encoded(_read_image, as_objects(files)), as_ids(paths)
+
+
+def _read_image(path: str | Path) -> bytes:
+    """The bytes of a file that a table names; an OSError says why there are none."""
+    try:
+        return read_file(path, "image_bytes")
+    except FileError as error:
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from error
+        raise OSError(error.problem) from error
 
 
 def _embedded(column: Any, folder: Path, rows: NDArray[np.intp]) -> tuple[Encoded, NDArray[Any]]:
@@ -277,8 +292,9 @@ def _embedded(column: Any, folder: Path, rows: NDArray[np.intp]) -> tuple[Encode
     chunks, paths = column.chunks, [None] * len(column)
     if pa.types.is_struct(column.type):
         names = [field.name for field in column.type]
+        at = names.index("path")
         paths = [
-            path for chunk in chunks for path in chunk.flatten()[names.index("path")].to_pylist()
+            path for chunk in chunks for path in chunk.flatten()[at].cast(pa.string()).to_pylist()
         ]
         chunks = [chunk.flatten()[names.index("bytes")] for chunk in chunks]
     cells = pa.concat_arrays([chunk.cast(pa.large_binary()) for chunk in chunks])
@@ -287,7 +303,7 @@ def _embedded(column: Any, folder: Path, rows: NDArray[np.intp]) -> tuple[Encode
 
     def read(row: int) -> bytes:
         found = bytes(data[offsets[row] : offsets[row + 1]])
-        return found if found or not paths[row] else (folder / paths[row]).read_bytes()
+        return found if found or not paths[row] else _read_image(folder / paths[row])
 
     chosen = [paths[row] for row in rows]
     named = all(chosen) and len(set(chosen)) == len(chosen)
@@ -354,6 +370,18 @@ def _are_paths(column: Any) -> bool:
     """Whether the first values all end like images' files."""
     values = [value for value in column.iloc[:_PEEKED] if isinstance(value, str) and value]
     return bool(values) and all(value.strip().lower().endswith(ENDINGS) for value in values)
+
+
+@contextmanager
+def _explain_table_problems(place: Any) -> Iterator[None]:
+    """Turn whatever pandas or Arrow say of a table into an error that names it."""
+    try:
+        yield
+    except UqledError:
+        raise
+    except Exception as error:
+        problem = f"cannot be read ({first_line(error)})"
+        raise FileError(_named(place), problem, "Write it again, or get it again") from error
 
 
 def _named(place: Any) -> str:

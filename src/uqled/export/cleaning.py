@@ -196,6 +196,8 @@ def restored(changes: Sequence[Change], codes: NDArray[Any]) -> NDArray[np.int32
     What `cleaning` did, backwards.
     """
     dropped = [change.index for change in changes if change.label is None]
+    if len({change.index for change in changes}) < len(changes):
+        raise InputError("changes", "name a sample twice", "Pass those of one export")
     N = len(codes) + len(dropped)
     if any(not 0 <= change.index < N for change in changes):
         raise InputError(

@@ -13,12 +13,12 @@ from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
 from uqled.export import folders, huggingface, label_studio, places, tables
 from uqled.export.cleaning import Cleaning, Flags, cleaning, summary
-from uqled.export.record import record_paths, write_record
+from uqled.export.record import mark_unfinished, record_paths, write_record
 from uqled.export.samples import Samples, is_table, samples_of
 from uqled.progress import Progress
 from uqled.review.decisions import FILE_NAME, Decision, Decisions
 from uqled.run import Predictions, Run
-from uqled.storage.atomic import replace_file
+from uqled.storage.atomic import flush_to_disk, remove_leftovers, replace_file
 
 Kind = Literal["csv", "parquet", "folder", "huggingface", "label-studio", "fiftyone", "cleanlab"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -103,7 +103,8 @@ def write(
 ) -> list[Path]:
     """Write what was planned and the record of every change; returns what was written.
 
-    A folder is built beside `out` and renamed. A file is renamed when its record is there.
+    A folder is built beside `out` and renamed. A file and its record are renamed one after the
+    other: meanwhile the record says that it is unfinished.
     """
     out = Path(out)
     check_target(plan, out, link=link, url=url, overwrite=overwrite)
@@ -120,17 +121,19 @@ def write(
 
 def _write_file(plan: Plan, out: Path, about: dict[str, Any]) -> None:
     done, predictions = plan.cleaning, plan.predictions
-    rows = None if plan.samples is None else plan.samples.rows
     table, note = record_paths(out)
-    # They are renamed in reverse: the data last.
-    with replace_file(out) as part, replace_file(table) as changes, replace_file(note) as options:
+    remove_leftovers(out.parent)
+    # They are renamed in reverse: the data first, the note last.
+    with replace_file(note) as options, replace_file(table) as changes, replace_file(out) as part:
         if plan.to == "cleanlab":
             tables.write_cleanlab(part, done, predictions, plan.errors, set(plan.decisions))
         else:
             write_table = tables.write_csv if plan.to == "csv" else tables.write_parquet
-            about["label"] = write_table(part, done, predictions, rows)
+            about["label"] = write_table(part, done, predictions, plan.samples)
         write_record(changes, options, done, about)
-        out.unlink(missing_ok=True)  # old data beside a new record would be a lie
+        for ready in (part, changes, options):  # a full disk is noticed while all is as it was
+            flush_to_disk(ready)
+        mark_unfinished(options, note)
 
 
 def _write_folder(

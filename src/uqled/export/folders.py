@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from uqled.data.images import ENDINGS
 from uqled.detect.result import LabelErrors
 from uqled.errors import FileError, InputError
 from uqled.export.cleaning import Cleaning
@@ -91,7 +92,8 @@ def _written(
         for index in done.rows.tolist():
             if link:
                 original = _linked(samples, index)
-                target = place(index, original.suffix.lower())
+                ending = original.suffix.lower()
+                target = place(index, ending if ending in ENDINGS else "")
             else:
                 data, ending = samples.image(index)
                 target = place(index, ending)

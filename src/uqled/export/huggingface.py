@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.data.formats import name_place
+from uqled.data.hub import read_features
 from uqled.export.cleaning import Cleaning
 from uqled.export.names import distinct, safe_name
 from uqled.export.samples import Samples, SourceTable, image_column, source_table
@@ -27,13 +29,13 @@ def write_huggingface(folder: Path, done: Cleaning, samples: Samples, *, progres
     """
     import pyarrow.parquet as pq
 
-    found = source_table(samples.source)
+    found = source_table(samples)
     label = "label" if found is None else found.label
     columns = _of_table(found, done, samples) if found else _of_inputs(done, samples)
     split = samples.source["split"] or "train"
     data = folder / "data"
     data.mkdir()
-    features = {} if found is None else _features(found.table.schema)
+    features = {} if found is None else _features(found.table, samples)
     features[label] = {"names": distinct(done.labels.names), "_type": "ClassLabel"}
     if samples.kind == "images":
         image = "image" if found is None else image_column(found, samples)
@@ -117,7 +119,7 @@ def _finished(batch: Any, label: str, codes: NDArray[np.int32], features: dict[s
     return batch.replace_schema_metadata(about)
 
 
-def _features(schema: Any) -> dict[str, Any]:
-    """What the source's own metadata says of its columns."""
-    about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-    return dict(about.get("info", {}).get("features") or {})
+def _features(table: Any, samples: Samples) -> dict[str, Any]:
+    """What the source's own metadata says of the columns that it has."""
+    described = read_features(table.schema, name_place(samples.source["place"]))
+    return {name: described[name] for name in table.column_names if name in described}

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
-import tempfile
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from uqled.errors import FileError
 from uqled.export.record import record_paths
+from uqled.storage.atomic import PREFIX, explain_disk_problems, flush_to_disk, flush_tree
 
-_STALE_SECONDS = 86_400  # after which an unfinished folder is a killed process's
+if sys.platform != "win32":  # there, abandoned folders are recognised by their age
+    import fcntl
+
+_HIDDEN = f"{PREFIX}export-"  # how folders are called that are being built, and nothing else is
+_STALE_SECONDS = 86_400  # where there are no locks
+_MANY = 1_000  # files that are flushed one by one at the most
 
 
 def check_file(out: Path, endings: tuple[str, ...], *, overwrite: bool) -> None:
@@ -63,30 +70,79 @@ def check_outside(out: Path, source: dict[str, Any] | None) -> None:
 
 @contextmanager
 def building(out: Path) -> Iterator[Path]:
-    """Yield a hidden folder beside `out`; it becomes `out` when the block succeeds."""
+    """Yield a hidden folder beside `out`; it becomes `out` when the block succeeds.
+
+    It is locked meanwhile. The system drops the lock with the process, so that the next export
+    knows which hidden folders are abandoned, and removes them.
+    """
     check_folder(out)
     out = out.resolve()
-    _remove_stale(out)
-    hidden = Path(tempfile.mkdtemp(prefix=f".{out.name}-", suffix=".part", dir=out.parent))
-    try:
-        yield hidden
-        hidden.chmod(0o777 & ~_umask())
-        if out.is_dir():
-            out.rmdir()  # empty, or this fails and nothing is lost
-        hidden.rename(out)
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
+    with explain_disk_problems(out):
+        _remove_abandoned(out.parent)
+        hidden, lock = _create_hidden(out.parent)
+        try:
+            yield hidden
+            _flush(hidden)
+            if out.is_dir():
+                out.rmdir()  # empty, or this fails and nothing is lost
+            hidden.rename(out)
+            flush_to_disk(out.parent)
+        finally:
+            shutil.rmtree(hidden, ignore_errors=True)
+            if lock is not None:
+                os.close(lock)
 
 
-def _remove_stale(out: Path) -> None:
-    """Remove what a killed export to the same place left behind long ago."""
-    for path in out.parent.glob(f".{_escaped(out.name)}-*.part"):
-        if path.is_dir() and time.time() - path.stat().st_mtime > _STALE_SECONDS:
-            shutil.rmtree(path, ignore_errors=True)
+def _create_hidden(parent: Path) -> tuple[Path, int | None]:
+    """A new folder, and a descriptor that holds its lock."""
+    while True:
+        hidden = parent / f"{_HIDDEN}{secrets.token_hex(8)}"
+        try:
+            hidden.mkdir()
+        except FileExistsError:
+            continue
+        lock = _lock(hidden)
+        if hidden.is_dir():  # nobody took it for an abandoned one before it was locked
+            return hidden, lock
+        if lock is not None:
+            os.close(lock)
 
 
-def _escaped(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the hidden folders of killed exports; those that somebody builds stay."""
+    with suppress(OSError):
+        for path in parent.glob(f"{_HIDDEN}*"):
+            if path.is_symlink() or not path.is_dir():
+                continue
+            if sys.platform == "win32":
+                if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                    shutil.rmtree(path, ignore_errors=True)
+            elif (lock := _lock(path)) is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                os.close(lock)
+
+
+def _lock(folder: Path) -> int | None:
+    """A descriptor that locks the folder; None if another process does, or where locks are none."""
+    if sys.platform == "win32":
+        return None
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+        else:
+            return descriptor
+    return None
+
+
+def _flush(folder: Path) -> None:
+    """Wait until all that was written survives a power loss."""
+    if sys.platform == "linux" and sum(len(names) for _, _, names in os.walk(folder)) > _MANY:
+        os.sync()  # everything at once: fifty times as fast as file by file
+    else:
+        flush_tree(folder)
 
 
 def _check_parent(out: Path) -> None:
@@ -99,9 +155,3 @@ def _check_parent(out: Path) -> None:
         raise FileError(
             f"place {str(out)!r}", "is in a folder that cannot be written", "Choose another folder"
         )
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

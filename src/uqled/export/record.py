@@ -11,6 +11,7 @@ Beside a single file, say `clean.csv`, they are called `clean.csv.changes.csv` a
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
@@ -22,12 +23,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.data.table_files import read_csv, read_parquet
 from uqled.errors import FileError
 from uqled.export.cleaning import Change, Cleaning, restored
 from uqled.storage.atomic import write_json
+from uqled.storage.reading import explain_file_problems, name_file, read_json, read_text
 
 _COLUMNS = ("index", "id", "action", "from", "to", "because", "reviewer", "score")
 _FORMAT = 1  # of the record
+_UNFINISHED = "unfinished"
 
 
 @dataclass(frozen=True, order=True)
@@ -73,7 +77,17 @@ def write_record(table: Path, note: Path, done: Cleaning, about: dict[str, Any])
         "classes": done.labels.values.tolist(),
         "names": list(done.labels.names),
     }
-    write_json(note, content)
+    # As it stands: a file that is renamed over a temporary one would lose its lock.
+    note.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def mark_unfinished(written: Path, note: Path) -> None:
+    """Put a copy of the note that was `written` in its place, which says that more will follow.
+
+    Whoever is killed before the last rename leaves that: it refuses to lead back from data that
+    it may not belong to.
+    """
+    write_json(note, read_json(written) | {_UNFINISHED: True})
 
 
 def write_files(path: Path, rows: Iterable[FileRow]) -> None:
@@ -88,13 +102,8 @@ def read_changes(out: Path | str) -> list[Change]:
     """Every change of an export, as its record has it."""
     about, table = _about(Path(out)), record_paths(Path(out))[0]
     number = _numbers(about)
-    try:
-        with table.open(newline="", encoding="utf-8") as file:
-            return [_change(row, number) for row in csv.DictReader(file)]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FileError(
-            f"file {str(table)!r}", f"cannot be read ({error!r})", "Export again"
-        ) from error
+    with explain_file_problems(table, "Export again"):
+        return [_change(row, number) for row in _rows(table, _COLUMNS)]
 
 
 def given_labels(out: Path | str) -> NDArray[Any]:
@@ -105,14 +114,16 @@ def given_labels(out: Path | str) -> NDArray[Any]:
     """
     out = Path(out)
     about = _about(out)
-    reader = _READERS.get(about.get("to", ""))
+    reader = _READERS.get(about["to"])
     if reader is None:
         raise FileError(
             f"export {str(out)!r}",
-            f"is of the kind {about.get('to')!r}, in which labels are as they were given",
+            f"is of the kind {about['to']!r}, in which labels are as they were given",
             "Read them there",
         )
-    codes, changes = reader(out, about), read_changes(out)
+    with explain_file_problems(out, "Export again"):
+        codes = reader(out, about)
+    changes = read_changes(out)
     if len(codes) != about["left"]:
         raise FileError(
             f"export {str(out)!r}",
@@ -123,17 +134,54 @@ def given_labels(out: Path | str) -> NDArray[Any]:
 
 
 def _about(out: Path) -> dict[str, Any]:
+    """What the note says, checked: it may have been edited."""
     note = record_paths(out)[1]
     try:
-        found = json.loads(note.read_text(encoding="utf-8"))
-        if found["format"] != _FORMAT:
-            raise ValueError(f"format {found['format']}")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        about = read_json(note)
+        _check_note(about)
+    except (FileError, ValueError, TypeError, KeyError) as error:
+        why = error.problem if isinstance(error, FileError) else error
         raise FileError(
-            f"file {str(note)!r}", f"is no record of an export ({error})", "Name what was exported"
+            name_file(note), f"is no record of an export ({why})", "Name what was exported"
         ) from error
-    about: dict[str, Any] = found
-    return about
+    if _UNFINISHED in about:
+        raise FileError(
+            f"export {str(out)!r}",
+            "was interrupted, so that its record may belong to other data",
+            "Export again, with --overwrite",
+        )
+    content: dict[str, Any] = about
+    return content
+
+
+def _check_note(about: Any) -> None:
+    if not isinstance(about, dict):
+        raise TypeError(f"a {type(about).__name__}")
+    if about["format"] != _FORMAT:
+        raise ValueError(f"format {about['format']!r:.40}")
+    classes = about["classes"]
+    is_plain = isinstance(classes, list) and all(
+        isinstance(value, str | int | float) for value in classes
+    )
+    if not is_plain or len(set(map(str, classes))) < len(classes):
+        raise ValueError("classes that are none")
+    kinds = {"to": str, "left": int, "label": str}
+    for key, kind in kinds.items():
+        if not isinstance(about.get(key, kind()), kind):
+            raise TypeError(f"{about[key]!r:.40} as {key!r}")
+    about.setdefault("to", "")
+    about["left"] = int(about["left"])
+
+
+def _rows(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
+    """The rows of a table that we wrote, whose columns are these."""
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
+    rows = list(reader)
+    if reader.fieldnames != list(columns):
+        raise ValueError(f"its columns are {reader.fieldnames!r:.80}")
+    if any(None in row or None in row.values() for row in rows):
+        raise ValueError("it has a row of another length")
+    return rows
 
 
 def _numbers(about: dict[str, Any]) -> dict[str, int]:
@@ -170,35 +218,30 @@ def _codes(written: Iterable[str], about: dict[str, Any], out: Path) -> NDArray[
 
 
 def _of_csv(out: Path, about: dict[str, Any]) -> NDArray[np.int32]:
-    import pandas as pd
-
-    separator = "\t" if out.suffix.lower() == ".tsv" else ","
-    frame = pd.read_csv(out, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    frame = read_csv(out, dtype=str, keep_default_na=False)
     return _codes(frame[about["label"]], about, out)
 
 
 def _of_parquet(out: Path, about: dict[str, Any]) -> NDArray[np.int32]:
-    import pyarrow.parquet as pq
-
-    column = pq.read_table(out, columns=[about["label"]]).column(0).to_pylist()
+    column = read_parquet(out, [about["label"]]).column(0).to_pylist()
     written = {value: str(value) for value in about["classes"]}  # 7.0 is how a column has 7
     return _codes((written.get(value, str(value)) for value in column), about, out)
 
 
 def _of_huggingface(out: Path, about: dict[str, Any]) -> NDArray[np.int32]:
-    import pyarrow.parquet as pq
-
     files = sorted((out / "data").glob("*.parquet"))
-    parts = [pq.read_table(file, columns=[about["label"]]).column(0).to_numpy() for file in files]
-    return np.concatenate(parts).astype(np.int32)
+    parts = [read_parquet(file, [about["label"]]).column(0).to_numpy() for file in files]
+    codes, K = np.concatenate(parts), len(about["classes"])
+    if codes.dtype.kind not in "iu" or (len(codes) and not 0 <= codes.min() <= codes.max() < K):
+        raise ValueError(f"its labels are not class numbers below {K}")
+    return codes.astype(np.int32)
 
 
 def _of_files(out: Path, about: dict[str, Any]) -> NDArray[np.int32]:
-    with (out / "files.csv").open(newline="", encoding="utf-8") as file:
-        rows = [
-            FileRow(int(row["index"]), row["id"], row["file"], row["label"])
-            for row in csv.DictReader(file)
-        ]
+    rows = [
+        FileRow(int(row["index"]), row["id"], row["file"], row["label"])
+        for row in _rows(out / "files.csv", [field.name for field in fields(FileRow)])
+    ]
     return _codes((row.label for row in sorted(rows)), about, out)
 
 

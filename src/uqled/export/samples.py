@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
 import os
 from collections.abc import Iterator
@@ -16,12 +15,16 @@ from numpy.typing import NDArray
 
 from uqled.data.cache import Encoded
 from uqled.data.dataset import Kind
+from uqled.data.formats import name_place
 from uqled.data.found import Found, chosen_split
-from uqled.data.images import ENDINGS
-from uqled.data.loading import read_found, reopened
-from uqled.data.trees import Tree
+from uqled.data.images import ENDINGS, UnreadableError, look
+from uqled.data.loading import reopen_source
+from uqled.data.table_files import is_csv, read_csv, read_csv_start, read_parquet
+from uqled.data.tables import join_parquet, parquet_splits, rows_of_split
+from uqled.data.trees import Tree, folder_tree
 from uqled.errors import FileError, InputError
 from uqled.run import Predictions
+from uqled.storage.reading import explain_file_problems
 
 _PEEKED = 1 << 16  # bytes of a CSV that show how it is written
 _FORMATS = {"JPEG": ".jpg", "MPO": ".jpg", "TIFF": ".tif", "JPEG2000": ".jp2", "PPM": ".ppm"}
@@ -36,6 +39,8 @@ class Samples:
     """All that the source holds; images still encoded where files hold them so."""
     rows: NDArray[np.intp]
     """[N] where each sample lies in `found`, ascending."""
+    codes: NDArray[np.int32]
+    """[N] the run's class number of the label that the source has now."""
     source: dict[str, Any]
 
     def __len__(self) -> int:
@@ -52,7 +57,9 @@ class Samples:
             return _png(inputs[row]), ".png"
         try:
             data = inputs.read(inputs.keys[row])
-        except OSError as error:
+            # A table can name any file of this machine: none leaves it but as the image it was.
+            look(data)
+        except (OSError, UnreadableError) as error:
             raise FileError(
                 f"sample {self.ids[index]!r}", f"cannot be read ({error})", "Put the file back"
             ) from error
@@ -81,7 +88,7 @@ class Samples:
 
 
 def samples_of(predictions: Predictions) -> Samples:
-    """The samples of a run; refused where they did not come of files, or are not there any more."""
+    """The samples of a run; refused where they did not come of files, or have changed since."""
     source = predictions.source
     if source is None:
         raise InputError(
@@ -89,29 +96,17 @@ def samples_of(predictions: Predictions) -> Samples:
             "was made of arrays in memory, so that its samples cannot be read again",
             "Export csv, parquet or cleanlab, or use uqled.clean(dataset, errors, decisions)",
         )
-    reopened(predictions)  # refuses other samples, whatever they are called
-    found = read_found(
-        source["place"],
-        label=source["label"],
-        inputs=source["inputs"],
-        kind=source["kind"],
-        split=source["split"],
-    )
-    there = found.ids.tolist()
-    if there == predictions.ids:
-        rows = np.arange(len(there))
-    else:  # a limit, or images that could not be read
-        at = {name: row for row, name in enumerate(there)}
-        missing = [name for name in predictions.ids if name not in at]
-        if missing or len(at) < len(there):
-            raise FileError(
-                f"place {source['place']!r}",
-                f"no longer holds the {len(predictions):,} samples of run "
-                f"{str(predictions.path)!r}" + (f" ({missing[0]!r} is gone)" if missing else ""),
-                "Put the data back as it was, or find its errors anew in another folder",
-            )
-        rows = np.array([at[name] for name in predictions.ids], np.intp)
-    return Samples(predictions.ids, found, rows, source)
+    again = reopen_source(predictions)
+    assert again is not None
+    if len(again.relabelled):
+        raise FileError(
+            name_place(source["place"]),
+            f"has other labels than when run {str(predictions.path)!r} was made: "
+            f"{again.describe_changes()}",
+            "Put them back as they were, or find the errors anew in another folder: an export "
+            "would undo your corrections",
+        )
+    return Samples(predictions.ids, again.found, again.rows, again.codes, source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,16 +127,20 @@ class SourceTable:
                 yield self.table.slice(start, size).filter(mask)
 
 
-def source_table(source: dict[str, Any] | None) -> SourceTable | None:
+def source_table(samples: Samples | None) -> SourceTable | None:
     """The table that a run's samples came from; None where it was no table."""
-    if source is None:
+    if samples is None:
         return None
-    table = _arrow(source)
-    if table is None:
-        return None
-    in_place = not str(source["place"]).startswith("hf:") and not Path(source["place"]).is_dir()
-    if in_place and source["split"] is not None and "split" in table.column_names:
-        table = table.filter(_of_split(table.column("split").to_pylist(), source))
+    source = samples.source
+    with explain_file_problems(source["place"]):
+        table = _read_arrow(source)
+        if table is None:
+            return None
+        in_place = not str(source["place"]).startswith("hf:") and not Path(source["place"]).is_dir()
+        if in_place and source["split"] is not None and "split" in table.column_names:
+            column = table.column("split").to_pandas()
+            table = table.take(rows_of_split(column, source["split"], source["place"]))
+    _check_unchanged(table.num_rows, samples)
     return SourceTable(table, "label" if source["label"] is None else source["label"])
 
 
@@ -173,24 +172,41 @@ def image_columns(table: Any) -> list[str]:
     return [field.name for field in table.schema if holds_images(field.type)]
 
 
-def written_csv(source: dict[str, Any] | None) -> Any | None:
-    """The rows of a CSV as they are written, all texts; None where the source is no CSV."""
-    if source is None or not is_csv(source):
+@dataclass(frozen=True, eq=False)
+class WrittenCsv:
+    """A CSV as it is written, all texts."""
+
+    frame: Any
+    """pandas, its columns numbered; its rows are those of `Samples.found`."""
+    header: list[str]
+    label: str
+    """The column of labels, as pandas calls it."""
+    place: int
+    """Its number."""
+
+
+def written_csv(samples: Samples | None) -> WrittenCsv | None:
+    """The rows of a CSV as they are written; None where the source is no CSV."""
+    if samples is None or not is_csv(samples.source["place"]):
         return None
-    whole = _csv(source, header=None, dtype=str, keep_default_na=False)
-    frame = whole.iloc[1:].set_axis(whole.iloc[0].tolist(), axis=1)
+    source, file = samples.source, samples.source["place"]
+    whole = read_csv(file, header=None, dtype=str, keep_default_na=False)
+    header, frame = whole.iloc[0].tolist(), whole.iloc[1:].reset_index(drop=True)
     if source["split"] is not None:
-        frame = frame[_of_split(frame["split"].tolist(), source)]
-    return frame.reset_index(drop=True)
+        column = read_csv(file, usecols=["split"])["split"]
+        frame = frame.iloc[rows_of_split(column, source["split"], file)].reset_index(drop=True)
+    _check_unchanged(len(frame), samples)
+    # As pandas calls the columns, two of one name told apart.
+    names = read_csv(file, nrows=0).columns.tolist()
+    label = "label" if source["label"] is None else source["label"]
+    return WrittenCsv(frame, header, label, names.index(label))
 
 
 def csv_manner(source: dict[str, Any] | None) -> dict[str, str]:
     """How a CSV ends its lines and begins: what `to_csv` needs to write one like it."""
-    if source is None or not is_csv(source):
+    if source is None or not is_csv(source["place"]):
         return {}
-    place = Path(source["place"])
-    with (gzip.open if place.suffix.lower() == ".gz" else open)(place, "rb") as file:
-        start = file.read(_PEEKED)
+    start = read_csv_start(source["place"], _PEEKED)
     encoding = "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8"
     first_line = start[: start.find(b"\n") + 1]
     return {
@@ -202,60 +218,48 @@ def csv_manner(source: dict[str, Any] | None) -> dict[str, str]:
 def is_table(source: dict[str, Any]) -> bool:
     """If the samples are rows of a table, also of one that is no longer there."""
     place = str(source["place"])
-    if is_csv(source) or place.startswith("hf:") or place.lower().endswith(".parquet"):
+    if is_csv(place) or place.startswith("hf:") or place.lower().endswith(".parquet"):
         return True
-    return Path(place).is_dir() and _arrow(source) is not None
+    return Path(place).is_dir() and bool(_parquet_files(Path(place)))
 
 
-def is_csv(source: dict[str, Any]) -> bool:
-    from uqled.data.tables import CSV_ENDINGS
-
-    return Path(source["place"]).name.lower().endswith(CSV_ENDINGS)
-
-
-def _arrow(source: dict[str, Any]) -> Any | None:
+def _read_arrow(source: dict[str, Any]) -> Any | None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from uqled.data.tables import parquet_splits
-    from uqled.data.trees import folder_tree
 
     if str(source["place"]).startswith("hf:"):
         from uqled.data.hub import hub_table
 
         return hub_table(source["place"].removeprefix("hf:"), source["split"])
     place = Path(source["place"])
-    if is_csv(source):
-        frame = _csv(source, low_memory=False)
+    if is_csv(place):
+        frame = read_csv(place)
         try:
             return pa.Table.from_pandas(frame, preserve_index=False)
         except pa.ArrowException:  # a column of several types
-            plain = _csv(source, dtype=str, keep_default_na=False)
+            plain = read_csv(place, dtype=str, keep_default_na=False)
             return pa.Table.from_pandas(plain, preserve_index=False)
     if place.is_file() and place.name.lower().endswith(".parquet"):
-        return pq.read_table(place)
-    if not place.is_dir():
-        return None
-    files = [place / file for file in folder_tree(place).files if file.endswith(".parquet")]
+        return read_parquet(place)
+    files = _parquet_files(place)
     if not files:
         return None
     splits = parquet_splits(files)
-    parts = [pq.read_table(f) for f in splits[chosen_split(source["split"], list(splits), place)]]
-    return pa.concat_tables(parts, promote_options="default")
+    return join_parquet(splits[chosen_split(source["split"], list(splits), place)], place)
 
 
-def _of_split(column: list[Any], source: dict[str, Any]) -> NDArray[np.bool_]:
-    """[rows] which rows of a table are of the split that was loaded."""
-    names = np.array([str(entry) for entry in column])
-    chosen = chosen_split(source["split"], sorted(set(names.tolist())), source["place"])
-    return np.asarray(names == chosen)
+def _parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files below a folder; none where it is no folder."""
+    if not folder.is_dir():
+        return []
+    return [folder / file for file in folder_tree(folder).files if file.endswith(".parquet")]
 
 
-def _csv(source: dict[str, Any], **options: Any) -> Any:
-    import pandas as pd
-
-    separator = "\t" if ".tsv" in Path(source["place"]).name else ","
-    return pd.read_csv(source["place"], sep=separator, encoding="utf-8-sig", **options)
+def _check_unchanged(n_rows: int, samples: Samples) -> None:
+    """Refuse a table that has other rows than a moment ago."""
+    if n_rows != len(samples.found.ids):
+        raise FileError(
+            name_place(samples.source["place"]), "changed while it was read", "Export again"
+        )
 
 
 def _png(pixels: NDArray[np.uint8]) -> bytes:

@@ -8,44 +8,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.arrays import Labels
 from uqled.detect.result import LabelErrors
 from uqled.export.cleaning import Cleaning
-from uqled.export.samples import csv_manner, image_columns, source_table, written_csv
+from uqled.export.samples import Samples, csv_manner, image_columns, source_table, written_csv
 from uqled.run import Predictions
 
 _BATCH = 8192  # rows of a table, written at a time
 
-Rows = NDArray[np.intp] | None
 
-
-def write_csv(path: Path, done: Cleaning, predictions: Predictions, rows: Rows) -> str:
+def write_csv(path: Path, done: Cleaning, predictions: Predictions, samples: Samples | None) -> str:
     """Write corrected labels as text; returns the column that holds them.
 
-    `rows` [N] are where the samples lie in the table that they came from. A CSV keeps its columns
-    and every entry as it is written but for the labels that change. Of a Parquet table all columns
-    but images are written. Anything else becomes a table of ids and labels.
+    `samples` are those of a source that is a table. A CSV keeps its columns and every entry as it
+    is written but for the labels that change. Of a Parquet table all columns but images are
+    written. Anything else becomes a table of ids and labels.
     """
-    frame, label = _frame(done, predictions, rows)
+    frame, label = _frame(done, predictions, samples)
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     frame.to_csv(path, index=False, sep=separator, **csv_manner(predictions.source))
     return label
 
 
-def write_parquet(path: Path, done: Cleaning, predictions: Predictions, rows: Rows) -> str:
+def write_parquet(
+    path: Path, done: Cleaning, predictions: Predictions, samples: Samples | None
+) -> str:
     """Write corrected labels, and the source's other columns where it is a table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    found = None if rows is None else source_table(predictions.source)
-    if found is None or rows is None:
+    found = source_table(samples)
+    if found is None or samples is None:
         columns = {"id": _kept_ids(done, predictions), "label": done.values.tolist()}
         pq.write_table(pa.table(columns), path)
         return "label"
     at = 0
     field = found.table.schema.field(found.label)
     with pq.ParquetWriter(path, found.table.schema) as writer:
-        for batch in found.batches(rows[done.rows], _BATCH):
+        for batch in found.batches(samples.rows[done.rows], _BATCH):
             column = _as_field(done.values[at : at + batch.num_rows], field)
             at += batch.num_rows
             place = batch.column_names.index(found.label)
@@ -85,38 +84,39 @@ def write_cleanlab(
         frame.to_parquet(path, index=False)
 
 
-def _frame(done: Cleaning, predictions: Predictions, rows: Rows) -> tuple[Any, str]:
+def _frame(done: Cleaning, predictions: Predictions, samples: Samples | None) -> tuple[Any, str]:
     import pandas as pd
 
-    written = None if rows is None else written_csv(predictions.source)
-    if written is not None and rows is not None:
-        assert predictions.source is not None
-        label = predictions.source["label"] or "label"
-        texts = written[label].to_numpy()[rows]
-        frame = written.iloc[rows[done.rows]].copy()
-        frame[label] = _label_texts(texts, predictions.labels, done)
-        return frame, label
-    found = None if rows is None else source_table(predictions.source)
-    if found is None or rows is None:
+    written = written_csv(samples)
+    if written is not None and samples is not None:
+        texts = written.frame.iloc[:, written.place].to_numpy()[samples.rows]
+        frame = written.frame.iloc[samples.rows[done.rows]].copy()
+        frame.isetitem(written.place, _label_texts(texts, samples.codes, done))
+        return frame.set_axis(written.header, axis=1), written.label
+    found = source_table(samples)
+    if found is None or samples is None:
         columns = {"id": _kept_ids(done, predictions), "label": done.values}
         return pd.DataFrame(columns), "label"
     images = image_columns(found.table)
     table = found.table.drop_columns(images)
-    frame = table.to_pandas().iloc[rows[done.rows]].copy()
+    frame = table.to_pandas().iloc[samples.rows[done.rows]].copy()
     frame[found.label] = done.values
     if images and "id" not in frame.columns:  # what was left out still has a name
         frame.insert(0, "id", _kept_ids(done, predictions))
     return frame, found.label
 
 
-def _label_texts(texts: NDArray[Any], given: Labels, done: Cleaning) -> NDArray[Any]:
+def _label_texts(texts: NDArray[Any], in_source: NDArray[np.int32], done: Cleaning) -> NDArray[Any]:
     """Labels of the samples that stay: as the file writes them, and changed ones as it writes that
-    class elsewhere (`07`, not `7`)."""
-    classes, first = np.unique(given.codes, return_index=True)
-    written = given.values.astype(str).astype(object)
+    class elsewhere (`07`, not `7`).
+
+    `in_source` [N] are the class numbers of `texts` [N]: whatever the run was told, a spelling is
+    that of the class which the file itself has in the row.
+    """
+    classes, first = np.unique(in_source, return_index=True)
+    written = done.labels.values.astype(str).astype(object)
     written[classes] = texts[first]
-    changed = done.codes != given.codes
-    return np.where(changed, written[done.codes], texts)[done.rows]
+    return np.where(done.codes != in_source, written[done.codes], texts)[done.rows]
 
 
 def _kept_ids(done: Cleaning, predictions: Predictions) -> list[str]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.data.dataset import Dataset
-from uqled.data.loading import reopened
+from uqled.data.loading import reopen_source
 from uqled.detect.find import read_inputs
 from uqled.errors import InputError, UqledError
 from uqled.run import Predictions, Run
@@ -74,10 +74,18 @@ def _of_predictions(labels: Labels, predictions: Predictions) -> Material:
         predictions.truth,
     )
     try:
-        data = reopened(predictions)
+        again = reopen_source(predictions)
     except UqledError as error:  # a report without pictures is better than none
         return replace(found, notes=[f"The samples cannot be shown: {error}."])
-    return replace(found, data=data)
+    if again is None:
+        return found
+    notes = []
+    if len(again.relabelled):
+        notes.append(
+            f"The data has other labels than when the run was made: {again.describe_changes()}. "
+            "Shown are those of the run: find errors anew to see what is left."
+        )
+    return replace(found, data=again.data, notes=notes)
 
 
 def _name(path: Path) -> str:
