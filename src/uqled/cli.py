@@ -11,6 +11,7 @@ import typer
 
 from uqled import run
 from uqled.errors import InputError, UqledError
+from uqled.terminal import escape_controls, escape_message
 
 if TYPE_CHECKING:
     from uqled.data.dataset import Dataset
@@ -59,6 +60,15 @@ Cost = Annotated[str | None, typer.Option(help="Of auto: of a review and of a mi
 Threads = Annotated[int | None, typer.Option(help="Default: one per core. Same result for any.")]
 
 
+def _print(text: str) -> None:
+    """Print; names and texts from the data must not steer the terminal."""
+    typer.echo(escape_message(text))
+
+
+def _print_error(text: str) -> None:
+    typer.secho(escape_message(text), fg="red", err=True)
+
+
 @app.callback()
 def main() -> None:
     """Find wrong labels in classification data."""
@@ -70,11 +80,11 @@ def _refusing() -> Iterator[None]:
     try:
         yield
     except UqledError as error:
-        typer.secho(f"error: {error}.", fg="red", err=True)
+        _print_error(f"error: {error}.")
         raise typer.Exit(2) from None
     except OSError as error:  # a disk that is full or gone, rights that are missing
         where = f" {error.filename!r}" if error.filename else ""
-        typer.secho(f"error: the system refused{where} ({error.strerror or error})", err=True)
+        _print_error(f"error: the system refused{where} ({error.strerror or error})")
         raise typer.Exit(2) from None
 
 
@@ -120,8 +130,8 @@ def noise(
             seed=seed,
         )
         written = write_noise(noisy, out, labels_file=labels, overwrite=overwrite)
-    typer.echo(noise_summary(noisy))
-    typer.echo(f"\nIn {out}: {', '.join(path.name for path in written)}")
+    _print(noise_summary(noisy))
+    _print(f"\nIn {out}: {', '.join(path.name for path in written)}")
 
 
 @app.command()
@@ -157,7 +167,7 @@ def predict(
     with _refusing():
         loaded, found = _predictions(**options)
     _tell_skipped(loaded)
-    typer.echo(f"{len(found):,} samples, {found.accuracy:.2%} predicted as labelled, in {out}")
+    _print(f"{len(found):,} samples, {found.accuracy:.2%} predicted as labelled, in {out}")
 
 
 @app.command()
@@ -212,10 +222,10 @@ def find(
         table = run.Run.open(out).write_result(errors, point)
         page = report_run(out, data=loaded, top=60)
     _tell_skipped(loaded)
-    typer.echo(f"{found.accuracy:.2%} of {len(found):,} samples are predicted as labelled\n")
-    typer.echo(summary(errors, ids=found.ids, truth=found.truth))
-    typer.echo(f"\nThe table of all samples is {table}")
-    typer.echo(f"The report, to open in a browser, is {page}")
+    _print(f"{found.accuracy:.2%} of {len(found):,} samples are predicted as labelled\n")
+    _print(summary(errors, ids=found.ids, truth=found.truth))
+    _print(f"\nThe table of all samples is {table}")
+    _print(f"The report, to open in a browser, is {page}")
 
 
 def _point(
@@ -238,7 +248,8 @@ def _tell_skipped(loaded: Dataset) -> None:
     if loaded.skipped:
         first, why = next(iter(loaded.skipped.items()))
         number = len(loaded.skipped)
-        typer.echo(f"left out because unreadable: {number:,}, such as {first} ({why})\n")
+        shown = escape_controls(f"{first} ({why})")
+        _print(f"left out because unreadable: {number:,}, such as {shown}\n")
 
 
 def _predictions(
@@ -374,7 +385,7 @@ def detect(
             if table is not None:
                 run.write_issues(errors, table)
                 text += f"\n\nAll {len(errors):,} samples are in {out}."
-    typer.echo(text)
+    _print(text)
 
 
 def _refuse_outside_parts(how: dict[str, Any]) -> None:
@@ -396,8 +407,8 @@ def _detect_in_parts(
 ) -> None:
     """Plan a detection in parts, refuse what cannot fit, and run it."""
     from uqled.detect.parts.cost import by_shapes, plan
-    from uqled.detect.request import check_request, name_inputs
     from uqled.detect.parts.prepare import prepare
+    from uqled.detect.request import check_request, name_inputs
     from uqled.engines import engine_of
     from uqled.progress import Progress
 
@@ -426,12 +437,12 @@ def _detect_in_parts(
         by_shapes(prepared, engine).refuse_what_cannot_fit(out, memory)
         if how["plan"]:
             planned = plan(prepared, engine)
-            typer.echo(planned.text())
+            _print(planned.text())
             planned.refuse_what_cannot_fit(out, memory)
             return
         errors = prepared.run(engine, Progress(True))
-    typer.echo(errors.summary())
-    typer.echo(f"\nAll {len(errors):,} samples are in {out}, one row each (folder issues).")
+    _print(errors.summary())
+    _print(f"\nAll {len(errors):,} samples are in {out}, one row each (folder issues).")
 
 
 def _refuse_beside_run(files: dict[str, str | None]) -> None:
@@ -495,7 +506,7 @@ def report(
     with _refusing():
         verdicts = reviewed(run.Run.open(folder).predictions())
         page = report_run(folder, out, method=method, verdicts=verdicts, top=top)
-    typer.echo(f"The report, to open in a browser, is {page}")
+    _print(f"The report, to open in a browser, is {page}")
 
 
 @app.command()
@@ -559,12 +570,12 @@ def export(
     with _refusing():
         plan = planned(folder, to, method=method, flags=flags)  # type: ignore[arg-type]
         check_target(plan, out, link=link, url=url, overwrite=overwrite)
-        typer.echo(described(plan))
+        _print(described(plan))
         if dry_run:
-            typer.echo("\nNothing was written (--dry-run).")
+            _print("\nNothing was written (--dry-run).")
             return
         written = write(plan, out, link=link, url=url, overwrite=overwrite, progress=True)
-    typer.echo(f"\nWritten: {', '.join(map(str, written))}")
+    _print(f"\nWritten: {', '.join(map(str, written))}")
 
 
 @app.command("import")
@@ -586,7 +597,7 @@ def import_(
     with _refusing():
         predictions = run.Run.open(folder).predictions()
         done = import_annotations(annotations, predictions, overwrite=overwrite, dry_run=dry_run)
-    typer.echo(import_summary(done, dry_run=dry_run))
+    _print(import_summary(done, dry_run=dry_run))
 
 
 @app.command()
@@ -619,15 +630,15 @@ def bench(
     with _refusing():
         benchmark = Benchmark(read_suite(suite), data, out, only, everyone)
         for folder in merge or []:
-            typer.echo(f"{Cells(out).merge(folder)} cells taken over from {folder}")
+            _print(f"{Cells(out).merge(folder)} cells taken over from {folder}")
         if plan:
-            typer.echo(planned(benchmark, pilot=pilot, jobs=jobs).text())
+            _print(planned(benchmark, pilot=pilot, jobs=jobs).text())
             return
         if tables_only:
             _, written = write_tables(benchmark)
         else:
             _, written = run_benchmark(benchmark, pilot=pilot, jobs=jobs)
-    typer.echo(f"In {out}: {', '.join(str(path.relative_to(out)) for path in written)}")
+    _print(f"In {out}: {', '.join(str(path.relative_to(out)) for path in written)}")
 
 
 @app.command()
@@ -641,4 +652,4 @@ def demo(
     from uqled.demo import demo as run_demo
 
     with _refusing():
-        typer.echo(run_demo(out, seed=seed))
+        _print(run_demo(out, seed=seed))

@@ -13,6 +13,8 @@ Each message names the argument, the value and the fix.
 
 from __future__ import annotations
 
+from uqled.terminal import escape_message
+
 
 class UqledError(Exception):
     """The root: catch this to catch everything uqled raises on purpose."""
@@ -22,7 +24,8 @@ class InputError(UqledError, ValueError):
     """An argument has a value that cannot be used."""
 
     def __init__(self, argument: str, problem: str, fix: str) -> None:
-        super().__init__(f"{argument} {problem}. {fix}")
+        # Values come from the data: escape codes among them must not steer a terminal.
+        super().__init__(escape_message(f"{argument} {problem}. {fix}"))
         self.argument = argument
         self.problem = problem
         self.fix = fix

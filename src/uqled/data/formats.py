@@ -16,6 +16,7 @@ from uqled.data.found import Found, no_split, quoted
 from uqled.errors import FileError, InputError
 from uqled.progress import Progress
 from uqled.storage.reading import explain_file_problems
+from uqled.terminal import escape_controls
 
 _KINDS = ("images", "texts", "table")
 _LISTED = 50  # unreadable files in a message
@@ -147,7 +148,8 @@ def take_rows(found: Found, rows: NDArray[np.intp]) -> Found:
 
 
 def _unreadable_images(place: Path | str, skipped: dict[str, str], total: int) -> FileError:
-    lines = [f"\n  {name}: {why}" for name, why in list(skipped.items())[:_LISTED]]
+    shown = list(skipped.items())[:_LISTED]
+    lines = ["\n  " + escape_controls(f"{name}: {why}") for name, why in shown]
     if len(skipped) > _LISTED:
         lines.append(f"\n  and {len(skipped) - _LISTED:,} more")
     return FileError(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from uqled.detect.auto.estimate import Estimate
 from uqled.detect.result import LabelErrors
+from uqled.terminal import escape_controls
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ def summary(
 
     lines += ["", "most confused (given -> suggested):"]
     for given, suggested, number in errors.confused_pairs()[:pairs]:
-        lines.append(f"  {number:>9,}  {given} -> {suggested}")
+        pair = escape_controls(f"{given} -> {suggested}")
+        lines.append(f"  {number:>9,}  {pair}")
 
     top = errors.ranked[:suspects]
     names, members = errors.labels.names, int(errors.votes.max()) > 1
@@ -66,9 +68,8 @@ def summary(
     for z in top.tolist():
         given, suggested = names[errors.labels.codes[z]], names[errors.best[z]]
         votes = [str(errors.votes[z])] * members
-        rows.append(
-            (str(z) if ids is None else ids[z], given, suggested, f"{errors.scores[z]:.4f}", *votes)
-        )
+        texts = map(escape_controls, (str(z) if ids is None else ids[z], given, suggested))
+        rows.append((*texts, f"{errors.scores[z]:.4f}", *votes))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines += ["", "most suspect:"]
     for row in rows:

@@ -19,6 +19,7 @@ from uqled.data.dataset import Dataset
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
 from uqled.review.decisions import Decision, Decisions
+from uqled.terminal import escape_controls
 
 Flags = Literal["remove", "relabel", "keep"]
 FLAGS: tuple[Flags, ...] = get_args(Flags)
@@ -217,7 +218,7 @@ def restored(changes: Sequence[Change], codes: NDArray[Any]) -> NDArray[np.int32
 def summary(done: Cleaning, *, pairs: int = 8, first: int = 5) -> str:
     """What changes, in a few lines: by action and reason, by pair of classes, and the first few."""
     N, n = len(done), len(done.changes)
-    names = done.labels.names
+    names = [escape_controls(name) for name in done.labels.names]
     kinds = Counter((c.action, c.because) for c in done.changes)
     verbs = {"drop": "dropped", "relabel": "relabelled"}
     lines = [f"{n:,} of {N:,} samples change, {len(done.rows):,} are left"]
@@ -227,7 +228,8 @@ def summary(done: Cleaning, *, pairs: int = 8, first: int = 5) -> str:
     if left := done.n_undecided - sum(c.because != BY_DECISION for c in done.changes):
         lines.append(f"  {left:>9,}  flagged by {done.method}, left as they are")
     if done.emptied:
-        lines.append(f"  No samples are left of class {', '.join(done.emptied)}")
+        emptied = escape_controls(", ".join(done.emptied))
+        lines.append(f"  No samples are left of class {emptied}")
     if not n:
         return "\n".join(lines)
     counted = Counter((c.given, c.label) for c in done.changes)
@@ -242,7 +244,7 @@ def summary(done: Cleaning, *, pairs: int = 8, first: int = 5) -> str:
     for c in done.changes[:first]:
         to = "(dropped)" if c.label is None else names[c.label]
         who = c.because if c.reviewer is None else f"{c.because} of {c.reviewer}"
-        lines.append(f"  {c.id}: {names[c.given]} -> {to}, by {who}")
+        lines.append(f"  {escape_controls(c.id)}: {names[c.given]} -> {to}, by {who}")
     return "\n".join(lines)
 
 
