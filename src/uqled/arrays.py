@@ -10,6 +10,7 @@ for functions that hold everything in memory anyway; they check the values too.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from uqled.array_likes import check_tensor, refuse_masked
+from uqled.array_likes import in_memory as in_memory
 from uqled.errors import InputError
 
 Floats = NDArray[np.floating[Any]]
@@ -29,6 +32,7 @@ TOLERANCE_HALF = 0.02
 #: The largest seed that scikit-learn and NumPy both take.
 LARGEST_SEED = 2**32 - 1
 
+_MOST_CLASSES = 2**63  # class numbers are read as 64 bits
 _CHECKED_ROWS = 65_536  # rows whose values are checked at a time
 _LONGEST_SHOWN = 200  # characters of a value in an error
 
@@ -81,7 +85,7 @@ def as_labels(
         classes = known if len(known) == n_classes else None
     column = label_column(labels, name)
     if classes is not None:
-        values = np.asarray(classes)
+        values = _rows_in_memory(classes, "classes")
         if values.ndim != 1 or len(values) != n_classes:
             raise InputError(
                 "classes",
@@ -89,7 +93,7 @@ def as_labels(
                 "of probabilities",
                 "Name every column once, in the order of the columns",
             )
-        if len(twice := sorted({str(v) for v in values if (values == v).sum() > 1})):
+        if twice := _names_given_twice(values):
             raise InputError("classes", f"name {twice[0]!r} twice", "Name every column once")
         texts = values.dtype.kind not in "iu" and column.dtype.kind in "iu"
         if texts and all(str(value).isdecimal() for value in values):  # the columns of a CSV
@@ -124,11 +128,18 @@ def as_labels(
     return Labels(_lookup(column, values, name), values, tuple(map(str, values.tolist())))
 
 
+def _names_given_twice(values: NDArray[Any]) -> list[str]:
+    try:
+        return sorted(str(value) for value, n in Counter(values.tolist()).items() if n > 1)
+    except TypeError:  # lists, dictionaries
+        raise InputError("classes", "have entries that are no names", "Pass texts") from None
+
+
 def n_labels(labels: Any, name: str = "labels") -> int:
     """The number of labels, before anything else is known of them."""
     try:
         return len(labels)
-    except TypeError:
+    except Exception:  # no length, or none that it tells
         raise InputError(
             name, f"are a {type(labels).__name__}", "Pass one label per sample"
         ) from None
@@ -151,17 +162,21 @@ def at_least_two_classes(labels: Labels, name: str = "labels") -> None:
 
 def with_shape(array: Any, name: str) -> Any:
     """What has a shape as it is, anything else as an array; what cannot be rows is refused."""
-    if np.ma.is_masked(array):
-        raise InputError(
-            name, "is masked in places", "Leave such samples out: a masked value is none"
-        )
+    refuse_masked(array, name)
+    check_tensor(array, name)
     if type(array).__module__.startswith("scipy.sparse"):
         raise InputError(name, "is a sparse matrix", "Pass array.toarray()")
     if hasattr(array, "shape") and (hasattr(array, "dtype") or hasattr(array, "iloc")):
         return array
+    return _rows_in_memory(array, name)
+
+
+def _rows_in_memory(array: Any, name: str) -> NDArray[Any]:
     try:
-        return np.asarray(array)
-    except (ValueError, TypeError) as error:
+        return in_memory(array, name)
+    except InputError:
+        raise
+    except ValueError as error:
         raise InputError(
             name,
             f"is a {type(array).__name__} that is no array ({error})",
@@ -300,20 +315,8 @@ def show_value(value: Any) -> str:
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."
 
 
-def in_memory(array: Any) -> NDArray[Any]:
-    """A NumPy array of whatever was given, without a copy where that is possible."""
-    if hasattr(array, "detach"):  # a torch tensor
-        tensor = array.detach().cpu()
-        return np.asarray(tensor if _numpy_has(tensor.dtype) else tensor.float())
-    return np.asarray(array)
-
-
-def _numpy_has(dtype: Any) -> bool:
-    return not str(dtype).endswith("bfloat16")
-
-
 def _checked(array: ArrayLike, *, ndim: int, name: str) -> Floats:
-    found = in_memory(array)
+    found = _rows_in_memory(array, name)
     shape = shape_of(found, ndim=ndim, name=name)
     dtype = numeric_dtype(found, name)
     found = found if dtype in (np.float32, np.float64) else found.astype(np.float64)
@@ -343,7 +346,9 @@ def label_column(labels: Any, name: str) -> NDArray[Any]:
     if hasattr(labels, "to_numpy") and type(labels).__module__.startswith("pyarrow"):
         labels = labels.to_numpy(zero_copy_only=False)
     try:
-        column = in_memory(labels)
+        column = in_memory(labels, name)
+    except InputError:
+        raise
     except ValueError as error:
         raise InputError(
             name, "are a list whose entries have different lengths", "Pass one label per sample"
@@ -373,6 +378,8 @@ def label_column(labels: Any, name: str) -> NDArray[Any]:
                 f"contain {column[wrong]} at index {wrong}",
                 "Class numbers are whole: check that labels and scores were not swapped",
             )
+        if (large := np.abs(column) >= _MOST_CLASSES).any():
+            raise _too_large(column[int(np.argmax(large))], int(np.argmax(large)), name)
         return column.astype(np.int64)
     if column.dtype.kind not in "OUST":
         raise InputError(name, f"have type {column.dtype}", "Pass integers or strings")
@@ -380,11 +387,28 @@ def label_column(labels: Any, name: str) -> NDArray[Any]:
     _refuse_missing(np.fromiter(map(_is_missing, objects), bool, len(objects)), name)
     kinds = {type(value) for value in objects.tolist()}
     if all(issubclass(kind, int | np.integer) for kind in kinds):
-        return objects.astype(np.int64)
+        try:
+            return objects.astype(np.int64)
+        except OverflowError:
+            at = next(i for i, value in enumerate(objects) if abs(value) >= _MOST_CLASSES)
+            raise _too_large(objects[at], at, name) from None
     if not all(issubclass(kind, str | bytes) for kind in kinds) or len(kinds) > 1:
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise InputError(name, f"mix types or are no labels ({found})", "Pass integers or strings")
+    for text in dict.fromkeys(objects.tolist()):
+        if (b"\0" if isinstance(text, bytes) else "\0") in text:
+            raise InputError(
+                name,
+                f"contain {show_value(text)} at index {objects.tolist().index(text)}",
+                "Leave NUL characters out: NumPy takes labels that end in one for those without",
+            )
     return objects
+
+
+def _too_large(value: Any, at: int, name: str) -> InputError:
+    return InputError(
+        name, f"contain {show_value(value)} at index {at}", "Number the classes from 0"
+    )
 
 
 def _is_missing(value: Any) -> bool:

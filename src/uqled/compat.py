@@ -13,16 +13,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.array_likes import refuse_masked
 from uqled.arrays import Labels
+from uqled.compat_counts import PruneCounts, check_counts, count_prunes
 from uqled.detect.core import kernels
-from uqled.detect.find import thread_count
 from uqled.detect.core.joint import PairCounts
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.selection import Best
 from uqled.detect.core.sweeps import Inputs, Joints, Member, Statistics, Sweeps
+from uqled.detect.find import thread_count
 from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress
+from uqled.storage.reading import first_line
 
 FilterBy = Literal[
     "prune_by_noise_rate",
@@ -37,8 +40,8 @@ _FILTERS = FilterBy.__args__  # type: ignore[attr-defined]
 _PRUNING = ("prune_by_noise_rate", "prune_by_class", "both")
 _RANKINGS = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
 _SLACK = kernels.SLACK
-_TINY = 1e-100  # the least divisor
 _SOFTMAX = Member("softmax")
+_MOST_CLASSES = 2**31  # class numbers are 32 bits wide
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -68,14 +71,17 @@ def find_label_issues(
         return_indices_ranked_by,
     )  # fmt: skip
     given = _labels(labels, one_class=filter_by != "predicted_neq_given")
-    _check_probabilities(pred_probs, given)
+    pred_probs = _probabilities(pred_probs, given)
+    joint = check_counts(
+        pred_probs.shape[1], frac_noise=frac_noise, num_to_remove=num_to_remove_per_class,
+        min_examples=min_examples_per_class, joint=confident_joint,
+    )  # fmt: skip
     if pred_probs.shape[1] == 1:
         mask = np.zeros(len(given), np.bool_)
     else:
         with Threads(thread_count(n_jobs)) as engine:
             mask = _Issues(given, pred_probs, engine).mask(
-                filter_by, frac_noise, num_to_remove_per_class, min_examples_per_class,
-                confident_joint,
+                filter_by, frac_noise, num_to_remove_per_class, min_examples_per_class, joint
             )  # fmt: skip
     if verbose:
         print(f"Number of label issues found: {np.count_nonzero(mask)}")
@@ -97,8 +103,7 @@ class _Issues:
         inputs = Inputs(codes, rows, None, in_single=in_single, normalised=False)
         self.sweeps = Sweeps(inputs, engine, Progress())
         self.counts = np.bincount(labels, minlength=K).astype(np.int64)
-        order = np.argsort(labels, kind="stable")
-        self.of_class = np.split(order, np.cumsum(self.counts)[:-1])  # indices, per class
+        self.of_class = _members(labels, K)
 
     def mask(
         self,
@@ -123,9 +128,13 @@ class _Issues:
             lowest = np.zeros(len(scores), np.bool_)
             lowest[np.argsort(scores)[: np.count_nonzero(off_diagonal & ~agrees)]] = True
             return lowest
-        if joint is None:
-            joint = self._calibrated(joints.pairs[_SOFTMAX].matrix())
-        numbers = self._prune_counts(np.asarray(joint).T, frac_noise, num_to_remove, min_examples)
+        numbers = count_prunes(
+            joints.pairs[_SOFTMAX] if joint is None else joint,
+            self.counts,
+            frac_noise=frac_noise,
+            num_to_remove=num_to_remove,
+            min_examples=min_examples,
+        )
         self._warn_of_small(min_examples)
         large = (self.counts > min_examples) & (self.counts > 1)
         found = ~agrees
@@ -154,51 +163,20 @@ class _Issues:
             agrees[start:stop] = block.argmax(axis=1) == given
         return agrees
 
-    def _calibrated(self, joint: Any) -> Ints:
-        """[K,K] given x true: rows scaled to their class's number of samples, then all to N."""
-        joint = joint if isinstance(joint, np.ndarray) else joint.toarray()
-        joint = np.asfortranarray(joint)  # the order in memory is the order of summation
-        scaled = (joint.T / np.clip(joint.sum(axis=1), _TINY, None) * self.counts).T
-        scaled = scaled / np.clip(np.sum(scaled), _TINY, None) * sum(self.counts.tolist())
-        return _rounded_rows(scaled)
-
-    def _prune_counts(
-        self, by_true: NDArray[Any], frac_noise: float, num_to_remove: Any, min_examples: int
-    ) -> Ints:
-        """[K,K] true x given: numbers to prune, and on the diagonal to keep."""
-        diagonal = np.diagonal(by_true)
-        kept = np.maximum(diagonal, min_examples)
-        others = np.maximum(np.count_nonzero(by_true, axis=0) - 1.0, 1.0)
-        numbers = by_true - (kept - diagonal) / others
-        numbers[numbers < 0] = 0
-        np.fill_diagonal(numbers, kept)
-        part = numbers * frac_noise
-        np.fill_diagonal(part, kept)
-        np.fill_diagonal(part, kept + np.sum(numbers - part, axis=0))
-        whole = _rounded_rows(part.astype(np.int64))
-        if num_to_remove is None:
-            return whole
-        with np.errstate(invalid="ignore", divide="ignore"):  # a class without noise removes none
-            shares = whole / np.sum(whole, axis=1)
-            noise = shares.sum(axis=1) - shares.diagonal()
-            wanted = (shares.T * num_to_remove / noise).T
-        np.fill_diagonal(wanted, self.counts - num_to_remove)
-        return _rounded_rows(wanted)
-
-    def _pruned_by_class(self, numbers: Ints, large: Bools) -> Bools:
+    def _pruned_by_class(self, numbers: PruneCounts, large: Bools) -> Bools:
         found = np.zeros(len(self.labels), np.bool_)
         for k in np.flatnonzero(large).tolist():
-            number = int(self.counts[k] - numbers[k, k])
+            number = int(self.counts[k] - numbers.kept[k])
             if number >= 1:
                 members = self.of_class[k]
                 found[members[np.argsort(self.probs[members, k])[:number]]] = True
         return found
 
-    def _pruned_by_noise_rate(self, numbers: Ints, large: Bools, joints: Joints) -> Bools:
-        quota = np.where(large[:, None], numbers.T, 0)  # [given, true]
-        np.fill_diagonal(quota, 0)
-        quota = np.minimum(np.maximum(quota, 0), self.counts[:, None])
-        pairs = PairCounts.of_matrix(quota)
+    def _pruned_by_noise_rate(self, numbers: PruneCounts, large: Bools, joints: Joints) -> Bools:
+        given = numbers.pairs.given
+        quota = np.minimum(np.maximum(numbers.pairs.counts, 0), self.counts[given])
+        some = large[given] & (quota > 0)
+        pairs = PairCounts(self.K, given[some], numbers.pairs.true[some], quota[some])
         if self.probs.dtype == np.float16:
             found = np.zeros(len(self.labels), np.bool_)
             tied = np.arange(len(pairs.counts))
@@ -224,6 +202,12 @@ class _Issues:
             )
 
 
+def _members(labels: Ints, K: int) -> list[NDArray[np.intp]]:
+    """The indices of each class's samples, rising."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(labels, minlength=K))[:-1])
+
+
 def _clear_cut(best: Best, pairs: PairCounts, n: int) -> tuple[Bools, NDArray[np.intp]]:
     """The samples of pairs with one clear answer, and the numbers of the pairs without.
 
@@ -241,22 +225,6 @@ def _clear_cut(best: Best, pairs: PairCounts, n: int) -> tuple[Bools, NDArray[np
     return found, np.flatnonzero(tied)
 
 
-def _rounded_rows(matrix: NDArray[Any]) -> Ints:
-    """Whole numbers with the same row totals; the entries that are furthest off give way."""
-    if np.issubdtype(matrix.dtype, np.integer):
-        return matrix.astype(np.int64, order="C")
-    finite = np.isfinite(matrix).all(axis=1)
-    values = np.where(np.isfinite(matrix), matrix, 0.0)
-    whole = values.round()
-    wanted = np.array([np.sum(row).round() for row in values])
-    for row in np.flatnonzero(finite & (np.abs(whole.sum(axis=1) - wanted) > _SLACK)).tolist():
-        while (missing := round(wanted[row] - whole[row].sum())) != 0:
-            step = 1 if missing > 0 else -1
-            order = np.argsort(values[row] - whole[row])[::-step]
-            whole[row, order[: abs(missing)]] += step
-    return whole.astype(np.int64, order="C")
-
-
 def _scores(
     method: str, labels: Ints, probs: NDArray[Any], *, adjust_pred_probs: bool = False
 ) -> NDArray[Any]:
@@ -267,8 +235,8 @@ def _scores(
                 "adjust_pred_probs", f"is True with {method}", "Use it with another ranking"
             )
         means = [
-            np.mean(probs[labels == k, k]) if (labels == k).any() else 2
-            for k in range(probs.shape[1])
+            np.mean(probs[members, k]) if len(members) else 2
+            for k, members in enumerate(_members(labels, probs.shape[1]))
         ]
         thresholds = np.clip(means, 2 * _SLACK, None)
         probs = probs - thresholds
@@ -331,23 +299,47 @@ def _check_options(
 def _labels(labels: Any, *, one_class: bool) -> Ints:
     if not isinstance(labels, list | np.ndarray | np.generic) and not hasattr(labels, "iloc"):
         raise TypeError(f"labels are a {type(labels).__name__}: pass a NumPy array, list or Series")
-    found = np.asarray(labels)
+    refuse_masked(labels, "labels")
+    try:
+        found = np.asarray(labels)
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            "labels", f"are no array ({first_line(error)})", "Pass one class number per sample"
+        ) from error
     if found.ndim == 2 and found.shape[1] == 1:
         found = found.reshape(-1)
     if found.ndim != 1 or not len(found):
         raise InputError("labels", f"have shape {found.shape}", "Pass one class number per sample")
-    if found.dtype.kind not in "iuf" or (found % 1 != 0).any() or found.min() < 0:
+    with np.errstate(invalid="ignore"):  # infinity has no remainder
+        is_whole = found.dtype.kind in "iuf" and (found % 1 == 0).all()
+    if not is_whole or found.min() < 0:
         raise InputError(
             "labels", f"are no class numbers ({found.dtype})", "Number the classes from 0"
         )
+    if found.max() >= _MOST_CLASSES:
+        raise InputError("labels", f"go up to {found.max()}", "Number the classes from 0")
     if (found == found[0]).all() and not (one_class and found[0] == 0):
         raise InputError("labels", f"contain one class only ({found[0]})", "Pass at least two")
     return found.astype(np.int64)
 
 
-def _check_probabilities(probs: Any, labels: Ints) -> None:
+def _probabilities(probs: Any, labels: Ints) -> NDArray[Any]:
+    """[N,K] a plain array in this machine's byte order, checked."""
     if not isinstance(probs, np.ndarray):
         raise TypeError(f"pred_probs is a {type(probs).__name__}: pass a NumPy array")
+    refuse_masked(probs, "pred_probs")
+    if probs.dtype.kind not in "fiu" or probs.dtype.itemsize > 8:
+        raise InputError(
+            "pred_probs",
+            f"has type {probs.dtype}",
+            "Pass real numbers: float16, float32 or float64",
+        )
+    # Plain, because a matrix or a record array indexes otherwise.
+    plain: NDArray[Any] = np.asarray(probs, probs.dtype.newbyteorder("="))
+    return _check_probabilities(plain, labels)
+
+
+def _check_probabilities(probs: NDArray[Any], labels: Ints) -> NDArray[Any]:
     if probs.ndim != 2 or len(probs) != len(labels):
         raise InputError(
             "pred_probs", f"has shape {probs.shape} for {len(labels)} labels", "Pass one row each"
@@ -362,3 +354,4 @@ def _check_probabilities(probs: Any, labels: Ints) -> None:
         raise InputError(
             "pred_probs", "has values outside 0 to 1, or NaN", "Pass probabilities, not logits"
         )
+    return probs
