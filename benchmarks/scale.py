@@ -392,19 +392,19 @@ def out_of_core(setting: Setting) -> dict[str, Any]:
         data.drop()
         planned = child("plan", data, out=str(setting.work / "out"), **plans)
         say(f"  planned: {planned['seconds']:.1f} s, {planned['memory'] / 1e9:.2f} GB")
-        reading, past_cache, detections = [], [], []
+        reading, direct, detections = [], [], []
         for number in range(setting.repeats):
             data.drop()
             reading.append(child("reading", data, workers=setting.workers)["seconds"])
             data.drop()
-            past_cache.append(
+            direct.append(
                 child("reading past the cache", data, workers=setting.workers)["seconds"]
             )
             data.drop()
             detections.append(setting.detection(data))
             say(
                 f"  repeat {number + 1}: reading three times {reading[-1]:.1f} s, "
-                f"past the cache {past_cache[-1]:.1f} s, "
+                f"past the cache {direct[-1]:.1f} s, "
                 f"detection {detections[-1]['seconds']:.1f} s, "
                 f"{detections[-1]['peak_memory'] / 1e9:.2f} GB"
             )
@@ -426,11 +426,11 @@ def out_of_core(setting: Setting) -> dict[str, Any]:
         "result_bytes": detections[0]["result_bytes"],
         "seconds": {
             "reading three times": machine.spread(reading),
-            "reading past the cache": machine.spread(past_cache),
+            "reading past the cache": machine.spread(direct),
             "detection": machine.spread(taken),
         },
         "ratio": machine.spread([d / r for d, r in zip(taken, reading, strict=True)]),
-        "ratio_past_cache": machine.spread([d / r for d, r in zip(taken, past_cache, strict=True)]),
+        "ratio_past_cache": machine.spread([d / r for d, r in zip(taken, direct, strict=True)]),
         "peak_memory": machine.spread([one["peak_memory"] for one in detections]),
         "plan": {
             name: {

@@ -23,7 +23,7 @@ from pyarrow import parquet as pq
 from typer.testing import CliRunner
 
 from uqled.cli import app
-from uqled.data.shards import open_shards, sparing_cache
+from uqled.data.shards import open_shards, spare_page_cache
 from uqled.detect.auto import evidence as auto_evidence
 from uqled.detect.core import cuts as cuts_module
 from uqled.detect.core.cuts import Offers, find_cuts, keys_of_values, values_of_keys
@@ -273,7 +273,7 @@ def test_a_shard_cut_short_is_named_and_nothing_is_written(tmp_path: Path, in_sh
 
 
 @pytest.fixture
-def past_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def direct_io(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is read past the file cache, ahead, a few rows at a time."""
     monkeypatch.setattr("uqled.data.shards._CACHED_SHARE", 0)
     monkeypatch.setattr("uqled.places._DIRECT_BYTES", 1)
@@ -301,10 +301,10 @@ def test_arrays_are_read_past_the_cache_where_they_are_too_large_for_it_together
     ):
         monkeypatch.setattr("uqled.data.shards._CACHED_SHARE", most / 100_000)
         assert [array.is_slow for array in opened()] == alone
-        assert [array.is_slow for array in sparing_cache(opened())] == together
+        assert [array.is_slow for array in spare_page_cache(opened())] == together
 
 
-@pytest.mark.usefixtures("past_cache")
+@pytest.mark.usefixtures("direct_io")
 @pytest.mark.parametrize("part_rows", [20, 150, 1000])
 def test_reading_ahead_changes_nothing(tmp_path: Path, in_shards: Any, part_rows: int) -> None:
     arrays, folders = in_shards
@@ -317,12 +317,12 @@ def test_reading_ahead_changes_nothing(tmp_path: Path, in_shards: Any, part_rows
         assert (table[name].to_numpy() == one.mask).all(), name
 
 
-@pytest.mark.usefixtures("past_cache")
+@pytest.mark.usefixtures("direct_io")
 def test_rows_are_read_while_others_are_looked_at(in_shards: Any) -> None:
     (_, softmax, passes), (_, *folders) = in_shards
     sources = zip(("pred_probs", "passes"), folders, (softmax[None], passes), strict=True)
     for ndim, (name, folder, whole) in enumerate(sources, start=2):
-        array = open_shards(folder, ndim=ndim, name=name).past_cache()
+        array = open_shards(folder, ndim=ndim, name=name).use_direct_io()
         rows = ProbabilityRows(array, name=name, ndim=ndim, part=(10, 290), in_order=True)
         asked: list[tuple[int, int]] = []
         real = array.read_into
@@ -341,12 +341,12 @@ def test_rows_are_read_while_others_are_looked_at(in_shards: Any) -> None:
         assert asked[3:6] == [(40, 140), (140, 240), (0, 10)]
 
 
-@pytest.mark.usefixtures("past_cache")
+@pytest.mark.usefixtures("direct_io")
 def test_a_shard_that_vanishes_while_it_is_read_ahead_is_named(
     tmp_path: Path, in_shards: Any
 ) -> None:
     _, (_, probs, _) = in_shards
-    array = open_shards(probs, ndim=2, name="pred_probs").past_cache()
+    array = open_shards(probs, ndim=2, name="pred_probs").use_direct_io()
     rows = ProbabilityRows(array, name="pred_probs", ndim=2, in_order=True)
     (tmp_path / "probs" / "part-1.npy").unlink()
     rows.read(0, 40)
@@ -357,10 +357,10 @@ def test_a_shard_that_vanishes_while_it_is_read_ahead_is_named(
 def test_a_forked_child_reads_ahead_too(tmp_path: Path, in_shards: Any) -> None:
     code = """
 import os, sys
-from uqled.data.shards import open_shards, sparing_cache
+from uqled.data.shards import open_shards, spare_page_cache
 from uqled.detect.core.rows import ProbabilityRows
 def read():
-    array = open_shards(sys.argv[1], ndim=2, name="pred_probs").past_cache()
+    array = open_shards(sys.argv[1], ndim=2, name="pred_probs").use_direct_io()
     rows = ProbabilityRows(array, name="pred_probs", ndim=2, in_order=True)
     return [float(rows.read(at, at + 100).of_pass(0).sum()) for at in (0, 100, 200)]
 found = read()

@@ -333,12 +333,12 @@ def test_reads_past_the_file_cache_are_the_same(tmp_path, monkeypatch, start, le
     place.write(content)
     monkeypatch.setattr(places, "_DIRECT_BYTES", 1)
     found = bytearray(length)
-    place.read_into(memoryview(found), start, past_cache=True)
+    place.read_into(memoryview(found), start, direct_io=True)
     assert bytes(found) == content[start : start + length]
     with pytest.raises(FileError, match="ends at byte 6000000"):
-        place.read_into(memoryview(bytearray(500)), 5_999_900, past_cache=True)
+        place.read_into(memoryview(bytearray(500)), 5_999_900, direct_io=True)
     place.write(content[::-1])  # another file of this name
-    place.read_into(memoryview(found), start, past_cache=True)
+    place.read_into(memoryview(found), start, direct_io=True)
     assert bytes(found) == content[::-1][start : start + length]
 
 
@@ -359,7 +359,7 @@ def test_what_lies_as_its_file_does_is_read_without_a_copy(tmp_path, monkeypatch
 
     monkeypatch.setattr(os, "preadv", noted)
     monkeypatch.setattr(places, "_DIRECT_BYTES", 1)
-    place.read_into(memoryview(memory)[at : at + length], start, past_cache=True)
+    place.read_into(memoryview(memory)[at : at + length], start, direct_io=True)
     assert (memory[at : at + length] == content[start : start + length]).all()
     assert not memory[:at].any()
     assert not memory[at + length :].any()

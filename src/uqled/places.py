@@ -156,11 +156,11 @@ class Place(ABC):
         """The bytes from `start` on, `length` of them if there are so many."""
 
     @abstractmethod
-    def read_into(self, view: memoryview, start: int, *, past_cache: bool = False) -> None:
+    def read_into(self, view: memoryview, start: int, *, direct_io: bool = False) -> None:
         """Fill `view`, which is of bytes, with the bytes from `start` on; all of it or an error.
 
-        `past_cache` leaves the file cache alone where the system can: quicker for what would not
-        stay there until it is read again.
+        `direct_io` bypasses the page cache (O_DIRECT) where the system can: faster for data that
+        would be evicted before it is read again.
         """
 
     @abstractmethod
@@ -235,10 +235,10 @@ class _LocalPlace(Place):
             content = bytearray(left if length is None else min(length, left))
             return bytes(content[: _filled(file.number, memoryview(content), start)])
 
-    def read_into(self, view: memoryview, start: int, *, past_cache: bool = False) -> None:
+    def read_into(self, view: memoryview, start: int, *, direct_io: bool = False) -> None:
         with _naming(self, OSError):
             if (
-                past_cache
+                direct_io
                 and len(view) >= _DIRECT_BYTES
                 and _filled_directly(self.address, view, start)
             ):
@@ -326,7 +326,7 @@ class _RemotePlace(Place):
         view: memoryview,
         start: int,
         *,
-        past_cache: bool = False,  # noqa: ARG002 - nothing is cached
+        direct_io: bool = False,  # noqa: ARG002 - nothing is cached
     ) -> None:
         content = self.read(start, len(view))
         if len(content) < len(view):

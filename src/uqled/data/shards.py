@@ -24,7 +24,7 @@ from uqled.data.stored import (
     Stored,
     npy_files,
     parquet_files,
-    past_cache,
+    use_direct_io,
     zarr_array,
 )
 from uqled.errors import FileError, InputError
@@ -72,10 +72,10 @@ class Shards:
         self.columns: tuple[str, ...] | None = first.columns if columns else None  # type: ignore[attr-defined]
         """[K] the names of a table's columns."""
 
-    def past_cache(self) -> Shards:
-        """The same array, read past the file cache."""
+    def use_direct_io(self) -> Shards:
+        """The same array, read with O_DIRECT past the page cache."""
         found = copy(self)
-        found._stored = [past_cache(one) for one in self._stored]
+        found._stored = [use_direct_io(one) for one in self._stored]
         found.is_slow = True
         return found
 
@@ -186,14 +186,14 @@ def open_shards(
         size=sum(entry.size for entry in entries),
         fingerprint=_fingerprint(entries, key),
     )
-    return opened.past_cache() if _is_large([opened]) else opened
+    return opened.use_direct_io() if _is_large([opened]) else opened
 
 
-def sparing_cache(arrays: Sequence[Any]) -> list[Any]:
-    """The same arrays; shards that would not stay in the file cache together are read past it."""
+def spare_page_cache(arrays: Sequence[Any]) -> list[Any]:
+    """The same arrays; shards that together exceed the page cache are read with O_DIRECT."""
     if not _is_large([array for array in arrays if isinstance(array, Shards)]):
         return list(arrays)
-    return [array.past_cache() if isinstance(array, Shards) else array for array in arrays]
+    return [array.use_direct_io() if isinstance(array, Shards) else array for array in arrays]
 
 
 def _is_large(arrays: Sequence[Shards]) -> bool:
@@ -282,7 +282,7 @@ def _of_passes(place: Place, names: Sequence[str], *, name: str, key: str | None
         size=sum(one.bytes for one in passes),
         fingerprint=_hash([names, [one.fingerprint for one in passes]]),
     )
-    return opened.past_cache() if _is_large([opened]) else opened
+    return opened.use_direct_io() if _is_large([opened]) else opened
 
 
 def _refuse_other_shapes(files: Sequence[Stored], *, ndim: int, name: str) -> None:

@@ -68,7 +68,7 @@ class NpyFile:
     dtype: np.dtype[Any]
     offset: int
     """Where its header ends."""
-    past_cache: bool = False
+    direct_io: bool = False
     """Read it past the file cache."""
 
     chunk_rows = group_rows = None
@@ -85,14 +85,14 @@ class NpyFile:
         row_bytes = self.dtype.itemsize * prod(rows.shape[1:])
         at = self.offset + first * row_bytes
         if rows.dtype == self.dtype:
-            self.place.read_into(_bytes_of(rows), at, past_cache=self.past_cache)
+            self.place.read_into(_bytes_of(rows), at, direct_io=self.direct_io)
             return
         # A remote file answers each request after a while: there, all is asked for at once.
         n = max(_PIECE_BYTES // max(row_bytes, 1), 1) if self.place.is_local else len(rows)
         for begin in range(0, len(rows), n):
             piece = rows[begin : begin + n]
             raw = _own_buffer(piece.shape, self.dtype)
-            self.place.read_into(_bytes_of(raw), at + begin * row_bytes, past_cache=self.past_cache)
+            self.place.read_into(_bytes_of(raw), at + begin * row_bytes, direct_io=self.direct_io)
             converted(raw, piece)
 
 
@@ -127,11 +127,11 @@ class PassFiles:
             one.read_into(target[f], start)
 
 
-def past_cache(stored: Stored) -> Stored:
-    """The same, to be read past the file cache where that can be."""
+def use_direct_io(stored: Stored) -> Stored:
+    """The same rows, read with O_DIRECT where the file system allows it."""
     if isinstance(stored, PassFiles):
-        return PassFiles(tuple(past_cache(one) for one in stored.passes))
-    return replace(stored, past_cache=True) if isinstance(stored, NpyFile) else stored
+        return PassFiles(tuple(use_direct_io(one) for one in stored.passes))
+    return replace(stored, direct_io=True) if isinstance(stored, NpyFile) else stored
 
 
 @dataclass(frozen=True)

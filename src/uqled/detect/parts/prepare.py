@@ -198,9 +198,9 @@ def prepare(
 
 def _opened(*sources: Any) -> list[Any]:
     """Labels, probabilities and passes as arrays, where they are addresses."""
-    from uqled.data.shards import open_shards, sparing_cache
+    from uqled.data.shards import open_shards, spare_page_cache
 
-    return sparing_cache(
+    return spare_page_cache(
         [
             open_shards(source, ndim=ndim, name=name)
             if isinstance(source, str | os.PathLike | Place)
