@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import time
 
 import numpy as np
 import pytest
@@ -23,6 +22,7 @@ from uqled.data import cache, images, load
 from uqled.data.cache import Encoded, decoded
 from uqled.data.found import as_objects
 from uqled.data.images import Look
+from uqled.storage.atomic import replace_file
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +141,14 @@ def test_other_content_is_decoded_anew_even_at_the_same_size_and_time(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "damage", ["cut", "empty", "garbage", "other shape", "no json", "bad json"]
+    "damage",
+    [
+        *("cut", "empty", "garbage", "other shape", "no json", "bad json", "pipe", "json pipe"),
+        *({"shape": [6, 32, 32, 3], "unreadable": {"0": "x"}}, {"shape": 3}, [], {"shape": [0]}),
+        *({"shape": [0, 2**62, 2**62, 3], "unreadable": dict.fromkeys(map(str, range(6)), "")},),
+        *({"shape": [5, 32, 32, 3], "unreadable": {"6": "x"}},),
+    ],
+    ids=str,
 )
 def test_a_broken_cache_is_built_again(tmp_path, own_cache, damage):
     folder = classes_of(tmp_path)
@@ -158,6 +165,12 @@ def test_a_broken_cache_is_built_again(tmp_path, own_cache, damage):
         path.write_bytes(b"x" * len(content))
     elif damage == "other shape":
         np.save(path, np.zeros((6, 2, 2, 3), np.uint8))
+    elif damage in ("pipe", "json pipe"):
+        pipe = path if damage == "pipe" else path.with_suffix(".json")
+        pipe.unlink()
+        os.mkfifo(pipe)
+    elif not isinstance(damage, str):
+        path.with_suffix(".json").write_text(json.dumps(damage))
     else:
         about = path.with_suffix(".json")
         about.unlink() if damage == "no json" else about.write_text("{")
@@ -168,18 +181,36 @@ def test_a_broken_cache_is_built_again(tmp_path, own_cache, damage):
 def test_the_cache_leaves_no_parts(tmp_path, own_cache, monkeypatch):
     folder = classes_of(tmp_path)
     own_cache.mkdir(parents=True)
-    stale, fresh = own_cache / ".old.npy", own_cache / ".new.npy"
-    for left in (stale, fresh):
-        left.write_bytes(b"part of a killed process")
-    os.utime(stale, (0, time.time() - 90_000))
+    (own_cache / ".uqled-old-0123.npy").write_bytes(b"part of a killed process")
 
     def fail(*_, **__):
         raise RuntimeError("killed")
 
     monkeypatch.setattr(cache, "decode_into", fail)
-    with pytest.raises(RuntimeError, match="killed"):
-        load(folder)
-    assert [path.name for path in own_cache.iterdir()] == [".new.npy"]
+    with replace_file(own_cache / "other.npy") as part:
+        with pytest.raises(RuntimeError, match="killed"):
+            load(folder)
+        assert list(own_cache.iterdir()) == [part]  # which somebody writes just now
+
+
+def test_the_cache_removes_nobody_elses_files(tmp_path):
+    mine = {".npmrc": "token", ".old.npy": "x", ".hidden/.deep": "y", "notes.txt": "z"}
+    folder = tmp_path / "home" / "images"
+    for name, content in mine.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+        os.utime(folder / name, (0, 0))
+    load(classes_of(tmp_path), cache=tmp_path / "home")
+    assert {name: (folder / name).read_text() for name in mine} == mine
+
+
+def test_a_cache_without_some_images_leaves_no_parts(tmp_path, own_cache):
+    folder = classes_of(tmp_path, [("a.png", b""), ("z.png", b"x")])
+    data = load(folder, skip_unreadable=True)
+    assert (data.inputs == load(classes_of(tmp_path / "sound")).inputs).all()
+    assert sorted(path.suffix for path in own_cache.iterdir()) == [".json", ".json", ".npy", ".npy"]
+    sizes = [path.stat().st_size for path in own_cache.glob("*.npy")]
+    assert sizes == [128 + 6 * 32 * 32 * 3] * 2
 
 
 def test_no_cache_leaves_no_file(tmp_path, own_cache):

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import pickle
+import os
 import re
-import tarfile
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.classes import labels_of
 from uqled.data.dataset import Dataset, as_images
-from uqled.data.found import Found, as_ids, chosen_split, no_split, quoted, unreadable
+from uqled.data.found import Found, as_ids, chosen_split, no_split, quoted
 from uqled.errors import FileError, InputError
+from uqled.storage.numpy_files import ArrayArchive, open_npz
+from uqled.storage.plain_pickle import read_plain_pickle
+from uqled.storage.reading import decompress, explain_file_problems, open_regular, read_file
+from uqled.storage.tar_files import read_tar
 
 _IDX_TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 _IDX_NAME = re.compile(r"(.*?)(train|t10k|test)[-.]?(images|labels)[-.]idx\d[-.]ubyte(\.gz)?$")
@@ -27,6 +27,16 @@ _CIFAR = {
     "CIFAR-10": ("batches.meta", "label_names", "labels"),
     "CIFAR-100": ("meta", "fine_label_names", "fine_labels"),
 }
+_CIFAR_MEMBERS = (
+    "batches.meta",
+    "meta",
+    "train",
+    "test",
+    "test_batch",
+    *(f"data_batch_{n}" for n in range(1, 6)),
+)
+_CIFAR_PIXELS = 3 * 32 * 32
+_GET_CIFAR = "Get the archive again, in the version for Python"
 _NPZ_INPUTS = ("X", "x", "inputs", "images", "data")
 _NPZ_LABELS = ("y", "labels", "label", "target")
 _NPZ_SPLITS = (("x_{}", "y_{}"), ("X_{}", "y_{}"), ("{}_images", "{}_labels"))
@@ -48,13 +58,13 @@ def is_idx_file(path: Path) -> bool:
 
 
 def has_idx_files(folder: Path) -> bool:
-    return any(is_idx_file(path) for path in folder.iterdir())
+    return any(is_idx_file(Path(name)) for name in _list_names(folder))
 
 
 def idx(place: Path, split: str | None) -> Found:
     """Images and labels as MNIST's authors write them; `place` is the folder or the images."""
-    names = [place.name] if place.is_file() else sorted(path.name for path in place.iterdir())
-    folder = place.parent if place.is_file() else place
+    names = _list_names(place) if place.is_dir() else [place.name]
+    folder = place if place.is_dir() else place.parent
     images = {}
     for name in names:
         match = _IDX_NAME.match(name)
@@ -86,7 +96,8 @@ def is_cifar(place: Path) -> bool:
 
 def cifar(place: Path, split: str | None) -> Found:
     """CIFAR-10, or CIFAR-100 with its fine labels: the archives for Python, packed or not."""
-    members = _unpacked(place) if place.is_dir() else _packed(place)
+    folder = _cifar_folder(place) if place.is_dir() else None
+    members = _packed(place) if folder is None else _unpacked(folder)
     kind = "CIFAR-10" if "batches.meta" in members else "CIFAR-100"
     meta, names_key, labels_key = _CIFAR[kind]
     chosen = chosen_split(split, ["train", "test"], place)
@@ -97,40 +108,41 @@ def cifar(place: Path, split: str | None) -> Found:
     else:
         batches = [f"data_batch_{n}" for n in range(1, 6)]
     if missing := [name for name in [meta, *batches] if name not in members]:
-        raise FileError(
-            quoted(place),
-            f"lacks {', '.join(missing)}",
-            "Get the archive again, in the version for Python",
-        )
-    parts = [_unpickled(members[name](), place) for name in batches]
-    about = _unpickled(members[meta](), place)
-    try:
-        names = [name.decode() for name in about[names_key.encode()]]
-        pixels = np.concatenate([part[b"data"] for part in parts]).reshape(-1, 3, 32, 32)
-        labels = np.concatenate([part[labels_key.encode()] for part in parts])
-        files = [name.decode() for part in parts for name in part[b"filenames"]]
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise unreadable(
-            place, error, "Get the archive again, in the version for Python"
-        ) from error
+        raise FileError(quoted(place), f"lacks {', '.join(missing)}", _GET_CIFAR)
+    path = folder or place
+    with explain_file_problems(path / meta, _GET_CIFAR):
+        names = _texts_of(_plain_content(members[meta]()), names_key)
+    parts = []
+    for name in batches:
+        with explain_file_problems(path / name, _GET_CIFAR):
+            parts.append(_cifar_batch(_plain_content(members[name]()), labels_key))
+    pixels = np.concatenate([part[0] for part in parts]).reshape(-1, 3, 32, 32)
     images = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))
-    ids = as_ids(f"{chosen}/{name}" for name in files)
-    return Found("images", images, labels_of(labels, names=names), ids)
+    labels = labels_of(np.concatenate([part[1] for part in parts]), names=names)
+    ids = as_ids(f"{chosen}/{name}" for part in parts for name in part[2])
+    return Found("images", images, labels, ids)
 
 
 def npz(place: Path, *, label: str | None, inputs: str | None, split: str | None) -> Found:
     """Two arrays of a NumPy archive, found by their usual names or by those given."""
-    try:
-        with place.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            keys = list(archive.keys())
-            x, y = _npz_keys(place, keys, label=label, inputs=inputs, split=split)
-            names = next((archive[key].tolist() for key in _NPZ_NAMES if key in keys), None)
-            found = Dataset.from_arrays(archive[x], archive[y], classes=names)
-    except InputError:
-        raise
-    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
-        raise unreadable(place, error) from error
+    with explain_file_problems(place), open_npz(place) as archive:
+        x, y = _npz_keys(place, archive.keys, label=label, inputs=inputs, split=split)
+        names = _npz_names(place, archive)
+        found = Dataset.from_arrays(archive.read(x), archive.read(y), classes=names)
     return Found(found.kind, found.inputs, found.labels, found.ids)
+
+
+def _npz_names(place: Path, archive: ArrayArchive) -> list[str] | None:
+    """The names of the classes, where an array says them."""
+    key = next((key for key in _NPZ_NAMES if key in archive.keys), None)
+    if key is None:
+        return None
+    names = archive.read(key)
+    if names.ndim != 1:
+        raise FileError(
+            quoted(place), f"has {key!r} of shape {names.shape}", "Save one name per class, [K]"
+        )
+    return list(map(str, names.tolist()))
 
 
 def _npz_keys(
@@ -158,49 +170,54 @@ def _npz_keys(
 
 
 def _idx_array(path: Path) -> NDArray[Any]:
-    try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(path, error) from error
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _IDX_TYPES:
-        raise FileError(quoted(path), "does not begin like an idx file", "Get it again")
-    axes = data[3]
-    shape = np.frombuffer(data, ">u4", axes, 4).tolist() if len(data) >= 4 + 4 * axes else [-1]
-    dtype, start = np.dtype(_IDX_TYPES[data[2]]), 4 + 4 * axes
-    if len(data) - start != int(np.prod(shape)) * dtype.itemsize:
-        raise FileError(
-            quoted(path),
-            f"has {len(data)} bytes, which do not fit its shape {shape}",
-            "Get it again",
-        )
-    found = np.frombuffer(data, dtype, -1, start).reshape(shape)
-    return found.astype(dtype.newbyteorder("="), copy=False)
+    with explain_file_problems(path):
+        if path.suffix == ".gz":
+            with open_regular(path) as file:
+                size = os.fstat(file.fileno()).st_size
+                data = decompress(file, size, quoted(path))
+        else:
+            data = read_file(path)
+        if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _IDX_TYPES:
+            raise FileError(quoted(path), "does not begin like an idx file", "Get it again")
+        axes = data[3]
+        shape = np.frombuffer(data, ">u4", axes, 4).tolist() if len(data) >= 4 + 4 * axes else [-1]
+        dtype, start = np.dtype(_IDX_TYPES[data[2]]), 4 + 4 * axes
+        if len(data) - start != prod(shape) * dtype.itemsize or not shape:
+            raise FileError(
+                quoted(path),
+                f"has {len(data)} bytes, which do not fit its shape {shape}",
+                "Get it again",
+            )
+        found: NDArray[Any] = np.frombuffer(data, dtype, prod(shape), start).reshape(shape)
+        return found.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _list_names(folder: Path) -> list[str]:
+    with explain_file_problems(folder, "Check your rights"):
+        return sorted(path.name for path in folder.iterdir())
 
 
 def _cifar_folder(place: Path) -> Path | None:
-    inside = [place, *(path for path in place.glob("cifar-10*") if path.is_dir())]
-    for folder in inside:
-        names = {path.name for path in folder.iterdir() if path.is_file()}
+    inside = [place / name for name in _list_names(place) if name.startswith("cifar-10")]
+    for folder in [place, *(path for path in inside if path.is_dir())]:
+        names = set(_list_names(folder))
         if names >= {"batches.meta"} or names >= {"meta", "train", "test"}:
-            return folder
+            members = names & set(_CIFAR_MEMBERS)
+            if not any((folder / name).is_dir() for name in members):
+                return folder
     return None
 
 
-def _unpacked(place: Path) -> dict[str, Callable[[], bytes]]:
-    folder = _cifar_folder(place)
-    return {} if folder is None else {p.name: p.read_bytes for p in folder.iterdir() if p.is_file()}
+def _unpacked(folder: Path) -> dict[str, Callable[[], bytes]]:
+    def reader(path: Path) -> Callable[[], bytes]:
+        return lambda: read_file(path)
+
+    names = set(_list_names(folder)) & set(_CIFAR_MEMBERS)
+    return {name: reader(folder / name) for name in names}
 
 
 def _packed(place: Path) -> dict[str, Callable[[], bytes]]:
-    try:
-        with tarfile.open(place) as archive:
-            contents = {
-                Path(member.name).name: file.read()
-                for member in archive
-                if member.isfile() and (file := archive.extractfile(member)) is not None
-            }
-    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
-        raise unreadable(place, error) from error
+    contents = read_tar(place, _CIFAR_MEMBERS)
     if not {"batches.meta", "meta"} & contents.keys():
         raise FileError(
             quoted(place),
@@ -210,24 +227,47 @@ def _packed(place: Path) -> dict[str, Callable[[], bytes]]:
     return {name: lambda data=data: data for name, data in contents.items()}  # type: ignore[misc]
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """Reads lists, numbers, strings and NumPy arrays; an archive that asks for more is refused."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module.split(".")[0] == "numpy" and name in ("ndarray", "dtype"):
-            return getattr(np, name)
-        if module.split(".")[0] == "numpy" and name == "_reconstruct":
-            return np.empty(0).__reduce__()[0]
-        if (module, name) == ("_codecs", "encode"):  # how Python 3 writes bytes for Python 2
-            return lambda text, _: text.encode("latin1")
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+def _plain_content(data: bytes) -> dict[str, Any]:
+    """What a file of the archive holds; keys are texts, or bytes as Python 2 wrote them."""
+    content = read_plain_pickle(data)
+    if not isinstance(content, dict):
+        raise ValueError(f"it holds a {type(content).__name__}")
+    return {_text(key): value for key, value in content.items() if isinstance(key, str | bytes)}
 
 
-def _unpickled(data: bytes, place: Path) -> dict[bytes, Any]:
-    try:
-        found = _ArraysOnly(io.BytesIO(data), encoding="bytes").load()
-    except Exception as error:  # any bytes may ask a pickle machine for anything
-        raise unreadable(place, error) from error
-    if not isinstance(found, dict):
-        raise FileError(quoted(place), f"holds a {type(found).__name__}", "Get it again")
-    return {key.encode() if isinstance(key, str) else key: value for key, value in found.items()}
+def _cifar_batch(
+    content: Mapping[str, Any], labels_key: str
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[str]]:
+    """Pixels [n,3072], labels [n] and files' names [n]."""
+    pixels, labels = _entry(content, "data"), _entry(content, labels_key)
+    if not isinstance(pixels, np.ndarray):
+        raise ValueError(f"data is a {type(pixels).__name__}")
+    if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != _CIFAR_PIXELS:
+        raise ValueError(f"data is {pixels.dtype} {pixels.shape}")
+    if isinstance(labels, list) and all(type(label) is int for label in labels):
+        labels = np.array(labels)  # of objects, where one is larger than any integer type
+    is_column = isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "iu"
+    if not is_column:
+        raise ValueError(f"{labels_key} are no whole numbers")
+    files = _texts_of(content, "filenames")
+    for key, entries in ((labels_key, labels), ("filenames", files)):
+        if len(entries) != len(pixels):
+            raise ValueError(f"it has {len(entries)} {key} for {len(pixels)} images")
+    return pixels, labels, files
+
+
+def _entry(content: Mapping[str, Any], key: str) -> Any:
+    if key not in content:
+        raise ValueError(f"it has no {key}")
+    return content[key]
+
+
+def _texts_of(content: Mapping[str, Any], key: str) -> list[str]:
+    texts = _entry(content, key)
+    if not isinstance(texts, list) or not all(isinstance(one, str | bytes) for one in texts):
+        raise ValueError(f"{key} are no texts")
+    return list(map(_text, texts))
+
+
+def _text(entry: str | bytes) -> str:
+    return entry if isinstance(entry, str) else entry.decode()

@@ -7,14 +7,13 @@ Beside it lies a `.json` with the images that cannot be read.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
+import math
 import os
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +25,7 @@ from uqled.arrays import whole_number
 from uqled.data.images import (
     Look,
     UnreadableError,
+    allow_large_pictures,
     decode_alike,
     decode_into,
     look,
@@ -35,8 +35,10 @@ from uqled.data.images import (
 )
 from uqled.engines.local import Threads, available_threads
 from uqled.errors import FileError, InputError
+from uqled.limits import exceed_limit, get_limit
 from uqled.progress import Progress
-from uqled.storage.atomic import replace_file, write_json
+from uqled.storage.atomic import create_array, remove_leftovers, replace_file, write_json
+from uqled.storage.reading import first_line, open_array, read_json
 
 MAX_SIDE = 224
 """Pixels of the longer side, where the data chooses the size itself."""
@@ -45,8 +47,6 @@ _FORMAT = "1"  # of the cache: another number, and images are decoded again
 _BLOCK = 64  # images that a thread takes at a time, at most
 _HELD_BYTES = 1 << 28  # of encoded images, kept from hashing to decoding
 _HELD_EACH = 1 << 20  # larger images are read again
-_STALE_SECONDS = 86_400  # after which an unfinished file is a killed process's
-
 
 New = Callable[[tuple[int, ...]], NDArray[np.uint8]]
 Out = TypeVar("Out")
@@ -57,6 +57,7 @@ class Encoded:
     """Images as files hold them."""
 
     read: Callable[[Any], bytes]
+    """The bytes of one; an `OSError` or a `FileError` says why they cannot be had."""
     keys: NDArray[Any]
     """[N] what `read` takes."""
 
@@ -98,7 +99,11 @@ def decoded(
     One channel where every image is grey, otherwise three. `cache=False` decodes into memory.
     """
     wanted = None if size is None else _as_size(size)
-    with Threads(threads or available_threads()) as engine, warnings.catch_warnings():
+    with (
+        Threads(threads or available_threads()) as engine,
+        warnings.catch_warnings(),
+        allow_large_pictures(),
+    ):
         warnings.filterwarnings("ignore", module=r"PIL\.")  # what matters is among the reasons
         work = _Work(encoded, wanted, engine, progress or Progress(False))
         if cache is False:
@@ -121,6 +126,9 @@ class _Work:
         self._held: dict[int, bytes] = {}
         self.lost: dict[int, str] = {}
         """Images whose bytes could not be had, and why."""
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
     def key(self) -> str:
         """A hash of the encoded bytes and the wanted size. Bytes are held while there is room."""
@@ -187,7 +195,7 @@ class _Work:
             held, read, keys = self._held, self._from, self._keys
             try:
                 contents = [held[i] if i in held else read(keys[i]) for i in block]
-            except OSError:
+            except (OSError, FileError):
                 return list(block)
             unfilled = decode_alike(rows[block[0] : block[-1] + 1], contents)
             return [block[at] for at in unfilled]
@@ -210,13 +218,19 @@ class _Work:
 
     def _read(self, i: int) -> bytes:
         try:
-            return self._held.get(i) or self._from(self._keys[i])
+            data = self._held.get(i) or self._from(self._keys[i])
         except FileNotFoundError as error:
             self.lost[i] = "is not there"
             raise UnreadableError(self.lost[i]) from error
         except OSError as error:
-            self.lost[i] = error.strerror or str(error)
+            self.lost[i] = first_line(error)
             raise UnreadableError(self.lost[i]) from error
+        except FileError as error:  # a pipe, a device, too large, a damaged member of an archive
+            self.lost[i] = error.problem
+            raise UnreadableError(self.lost[i]) from error
+        if len(data) > get_limit("image_bytes"):
+            raise UnreadableError(exceed_limit("image_bytes", f"{len(data):,}", "").problem)
+        return data
 
     def _over(
         self, stage: str, rows: Sequence[int], function: Callable[[int], Out]
@@ -230,8 +244,13 @@ class _Work:
         """Yield what `function` makes of the rows, in order; blocks of rows go to threads."""
         size = max(1, min(_BLOCK, len(rows) // (4 * self._engine.threads)))
         blocks = (rows[start : start + size] for start in range(0, len(rows), size))
+        context = copy_context()  # whoever overrides a limit does so in the calling thread
+
+        def work(block: Sequence[int]) -> tuple[Sequence[int], list[Out]]:
+            return block, context.copy().run(function, block)
+
         with self._progress.stage(stage, len(rows)) as advance:
-            for block, part in self._engine.map(lambda block: (block, function(block)), blocks):
+            for block, part in self._engine.map(work, blocks):
                 yield from part
                 advance(len(block))
 
@@ -271,7 +290,7 @@ def _as_size(size: int | tuple[int, int]) -> tuple[int, int]:
 
 def _on_disk(path: Path, work: _Work) -> Decoded:
     """The images in `path`, decoded into it unless it is there and whole."""
-    found = _open(path)
+    found = _open(path, len(work))
     if found is not None:
         return found
     _make_folder(path.parent)
@@ -282,63 +301,71 @@ def _on_disk(path: Path, work: _Work) -> Decoded:
             raise FileError(
                 "images", f"changed while they were read ({work.lost[late[0]]})", "Try again"
             )
-        images = _without(images, unreadable, part) if unreadable else images
+        shape = (len(images) - len(unreadable), *images.shape[1:])
+        if unreadable:
+            _move_together(images, unreadable)
         images.flush()  # type: ignore[attr-defined]
-        about = {"shape": images.shape, "unreadable": unreadable}
         del images
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        write_json(path.with_suffix(".json"), about)
-    found = _open(path)
+        if unreadable:
+            _cut_array(part, shape)
+        write_json(path.with_suffix(".json"), {"shape": shape, "unreadable": unreadable})
+    found = _open(path, len(work))
     if found is None:
         raise FileError(f"cache {str(path)!r}", "cannot be read back", "Pass cache=False")
     return found
 
 
-def _open(path: Path) -> Decoded | None:
-    """A whole cache, or None."""
+def _open(path: Path, total: int) -> Decoded | None:
+    """A whole cache of `total` images, or None: whatever else lies there is not believed."""
     try:
-        about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        about = read_json(path.with_suffix(".json"))
+        shape = tuple(whole_number(n, "shape", low=0) for n in about["shape"])
         unreadable = {int(i): str(why) for i, why in about["unreadable"].items()}
-        if 0 in about["shape"]:
-            return Decoded(np.empty(about["shape"], np.uint8), unreadable)
-        images = np.load(path, mmap_mode="r", allow_pickle=False)
-        whole = list(images.shape) == about["shape"] and images.dtype == np.uint8
-    except (OSError, ValueError, EOFError, LookupError, TypeError, AttributeError):
+        is_whole = len(shape) == 4 and shape[0] + len(unreadable) == total and shape[3] in (1, 3)
+        if not is_whole or not unreadable.keys() <= set(range(total)):
+            return None
+        if 0 in shape:
+            return Decoded(np.empty(shape, np.uint8), unreadable)
+        images = open_array(path)
+    except (FileError, InputError, ValueError, LookupError, TypeError, AttributeError):
         return None
-    return Decoded(images, unreadable) if whole else None
+    is_same = images.shape == shape and images.dtype == np.uint8
+    return Decoded(images, unreadable) if is_same else None
 
 
 def _new_array(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.uint8]]:
     """An array on disk whose space is reserved: a full disk is an error now, not a crash later."""
     try:
-        images = np.lib.format.open_memmap(path, "w+", np.uint8, shape)
-        if hasattr(os, "posix_fallocate"):
-            with path.open("r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-    except OSError as error:
+        return create_array(path, np.uint8, shape)
+    except (OSError, FileError) as error:
+        reason = error.__cause__ if isinstance(error, FileError) else error
         raise FileError(
             f"cache folder {str(path.parent)!r}",
-            f"has no room for {np.prod(shape) / 2**20:,.0f} MiB ({error.strerror or error})",
+            f"has no room for {np.prod(shape) / 2**20:,.0f} MiB ({first_line(reason or error)})",
             "Free some, choose another folder (cache, or UQLED_CACHE), or a smaller image_size",
         ) from error
-    return images
 
 
-def _without(
-    images: NDArray[np.uint8], unreadable: dict[int, str], path: Path
-) -> NDArray[np.uint8]:
-    """The array at `path` again, without some rows."""
-    kept = [row for row in range(len(images)) if row not in unreadable]
-    whole = path.with_suffix(".whole")
-    path.rename(whole)
-    try:
-        fewer = _new_array(path, (len(kept), *images.shape[1:]))
-        for to, row in enumerate(kept):
-            fewer[to] = images[row]
-    finally:
-        whole.unlink()
-    return fewer
+def _move_together(images: NDArray[np.uint8], unreadable: dict[int, str]) -> None:
+    """Close the gaps that some rows leave; what remains at the end is to be cut off."""
+    kept = (row for row in range(len(images)) if row not in unreadable)
+    for to, row in enumerate(kept):
+        if to != row:
+            images[to] = images[row]
+
+
+def _cut_array(path: Path, shape: tuple[int, ...]) -> None:
+    """Make an array on disk as short as `shape` says."""
+    with path.open("r+b") as file:
+        np.lib.format.read_magic(file)
+        np.lib.format.read_array_header_1_0(file)
+        start = file.tell()
+        file.seek(0)
+        header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        if file.tell() != start:
+            raise FileError(f"cache {str(path)!r}", "has another header", "Pass cache=False")
+        file.truncate(start + math.prod(shape))
 
 
 def _make_folder(folder: Path) -> None:
@@ -354,7 +381,4 @@ def _make_folder(folder: Path) -> None:
             problem,
             "Choose another one (cache, or the environment's UQLED_CACHE), or none (cache=False)",
         )
-    for left in folder.glob(".*"):
-        with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime > _STALE_SECONDS:
-                left.unlink()
+    remove_leftovers(folder)

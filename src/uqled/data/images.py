@@ -1,13 +1,19 @@
 """Encoded pictures of any kind to bytes [H,W,C]: what a header says, and one picture decoded.
 
 JPEGs go to simplejpeg where it is installed (the same pixels, many times faster for small ones),
-everything else and whatever it refuses to Pillow.
+everything else and whatever it refuses to Pillow, which opens these few formats and no others:
+PostScript, for one, would be handed to an interpreter of its own.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +21,8 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from uqled.data.dataset import on_white
+from uqled.limits import exceed_limit, get_limit
+from uqled.storage.reading import first_line
 
 try:
     import simplejpeg
@@ -26,6 +34,13 @@ ENDINGS = (
     *(".jp2", ".tga", ".pbm", ".pgm", ".pnm", ".ppm"),
 )
 
+#: What Pillow calls the formats of these endings, and its module for each. Targa comes last: its
+#: files do not say what they are.
+_FORMATS = {
+    **{"JPEG": "Jpeg", "PNG": "Png", "WEBP": "WebP", "AVIF": "Avif", "GIF": "Gif", "BMP": "Bmp"},
+    **{"TIFF": "Tiff", "JPEG2000": "Jpeg2K", "PPM": "Ppm", "TGA": "Tga"},
+}
+
 _DEEP_MODES = frozenset(["I", "F", "I;16", "I;16B", "I;16L", "I;16N"])  # more than eight bits
 _GREY_MODES = _DEEP_MODES | {"1", "L", "LA", "La"}
 _ORIENTATION = ExifTags.Base.Orientation
@@ -33,6 +48,9 @@ _ON_THE_SIDE = (5, 6, 7, 8)  # orientations that swap height and width
 _TURNED = (b"Exif", b"eXIf", b"EXIF", b":Orientation", b"Raw profile type")
 """What files that say how they are turned contain, near their beginning or end."""
 _APP1 = b"\xff\xe1"  # the part of a JPEG where it is said
+_MOST_SCANS = 200  # of a progressive JPEG, which has about ten; 31 bytes can be one more
+_MOST_SEGMENTS = 1000  # before a JPEG's first scan, where there are about ten
+_COUNTED_PIXELS = 1 << 18  # from which on a scan takes long enough to count them
 _SCRATCH_BYTES = 1 << 18
 _ENDS = 1 << 16  # bytes searched for that
 
@@ -54,14 +72,47 @@ class UnreadableError(Exception):
     """Why a picture cannot be read, for people."""
 
 
+@cache
+def list_formats() -> tuple[str, ...]:
+    """The formats that are opened, for Pillow's `formats`: those of `ENDINGS` that it has here."""
+    for plugin in _FORMATS.values():
+        with suppress(ImportError):
+            import_module(f"PIL.{plugin}ImagePlugin")
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+def identify_format(data: bytes) -> str | None:
+    """What Pillow calls the format of an encoded picture; None if it is none that is opened."""
+    try:
+        with Image.open(io.BytesIO(data), formats=list_formats()) as picture:
+            return picture.format
+    except Exception:  # parsers of third parties on any bytes
+        return None
+
+
+@contextmanager
+def allow_large_pictures() -> Iterator[None]:
+    """Let Pillow open what the limit `image_pixels` allows where somebody has raised it."""
+    before, most = Image.MAX_IMAGE_PIXELS, get_limit("image_pixels")
+    if before is not None and most > 2 * before:  # from which on Pillow refuses
+        Image.MAX_IMAGE_PIXELS = most
+    try:
+        yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = before
+
+
 def look(data: bytes) -> Look:
-    """Size and colour of an encoded picture; deeper than eight bits is decoded for its peak."""
+    """Size and colour of an encoded picture; deeper than eight bits is decoded for its peak.
+
+    One that is larger than the limits, or made to take forever, is not decoded at all.
+    """
     if not data:
         raise UnreadableError("is empty")
     try:
         if (found := _look_at_jpeg(data)) is not None:
             return found
-        with Image.open(io.BytesIO(data)) as picture:
+        with _open_picture(data) as picture:
             return _look_at(picture, data)
     except Exception as error:  # parsers of third parties on any bytes
         raise UnreadableError(_reason(error)) from error
@@ -97,13 +148,19 @@ def decode_alike(rows: NDArray[np.uint8], contents: list[bytes]) -> list[int]:
     step = max(1, _SCRATCH_BYTES // rows[0].nbytes) if is_on_boundary else len(rows)
     scratch = off_boundary((step, *rows.shape[1:])) if is_on_boundary else rows
     shape, unfilled, decode = rows.shape[1:], [], simplejpeg.decode_jpeg
+    counts_scans, most = shape[0] * shape[1] >= _COUNTED_PIXELS, 2 * rows[0].nbytes + _ENDS
     for start in range(0, len(rows), step):
         part = contents[start : start + step]
         for at, (row, data) in enumerate(zip(scratch, part, strict=False), start):
             try:
                 # Tables right after the JFIF header, or no EXIF part anywhere: nothing turns it.
                 plain = data[20:22] == b"\xff\xdb" or data.find(_APP1, 0, _ENDS) < 0
-                if not plain or decode(data, buffer=row).shape != shape:
+                if (
+                    not plain
+                    or len(data) > most
+                    or (counts_scans and _has_many_scans(data))
+                    or decode(data, buffer=row).shape != shape
+                ):
                     unfilled.append(at)
             except ValueError:
                 unfilled.append(at)
@@ -155,12 +212,57 @@ def _look_at_jpeg(data: bytes) -> Look | None:
         height, width, space, _ = simplejpeg.decode_jpeg_header(data)
     except ValueError:
         return None
+    _check_picture(data, height, width)
     if space not in ("YCbCr", "RGB", "Gray"):
         return None
     turned = _orientation(data)
     if turned in _ON_THE_SIDE:
         height, width = width, height
     return Look(height, width, space == "Gray", plain=turned == 1)
+
+
+def _open_picture(data: bytes) -> Image.Image:
+    """A picture whose header is read, and no pixel: it is not larger than the limit."""
+    picture = Image.open(io.BytesIO(data), formats=list_formats())
+    try:
+        _check_picture(data, picture.height, picture.width)
+    except UnreadableError:
+        picture.close()
+        raise
+    return picture
+
+
+def _check_picture(data: bytes, height: int, width: int) -> None:
+    """Refuse what would take more memory than the limit allows, or very long."""
+    if height * width > get_limit("image_pixels"):
+        raise UnreadableError(exceed_limit("image_pixels", f"{height * width:,}", "").problem)
+    if height * width >= _COUNTED_PIXELS and data[:2] == b"\xff\xd8" and _has_many_scans(data):
+        raise UnreadableError(f"has more than {_MOST_SCANS} scans, and a JPEG needs about ten")
+
+
+def _has_many_scans(data: bytes) -> bool:
+    """If a JPEG goes over its pixels again and again: a hundred thousand times in a few MB."""
+    at, scans, components = 2, 0, 0
+    for segment in itertools.count():
+        at = data.find(b"\xff", at)
+        if at < 0 or at + 10 > len(data):
+            return False
+        marker = data[at + 1]
+        if marker == 0xD9:  # the end; what is behind it is not decoded
+            return False
+        if marker == 0xFF or marker <= 0x01 or 0xD0 <= marker <= 0xD8:  # without a length
+            at += 1 if marker == 0xFF else 2
+            continue
+        if marker in (0xC0, 0xC1):
+            components = data[at + 9]
+        elif marker == 0xDA:
+            if not scans and data[at + 4] == components:  # not progressive, and all in one scan
+                return False
+            scans += 1
+        if scans > _MOST_SCANS or (not scans and segment > _MOST_SEGMENTS):
+            return True
+        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return False
 
 
 def _look_at(picture: Image.Image, data: bytes) -> Look:
@@ -195,7 +297,7 @@ def _opened(data: bytes, seen: Look, size: tuple[int, int], mode: str, white: fl
         else:
             picture = Image.fromarray(pixels if mode == "RGB" else pixels[..., 0])
             return _turned(picture, turned)
-    with Image.open(io.BytesIO(data)) as picture:
+    with _open_picture(data) as picture:
         if picture.format in ("JPEG", "MPO"):
             turned = _orientation(data, picture)
             wanted = size[::-1] if turned in _ON_THE_SIDE else size
@@ -227,7 +329,7 @@ def _orientation(data: bytes, picture: Image.Image | None = None) -> int:
     if not any(mark in ends for mark in _TURNED):
         return 1
     if picture is None:
-        with Image.open(io.BytesIO(data)) as opened:
+        with _open_picture(data) as opened:
             return _orientation(data, opened)
     found: Any = 1 if picture.format == "TIFF" else picture.getexif().get(_ORIENTATION, 1)
     return int(found) if found in range(1, 9) else 1
@@ -246,5 +348,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         return "is no image that Pillow knows"
     if isinstance(error, Image.DecompressionBombError):
-        return f"has more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels"
-    return f"{str(error).strip() or type(error).__name__}"
+        amount = f"more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,}"
+        return exceed_limit("image_pixels", amount, "").problem
+    return first_line(error)

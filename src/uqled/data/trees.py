@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from uqled.data.found import unreadable
+from uqled.errors import FileError
+from uqled.limits import check_limit
+from uqled.storage.reading import first_line, read_file
+from uqled.storage.zip_files import check_member_name, check_members, open_zip, read_member
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,8 @@ class Tree:
     """Files below one place; hidden ones and those of operating systems left out."""
 
     place: Path
-    read: Callable[[str], bytes]
+    read: Callable[[str, str], bytes]
+    """The bytes of a file, if they are within the limit of that name; a `FileError` otherwise."""
     files: tuple[str, ...]
     """Sorted, with slashes, from the tree's root."""
     folders: tuple[str, ...]
@@ -48,10 +51,13 @@ class Tree:
         return file in self._known
 
     def bytes_of(self, file: str) -> bytes:
-        return self.read(self.prefix + file)
+        """The bytes of an image."""
+        return self.read(self.prefix + file, "image_bytes")
 
     def lines_of(self, file: str) -> list[str]:
-        return self.bytes_of(file).decode("utf-8", "replace").splitlines()
+        """The lines of a text."""
+        content = self.read(self.prefix + file, "json_bytes")
+        return content.decode("utf-8", "replace").splitlines()
 
     @cached_property
     def _known(self) -> frozenset[str]:
@@ -60,48 +66,61 @@ class Tree:
 
 def folder_tree(place: Path) -> Tree:
     """The files of a folder, links followed."""
-    files, folders, seen = list[str](), list[str](), set[str]()
-    for parent, below, names in os.walk(place, followlinks=True):
+    files, folders = list[str](), list[str]()
+    for start, below, names in walk_folder(place):
+        files += [start + name for name in names if _is_content(name)]
+        folders += [start + name for name in below]
+
+    def read(name: str, limit: str) -> bytes:
+        return read_file(f"{place}/{name}", limit)
+
+    return Tree(place, read, tuple(sorted(files)), tuple(sorted(folders)))
+
+
+def walk_folder(place: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """(path from there, folders in it, files in it) of every folder that is not hidden.
+
+    Links are followed, each folder is visited once.
+    """
+    seen, count = set[str](), 0
+    for parent, below, names in os.walk(place, onerror=_refuse_folder, followlinks=True):
         real = os.path.realpath(parent)
         if real in seen:  # a link to a folder above
             below.clear()
             continue
         seen.add(real)
+        count += len(below) + len(names)
+        check_limit("archive_members", count, f"folder {str(place)!r}")
         below[:] = [name for name in below if _is_content(name)]
         start = Path(parent).relative_to(place).as_posix()
-        start = "" if start == "." else f"{start}/"
-        files += [start + name for name in names if _is_content(name)]
-        folders += [start + name for name in below]
-
-    def read(name: str) -> bytes:
-        with open(f"{place}/{name}", "rb") as file:  # noqa: PTH123 - twice as fast as Path's
-            return file.read()
-
-    return Tree(place, read, tuple(sorted(files)), tuple(sorted(folders)))
+        yield "" if start == "." else f"{start}/", below, names
 
 
 def zip_tree(place: Path) -> Tree:
     """The files of a zip; a single folder around all of them is left out."""
-    try:
-        archive = zipfile.ZipFile(place)
-    except (OSError, zipfile.BadZipFile) as error:
-        raise unreadable(place, error) from error
-    names = [name for name in archive.namelist() if all(map(_is_content, name.split("/")[:-1]))]
-    files = sorted(name for name in names if _is_content(name.rpartition("/")[2]))
-    folders = {name.rstrip("/") for name in names if name.endswith("/")}
-    for name in [*files, *folders]:
+    archive = open_zip(place)
+    for member in archive.filelist:
+        check_member_name(member.filename, place)
+    inside = [m for m in archive.filelist if all(map(_is_content, m.filename.split("/")[:-1]))]
+    members = {m.filename: m for m in inside if _is_content(m.filename.rpartition("/")[2])}
+    check_members([m for m in inside if m.filename in members], place, place.stat().st_size)
+    folders = {m.filename.rstrip("/") for m in inside if m.filename.endswith("/")}
+    for name in [*members, *folders]:
         parts = name.split("/")
         folders |= {"/".join(parts[:n]) for n in range(1, len(parts))}
 
-    def read(name: str) -> bytes:
-        try:
-            return archive.read(name)
-        except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:
-            raise OSError(str(error)) from error
+    def read(name: str, limit: str) -> bytes:
+        return read_member(archive, members[name], place, limit)
 
-    tree = Tree(place, read, tuple(files), tuple(sorted(folders)))
+    tree = Tree(place, read, tuple(sorted(members)), tuple(sorted(folders)))
     alone = len(tree.top_folders) == 1 and not tree.top_files
     return tree.below(tree.top_folders[0]) if alone else tree
+
+
+def _refuse_folder(error: OSError) -> None:
+    raise FileError(
+        f"folder {error.filename!r}", f"cannot be read ({first_line(error)})", "Check your rights"
+    ) from error
 
 
 def _is_content(name: str) -> bool:

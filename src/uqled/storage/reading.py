@@ -24,6 +24,8 @@ from uqled.limits import check_limit, exceed_limit, get_limit
 
 _PIECE = 2**20  # bytes decompressed at a time
 _SMALL = 2**26  # decompressed bytes below which no ratio is suspicious
+#: Without waiting: opening a pipe would block until somebody writes to it.
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 @contextmanager
@@ -36,10 +38,14 @@ def explain_file_problems(path: Path | str, fix: str = "Get it again") -> Iterat
         yield
     except UqledError:
         raise
-    except FileNotFoundError as error:
-        raise FileError(name_file(path), "does not exist", "Check the path") from error
     except Exception as error:
-        raise FileError(name_file(path), f"cannot be read ({first_line(error)})", fix) from error
+        raise _explain(error, path, fix) from error
+
+
+def _explain(error: Exception, path: Path | str, fix: str) -> FileError:
+    if isinstance(error, FileNotFoundError):
+        return FileError(name_file(path), "does not exist", "Check the path")
+    return FileError(name_file(path), f"cannot be read ({first_line(error)})", fix)
 
 
 def name_file(path: Path | str) -> str:
@@ -60,29 +66,40 @@ def open_regular(path: Path | str) -> BinaryIO:
 
     Links are followed: what they lead to must be a regular file.
     """
-    with explain_file_problems(path, "Check the path and your rights"):
-        # Without waiting: opening a pipe would block until somebody writes to it.
-        flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(path, os.O_RDONLY | flags)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise FileError(name_file(path), "is no regular file", "Name a file with content")
-            return os.fdopen(descriptor, "rb")
-        except BaseException:
-            os.close(descriptor)
-            raise
+    return os.fdopen(_open_descriptor(path)[0], "rb")
 
 
 def read_file(path: Path | str, limit: str = "memory_bytes") -> bytes:
-    """The bytes of a regular file, if they are not more than the limit."""
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
+    """The bytes of a regular file, if they are not more than the limit.
+
+    Called once per image, so it goes without a file object.
+    """
+    descriptor, size = _open_descriptor(path)
+    try:
         check_limit(limit, size, name_file(path))
-        with explain_file_problems(path):
-            content = file.read(size + 1)
+        content = os.read(descriptor, size + 1)
+        while 0 < len(content) < size and (piece := os.read(descriptor, size + 1 - len(content))):
+            content += piece  # one call reads two gigabytes at most
+    except OSError as error:
+        raise _explain(error, path, "Get it again") from error
+    finally:
+        os.close(descriptor)
     if len(content) > size:  # files of the system itself claim to be empty
         raise FileError(name_file(path), "is longer than the system says", "Copy it, and use that")
     return content
+
+
+def _open_descriptor(path: Path | str) -> tuple[int, int]:
+    """An open regular file, and how many bytes it has."""
+    try:
+        descriptor = os.open(path, _OPEN_FLAGS)
+    except (OSError, ValueError) as error:  # a name with a zero byte
+        raise _explain(error, path, "Check the path and your rights") from error
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(descriptor)
+        raise FileError(name_file(path), "is no regular file", "Name a file with content")
+    return descriptor, about.st_size
 
 
 def read_within(read: Callable[[int], bytes], limit: str, subject: str) -> bytes:
