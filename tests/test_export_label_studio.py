@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -13,11 +17,13 @@ from typer.testing import CliRunner
 import uqled
 from exports import HOSTILE, decide, image_run, make_run, table_run
 from uqled.cli import app
-from uqled.errors import FileError, InputError
+from uqled.errors import FileError, InputError, LimitError
+from uqled.export import annotations
 from uqled.export.annotations import import_annotations, read_annotations
 from uqled.export.exporting import planned, write
 from uqled.export.label_studio import labelling_config
-from uqled.review.decisions import Decisions
+from uqled.limits import override_limits
+from uqled.review.decisions import ConflictError, Decisions
 from uqled.run import Run
 
 
@@ -302,6 +308,114 @@ def test_what_is_not_of_this_run_is_refused(tmp_path, broken, said):
     with pytest.raises(FileError, match=said):
         import_annotations(path, Run.open(run).predictions())
     assert current(run) == {}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"",
+        b"\xff\xfe[]",
+        b"[" * 100_000,
+        b"[1e999, " + b"9" * 5_000 + b"]",
+        b'[{"data": {"uqled_index": 1e300, "sample": "cat/1.png"}, "annotations": []}]',
+        b'[{"data": {"uqled_index": 1, "sample": {"a": [1]}}, "annotations": []}]',
+        b'[{"uqled_index": 1, "sample": "cat/1.png", "label": "cat", "annotator": "a\\u001bb"}]',
+        b'[{"uqled_index": 1, "sample": "cat/1.png", "label": [[["cat"]]]}]',
+    ],
+)
+def test_json_of_any_shape_is_refused_by_name(tmp_path, broken):
+    run = image_run(tmp_path)
+    path = tmp_path / "broken.json"
+    path.write_bytes(broken)
+    with pytest.raises(FileError, match=r"file '.*broken\.json' ") as caught:
+        import_annotations(path, Run.open(run).predictions())
+    assert len(str(caught.value)) < 1_000
+    assert current(run) == {}
+
+
+def test_pipes_and_what_is_too_large_are_refused(tmp_path):
+    predictions = Run.open(image_run(tmp_path)).predictions()
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(FileError, match="is no regular file"):
+        import_annotations(tmp_path / "pipe.json", predictions)
+    path = saved(tmp_path, [{"data": {}, "annotations": []}] * 10)
+    with override_limits(json_bytes=100), pytest.raises(LimitError, match="JSON_BYTES"):
+        import_annotations(path, predictions)
+
+
+def said_by_three(tmp_path):
+    """A run, and annotations of three people."""
+    run = image_run(tmp_path)
+    people = [{"completed_by": {"email": f"{who}@example.org"}} for who in ("ann", "bea", "cid")]
+    answers = {index: says("DROP", **who) for index, who in zip((1, 9, 17), people, strict=True)}
+    return run, saved(tmp_path, answered(exported(run, tmp_path / "tasks"), answers))
+
+
+def test_a_conflict_leaves_all_as_it_was(tmp_path, monkeypatch):
+    run, path = said_by_three(tmp_path)
+    read = annotations._so_far
+
+    def somebody_decides_meanwhile(predictions):
+        before = read(predictions)
+        decide(run, (17, "keep", None), reviewer="dora")
+        return before
+
+    monkeypatch.setattr(annotations, "_so_far", somebody_decides_meanwhile)
+    with pytest.raises(ConflictError, match="samples 17 were decided by dora in the meantime"):
+        import_annotations(path, Run.open(run).predictions())
+    assert current(run) == {17: ("keep", None, "dora")}
+
+
+def test_a_failure_in_the_middle_leaves_all_as_it_was(tmp_path, monkeypatch):
+    run, path = said_by_three(tmp_path)
+    write, calls = Decisions._write, []
+
+    def fails(self, items, before, reviewer, tab):
+        calls.append(reviewer)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return write(self, items, before, reviewer, tab)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Decisions, "_write", fails)
+        with pytest.raises(KeyboardInterrupt):
+            import_annotations(path, Run.open(run).predictions())
+    assert current(run) == {}
+    import_annotations(path, Run.open(run).predictions())
+    assert {index: who for index, (_, _, who) in current(run).items()} == {
+        1: "ann@example.org", 9: "bea@example.org", 17: "cid@example.org"
+    }  # fmt: skip
+
+
+DIES = """
+import os, signal, sys
+from uqled.export.annotations import import_annotations
+from uqled.review.decisions import Decisions
+from uqled.run import Run
+write, calls = Decisions._write, []
+def dies(*arguments):
+    calls.append(1)
+    if len(calls) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write(*arguments)
+Decisions._write = dies
+import_annotations(sys.argv[2], Run.open(sys.argv[1]).predictions())
+"""
+
+
+def test_a_kill_in_the_middle_leaves_all_as_it_was(tmp_path):
+    run, path = said_by_three(tmp_path)
+    done = subprocess.run([sys.executable, "-c", DIES, str(run), str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert current(run) == {}
+
+
+def test_one_reviewer_takes_back_their_own(tmp_path):
+    run, path = said_by_three(tmp_path)
+    import_annotations(path, Run.open(run).predictions())
+    with Decisions.of(Run.open(run).predictions()) as store:
+        assert store.undo("bea@example.org") == [9]
+    assert sorted(current(run)) == [1, 17]
 
 
 def test_a_run_of_arrays_has_nothing_to_show(tmp_path):

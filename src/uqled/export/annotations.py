@@ -5,20 +5,24 @@ A task carries the sample's index and id. Annotations of another run's tasks are
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from uqled.arrays import show_value
 from uqled.errors import FileError
 from uqled.export.label_studio import DROP, DROPPED, LABEL
 from uqled.export.names import distinct
-from uqled.review.decisions import FILE_NAME, Action, Decision, Decisions
+from uqled.review.decision_rows import LONGEST_NAME, is_reviewer_name
+from uqled.review.decisions import Action, ConflictError, Decision, Decisions, has_decisions
 from uqled.run import Predictions
+from uqled.storage.reading import name_file, read_json
 
 _SHOWN = 5  # samples in a message
-_LONGEST_NAME = 80  # characters of a reviewer
+
+Item = tuple[int, Action | None, int | None]
+"""Sample, action, class number of a relabel."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def read_annotations(path: Path | str, predictions: Predictions) -> Annotated:
         for annotation in task["annotations"] if "data" in task else [task]:
             said = _said(annotation, number, given, path)
             if said is not None:
-                who = _annotator(annotation)
+                who = _annotator(annotation, path)
                 found.append((*said, who, bool(annotation.get("ground_truth"))))
     decided: dict[int, tuple[Action, int | None, str]] = {}
     disagreed, unanswered = [], 0
@@ -81,14 +85,14 @@ class Imported:
 def import_annotations(
     path: Path | str, predictions: Predictions, *, overwrite: bool = False, dry_run: bool = False
 ) -> Imported:
-    """Make decisions of annotations.
+    """Make decisions of annotations, all of them or, where somebody decides meanwhile, none.
 
     A decision that the run already has stays, unless `overwrite`.
     """
     annotated = read_annotations(path, predictions)
     current, versions = _so_far(predictions)
     differing, same = [], 0
-    by_reviewer: dict[str, list[tuple[int, Action | None, int | None]]] = {}
+    by_reviewer: dict[str, list[Item]] = {}
     for index, (action, label, who) in sorted(annotated.decisions.items()):
         now = current.get(index)
         if now is not None and (now.action, now.label) == (action, label):
@@ -98,11 +102,30 @@ def import_annotations(
         else:
             by_reviewer.setdefault(who, []).append((index, action, label))
     if by_reviewer and not dry_run:
-        with Decisions.of(predictions) as store:
-            for who, items in by_reviewer.items():
-                store.decide(items, reviewer=who, seen=None if overwrite else versions)
+        with _ImportedDecisions.of(predictions) as store:
+            assert isinstance(store, _ImportedDecisions)
+            store.decide_together(by_reviewer, seen=None if overwrite else versions)
     written = sum(map(len, by_reviewer.values()))
     return Imported(written, same, differing, annotated)
+
+
+class _ImportedDecisions(Decisions):
+    """A run's decisions, to which several reviewers add in one transaction."""
+
+    def decide_together(
+        self, by_reviewer: Mapping[str, Sequence[Item]], *, seen: Mapping[int, int] | None
+    ) -> None:
+        """Write what each reviewer decided, on samples of their own; `seen` as in `decide`."""
+        checked = {who: [self._checked(*item) for item in by_reviewer[who]] for who in by_reviewer}
+        with self._writing():
+            before = self._latest(index for items in checked.values() for index, _, _ in items)
+            if seen is not None:
+                newer = [now for i, now in before.items() if now.version > seen.get(i, 0)]
+                if newer:
+                    raise ConflictError(newer)
+            for who, items in checked.items():
+                for _ in self._write(items, before, who, ""):
+                    pass
 
 
 def _so_far(predictions: Predictions) -> tuple[dict[int, Decision], dict[int, int]]:
@@ -110,7 +133,7 @@ def _so_far(predictions: Predictions) -> tuple[dict[int, Decision], dict[int, in
 
     Versions are read first: whoever decides in between has a newer one, which is a conflict.
     """
-    if not (predictions.path / FILE_NAME).is_file():
+    if not has_decisions(predictions):
         return {}, {}
     with Decisions.of(predictions) as store:
         versions = {change.index: change.version for change in store.history()}
@@ -144,12 +167,7 @@ def import_summary(done: Imported, *, dry_run: bool = False) -> str:
 
 
 def _tasks(path: Path) -> list[dict[str, Any]]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FileError(
-            f"file {str(path)!r}", f"cannot be read ({error})", "Export JSON from Label Studio"
-        ) from error
+    found = read_json(path, "Export JSON from Label Studio")
     fits = isinstance(found, list) and all(
         isinstance(task, dict)
         and ("data" not in task or isinstance(task["data"], dict))
@@ -158,7 +176,7 @@ def _tasks(path: Path) -> list[dict[str, Any]]:
     )
     if not fits:
         raise FileError(
-            f"file {str(path)!r}",
+            name_file(path),
             "is no list of tasks with annotations",
             "Export JSON or JSON-MIN from Label Studio",
         )
@@ -175,9 +193,9 @@ def _index_of(data: Mapping[str, Any], predictions: Predictions, path: Path) -> 
     ok = isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(predictions)
     if not ok or predictions.ids[index] != sample:  # type: ignore[index]
         raise FileError(
-            f"file {str(path)!r}",
-            f"has a task of sample {sample!r} with uqled_index {index!r}, which is none of run "
-            f"{str(predictions.path)!r}",
+            name_file(path),
+            f"has a task of sample {show_value(sample)} with uqled_index {show_value(index)}, "
+            f"which is none of run {str(predictions.path)!r}",
             "Name the run whose tasks were annotated",
         )
     assert isinstance(index, int)
@@ -197,8 +215,8 @@ def _said(
         return None
     if len(labels) > 1 or labels[0] not in number:
         raise FileError(
-            f"file {str(path)!r}",
-            f"answers {labels!r}, which is not one of the run's {len(number)} classes",
+            name_file(path),
+            f"answers {show_value(labels)}, which is not one of the run's {len(number)} classes",
             "Let annotators choose one class of the exported configuration",
         )
     label = number[labels[0]]
@@ -227,12 +245,20 @@ def _choices(value: Any) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
 
 
-def _annotator(annotation: Mapping[str, Any]) -> str:
+def _annotator(annotation: Mapping[str, Any], path: Path) -> str:
     who = annotation.get("completed_by", annotation.get("annotator"))
     if isinstance(who, dict):
         who = who.get("email") or who.get("id")
-    name = f"{who}" if isinstance(who, str) and who.strip() else f"Label Studio user {who}"
-    return (name if who is not None else "Label Studio")[:_LONGEST_NAME]
+    name = who.strip() if isinstance(who, str) else ""
+    name = name or ("Label Studio" if who is None else f"Label Studio user {who}")
+    name = name[:LONGEST_NAME].strip()
+    if not is_reviewer_name(name):
+        raise FileError(
+            name_file(path),
+            f"has an annotator called {show_value(who)}",
+            "Give annotators names of printable characters",
+        )
+    return name
 
 
 def _first(indices: list[int]) -> str:

@@ -16,7 +16,7 @@ from uqled.export.cleaning import Cleaning, Flags, cleaning, summary
 from uqled.export.record import mark_unfinished, record_paths, write_record
 from uqled.export.samples import Samples, is_table, samples_of
 from uqled.progress import Progress
-from uqled.review.decisions import FILE_NAME, Decision, Decisions
+from uqled.review.decisions import Decision, Decisions, has_decisions
 from uqled.run import Predictions, Run
 from uqled.storage.atomic import flush_to_disk, remove_leftovers, replace_file
 
@@ -191,7 +191,7 @@ def _samples(predictions: Predictions, kind: Kind) -> Samples | None:
 
 def _decisions(predictions: Predictions) -> dict[int, Decision]:
     """What was decided so far; no file is made where nobody reviewed."""
-    if not (predictions.path / FILE_NAME).is_file():
+    if not has_decisions(predictions):
         return {}
     with Decisions.of(predictions) as store:
         return store.current()
