@@ -102,7 +102,7 @@ def test_members_of_an_ensemble_are_tasks(engine, tmp_path):
     asked = []
 
     class Noted:
-        workers, apart = 2, True
+        workers, is_distributed = 2, True
 
         def map(self, function, items, *, given=()):
             asked.append((function.__name__, list(items)))
@@ -193,7 +193,7 @@ def test_a_file_that_a_worker_does_not_see_is_named(engine, tmp_path, monkeypatc
 
 def test_a_folder_that_a_worker_does_not_see_is_named(engine, tmp_path):
     class Elsewhere:
-        workers, apart = 2, True
+        workers, is_distributed = 2, True
 
         def map(self, function, items, *, given=()):
             (folds,) = given
@@ -213,9 +213,9 @@ def test_progress_is_told_while_folds_train(engine, tmp_path, monkeypatch):
     monkeypatch.setattr(folds_module, "_LOOK_SECONDS", 0.05)
 
     def computed(folds, _, engine):
-        folds_module.compute_apart(folds, told.append, engine)
+        folds_module.compute_distributed(folds, told.append, engine)
 
-    monkeypatch.setattr("uqled.predict.crossval.compute_apart", computed)
+    monkeypatch.setattr("uqled.predict.crossval.compute_distributed", computed)
     cross_validate(digits(), slow, out=tmp_path / "run", engine=engine, **{**QUICK, "epochs": 8})
     assert sum(told) == pytest.approx(3)
     assert len(told) > 6  # more often than once per fold

@@ -95,7 +95,7 @@ def test_engines_by_name():
         assert isinstance(engine, Threads)
         assert engine.workers == available_threads()
         assert isinstance(engine, Engine)
-        assert not engine.apart
+        assert not engine.is_distributed
     with engine_of("local", workers=3) as engine:
         assert engine.workers == engine.threads == 3
         with engine_of(engine) as same:

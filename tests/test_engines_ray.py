@@ -35,7 +35,7 @@ def cluster():
 def engine(cluster):
     with engine_of("ray", workers=2, address=cluster.address) as found:
         assert isinstance(found, Engine)
-        assert found.apart
+        assert found.is_distributed
         yield found
 
 

@@ -21,7 +21,7 @@ class Engine(Protocol):
 
     workers: int
     """How many items are worked on at a time."""
-    apart: bool
+    is_distributed: bool
     """If each item is worked on in a process of its own, which shares nothing with this one."""
 
     def map(

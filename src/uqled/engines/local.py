@@ -23,7 +23,7 @@ def available_threads() -> int:
 class Threads:
     """A few threads that map functions over items, one map after the other."""
 
-    apart = False
+    is_distributed = False
 
     def __init__(self, threads: int) -> None:
         self.threads = self.workers = threads

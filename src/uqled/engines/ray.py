@@ -44,7 +44,7 @@ _THREADS = (
 class RayTasks:
     """Tasks on a Ray cluster: the one this process is connected to, one by address, or its own."""
 
-    apart = True
+    is_distributed = True
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from uqled.data.dataset import Dataset
 from uqled.engines import ENGINES, Engine, engine_of
 from uqled.errors import InputError
 from uqled.predict.choice import learner_for
-from uqled.predict.folds import Folds, compute_apart, compute_here
+from uqled.predict.folds import Folds, compute_distributed, compute_here
 from uqled.predict.history import write_history
 from uqled.progress import Progress
 from uqled.run import Predictions, Run
@@ -107,7 +107,8 @@ def cross_validate(
             Progress(progress).stage(name, folds * _UNITS) as told,
         ):
             # Threads share one random state, so that they compute one fold after the other too.
-            compute = partial(compute_apart, engine=opened) if opened.apart else compute_here
+            distributed = partial(compute_distributed, engine=opened)
+            compute = distributed if opened.is_distributed else compute_here
             compute(work, lambda share: told(share * _UNITS))
         run.write_predictions(parts, data.n_classes, given)
         write_history(run, folds)

@@ -102,7 +102,7 @@ def compute_here(folds: Folds, advance: Advance) -> None:
         folds.compute(fold, advance)
 
 
-def compute_apart(folds: Folds, advance: Advance, engine: Engine) -> None:
+def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
     """Compute the folds that are missing on an engine whose workers are processes of their own."""
     missing = folds.missing
     run = Run(folds.run.path.resolve())  # a worker has another working directory

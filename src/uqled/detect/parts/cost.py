@@ -143,7 +143,7 @@ def by_shapes(prepared: Prepared, engine: Engine) -> Plan:
         to_write=N * (_per_sample(asked) - _LEAD_BYTES + _RESULT_BYTES),
         worker=_worker_bytes(prepared, row_bytes),
         driver=_PROCESS_BYTES + _driver_bytes(prepared, engine.workers),
-        in_one_process=not engine.apart,
+        in_one_process=not engine.is_distributed,
         reading_rate=0.0,
         sweeping_rate=0.0,
         seconds=0.0,
