@@ -128,7 +128,7 @@ def measured(one: Loaded) -> dict[str, Any]:
     assert auto.estimate is not None
     estimate, rate = auto.estimate, float(is_error.mean())
     number = estimate.number
-    precision, wide = (estimate.precision(auto.mask, sure=sure) for sure in (80, 95))
+    precision, wide = (estimate.precision(auto.mask, confidence=c) for c in (0.8, 0.95))
     mean = one.softmax if one.passes is None else np.mean(one.passes, axis=0, dtype=np.float64)
     guess = np.argmax(mean, axis=1)
     both = np.count_nonzero(auto.mask & is_error)

@@ -219,7 +219,7 @@ def test_a_weak_model_is_unsure_and_the_range_has_the_truth():
     labels, probs, true = noisy_model(noise=0.05, sharpness=2)
     found = uqled.find_label_errors(labels, probs)
     is_error = labels != true
-    real, stated = is_error[found.mask].mean(), found.estimate.precision(found.mask, sure=95)
+    real, stated = is_error[found.mask].mean(), found.estimate.precision(found.mask, confidence=0.95)
     assert stated.low <= real <= stated.high
     assert abs(stated.value - real) > 0.1  # a single number would have been wrong by far
     assert f"{stated.low:.0%} to {stated.high:.0%}" in found.estimate.unsure
@@ -243,8 +243,8 @@ def test_the_summary_says_how_many_and_where_it_is_unsure():
         text = summary(found)
         assert "labels are wrong" in text
         assert "80 % interval" in text
-        sure = 80 if found.estimate.unsure is None else 95
-        precision = found.estimate.precision(found.mask, sure=sure)
+        confidence = 0.8 if found.estimate.unsure is None else 0.95
+        precision = found.estimate.precision(found.mask, confidence=confidence)
         interval = f"{precision.low:.0%} to {precision.high:.0%}"
         if found.estimate.unsure is None:
             assert f"of the flags about {precision.value:.0%} ({interval}) are real" in text

@@ -24,12 +24,24 @@ def length_of(point, found):
     return int(found.flags(point).sum())
 
 
-def test_the_tables_are_students_and_the_normal_distributions():
-    for sure, table in probability._T.items():
-        below = 0.5 + sure / 200
-        freedom = np.arange(1, len(table))
-        assert pytest.approx(stats.t.ppf(below, freedom), abs=6e-4) == table[:-1]
-        assert pytest.approx(stats.norm.ppf(below), abs=1e-4) == table[-1]
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.5])
+@pytest.mark.parametrize("n", [2, 3, 7, 40])
+def test_intervals_are_students_and_normal_ones(confidence, n):
+    sums = {str(k): 100.0 + k for k in range(n)}
+    weights = dict.fromkeys(sums, 1.0)
+    logs = np.log(np.array(list(sums.values())) + 0.5)
+    upper = (1 + confidence) / 2
+    interval = probability.interval(100.0, sums, weights, 0.0, 1e9, False, confidence)
+    reach = stats.t.ppf(upper, n - 1) * np.std(logs, ddof=1) * np.sqrt(1 + 1 / n)
+    assert interval.high == pytest.approx(np.exp(logs.mean() + reach) - 0.5)
+    drawn = probability.interval(100.0, {"a": 100.0}, {"a": 1.0}, 49.0, 1e9, False, confidence)
+    assert drawn.high - 100 == pytest.approx(7 * stats.norm.ppf(upper))
+
+
+@pytest.mark.parametrize("confidence", [95, -0.1, "high"])
+def test_a_confidence_is_a_fraction(confidence):
+    with pytest.raises(InputError, match="confidence"):
+        estimate().precision(LOW > 0.5, confidence=confidence)
 
 
 def test_the_probability_is_the_mean_of_the_readings_and_the_number_its_sum():
@@ -153,7 +165,7 @@ def test_unsure_where_the_readings_differ_about_the_flags():
     apart = estimate(one=p, two=p * 0.3)
     real = apart.precision(apart.flags(OperatingPoint("f1")))
     assert real.high - real.low > probability.WIDE
-    wide = apart.precision(apart.flags(OperatingPoint("f1")), sure=95)
+    wide = apart.precision(apart.flags(OperatingPoint("f1")), confidence=0.95)
     assert wide.low < real.low < real.high <= wide.high
     assert f"{wide.low:.0%} to {wide.high:.0%} are real" in apart.unsure
 

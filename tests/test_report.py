@@ -149,7 +149,7 @@ def test_what_is_unsure_is_said_to_be(data, tmp_path):
     weak = rng.dirichlet(np.ones(5), 600)  # knows nothing: noise or its own error, who can tell
     errors = uqled.find_label_errors(data.labels, weak)
     assert errors.estimate.unsure is not None
-    real = errors.estimate.precision(errors.mask, sure=95)
+    real = errors.estimate.precision(errors.mask, confidence=0.95)
     text = page_of(errors.report(tmp_path / "r.html")).text
     assert f"Unsure. {errors.estimate.unsure}" in text
     assert f"flags that are real {real.low:.0%} to {real.high:.0%} unsure" in text

@@ -86,7 +86,7 @@ def _estimated(errors: LabelErrors) -> list[str]:
     about, unsure = errors.estimate, errors.estimate.unsure
     real = found = None
     if errors.n_flagged:
-        real = about.precision(errors.mask, sure=80 if unsure is None else 95)
+        real = about.precision(errors.mask, confidence=0.8 if unsure is None else 0.95)
         found = about.recall(errors.mask)
     return estimate_lines(about.number, len(errors), real, found, unsure)
 

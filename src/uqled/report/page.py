@@ -232,7 +232,7 @@ def _real_tiles(errors: LabelErrors) -> list[Tile]:
         "errors that are flagged": errors.estimate.recall(errors.mask),
     }
     if errors.estimate.unsure is not None:
-        estimates["flags that are real"] = errors.estimate.precision(errors.mask, sure=95)
+        estimates["flags that are real"] = errors.estimate.precision(errors.mask, confidence=0.95)
         return [
             Tile(title, f"{one.low:.0%} to {one.high:.0%}", "unsure, see the note above")
             for title, one in estimates.items()

@@ -17,13 +17,6 @@ from uqled.errors import InputError
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-#: Student's t that a part lies above, for 1 to 10 degrees of freedom and for very many: a tenth for
-#: 80 % intervals, a fortieth for 95 %.
-_T = {
-    80: (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372, 1.2816),
-    95: (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 1.9600),
-}
-
 KEEP, RELABEL, DROP = 1, 2, 3
 
 #: Where the interval of the flags' precision is wider than this, its middle is no
@@ -92,20 +85,22 @@ class ErrorEstimate:
         """How many labels are wrong."""
         return self.sum_over(np.ones(len(self.probability), np.bool_))
 
-    def sum_over(self, mask: Bools, *, sure: int = 80) -> Estimate:
-        """How many of these labels are wrong; `sure` is 80 or 95, in per cent."""
+    def sum_over(self, mask: Bools, *, confidence: float = 0.8) -> Estimate:
+        """How many of these labels are wrong, with an interval of this confidence."""
         own = self.probability[mask]
         sums = {k: float(r[mask].sum()) for k, r in self._each.items() if self.spread[k]}
         variance = float((own * (1 - own)).sum())
         if self.correction is not None and self.known is not None:
             variance += self.correction.variance(own[self.known[mask] < 0])
         most = float(mask.sum())
-        return interval(float(own.sum()), sums, self.spread, variance, most, self._reviewed, sure)
+        return interval(
+            float(own.sum()), sums, self.spread, variance, most, self._reviewed, confidence
+        )
 
-    def precision(self, mask: Bools, *, sure: int = 80) -> Estimate:
-        """What part of these flags is real; `sure` is 80 or 95, in per cent."""
+    def precision(self, mask: Bools, *, confidence: float = 0.8) -> Estimate:
+        """What share of these flags is real, with an interval of this confidence."""
         n = max(int(np.count_nonzero(mask)), 1)
-        found = self.sum_over(mask, sure=sure)
+        found = self.sum_over(mask, confidence=confidence)
         return Estimate(found.value / n, found.low / n, found.high / n)
 
     def recall(self, mask: Bools) -> Estimate:
@@ -127,7 +122,7 @@ class ErrorEstimate:
         fit wrong labels as well as a model that errs.
         """
         flags = self.flags(OperatingPoint("f1"))
-        return doubt(self.precision(flags), self.precision(flags, sure=95))
+        return doubt(self.precision(flags), self.precision(flags, confidence=0.95))
 
     def per_class(self, codes: NDArray[Any], n_classes: int) -> list[Estimate]:
         """[K] share of each class's labels that is wrong."""
@@ -396,7 +391,7 @@ def interval(
     variance: float,
     most: float,
     reviewed: bool,
-    sure: int = 80,
+    confidence: float = 0.8,
 ) -> Estimate:
     """The interval of a sum, on a logarithmic scale.
 
@@ -408,13 +403,16 @@ def interval(
     logs = np.log([max(s, 1e-9) + 0.5 for s, _ in used])
     w = np.array([w / total for _, w in used])
     n = 1 / float((w**2).sum())  # as many readings as these weights are worth
-    low, high, (*few, z) = value, value, _T[sure]
+    from scipy.special import ndtri, stdtrit  # here: they take a moment to import
+
+    upper = (1 + arrays.fraction(confidence, "confidence")) / 2
+    low, high, z = value, value, float(ndtri(upper))
     if n > 1.001:
         middle = float(w @ logs)
         spread = w @ (logs - middle) ** 2
         reach = z * np.sqrt(spread)
         if not reviewed:
-            t = np.interp(n - 1, np.arange(1, len(few) + 1), few)
+            t = float(stdtrit(n - 1, upper))
             reach = t * np.sqrt(spread * n / (n - 1) * (1 + 1 / n))
         low = min(value, float(np.exp(middle - reach) - 0.5))
         high = max(value, float(np.exp(middle + reach) - 0.5))

@@ -221,9 +221,9 @@ def told(levels: Levels, flags: Flagging, flagged: Mapping[str, int]) -> dict[st
     n_best = int(levels.counts[best:].sum())
     unsure = doubt(
         _share(_interval(at_best, n_best, names), n_best),
-        _share(_interval(at_best, n_best, names, sure=95), n_best),
+        _share(_interval(at_best, n_best, names, confidence=0.95), n_best),
     )
-    real = _share(_interval(flagged, n, names, sure=80 if unsure is None else 95), n)
+    real = _share(_interval(flagged, n, names, confidence=0.8 if unsure is None else 0.95), n)
     recalls = [flagged[k] / max(every[k], 1) for k in (*names, "mean")]
     return {
         "number": vars(_interval(every, N, names)),
@@ -237,8 +237,10 @@ def _share(number: Estimate, n: int) -> Estimate:
     return Estimate(*(x / max(n, 1) for x in vars(number).values()))
 
 
-def _interval(sums: Mapping[str, int], n: int, names: list[str], sure: int = 80) -> Estimate:
+def _interval(
+    sums: Mapping[str, int], n: int, names: list[str], confidence: float = 0.8
+) -> Estimate:
     values = {name: sums[name] / UNITS for name in (*names, *_MORE)}
     each = {name: values[name] for name in names}
     spread = dict.fromkeys(names, 1.0)
-    return interval(values["mean"], each, spread, values["variance"], float(n), False, sure)
+    return interval(values["mean"], each, spread, values["variance"], float(n), False, confidence)
