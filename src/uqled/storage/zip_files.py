@@ -85,6 +85,8 @@ def read_member(
 ) -> bytes:
     """The bytes of a member, as many as the archive says."""
     subject = f"{member.filename!r} in {name_file(path)}"
+    if member.flag_bits & 1:
+        raise FileError(subject, "is encrypted", "Pack it again, without a password")
     check_limit(limit, member.file_size, subject)
     check_expansion(member.file_size, member.compress_size, subject)
     try:
