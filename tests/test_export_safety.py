@@ -554,3 +554,42 @@ def test_records_that_are_no_files(tmp_path):
         path.unlink()
         path.write_bytes(content)
     assert len(read_changes(out)) == 4
+
+
+# ---- a run whose source leads elsewhere
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/a\0b",
+        "a\0b.csv",
+        "x" * 5_000,
+        f"/{'x' * 5_000}.csv",
+        "loop.csv",
+        "~nobody/x.csv",
+        "hf:../x",
+        "/dev/zero",
+        "pipe.parquet",
+        "pipe",
+        "",
+    ],
+)
+def test_a_source_that_cannot_be_is_our_error(tmp_path, place):
+    run = table_run(tmp_path, digits(), wrong={0: 1})
+    (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe.parquet")
+    about = json.loads((run / "ids.json").read_text())
+    local = (tmp_path / place) if place.startswith(("loop", "pipe")) else place
+    about["source"]["place"] = str(local)
+    (run / "ids.json").write_text(json.dumps(about))
+    for to, out in (("folder", "out"), ("huggingface", "out"), ("label-studio", "out")):
+        with pytest.raises(InputError):
+            export(run, to, tmp_path / out)
+    for to, out in (("csv", "out.csv"), ("cleanlab", "issues.csv")):  # which may do without it
+        result = command("export", run, "--to", to, "--out", tmp_path / out)
+        assert result.exit_code in (0, 2), result.exception
+        assert "refused" not in result.output
+    assert command("report", run).exit_code == 0
+    assert "The samples cannot be shown" in (run / "report.html").read_text()

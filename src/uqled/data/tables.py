@@ -276,13 +276,13 @@ def _images(table: _Table, column: str, rows: NDArray[np.intp]) -> tuple[Encoded
 
 
 def _read_image(path: str | Path) -> bytes:
-    """The bytes of a file that a table names; an OSError says why there are none."""
+    """The bytes of a file that a table names."""
     try:
         return read_file(path, "image_bytes")
     except FileError as error:
-        if isinstance(error.__cause__, OSError):
+        if isinstance(error.__cause__, FileNotFoundError):
             raise error.__cause__ from error
-        raise OSError(error.problem) from error
+        raise
 
 
 def _embedded(column: Any, folder: Path, rows: NDArray[np.intp]) -> tuple[Encoded, NDArray[Any]]:

@@ -15,6 +15,7 @@ from typing import Any
 from uqled.errors import FileError
 from uqled.export.record import record_paths
 from uqled.storage.atomic import PREFIX, explain_disk_problems, flush_to_disk, flush_tree
+from uqled.storage.reading import explain_file_problems
 
 if sys.platform != "win32":  # there, abandoned folders are recognised by their age
     import fcntl
@@ -59,8 +60,10 @@ def check_outside(out: Path, source: dict[str, Any] | None) -> None:
     """Refuse to write into the data that the run was made of."""
     if source is None or not Path(source["place"]).is_absolute():  # a name: digits, hf:...
         return
-    place, target = Path(source["place"]).resolve(), out.resolve()
-    if target == place or (place.is_dir() and place in target.parents):
+    with explain_file_problems(source["place"], "Check where the run says its data is"):
+        place, target = Path(source["place"]).resolve(), out.resolve()
+        is_inside = target == place or (place.is_dir() and place in target.parents)
+    if is_inside:
         raise FileError(
             f"place {str(out)!r}",
             f"lies in the data {str(place)!r}, which stay as they are",

@@ -17,7 +17,7 @@ from uqled.data.cache import Encoded
 from uqled.data.dataset import Kind
 from uqled.data.formats import name_place
 from uqled.data.found import Found, chosen_split
-from uqled.data.images import ENDINGS, UnreadableError, look
+from uqled.data.images import ENDINGS, UnreadableError, identify_format, look
 from uqled.data.loading import reopen_source
 from uqled.data.table_files import is_csv, read_csv, read_csv_start, read_parquet
 from uqled.data.tables import join_parquet, parquet_splits, rows_of_split
@@ -59,9 +59,10 @@ class Samples:
             data = inputs.read(inputs.keys[row])
             # A table can name any file of this machine: none leaves it but as the image it was.
             look(data)
-        except (OSError, UnreadableError) as error:
+        except (OSError, FileError, UnreadableError) as error:
+            why = error.problem if isinstance(error, FileError) else error
             raise FileError(
-                f"sample {self.ids[index]!r}", f"cannot be read ({error})", "Put the file back"
+                f"sample {self.ids[index]!r}", f"cannot be read ({why})", "Put the file back"
             ) from error
         return data, _ending(self.ids[index], data)
 
@@ -220,7 +221,8 @@ def is_table(source: dict[str, Any]) -> bool:
     place = str(source["place"])
     if is_csv(place) or place.startswith("hf:") or place.lower().endswith(".parquet"):
         return True
-    return Path(place).is_dir() and bool(_parquet_files(Path(place)))
+    with explain_file_problems(place, "Check where the run says its data is"):
+        return bool(_parquet_files(Path(place)))
 
 
 def _read_arrow(source: dict[str, Any]) -> Any | None:
@@ -276,11 +278,5 @@ def _ending(name: str, data: bytes) -> str:
     ending = PurePosixPath(name).suffix.lower()
     if ending in ENDINGS:
         return ending
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(io.BytesIO(data)) as picture:
-            kind = picture.format or "PNG"
-    except (UnidentifiedImageError, OSError):
-        return ".png"
+    kind = identify_format(data) or "PNG"
     return _FORMATS.get(kind, f".{kind.lower()}")
