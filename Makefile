@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow check bench clean
+.PHONY: demo test test-slow fuzz check bench clean
 
 demo: .venv/torch
 	$(BIN)/uqled demo --out demo-output
@@ -14,6 +14,10 @@ test: .venv/dev
 test-slow: .venv/dev
 	@# Ray ends a process whose cluster dies, and its tests kill some: test_ray.py gives each file its own.
 	$(BIN)/python -m pytest -m "slow or not slow" --ignore-glob='tests/test_?*_ray.py'
+
+fuzz: .venv/dev
+	@# Damaged input for every reader: an answer, our own error, or a failure that is kept. SEED=1: other cases.
+	PYTHONPATH=tests $(BIN)/python -m fuzzing --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 check: .venv/dev
 	$(BIN)/ruff check .

@@ -1,0 +1,10 @@
+"""All targets. A new reader of foreign bytes gets one here."""
+
+from __future__ import annotations
+
+from fuzzing.array_targets import ARRAY_TARGETS
+from fuzzing.data_targets import DATA_TARGETS
+from fuzzing.record_targets import RECORD_TARGETS
+from fuzzing.run_targets import RUN_TARGETS
+
+TARGETS = [*DATA_TARGETS, *ARRAY_TARGETS, *RECORD_TARGETS, *RUN_TARGETS]
