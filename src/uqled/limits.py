@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 
 from uqled.errors import InputError, LimitError
@@ -70,13 +69,13 @@ LIMITS = {
     ),
 }
 
-_overridden: ContextVar[dict[str, int]] = ContextVar("overridden_limits")
+_overridden: dict[str, int] = {}
 
 
 def get_limit(name: str) -> int:
     """The value that holds now: an override, the environment's, or the default."""
-    if name in (values := _overridden.get({})):
-        return values[name]
+    if name in _overridden:
+        return _overridden[name]
     if text := os.environ.get(_PREFIX + name.upper()):
         plain = text.replace("_", "").strip()
         if not (plain.isascii() and plain.isdecimal()):
@@ -106,7 +105,7 @@ def exceed_limit(name: str, amount: str, subject: str, most: int | None = None) 
 
 @contextmanager
 def override_limits(**limits: int) -> Iterator[None]:
-    """Other limits while the block runs, in this thread.
+    """Other limits while the block runs, in all threads of this process.
 
     >>> with override_limits(image_pixels=10):
     ...     get_limit("image_pixels")
@@ -115,8 +114,10 @@ def override_limits(**limits: int) -> Iterator[None]:
     for name in limits:
         if name not in LIMITS:
             raise InputError(name, "is no limit", f"Choose among {', '.join(LIMITS)}")
-    token = _overridden.set({**_overridden.get({}), **limits})
+    before = dict(_overridden)
+    _overridden.update(limits)
     try:
         yield
     finally:
-        _overridden.reset(token)
+        _overridden.clear()
+        _overridden.update(before)
