@@ -22,7 +22,7 @@ from uqled.report.findings import Tile
 from uqled.report.material import Material, gathered
 from uqled.report.suspects import Suspect, suspects
 from uqled.run import Predictions, Run
-from uqled.storage.atomic import replace_file
+from uqled.storage.atomic import remove_leftovers, replace_file
 
 _AXIS_NAME = 22  # characters of a class's name beside a heat map
 _ADVICE: dict[Reason, str] = {
@@ -121,6 +121,7 @@ def write_report(
     with replace_file(path) as part:
         # The name of a file need not be text: what cannot be written becomes a question mark.
         part.write_bytes(page.encode("utf-8", "replace"))
+    remove_leftovers(path.parent)
     return path
 
 
