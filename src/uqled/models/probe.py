@@ -22,6 +22,7 @@ from uqled.errors import FileError, InputError
 from uqled.models.dropout import Dropout
 from uqled.progress import Progress
 from uqled.storage.atomic import write_array
+from uqled.storage.reading import name_file, read_array
 
 DEFAULT = "efficientnet_lite0"
 
@@ -246,14 +247,10 @@ def _add_array(key: hashlib.blake2b, array: NDArray[Any]) -> None:
 
 
 def _read(path: Path, n: int) -> NDArray[np.float32]:
-    try:
-        found: NDArray[np.float32] = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise FileError(
-            f"file {str(path)!r}", f"cannot be read: {error}", "Delete it; it is made anew"
-        ) from error
-    if found.ndim != 2 or len(found) != n:
-        raise FileError(
-            f"file {str(path)!r}", f"has the shape {found.shape}", "Delete it; it is made anew"
-        )
-    return found
+    fix = "Delete it; it is made anew"
+    kept = read_array(path, fix)
+    if kept.ndim != 2 or len(kept) != n or kept.dtype != np.float32:
+        raise FileError(name_file(path), f"is {kept.dtype} of shape {kept.shape}", fix)
+    if not np.isfinite(kept).all():
+        raise FileError(name_file(path), "has features that are no numbers", fix)
+    return kept

@@ -23,11 +23,19 @@ from numpy.typing import NDArray
 from uqled.data.dataset import Dataset
 from uqled.engines import Engine
 from uqled.errors import FileError, InputError
-from uqled.predict.learner import Advance, FoldPredictions, Learner
+from uqled.predict.learner import (
+    PROGRESS,
+    Advance,
+    FoldPredictions,
+    Learner,
+    find_member_folders,
+    make_member_folder,
+    remove_kept,
+)
 from uqled.run import Run
 from uqled.storage.atomic import replace_file
+from uqled.storage.reading import read_text
 
-_PROGRESS = "progress"  # in a fold's folder while it trains elsewhere: the share that is done
 _LOOK_SECONDS = 0.5  # between two looks at how far the folds are
 
 
@@ -77,6 +85,7 @@ class Folds:
             )
             _check_fold(found, len(self.parts[fold]), self.data.n_classes, fold)
             self.run.write_fold(fold, found.pred_probs, found.passes)
+            remove_kept(self.run.fold_folder(fold))
 
     def compute_member(self, fold: int, member: int, advance: Advance) -> None:
         """One training of several in a fold."""
@@ -84,6 +93,11 @@ class Folds:
         if self.run.read_fold(fold) is None:
             split = self._split(fold)
             self.learner.fit_member(self.data, *split, member, **self._own(fold, advance))
+
+    def remove_kept(self) -> None:
+        """Remove what finished folds have kept, also those that a killed process finished."""
+        for fold in range(len(self.parts)):
+            remove_kept(self.run.fold_folder(fold))
 
     def _split(self, fold: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         test = self.parts[fold]
@@ -100,6 +114,7 @@ def compute_here(folds: Folds, advance: Advance) -> None:
     advance(len(folds.parts) - len(missing))
     for fold in missing:
         folds.compute(fold, advance)
+    folds.remove_kept()
 
 
 def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
@@ -116,6 +131,7 @@ def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
             pass
         for _ in engine.map(_fold_task, missing, given=(sent,)):
             pass
+    folds.remove_kept()
     if folds.missing:
         raise FileError(
             f"folder {str(run.path)!r}",
@@ -126,17 +142,13 @@ def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
 
 def _fold_task(folds: Folds, fold: int) -> None:
     _check_worker(folds)
-    folder = folds.run.fold_folder(fold)
-    folds.compute(fold, _noted(folder))
-    for progress in folder.rglob(_PROGRESS):
-        progress.unlink(missing_ok=True)
+    folds.compute(fold, _noted(folds.run.fold_folder(fold)))
 
 
 def _member_task(folds: Folds, item: tuple[int, int]) -> None:
     _check_worker(folds)
     fold, member = item
-    folder = folds.run.fold_folder(fold) / f"member-{member}"
-    folder.mkdir(exist_ok=True)
+    folder = make_member_folder(folds.run.fold_folder(fold), member)
     folds.compute_member(fold, member, _noted(folder))
 
 
@@ -170,7 +182,7 @@ def _noted(folder: Path) -> Advance:
         share += more
         if time.monotonic() - last > _LOOK_SECONDS:
             last = time.monotonic()
-            with replace_file(folder / _PROGRESS) as part:
+            with replace_file(folder / PROGRESS, durable=False) as part:
                 part.write_text(f"{share:.4f}")
 
     return advance
@@ -208,11 +220,13 @@ def _share(run: Run, fold: int) -> float:
     if run.read_fold(fold) is not None:
         return 1.0
     folder, noted = run.fold_folder(fold), [0.0, 0.0]
-    for path in folder.rglob(_PROGRESS):
+    for path in (folder / PROGRESS, *(own / PROGRESS for own in find_member_folders(folder))):
         try:
-            noted[path.parent != folder] += float(path.read_text())
-        except (OSError, ValueError):  # renamed under our hands
+            share = float(read_text(path))
+        except ValueError:  # none yet, renamed under our hands, or no number
             continue
+        if share > 0:  # and so no NaN
+            noted[path.parent != folder] += share
     return min(max(noted), 1.0)
 
 

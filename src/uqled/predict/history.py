@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from uqled.errors import FileError
+from uqled.predict.learner import find_member_folders
 from uqled.run import Run
 from uqled.storage.atomic import replace_file
+from uqled.storage.reading import explain_file_problems, name_file, read_file
 
 Rows = list[tuple[str, int, float, float]]
 
@@ -28,13 +31,19 @@ def _rows(folder: Path, name: str) -> Rows:
     found: Rows = []
     path = folder / "history.csv"
     if path.exists():
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                found.append((name, int(row["epoch"]), float(row["loss"]), float(row["accuracy"])))
-    members = sorted(folder.glob("member-*"), key=lambda path: int(path.name.split("-")[1]))
-    for member in members:
+        found += [(name, *row) for row in _read_epochs(path)]
+    for member in find_member_folders(folder):
         found += _rows(member, f"{name} {member.name}")
     return found
+
+
+def _read_epochs(path: Path) -> list[tuple[int, float, float]]:
+    fix = "Delete it: nothing but the curve of this fold is lost"
+    with explain_file_problems(path, fix):
+        rows = list(csv.reader(read_file(path, "json_bytes").decode().splitlines()))
+        if not rows or rows[0] != ["epoch", "loss", "accuracy"]:
+            raise FileError(name_file(path), "is no history of a training", fix)
+        return [(int(epoch), float(loss), float(right)) for epoch, loss, right in rows[1:]]
 
 
 def _draw(rows: Rows, path: Path) -> None:

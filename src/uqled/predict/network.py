@@ -17,7 +17,13 @@ from uqled.data.dataset import Dataset
 from uqled.errors import InputError
 from uqled.models.dropout import need_dropout
 from uqled.models.mcd import split_at_dropout, stochastic_passes
-from uqled.predict.learner import Advance, FoldPredictions
+from uqled.predict.learner import (
+    MEMBER,
+    Advance,
+    FoldPredictions,
+    make_member_folder,
+    read_kept,
+)
 from uqled.predict.samples import Samples, other_samples, samples_like
 from uqled.predict.training import Training, make_fabric, mixed, resolved_precision, train
 from uqled.storage.atomic import write_array
@@ -26,7 +32,6 @@ Source = Literal["mc-dropout", "ensemble", "none"]
 
 _TRAINING_SHARE = 0.9  # of the progress of a fold
 _PREDICTED = 512  # samples predicted at a time
-_MEMBER = "softmax.npy"  # of an ensemble: what a member predicts, until all have
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,6 @@ class NetworkLearner:
                 )
                 for member in range(passes)
             ]
-            for stored in folder.glob(f"member-*/{_MEMBER}"):
-                stored.unlink()
             return FoldPredictions(members[0], np.stack(members))
         seen, asked, labels = self._samples(data, train, test)
         model = self._trained(seen, labels, seed, folder, advance)
@@ -97,12 +100,10 @@ class NetworkLearner:
         advance: Advance,
     ) -> NDArray[np.float32]:
         """[m,K] softmax of one member of an ensemble, kept in `folder` until the fold is done."""
-        own = folder / f"member-{member}"
-        own.mkdir(exist_ok=True)
-        stored = own / _MEMBER
-        if stored.exists():
+        own = make_member_folder(folder, member)
+        stored = own / MEMBER
+        if (kept := read_kept(stored, (len(test), data.n_classes))) is not None:
             advance(1.0)
-            kept: NDArray[np.float32] = np.load(stored, allow_pickle=False)
             return kept
         own_seed = mixed(seed, 7, member) if member else seed
         seen, asked, labels = self._samples(data, train, test)

@@ -31,7 +31,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from uqled.errors import InputError
-from uqled.predict.learner import Advance, FoldPredictions
+from uqled.predict.learner import FIT, Advance, FoldPredictions, read_kept
 from uqled.storage.atomic import write_array
 
 Uncertainty = Literal["auto", "members", "ensemble", "bootstrap", "none"]
@@ -73,10 +73,12 @@ def fold_predictions(
         return _members(fitted, X_new, passes, classes)
 
     found: list[NDArray[np.float32]] = []
-    files = [folder / f"fit-{f}.npy" for f in range(passes)] if folder else []
+    shape = _num_samples(X_new), len(classes)
     for f in range(passes):
-        if files and files[f].exists():
-            found.append(np.load(files[f], allow_pickle=False))
+        path = folder / FIT.format(f) if folder else None
+        kept = read_kept(path, shape) if path else None
+        if kept is not None:
+            found.append(kept)
         else:
             fitted = seeded(model, (seed, f), keep=f == 0)
             if source == "bootstrap" and f > 0:
@@ -86,13 +88,14 @@ def fold_predictions(
             else:
                 fit(fitted, X, y, sample_weight)
             found.append(_predicted(fitted, X_new, present, classes))
-            if files:
-                write_array(files[f], found[f])
+            if path:
+                write_array(path, found[f])
         if source == "ensemble" and f == 1:
             _refuse_equal(model, found)
         advance(1 / passes)
-    for file in files:
-        file.unlink()
+    if folder:
+        for f in range(passes):
+            (folder / FIT.format(f)).unlink(missing_ok=True)
     return FoldPredictions(found[0], np.stack(found))
 
 

@@ -21,12 +21,21 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.nn import functional
 
-from uqled.errors import InputError
+from uqled.errors import FileError, InputError
 from uqled.models.hardware import has_bfloat16, survives_bfloat16
+from uqled.predict.checkpoints import (
+    CHECKPOINT,
+    History,
+    fits_model,
+    read_checkpoint,
+    resume_training,
+    write_checkpoint,
+)
 from uqled.predict.learner import Advance
 from uqled.predict.samples import Samples
 from uqled.predict.training_options import PRESETS, Training
 from uqled.storage.atomic import replace_file
+from uqled.storage.reading import name_file
 
 __all__ = ["PRESETS", "Training", "make_fabric", "mixed", "pace", "resolved_precision", "train"]
 
@@ -35,7 +44,6 @@ logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it tells what
 _RISE = 0.25  # of a one-cycle training, until the highest rate
 _FIRST_RATE = 0.04  # of the highest
 _MOMENTUM_SWING = 0.05  # up and down from the momentum given
-_CHECKPOINT = "checkpoint.pt"
 
 
 def resolved_precision(training: Training) -> str:
@@ -108,7 +116,10 @@ def train(
     )
     fabric.launch(fit, model)
     if not one_process:  # the weights are in the checkpoint: tensors of an ended process are gone
-        saved = torch.load(folder / _CHECKPOINT, map_location="cpu", weights_only=True)
+        path = folder / CHECKPOINT
+        saved = read_checkpoint(path, "cpu")
+        if saved is None or not fits_model(saved["model"], model):
+            raise FileError(name_file(path), "is not what a worker wrote", "Repeat the command")
         model.load_state_dict(saved["model"])
         advance(1.0)
 
@@ -130,7 +141,10 @@ def _fit(
     if own_step is not None:
         wrapped.mark_forward_method("training_step")
     samples, labels = samples.to(fabric.device), labels.to(fabric.device)
-    first, history = _resume(fabric, folder, wrapped, optimiser)
+    first, history = resume_training(
+        folder / CHECKPOINT, wrapped, optimiser, epochs=training.epochs, device=fabric.device,
+        is_sgd=not own_rate,
+    )  # fmt: skip
     n, batch = len(labels), min(training.batch_size, len(labels))
     steps = n // batch
     module.train()
@@ -164,7 +178,7 @@ def _fit(
             history.append((epoch + 1, float(total) / steps, accuracy))
             if fabric.is_global_zero:
                 _write_history(folder, history)
-                _save(folder, module, optimiser, epoch + 1, history)
+                write_checkpoint(folder, module, optimiser, epoch + 1, history)
             if advance is not None:
                 advance(1 / training.epochs)
     if advance is not None and first:
@@ -221,31 +235,7 @@ def _optimiser(module: nn.Module, training: Training) -> tuple[Any, bool]:
     return optimiser, False
 
 
-def _resume(
-    fabric: Any, folder: Path, model: nn.Module, optimiser: Any
-) -> tuple[int, list[tuple[int, float, float]]]:
-    """(finished epochs, their history), with weights and optimiser as they were then."""
-    path = folder / _CHECKPOINT
-    if not path.exists():
-        return 0, []
-    saved = torch.load(path, map_location=fabric.device, weights_only=True)
-    model.load_state_dict(saved["model"])
-    optimiser.load_state_dict(saved["optimiser"])
-    return saved["epochs"], [tuple(row) for row in saved["history"]]
-
-
-def _save(folder: Path, module: nn.Module, optimiser: Any, epochs: int, history: Any) -> None:
-    state = {
-        "model": module.state_dict(),
-        "optimiser": optimiser.state_dict(),
-        "epochs": epochs,
-        "history": [list(row) for row in history],
-    }
-    with replace_file(folder / _CHECKPOINT) as part:
-        torch.save(state, part)
-
-
-def _write_history(folder: Path, history: list[tuple[int, float, float]]) -> None:
+def _write_history(folder: Path, history: History) -> None:
     with replace_file(folder / "history.csv") as part, part.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["epoch", "loss", "accuracy"])

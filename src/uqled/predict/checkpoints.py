@@ -1,0 +1,171 @@
+"""Checkpoints of a training: written whole, and believed only where they fit the network.
+
+A checkpoint saves time and nothing else. One that is damaged, of another network or edited is left
+aside, and the training begins again, to the same weights.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uqled.errors import FileError
+from uqled.limits import check_limit
+from uqled.storage.atomic import replace_file
+from uqled.storage.reading import first_line, name_file, open_regular
+from uqled.storage.zip_files import open_zip
+
+CHECKPOINT = "checkpoint.pt"
+
+#: Epoch, mean loss, accuracy.
+History = list[tuple[int, float, float]]
+
+_KEYS = {"model", "optimiser", "epochs", "history"}
+
+
+def write_checkpoint(
+    folder: Path, module: nn.Module, optimiser: Any, epochs: int, history: History
+) -> None:
+    """Keep how far a training is, in place of the checkpoint before."""
+    state = {
+        "model": module.state_dict(),
+        "optimiser": optimiser.state_dict(),
+        "epochs": epochs,
+        "history": [list(row) for row in history],
+    }
+    path = folder / CHECKPOINT
+    with replace_file(path) as part:
+        try:
+            torch.save(state, part)
+        except RuntimeError as error:  # what torch makes of any error of the disk
+            raise FileError(
+                name_file(path),
+                f"cannot be written ({first_line(error)})",
+                "Free some space, or choose another folder; what was there before is unchanged",
+            ) from error
+
+
+def resume_training(
+    path: Path, model: nn.Module, optimiser: Any, *, epochs: int, device: Any, is_sgd: bool
+) -> tuple[int, History]:
+    """(finished epochs, their history), with weights and optimiser as they were then.
+
+    (0, []), and nothing changed, without a checkpoint that fits a training of so many epochs.
+    `is_sgd`: the optimiser is ours, whose state is known.
+    """
+    content = read_checkpoint(path, device)
+    if content is None or not (
+        fits_model(content["model"], model)
+        and _fits_optimiser(content["optimiser"], optimiser, is_sgd)
+        and _is_history(content["history"], content["epochs"], epochs)
+    ):
+        return 0, []
+    try:
+        optimiser.load_state_dict(content["optimiser"])
+    except Exception:  # an optimiser of the user's own
+        return 0, []
+    model.load_state_dict(content["model"])
+    return content["epochs"], [tuple(row) for row in content["history"]]
+
+
+def read_checkpoint(path: Path, device: Any) -> dict[str, Any] | None:
+    """What a file holds that has the parts of a checkpoint; None of any other file, or of none.
+
+    Tensors, numbers, texts, lists and dictionaries only: `weights_only` builds nothing else.
+    """
+    try:
+        with open_regular(path) as file:
+            _check_storage(path, file)
+            file.seek(0)
+            content = torch.load(file, map_location=device, weights_only=True)
+    except Exception:  # torch raises anything on damaged bytes
+        return None
+    return content if isinstance(content, dict) and content.keys() == _KEYS else None
+
+
+def _check_storage(path: Path, file: Any) -> None:
+    """Refuse what unpacks to more than it is: torch packs nothing."""
+    size = os.fstat(file.fileno()).st_size
+    check_limit("memory_bytes", size, name_file(path))
+    with open_zip(path, file) as archive:
+        members = archive.filelist
+        is_packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
+        if is_packed or sum(member.file_size for member in members) > size:
+            raise FileError(name_file(path), "is packed as torch does not", "Remove it")
+
+
+def fits_model(saved: Any, model: nn.Module) -> bool:
+    """If these are weights of this network."""
+    own = model.state_dict()
+    return (
+        isinstance(saved, dict)
+        and saved.keys() == own.keys()
+        and all(_is_alike(saved[name], own[name]) for name in own)
+    )
+
+
+def _is_alike(saved: Any, own: Any) -> bool:
+    if not isinstance(own, Tensor):  # what a network keeps beside its weights
+        return type(saved) is type(own)
+    return (
+        isinstance(saved, Tensor)
+        and saved.layout == torch.strided
+        and saved.shape == own.shape
+        and saved.dtype == own.dtype
+    )
+
+
+def _fits_optimiser(saved: Any, optimiser: Any, is_sgd: bool) -> bool:
+    own = optimiser.state_dict()["param_groups"]
+    if not isinstance(saved, dict) or saved.keys() != {"state", "param_groups"}:
+        return False
+    groups, state = saved["param_groups"], saved["state"]
+    if not isinstance(groups, list) or len(groups) != len(own) or not isinstance(state, dict):
+        return False
+    if not all(_fits_group(group, known) for group, known in zip(groups, own, strict=True)):
+        return False
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    return all(
+        type(i) is int
+        and 0 <= i < len(parameters)
+        and isinstance(entries, dict)
+        and (not is_sgd or _is_momentum(entries, parameters[i]))
+        for i, entries in state.items()
+    )
+
+
+def _fits_group(saved: Any, own: dict[str, Any]) -> bool:
+    if not isinstance(saved, dict) or saved.keys() != own.keys():
+        return False
+    number = (int, float)
+    return saved["params"] == own["params"] and all(
+        type(saved[name]) is type(value) or (type(saved[name]) in number and type(value) in number)
+        for name, value in own.items()
+    )
+
+
+def _is_momentum(entries: dict[str, Any], parameter: Tensor) -> bool:
+    return all(
+        name == "momentum_buffer" and (value is None or _is_alike(value, parameter))
+        for name, value in entries.items()
+    )
+
+
+def _is_history(history: Any, finished: Any, epochs: int) -> bool:
+    return (
+        type(finished) is int
+        and 1 <= finished <= epochs
+        and isinstance(history, list)
+        and len(history) == finished
+        and all(
+            isinstance(row, list)
+            and [type(value) for value in row] == [int, float, float]
+            and row[0] == epoch
+            for epoch, row in enumerate(history, start=1)
+        )
+    )
