@@ -44,6 +44,7 @@ CREATE TABLE latest (sample INTEGER PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE undone (batch INTEGER PRIMARY KEY)
 """
 
+_PART = f"{PREFIX}decisions-"  # begins the name of a new file until it has its own
 _PATIENCE = 30.0  # seconds to wait for another writer
 _STRIDE = 100_000  # steps of SQLite's machine between two looks at how many there were
 # A statement reads a row in 10 to 60 steps, and no row is shorter than 30 bytes.
@@ -100,6 +101,7 @@ def open_decision_file(path: Path, about: Mapping[str, Any] | None) -> BoundedCo
             _create_file(path, _build_content(about))
         _check_kinds(path)
         _check_before_use(path)
+        _remove_parts(path)
         _narrow_modes(path)
         connection = _connect(path, "rw")
         try:
@@ -225,6 +227,17 @@ def _remove_unused(index: Path) -> None:
         index.unlink()
 
 
+def _remove_parts(path: Path) -> None:
+    """Remove what a process that was killed while it made a file left behind.
+
+    It may be a second name of the file itself. Whoever opens and closes that, as a search for
+    leftovers does, drops the locks of the process, so it has to go before we have any.
+    """
+    for part in path.parent.glob(f"{_PART}*.sqlite"):
+        with suppress(OSError):
+            part.unlink()
+
+
 def _narrow_modes(path: Path) -> None:
     """Who decided what is nobody else's business; files of earlier versions were readable."""
     if not hasattr(os, "geteuid"):
@@ -264,7 +277,7 @@ def _build_content(about: Mapping[str, Any]) -> bytes:
 def _create_file(path: Path, content: bytes) -> None:
     """Write a file that is there whole or not at all; one that somebody made meanwhile stays."""
     while True:
-        part = path.with_name(f"{PREFIX}decisions-{secrets.token_hex(6)}.sqlite")
+        part = path.with_name(f"{_PART}{secrets.token_hex(6)}.sqlite")
         try:
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:

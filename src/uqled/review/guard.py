@@ -3,11 +3,14 @@
 The address holds a random token as its first part, so that other users of the machine and other
 web sites do not know it. A web site that learnt it could still not use it: requests must name this
 machine as their host (no name of the site's own that leads here) and this page as their origin.
+
+Every answer, refusals included, forbids scripts that are not the page's own.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -17,17 +20,30 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+#: Of every answer.
+HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        b"require-trusted-types-for 'script'; trusted-types 'none'",
     ),
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (
+        b"permissions-policy",
+        b"camera=(), microphone=(), geolocation=(), display-capture=(), clipboard-read=(), "
+        b"usb=(), serial=(), hid=(), bluetooth=(), midi=(), payment=()",
+    ),
+    (b"cache-control", b"no-store"),
+]
+_LARGEST_HEAD = 2**15  # bytes, cookies of all other servers on this machine included
+#: Headers that decide who asks for what.
+_ONCE = ("host", "origin", "content-type", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
 
 
 def new_token() -> str:
@@ -47,36 +63,52 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        headers = {name.decode("latin-1"): v.decode("latin-1") for name, v in scope["headers"]}
+        pairs = [(name.decode("latin-1"), v.decode("latin-1")) for name, v in scope["headers"]]
+        headers = dict(pairs)
 
         async def sending(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                there = {name.lower() for name, _ in message.get("headers", [])}
-                extra = _HEADERS | (
-                    {} if b"cache-control" in there else {"Cache-Control": "no-store"}
-                )
-                pairs = [(k.lower().encode(), v.encode()) for k, v in extra.items()]
-                message = {**message, "headers": [*message.get("headers", []), *pairs]}
+                own = list(message.get("headers", []))
+                there = {name.lower() for name, _ in own}
+                extra = [pair for pair in HEADERS if pair[0] not in there]
+                message = {**message, "headers": [*own, *extra]}
             await send(message)
 
-        _, token, path = ("/" + scope["path"].lstrip("/") + "/").split("/", 2)
-        if not self._is_this_machine(headers.get("host", "")):
+        # As it was sent: no address of the page has anything to decode in it.
+        target: bytes = scope["raw_path"]
+        token, slash, path = target.removeprefix(b"/").partition(b"/")
+        names = [name for name, _ in pairs]
+        size = len(scope["method"]) + len(target) + len(scope["query_string"])
+        if size + sum(len(name) + len(value) for name, value in pairs) > _LARGEST_HEAD:
+            await _refuse(sending, 431, "the head of the request is too long")
+        elif any(names.count(name) > 1 for name in _ONCE):
+            await _refuse(sending, 400, "a header is there twice")
+        elif not self._is_this_machine(headers.get("host", "")):
             await _refuse(sending, 421, "this host name is not served here")
-        elif not secrets.compare_digest(token.encode("utf-8", "surrogatepass"), self._token):
+        elif not secrets.compare_digest(token, self._token) or not target.startswith(b"/"):
             await _refuse(sending, 403, "the address lacks the token: use the one that was printed")
         elif not _is_same_origin(scope["method"], headers):
             await _refuse(sending, 403, "the request comes from another page")
-        elif not path and not scope["path"].endswith("/"):  # what the page asks for is beside it
-            await _refuse(sending, 404, "the address ends with a slash")
+        elif not slash or b"%" in path:  # what the page asks for is beside it, hence the slash
+            await _refuse(sending, 404, "there is nothing at this address")
         else:
-            inner = "/" + path.removesuffix("/")
-            await self._app({**scope, "path": inner, "raw_path": inner.encode()}, receive, sending)
+            inner = b"/" + path
+            whole = {**scope, "path": inner.decode("ascii"), "raw_path": inner}
+            await self._app(whole, receive, sending)
 
     def _is_this_machine(self, host: str) -> bool:
-        """A name of this machine, or a number: only names can be made to lead here by others."""
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        name = name.strip("[]").lower()
-        if name and name in ("localhost", self._host):
+        """A name of this machine, or a number.
+
+        A site can make a name of its own lead here, and would then be this page's origin in the
+        eyes of a browser. It cannot do that with a number: whatever number the browser shows is
+        where it went. So every number is one of ours, also those that only a router or a container
+        knows us by.
+        """
+        found = _HOST.fullmatch(host.lower())
+        if found is None:
+            return False
+        name = found[1] or found[2]
+        if name in ("localhost", self._host):
             return True
         try:
             ipaddress.ip_address(name)
@@ -93,10 +125,13 @@ def _is_same_origin(method: str, headers: dict[str, str]) -> bool:
     if method not in ("GET", "HEAD") and origin is None:
         return False
     site, mode = headers.get("sec-fetch-site"), headers.get("sec-fetch-mode")
-    return site in (None, "same-origin", "none") or (mode == "navigate" and method == "GET")
+    # From elsewhere, a link to the page may be followed: the printed address is one.
+    follows_link = mode == "navigate" and headers.get("sec-fetch-dest") in (None, "document")
+    return site in (None, "same-origin", "none") or (follows_link and method == "GET")
 
 
 async def _refuse(send: Send, status: int, why: str) -> None:
-    kind = [(b"content-type", b"text/plain; charset=utf-8")]
+    """And hang up: a connection that stays open is one of somebody who knows the token."""
+    kind = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": kind})
     await send({"type": "http.response.body", "body": f"refused: {why}\n".encode()})

@@ -17,6 +17,7 @@ from typing import Any
 from uqled.data.dataset import Dataset
 from uqled.data.loading import reopened
 from uqled.errors import InputError, MissingInputError
+from uqled.limits import get_limit
 from uqled.report.page import all_errors
 from uqled.review.decisions import Decisions
 from uqled.run import Predictions, Run
@@ -24,6 +25,10 @@ from uqled.run import Predictions, Run
 _LOOPBACK = "127.0.0.1"
 _PORT = 8790  # usually the same, so that the browser remembers the reviewer's name
 _STARTING = 30.0  # seconds
+_READING = 120.0  # seconds after which a browser has read the file that leads it to the page
+# Accepted in one go: so few that a connection which makes room for later ones was heard before.
+_ACCEPTED = 16
+_QUEUE = 1024  # of connections that wait to be accepted; a longer one than the system's is cut
 
 
 def review(run: Run | Predictions | Path | str, *, browser: bool = True, **options: Any) -> None:
@@ -68,6 +73,7 @@ def serving(
     try:
         import uvicorn
 
+        from uqled.review.connections import watch_connections
         from uqled.review.guard import Guard, new_token
         from uqled.review.server import Room, application
     except ImportError as error:
@@ -85,8 +91,10 @@ def serving(
         server = uvicorn.Server(
             uvicorn.Config(
                 app,
+                http=watch_connections(get_limit("connections")),
+                backlog=_ACCEPTED,
                 access_log=False,  # it would hold the token
-                log_level="warning",
+                log_level="error",  # of our own mistakes; others' bad requests are no news
                 server_header=False,
                 ws="none",
                 lifespan="off",
@@ -100,6 +108,7 @@ def serving(
             if not thread.is_alive() or time.monotonic() > until:
                 raise InputError("host", f"{host!r} cannot be served", "Choose another one")
             time.sleep(0.01)
+        listener.listen(_QUEUE)
         shown = f"[{host}]" if ":" in host else host
         try:
             yield f"http://{shown}:{listener.getsockname()[1]}/{token}/"
@@ -118,12 +127,17 @@ def _opened(address: str) -> Iterator[None]:
             f'<meta http-equiv="refresh" content="0; url={address}"><title>Review</title>'
             f'<a href="{address}">Review</a>'
         )
+    path = Path(name)
+    # Not only at the end: a server that is killed would leave it there.
+    timer = threading.Timer(_READING, path.unlink, kwargs={"missing_ok": True})
+    timer.daemon = True
+    timer.start()
     try:
-        where = Path(name).as_uri()
-        threading.Thread(target=webbrowser.open, args=(where,), daemon=True).start()
+        threading.Thread(target=webbrowser.open, args=(path.as_uri(),), daemon=True).start()
         yield
     finally:
-        Path(name).unlink(missing_ok=True)
+        timer.cancel()
+        path.unlink(missing_ok=True)
 
 
 def _predictions(run: Run | Predictions | Path | str) -> Predictions:

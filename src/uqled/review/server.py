@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -15,7 +14,7 @@ from jinja2 import Environment, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -23,7 +22,8 @@ from uqled import arrays
 from uqled.data.dataset import Dataset
 from uqled.detect.reasons import REASONS
 from uqled.detect.result import LabelErrors
-from uqled.errors import InputError
+from uqled.errors import FileError, InputError
+from uqled.limits import get_limit
 from uqled.review.advice import WORTH, advice
 from uqled.review.decisions import ConflictError, Decisions
 from uqled.review.listing import ORDERS, STATES, Asked, Flags, Listing, Standing, standing_of
@@ -31,7 +31,6 @@ from uqled.review.outlook import Outlooks
 from uqled.review.samples import Pictures, content, preview
 from uqled.run import Predictions
 
-_LARGEST_BODY = 1 << 20  # bytes
 _LARGEST_PAGE = 500  # samples
 _MANY_CHANGES = 500  # after which a page loads its list anew
 _DAY = 86_400  # seconds
@@ -367,17 +366,22 @@ def _answering(room: Room, answer: Callable[[Room, Request], Any]) -> Callable[.
 
 
 def _writing(room: Room, answer: Callable[[Room, dict[str, Any]], Any]) -> Callable[..., Any]:
+    most = get_limit("request_bytes")
+
     async def endpoint(request: Request) -> Response:
         if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
             raise HTTPException(415)
         length = request.headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > _LARGEST_BODY:
+        if not length.isdecimal() or len(length) > 18 or int(length) > most:
             raise HTTPException(413)
-        whole = b""
-        async for part in request.stream():
-            whole += part
-            if len(whole) > _LARGEST_BODY:
-                raise HTTPException(413)
+        whole = bytearray()
+        try:
+            async for part in request.stream():
+                whole += part
+                if len(whole) > most:
+                    raise HTTPException(413)
+        except ClientDisconnect:  # nobody is there to be answered
+            raise HTTPException(400) from None
         try:
             body = json.loads(whole)
         except (ValueError, RecursionError):
@@ -395,10 +399,10 @@ def _answered(answer: Callable[[], Any]) -> Response:
         return _json(answer())
     except ConflictError as error:
         return _json({"error": str(error), "now": [asdict(one) for one in error.now]}, 409)
+    except FileError as error:  # no fault of the question: the page keeps it, and asks again
+        return _json({"error": str(error)}, 503)
     except InputError as error:
         return _json({"error": str(error)}, 400)
-    except sqlite3.Error as error:
-        return _json({"error": f"the decision could not be written ({error})"}, 503)
 
 
 def _json(content: Any, status: int = 200) -> Response:
