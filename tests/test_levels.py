@@ -7,7 +7,7 @@ import pytest
 
 from uqled.detect.auto.levels import LEVELS, Levels, levels_of
 from uqled.detect.parts.store import pack_arrays, unpack_arrays
-from uqled.places import Place
+from uqled.storage.location import Location
 
 
 def made_up(seed, N=2_000):
@@ -76,7 +76,7 @@ def test_arrays_come_out_as_they_went_in(tmp_path):
         "bits": rng.random(1_000) < 0.5,
         "last": np.array(7, np.uint64),
     }
-    place = Place.of(tmp_path / "x.bin")
+    place = Location.of(tmp_path / "x.bin")
     place.write(pack_arrays(arrays))
     for names in (None, ["small"], ["last", "empty"], ["large"], []):
         found = unpack_arrays(place, names)

@@ -276,7 +276,7 @@ def test_a_shard_cut_short_is_named_and_nothing_is_written(tmp_path: Path, in_sh
 def direct_io(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is read past the file cache, ahead, a few rows at a time."""
     monkeypatch.setattr("uqled.data.shards._CACHED_SHARE", 0)
-    monkeypatch.setattr("uqled.places._DIRECT_BYTES", 1)
+    monkeypatch.setattr("uqled.storage.location._DIRECT_BYTES", 1)
     monkeypatch.setattr("uqled.detect.core.sweeps.BLOCK_BYTES", 4 * 5 * 4 * 17)
 
 

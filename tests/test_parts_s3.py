@@ -17,7 +17,7 @@ from uqled.cli import app
 from uqled.detect.find import find_label_errors
 from uqled.detect.parts.prepare import ErrorsInParts, find_label_errors_in_parts
 from uqled.errors import FileError, InputError
-from uqled.places import Place
+from uqled.storage.location import Location
 
 pytest.importorskip("s3fs")
 NAMES = np.array(["ant", "bee", "cat", "dog", "eel"])
@@ -26,11 +26,11 @@ NAMES = np.array(["ant", "bee", "cat", "dog", "eel"])
 @pytest.fixture(scope="module")
 def bucket():
     with s3_address() as address:
-        yield Place.of(address)
+        yield Location.of(address)
 
 
 @pytest.fixture(scope="module")
-def uploaded(bucket: Place) -> Any:
+def uploaded(bucket: Location) -> Any:
     """(arrays, addresses): labels as names, softmax in `.npy` shards, a folder for each pass."""
     labels, softmax, passes = made_up(11)
     _upload(bucket / "labels", NAMES[labels], [110])
@@ -41,14 +41,14 @@ def uploaded(bucket: Place) -> Any:
     return (NAMES[labels], softmax, passes), addresses
 
 
-def _upload(folder: Place, array: Any, cuts: list[int]) -> None:
+def _upload(folder: Location, array: Any, cuts: list[int]) -> None:
     for k, part in enumerate(np.split(array, cuts)):
         file = io.BytesIO()
         np.save(file, part)
         (folder / f"part-{k}.npy").write(file.getvalue())
 
 
-def test_all_of_it_in_the_store(bucket: Place, uploaded: Any) -> None:
+def test_all_of_it_in_the_store(bucket: Location, uploaded: Any) -> None:
     arrays, addresses = uploaded
     out = bucket / "out-all"
     found = find_label_errors_in_parts(*addresses, out=str(out), method="all", part_rows=64)
@@ -70,7 +70,7 @@ def test_all_of_it_in_the_store(bucket: Place, uploaded: Any) -> None:
 
 
 def test_a_repeated_call_finds_it_finished(
-    bucket: Place, uploaded: Any, monkeypatch: pytest.MonkeyPatch
+    bucket: Location, uploaded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrays, addresses = uploaded
     out = bucket / "out-again"
@@ -87,11 +87,11 @@ def test_a_repeated_call_finds_it_finished(
         )
 
 
-def _refused(place: Place, _: bytes) -> None:
+def _refused(place: Location, _: bytes) -> None:
     raise AssertionError(f"{place} is written")
 
 
-def test_zarr_in_the_store(bucket: Place, uploaded: Any) -> None:
+def test_zarr_in_the_store(bucket: Location, uploaded: Any) -> None:
     import zarr
 
     (labels, softmax, passes), addresses = uploaded
@@ -113,7 +113,7 @@ def test_zarr_in_the_store(bucket: Place, uploaded: Any) -> None:
 
 
 def test_a_detection_that_stopped_continues(
-    bucket: Place, uploaded: Any, monkeypatch: pytest.MonkeyPatch
+    bucket: Location, uploaded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from uqled.detect.parts import tasks as parts
 
@@ -138,7 +138,7 @@ def test_a_detection_that_stopped_continues(
     assert (found.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
 
 
-def test_a_shard_that_is_missing_is_named(bucket: Place, uploaded: Any) -> None:
+def test_a_shard_that_is_missing_is_named(bucket: Location, uploaded: Any) -> None:
     (labels, softmax, _), _ = uploaded
     _upload(bucket / "gap" / "labels", labels, [])
     _upload(bucket / "gap" / "probs", softmax, [60, 100, 200])
@@ -153,7 +153,7 @@ def test_a_shard_that_is_missing_is_named(bucket: Place, uploaded: Any) -> None:
     assert not (bucket / "out-gap").exists()
 
 
-def test_the_command(bucket: Place, uploaded: Any) -> None:
+def test_the_command(bucket: Location, uploaded: Any) -> None:
     arrays, (labels, probs, passes) = uploaded
     out = str(bucket / "out-command")
     inputs = ["--labels", labels, "--pred-probs", probs, "--passes", passes]
@@ -161,7 +161,7 @@ def test_the_command(bucket: Place, uploaded: Any) -> None:
     planned = CliRunner().invoke(app, [*asked, "--plan"])
     assert planned.exit_code == 0, planned.output
     assert "to read" in planned.output
-    assert not Place.of(out).exists()
+    assert not Location.of(out).exists()
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
     expected = find_label_errors(*arrays, method="alg-ens")

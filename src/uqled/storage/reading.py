@@ -132,7 +132,7 @@ def open_array(path: Path | str, fix: str = "Write it again") -> NDArray[Any]:
     with explain_file_problems(path, fix):
         open_regular(path).close()
         array: NDArray[Any] = np.lib.format.open_memmap(path, "r")
-        if array.dtype.kind not in "biufUS":
+        if array.dtype.kind not in "biufUS" or not array.dtype.itemsize:
             raise FileError(name_file(path), f"holds {array.dtype}", "Save numbers or texts")
         return array
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.detect.core import kernels
 from uqled.errors import FileError, InputError
-from uqled.places import SECTOR
+from uqled.storage.file_reads import SECTOR
 
 #: Rows of one block at the most: class sums of so many rows fit in 64 bits, in units of 2^-40.
 MAX_BLOCK_ROWS = 2**18

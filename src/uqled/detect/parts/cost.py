@@ -29,7 +29,7 @@ from uqled.detect.parts.tasks import Asked, Part
 from uqled.engines import Engine
 from uqled.engines.local import Threads
 from uqled.errors import InputError
-from uqled.places import Place
+from uqled.storage.location import Location
 
 #: Rows of the trial, all together: a small part of all, but so many that time can be told.
 _TRIED_SHARE, _TRIED_ROWS = 0.05, 2_000
@@ -113,7 +113,7 @@ class Plan:
                 "to be had",
                 "Use fewer workers or smaller parts (part_rows)",
             )
-        place = Place.of(out)
+        place = Location.of(out)
         if place.is_local:
             folder = place.path
             while not folder.exists():
@@ -244,7 +244,7 @@ def trial(prepared: Prepared, part: Part) -> Trial:
     samples = part.stop - part.start
     with TemporaryDirectory() as folder:  # where the task runs
         for size in (max(1, int(_FIRST_SHARE * samples)), samples):
-            engine, store = _Timed(1), Store(Place.of(folder) / str(size))
+            engine, store = _Timed(1), Store(Location.of(folder) / str(size))
             began = time.perf_counter()
             prepared.run_alone(replace(part, stop=part.start + size), store, engine)
             seconds = time.perf_counter() - began

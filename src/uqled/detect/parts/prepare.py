@@ -30,7 +30,7 @@ from uqled.detect.parts.store import Store
 from uqled.detect.parts.tasks import Asked, Part
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
 from uqled.engines import Engine, engine_of
-from uqled.places import Place
+from uqled.storage.location import Location
 from uqled.progress import Progress
 
 #: Of a part, about: large enough that a task's own cost does not matter, small enough that the
@@ -169,7 +169,7 @@ def prepare(
     values, names = driver.classes(labels, rows[0].n_classes, classes)
     F = 0 if stack is None else rows[-1].n_passes
     asked = Asked(
-        store=Store(Place.of(out)),
+        store=Store(Location.of(out)),
         labels=labels,
         softmax=softmax,
         passes=stack,
@@ -203,7 +203,7 @@ def _opened(*sources: Any) -> list[Any]:
     return spare_page_cache(
         [
             open_shards(source, ndim=ndim, name=name)
-            if isinstance(source, str | os.PathLike | Place)
+            if isinstance(source, str | os.PathLike | Location)
             else source
             for source, ndim, name in zip(
                 sources, (1, 2, 3), ("labels", "pred_probs", "passes"), strict=True

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError, InputError
 from uqled.limits import check_limit
-from uqled.places import Place
+from uqled.storage.location import Location
 from uqled.storage.atomic import remove_leftovers
 from uqled.storage.lock import lock_folder
 from uqled.storage.reading import explain_file_problems, name_file
@@ -44,7 +44,7 @@ _HEAD_BYTES = 2**16
 class Store:
     """One detection's folder; small and picklable."""
 
-    place: Place
+    place: Location
 
     @classmethod
     @contextmanager
@@ -53,7 +53,7 @@ class Store:
 
         A store without locks (`s3://`) cannot keep a second process out.
         """
-        store = cls(Place.of(out))
+        store = cls(Location.of(out))
         store.refuse_another(asked)
         if not store.place.is_local:
             yield store._begin(asked)
@@ -88,7 +88,7 @@ class Store:
     @classmethod
     def open(cls, folder: Any) -> Store:
         """A finished detection."""
-        store = cls(Place.of(folder))
+        store = cls(Location.of(folder))
         if not store.is_finished:
             begun = (store.place / "detection.json").exists()
             raise FileError(
@@ -104,7 +104,7 @@ class Store:
 
     # -- while it runs -----------------------------------------------------------------------------
 
-    def _work(self, part: int, stage: str) -> Place:
+    def _work(self, part: int, stage: str) -> Location:
         return self.place / "work" / f"{part:06d}-{stage}.bin"
 
     def has(self, part: int, stage: str) -> bool:
@@ -128,7 +128,7 @@ class Store:
 
     # -- what was found ----------------------------------------------------------------------------
 
-    def _issues(self, part: int) -> Place:
+    def _issues(self, part: int) -> Location:
         return self.place / "issues" / f"{part:06d}.parquet"
 
     def has_issues(self, part: int) -> bool:
@@ -213,7 +213,7 @@ def pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return b"".join([len(header).to_bytes(8, "little"), header, *contents.values()])
 
 
-def unpack_arrays(place: Place, names: list[str] | None = None) -> dict[str, NDArray[Any]]:
+def unpack_arrays(place: Location, names: list[str] | None = None) -> dict[str, NDArray[Any]]:
     """Arrays that `pack_arrays` put together, all or those named: two reads, one if small."""
     with explain_file_problems(str(place), "Remove it, and repeat the detection"):
         size = place.size()

@@ -1,19 +1,15 @@
 """Addresses of files: a path on this machine, or whatever fsspec reaches (`s3://bucket/x`, `gs://`).
 
-A `Place` is its address and nothing else, so that it can be sent to another process, which opens
+A `Location` is its address and nothing else, so that it can be sent to another process, which opens
 it there. Nothing of fsspec is imported for a local path.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import shutil
-import stat
-import threading
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,11 +18,9 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
-
 from uqled.errors import FileError, UqledError
 from uqled.storage.atomic import replace_file
+from uqled.storage.file_reads import DESCRIPTORS, fill_directly, fill_from, forget_file
 from uqled.storage.reading import first_line, open_regular
 
 _PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(::[A-Za-z0-9+.-]+)*://")
@@ -37,12 +31,6 @@ _WITHOUT_FOLDERS = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "r2"
 _STAMPS = ("ETag", "etag", "generation", "md5Hash", "checksum", "mtime", "LastModified", "created")
 
 _FETCHED_TOGETHER = 128
-_OPEN_FILES = 64  # descriptors kept open per process
-#: Reads past the file cache: at least so much at a time, in pages, by way of a buffer.
-_DIRECT_BYTES, _PAGE, _BOUNCE_BYTES = 2**18, 4096, 4 * 2**20
-#: Of a disk, mostly: bytes that lie in memory as far from a multiple of it as in their file are
-#: read without a copy.
-SECTOR = 512
 
 
 @dataclass(frozen=True)
@@ -61,25 +49,25 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Place(ABC):
-    """A file or folder, by its address. `Place.of` makes one."""
+class Location(ABC):
+    """A file or folder, by its address. `Location.of` makes one."""
 
     address: str
 
     @classmethod
-    def of(cls, address: str | os.PathLike[str] | Place) -> Place:
+    def of(cls, address: str | os.PathLike[str] | Location) -> Location:
         """The place of a local path or an fsspec address; a relative path is made absolute."""
-        if isinstance(address, Place):
+        if isinstance(address, Location):
             return address
         text = os.fspath(address)
         for protocol in _LOCAL_PROTOCOLS:
             if text.startswith(protocol):
                 text = text.removeprefix(protocol)
         if _PROTOCOL.match(text):
-            return _RemotePlace(text.rstrip("/"))
-        return _LocalPlace(str(Path(text).absolute()))
+            return _RemoteLocation(text.rstrip("/"))
+        return _LocalLocation(str(Path(text).absolute()))
 
-    def __truediv__(self, name: str) -> Place:
+    def __truediv__(self, name: str) -> Location:
         return type(self)(f"{self.address.rstrip('/')}/{name}")
 
     def __str__(self) -> str:
@@ -96,7 +84,7 @@ class Place(ABC):
         return PurePosixPath(self.name).suffix
 
     @property
-    def parent(self) -> Place:
+    def parent(self) -> Location:
         """The folder it lies in."""
         return type(self)(self.address.rstrip("/").rpartition("/")[0] or "/")
 
@@ -200,7 +188,7 @@ class Place(ABC):
 
 
 @dataclass(frozen=True)
-class _LocalPlace(Place):
+class _LocalLocation(Location):
     @property
     def is_local(self) -> bool:
         return True
@@ -230,21 +218,17 @@ class _LocalPlace(Place):
 
     def read(self, start: int = 0, length: int | None = None) -> bytes:
         with _naming(self, OSError):
-            file = _descriptors.of(self.address)
+            file = DESCRIPTORS.of(self.address)
             left = max(os.fstat(file.number).st_size - start, 0)
             content = bytearray(left if length is None else min(length, left))
-            return bytes(content[: _filled(file.number, memoryview(content), start)])
+            return bytes(content[: fill_from(file.number, memoryview(content), start)])
 
     def read_into(self, view: memoryview, start: int, *, direct_io: bool = False) -> None:
         with _naming(self, OSError):
-            if (
-                direct_io
-                and len(view) >= _DIRECT_BYTES
-                and _filled_directly(self.address, view, start)
-            ):
+            if direct_io and fill_directly(self.address, view, start):
                 return
-            file = _descriptors.of(self.address)
-            count = _filled(file.number, view, start)
+            file = DESCRIPTORS.of(self.address)
+            count = fill_from(file.number, view, start)
         if count < len(view):
             raise self._cut_short(min(start + count, os.fstat(file.number).st_size))
 
@@ -255,15 +239,15 @@ class _LocalPlace(Place):
         self.parent.make_folder()
         with _naming(self, OSError, "written"), replace_file(self.path) as part:
             part.write_bytes(content)
-        _forget(self.address)
+        forget_file(self.address)
 
     def remove(self) -> None:
-        _forget(self.address)
+        forget_file(self.address)
         with _naming(self, OSError, "removed"):
             self.path.unlink(missing_ok=True)
 
     def remove_folder(self) -> None:
-        _forget(self.address)
+        forget_file(self.address)
         with _naming(self, OSError, "removed"):
             if self.path.exists():
                 shutil.rmtree(self.path)
@@ -274,7 +258,7 @@ class _LocalPlace(Place):
 
 
 @dataclass(frozen=True)
-class _RemotePlace(Place):
+class _RemoteLocation(Location):
     @property
     def is_local(self) -> bool:
         return False
@@ -381,8 +365,8 @@ class _RemotePlace(Place):
             yield file_system(self)
 
 
-def read_ranges(ranges: list[tuple[Place, int, int]]) -> Iterator[bytes]:
-    """The bytes (place, start, length) of many files, as `Place.read` gives them, in order.
+def read_ranges(ranges: list[tuple[Location, int, int]]) -> Iterator[bytes]:
+    """The bytes (place, start, length) of many files, as `Location.read` gives them, in order.
 
     Remote ones are fetched many at a time: one after the other, each would wait for an answer.
     """
@@ -404,7 +388,7 @@ def read_ranges(ranges: list[tuple[Place, int, int]]) -> Iterator[bytes]:
             yield bytes(content)
 
 
-def file_system(place: Place) -> tuple[Any, str]:
+def file_system(place: Location) -> tuple[Any, str]:
     """The fsspec file system of a remote place, and the path in it.
 
     fsspec keeps one per thread and process; asking each time is what makes that safe.
@@ -436,143 +420,13 @@ def natural_order(name: str) -> tuple[list[int | str], str]:
     return [int(part) if at % 2 else part for at, part in enumerate(parts)], name
 
 
-def quoted(place: Place | str) -> str:
+def quoted(place: Location | str) -> str:
     """A file as errors name it."""
     return f"file {str(place)!r}"
 
 
-class _Descriptor:
-    """An open file, closed when nobody reads it any more."""
-
-    def __init__(self, path: str, flags: int) -> None:
-        # Without waiting: opening a pipe would block until somebody writes to it.
-        flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
-        self.number = os.open(path, os.O_RDONLY | flags)
-        about = os.fstat(self.number)
-        if not stat.S_ISREG(about.st_mode):
-            raise FileError(quoted(path), "is no regular file", "Name a file with content")
-        self.file = about.st_dev, about.st_ino
-
-    def __del__(self) -> None:
-        if hasattr(self, "number"):
-            os.close(self.number)
-
-
-class _Descriptors:
-    """The files that were read last, open. A file that was replaced or removed is noticed."""
-
-    def __init__(self, limit: int, flags: int = 0) -> None:
-        self._limit, self._flags = limit, flags
-        self.begin_anew()
-
-    def begin_anew(self) -> None:
-        self._kept: OrderedDict[str, _Descriptor] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def of(self, path: str) -> _Descriptor:
-        now = os.stat(path)  # noqa: PTH116 - called once per block
-        with self._lock:
-            kept = self._kept.get(path)
-            if kept is not None and kept.file == (now.st_dev, now.st_ino):
-                self._kept.move_to_end(path)
-                return kept
-        opened = _Descriptor(path, self._flags)
-        with self._lock:
-            self._kept[path] = opened
-            self._kept.move_to_end(path)
-            while len(self._kept) > self._limit:
-                self._kept.popitem(last=False)
-        return opened
-
-    def forget(self, path: str) -> None:
-        """Let go of a file, or of all files in a folder: a kept one would keep its disk space."""
-        with self._lock:
-            for kept in [one for one in self._kept if one == path or one.startswith(f"{path}/")]:
-                del self._kept[kept]
-
-
-_descriptors = _Descriptors(_OPEN_FILES)
-_direct = _Descriptors(_OPEN_FILES, getattr(os, "O_DIRECT", 0))
-if hasattr(os, "register_at_fork"):  # the lock may be held by a thread that the child has not
-    os.register_at_fork(after_in_child=_descriptors.begin_anew)
-    os.register_at_fork(after_in_child=_direct.begin_anew)
-_bounce = threading.local()
-
-
-def _forget(path: str) -> None:
-    _descriptors.forget(path)
-    _direct.forget(path)
-
-
-def _filled_directly(path: str, view: memoryview, start: int) -> bool:
-    """Fill `view` past the file cache; False if that cannot be done here, or not all is there.
-
-    Such reads begin and end at whole pages of file and memory, so they go by way of a buffer,
-    unless `view` lies as the file does.
-    """
-    if not hasattr(os, "O_DIRECT"):
-        return False
-    if not hasattr(_bounce, "pages"):
-        _bounce.pages = mmap.mmap(-1, _BOUNCE_BYTES)  # begins at a page
-    pages, done = _bounce.pages, 0
-    source, target = np.frombuffer(pages, np.uint8), np.frombuffer(view, np.uint8)
-    try:
-        descriptor = _direct.of(path).number
-        if (target.ctypes.data - start) % SECTOR == 0 and _filled_in_place(
-            descriptor, target, start, source
-        ):
-            return True
-        while done < len(target):
-            before = (start + done) % _PAGE
-            wanted = min(_BOUNCE_BYTES, -(-(before + len(target) - done) // _PAGE) * _PAGE)
-            count = os.preadv(descriptor, [memoryview(pages)[:wanted]], start + done - before)
-            fresh = min(count - before, len(target) - done)
-            if fresh <= 0:
-                return False
-            target[done : done + fresh] = source[before : before + fresh]
-            done += fresh
-    except OSError:  # a file system without such reads
-        return False
-    return True
-
-
-def _filled_in_place(
-    descriptor: int, target: NDArray[np.uint8], start: int, pages: NDArray[np.uint8]
-) -> bool:
-    """Fill what begins as far from a sector's start as the file's bytes do, in one read: whole
-    sectors where they belong, what is before and after them by way of `pages`. False if that
-    cannot be done."""
-    before, head = start % SECTOR, -start % SECTOR
-    if len(target) < head + SECTOR:
-        return False
-    middle = (len(target) - head) // SECTOR * SECTOR
-    rest = len(target) - head - middle
-    edges = pages[: SECTOR * (head > 0)], pages[SECTOR : SECTOR + SECTOR * (rest > 0)]
-    pieces: list[Any] = [edges[0], target[head : head + middle], edges[1]]
-    try:
-        count = os.preadv(descriptor, [p for p in pieces if len(p)], start - before)
-    except OSError:  # a disk with larger sectors
-        return False
-    if count < before + len(target):
-        return False
-    target[:head] = edges[0][before:]
-    target[head + middle :] = edges[1][:rest]
-    return True
-
-
-def _filled(descriptor: int, view: memoryview, start: int) -> int:
-    """The bytes that were there to fill `view` with."""
-    done = 0
-    while done < len(view):
-        count = os.preadv(descriptor, [view[done:]], start + done)
-        if count == 0:
-            break
-        done += count
-    return done
-
-
 @contextmanager
-def _naming(place: Place, errors: type[Exception], doing: str = "read") -> Iterator[None]:
+def _naming(place: Location, errors: type[Exception], doing: str = "read") -> Iterator[None]:
     """Turn what goes wrong with a file into an error that names it."""
     try:
         yield
@@ -596,7 +450,7 @@ def _is_there(found: os.DirEntry[str]) -> bool:
     return True
 
 
-def _missing(place: Place) -> FileError:
+def _missing(place: Location) -> FileError:
     return FileError(quoted(place), "does not exist", "Check the path")
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from stores import s3_address
-from uqled import places
 from uqled.errors import FileError
-from uqled.places import Place
+from uqled.storage import file_reads, location
+from uqled.storage.location import Location
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +29,9 @@ def s3():
 def folder(request, tmp_path):
     """An empty folder of each kind."""
     if request.param == "disk":
-        return Place.of(tmp_path)
+        return Location.of(tmp_path)
     base = request.getfixturevalue("s3") if request.param == "s3" else "memory:/"
-    return Place.of(f"{base}/{uuid4().hex}")
+    return Location.of(f"{base}/{uuid4().hex}")
 
 
 def filled(place, start, length):
@@ -99,7 +99,7 @@ def test_what_others_write_is_seen(folder):
         (place.path.parent / "x").rename(place.path)
         (place.path.parent / "b").write_bytes(b"")
     else:  # a client of its own, which knows nothing of this one's listings
-        system, path = places.file_system(place)
+        system, path = location.file_system(place)
         other = type(system)(skip_instance_cache=True)
         other.pipe_file(path, b"another")
         other.pipe_file(f"{path[:-1]}b", b"")
@@ -148,10 +148,10 @@ def test_ranges_of_many_files(folder):
     files = [folder / f"{n}" for n in range(5)]
     for n, place in enumerate(files):
         place.write(bytes([n]) * (n + 1))
-    found = list(places.read_ranges([(place, 1, 3) for place in files[1:]]))
+    found = list(location.read_ranges([(place, 1, 3) for place in files[1:]]))
     assert found == [b"\1", b"\2\2", b"\3\3\3", b"\4\4\4"]
     with pytest.raises(FileError, match="missing' does not exist"):
-        list(places.read_ranges([(files[0], 0, 1), (folder / "missing", 0, 1)]))
+        list(location.read_ranges([(files[0], 0, 1), (folder / "missing", 0, 1)]))
 
 
 def test_made_folders(folder):
@@ -191,17 +191,17 @@ def test_threads_read_at_the_same_time(folder):
 
 
 def test_addresses():
-    assert Place.of("a/b") == Place.of(Path("a/b")) == Place.of(Path.cwd() / "a" / "b")
-    assert Place.of("file:///x/y").path == Path("/x/y")
-    assert hash(Place.of("/x")) == hash(Place.of(Path("/x")))
-    remote = Place.of("s3://bucket/some/part-1.npy/")
-    assert Place.of(remote) is remote
+    assert Location.of("a/b") == Location.of(Path("a/b")) == Location.of(Path.cwd() / "a" / "b")
+    assert Location.of("file:///x/y").path == Path("/x/y")
+    assert hash(Location.of("/x")) == hash(Location.of(Path("/x")))
+    remote = Location.of("s3://bucket/some/part-1.npy/")
+    assert Location.of(remote) is remote
     assert (remote.name, remote.suffix, str(remote)) == (
         "part-1.npy", ".npy", "s3://bucket/some/part-1.npy",
     )  # fmt: skip
     assert str(remote.parent / "x") == "s3://bucket/some/x"
     assert not remote.is_local
-    assert Place.of("C:x").is_local
+    assert Location.of("C:x").is_local
     with pytest.raises(FileError, match=r"part-1.npy' is not on this machine"):
         _ = remote.path
 
@@ -215,14 +215,15 @@ def test_addresses():
     ],
 )
 def test_natural_order(names, ordered):
-    assert sorted(names, key=places.natural_order) == ordered
+    assert sorted(names, key=location.natural_order) == ordered
 
 
 def test_local_places_do_not_import_fsspec(tmp_path):
     code = """
 import sys
-from uqled.places import Place
-place = Place.of("x") / "a.bin"
+from uqled.storage import file_reads, location
+from uqled.storage.location import Location
+place = Location.of("x") / "a.bin"
 place.write(b"abc")
 assert place.read(1) == b"bc" and place.parent.names() == ["a.bin"]
 assert "fsspec" not in sys.modules
@@ -236,19 +237,19 @@ def test_without_the_packages(monkeypatch):
 
     monkeypatch.delitem(_registry, "s3", raising=False)
     with pytest.raises(FileError, match=r"s3://b/x' needs a package for s3.*uqled\[cloud\]"):
-        Place.of("s3://b/x").exists()
+        Location.of("s3://b/x").exists()
     with pytest.raises(FileError, match=r"xyz://b/x' cannot be reached \(Protocol not known"):
-        Place.of("xyz://b/x").exists()
+        Location.of("xyz://b/x").exists()
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(FileError, match=r"s3://b/x' needs the fsspec package.*uqled\[cloud\]"):
-        Place.of("s3://b/x").read()
+        Location.of("s3://b/x").read()
 
 
 @pytest.mark.usefixtures("s3")
 def test_a_store_that_refuses_is_named():
     with pytest.raises(FileError, match="s3://no-such-bucket/x' does not exist"):
-        Place.of("s3://no-such-bucket/x").write(b"x")
-    assert not Place.of("s3://no-such-bucket").exists()
+        Location.of("s3://no-such-bucket/x").write(b"x")
+    assert not Location.of("s3://no-such-bucket").exists()
 
 
 def test_errors_of_any_kind_are_named(monkeypatch):
@@ -257,7 +258,7 @@ def test_errors_of_any_kind_are_named(monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("no credentials\nat all")
 
-    place = Place.of("memory://broken/x")
+    place = Location.of("memory://broken/x")
     for method, act in (
         ("info", place.exists),
         ("cat_file", place.read),
@@ -271,7 +272,7 @@ def test_errors_of_any_kind_are_named(monkeypatch):
 
 
 def test_writing_is_whole_or_not_at_all(tmp_path, monkeypatch):
-    place = Place.of(tmp_path) / "a"
+    place = Location.of(tmp_path) / "a"
     place.write(b"old")
 
     def full(self, content):
@@ -288,7 +289,7 @@ def test_writing_is_whole_or_not_at_all(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may do anything")
 def test_rights_are_asked_for(tmp_path):
-    place = Place.of(tmp_path) / "a"
+    place = Location.of(tmp_path) / "a"
     place.write(b"x")
     place.path.chmod(0)
     with pytest.raises(FileError, match=r"a' cannot be read .Permission denied"):
@@ -300,23 +301,23 @@ def test_few_files_are_kept_open(tmp_path):
         found = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.exists()]
         return sum(path.startswith(str(tmp_path)) for path in found)
 
-    files = [Place.of(tmp_path) / f"{n}" for n in range(200)]
+    files = [Location.of(tmp_path) / f"{n}" for n in range(200)]
     for place in files:
         place.write(b"abc")
         assert filled(place, 0, 3) == b"abc"
-    assert 0 < opened() <= places._OPEN_FILES
-    Place.of(tmp_path).remove_folder()
+    assert 0 < opened() <= file_reads._OPEN_FILES
+    Location.of(tmp_path).remove_folder()
     assert opened() == 0  # whose disk space is free again
 
 
 def test_a_fork_reads_on(tmp_path):
     code = """
 import os
-from uqled import places
-place = places.Place.of("a")
+from uqled.storage import file_reads, location
+place = location.Location.of("a")
 place.write(b"abc")
 assert place.read() == b"abc"
-with places._descriptors._lock:  # as if another thread were about to read
+with file_reads.DESCRIPTORS._lock:  # as if another thread were about to read
     child = os.fork()
     if child == 0:
         os._exit(0 if place.read() == b"abc" else 1)
@@ -329,9 +330,9 @@ with places._descriptors._lock:  # as if another thread were about to read
 @pytest.mark.parametrize(("start", "length"), [(0, 1), (4096, 8192), (777, 5_000_001), (128, 300)])
 def test_reads_past_the_file_cache_are_the_same(tmp_path, monkeypatch, start, length):
     content = np.random.default_rng(0).integers(0, 256, 6_000_000, np.uint8).tobytes()
-    place = Place.of(tmp_path / "x.bin")
+    place = Location.of(tmp_path / "x.bin")
     place.write(content)
-    monkeypatch.setattr(places, "_DIRECT_BYTES", 1)
+    monkeypatch.setattr(file_reads, "_DIRECT_BYTES", 1)
     found = bytearray(length)
     place.read_into(memoryview(found), start, direct_io=True)
     assert bytes(found) == content[start : start + length]
@@ -346,10 +347,10 @@ def test_reads_past_the_file_cache_are_the_same(tmp_path, monkeypatch, start, le
 @pytest.mark.parametrize("length", [512, 1024, 1000, 900_001])
 def test_what_lies_as_its_file_does_is_read_without_a_copy(tmp_path, monkeypatch, start, length):
     content = np.random.default_rng(0).integers(0, 256, 5_900_001, np.uint8)
-    place = Place.of(tmp_path / "x.bin")
+    place = Location.of(tmp_path / "x.bin")
     place.write(content.tobytes())
-    memory = np.zeros(length + 3 * places.SECTOR, np.uint8)
-    at = (start - memory.ctypes.data) % places.SECTOR + places.SECTOR
+    memory = np.zeros(length + 3 * file_reads.SECTOR, np.uint8)
+    at = (start - memory.ctypes.data) % file_reads.SECTOR + file_reads.SECTOR
     read: list[list[int]] = []
     system = os.preadv
 
@@ -358,11 +359,11 @@ def test_what_lies_as_its_file_does_is_read_without_a_copy(tmp_path, monkeypatch
         return system(descriptor, buffers, offset)
 
     monkeypatch.setattr(os, "preadv", noted)
-    monkeypatch.setattr(places, "_DIRECT_BYTES", 1)
+    monkeypatch.setattr(file_reads, "_DIRECT_BYTES", 1)
     place.read_into(memoryview(memory)[at : at + length], start, direct_io=True)
     assert (memory[at : at + length] == content[start : start + length]).all()
     assert not memory[:at].any()
     assert not memory[at + length :].any()
-    if length >= 2 * places.SECTOR:
+    if length >= 2 * file_reads.SECTOR:
         assert len(read) == 1
-        assert max(read[0]) >= length - 2 * places.SECTOR
+        assert max(read[0]) >= length - 2 * file_reads.SECTOR

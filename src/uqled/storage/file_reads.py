@@ -1,0 +1,153 @@
+"""Reading bytes of local files: descriptors that stay open, reads past the page cache."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.errors import FileError
+from uqled.storage.reading import name_file
+
+_OPEN_FILES = 64  # descriptors kept open per process
+#: Reads past the file cache: at least so much at a time, in pages, by way of a buffer.
+_DIRECT_BYTES, _PAGE, _BOUNCE_BYTES = 2**18, 4096, 4 * 2**20
+#: Of a disk, mostly: bytes that lie in memory as far from a multiple of it as in their file are
+#: read without a copy.
+SECTOR = 512
+
+
+class Descriptor:
+    """An open file, closed when nobody reads it any more."""
+
+    def __init__(self, path: str, flags: int) -> None:
+        # Without waiting: opening a pipe would block until somebody writes to it.
+        flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+        self.number = os.open(path, os.O_RDONLY | flags)
+        about = os.fstat(self.number)
+        if not stat.S_ISREG(about.st_mode):
+            raise FileError(name_file(path), "cannot be read: it is no regular file", "Name a file")
+        self.file = about.st_dev, about.st_ino
+
+    def __del__(self) -> None:
+        if hasattr(self, "number"):
+            os.close(self.number)
+
+
+class DescriptorCache:
+    """The files that were read last, open. A file that was replaced or removed is noticed."""
+
+    def __init__(self, limit: int, flags: int = 0) -> None:
+        self._limit, self._flags = limit, flags
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self._kept: OrderedDict[str, Descriptor] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, path: str) -> Descriptor:
+        now = os.stat(path)  # noqa: PTH116 - called once per block
+        with self._lock:
+            kept = self._kept.get(path)
+            if kept is not None and kept.file == (now.st_dev, now.st_ino):
+                self._kept.move_to_end(path)
+                return kept
+        opened = Descriptor(path, self._flags)
+        with self._lock:
+            self._kept[path] = opened
+            self._kept.move_to_end(path)
+            while len(self._kept) > self._limit:
+                self._kept.popitem(last=False)
+        return opened
+
+    def forget(self, path: str) -> None:
+        """Let go of a file, or of all files in a folder: a kept one would keep its disk space."""
+        with self._lock:
+            for kept in [one for one in self._kept if one == path or one.startswith(f"{path}/")]:
+                del self._kept[kept]
+
+
+DESCRIPTORS = DescriptorCache(_OPEN_FILES)
+_direct = DescriptorCache(_OPEN_FILES, getattr(os, "O_DIRECT", 0))
+if hasattr(os, "register_at_fork"):  # the lock may be held by a thread that the child has not
+    os.register_at_fork(after_in_child=DESCRIPTORS.begin_anew)
+    os.register_at_fork(after_in_child=_direct.begin_anew)
+_bounce = threading.local()
+
+
+def forget_file(path: str) -> None:
+    DESCRIPTORS.forget(path)
+    _direct.forget(path)
+
+
+def fill_directly(path: str, view: memoryview, start: int) -> bool:
+    """Fill `view` past the file cache; False if that cannot be done here, or not all is there.
+
+    Such reads begin and end at whole pages of file and memory, so they go by way of a buffer,
+    unless `view` lies as the file does.
+    """
+    if not hasattr(os, "O_DIRECT") or len(view) < _DIRECT_BYTES:
+        return False
+    if not hasattr(_bounce, "pages"):
+        _bounce.pages = mmap.mmap(-1, _BOUNCE_BYTES)  # begins at a page
+    pages, done = _bounce.pages, 0
+    source, target = np.frombuffer(pages, np.uint8), np.frombuffer(view, np.uint8)
+    try:
+        descriptor = _direct.of(path).number
+        if (target.ctypes.data - start) % SECTOR == 0 and _fill_in_place(
+            descriptor, target, start, source
+        ):
+            return True
+        while done < len(target):
+            before = (start + done) % _PAGE
+            wanted = min(_BOUNCE_BYTES, -(-(before + len(target) - done) // _PAGE) * _PAGE)
+            count = os.preadv(descriptor, [memoryview(pages)[:wanted]], start + done - before)
+            fresh = min(count - before, len(target) - done)
+            if fresh <= 0:
+                return False
+            target[done : done + fresh] = source[before : before + fresh]
+            done += fresh
+    except OSError:  # a file system without such reads
+        return False
+    return True
+
+
+def _fill_in_place(
+    descriptor: int, target: NDArray[np.uint8], start: int, pages: NDArray[np.uint8]
+) -> bool:
+    """Fill what begins as far from a sector's start as the file's bytes do, in one read: whole
+    sectors where they belong, what is before and after them by way of `pages`. False if that
+    cannot be done."""
+    before, head = start % SECTOR, -start % SECTOR
+    if len(target) < head + SECTOR:
+        return False
+    middle = (len(target) - head) // SECTOR * SECTOR
+    rest = len(target) - head - middle
+    edges = pages[: SECTOR * (head > 0)], pages[SECTOR : SECTOR + SECTOR * (rest > 0)]
+    pieces: list[Any] = [edges[0], target[head : head + middle], edges[1]]
+    try:
+        count = os.preadv(descriptor, [p for p in pieces if len(p)], start - before)
+    except OSError:  # a disk with larger sectors
+        return False
+    if count < before + len(target):
+        return False
+    target[:head] = edges[0][before:]
+    target[head + middle :] = edges[1][:rest]
+    return True
+
+
+def fill_from(descriptor: int, view: memoryview, start: int) -> int:
+    """The bytes that were there to fill `view` with."""
+    done = 0
+    while done < len(view):
+        count = os.preadv(descriptor, [view[done:]], start + done)
+        if count == 0:
+            break
+        done += count
+    return done
