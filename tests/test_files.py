@@ -15,7 +15,7 @@ from stores import s3_address
 from uqled.data.files import open_labels, open_probabilities
 from uqled.data.shards import Shards
 from uqled.errors import FileError
-from uqled.places import Place
+from uqled.storage.location import Location
 
 DATA = make_predictions(N=300, K=4, F=3, dtype=np.float32)
 NAMES = np.array(["ant", "bee", "cat", "dog"])
@@ -55,7 +55,7 @@ def write_all(folder):
 def disk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     write_all(folder)
-    return Place.of(folder)
+    return Location.of(folder)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def files(request, disk):
     if request.param == "disk":
         return disk
     base = request.getfixturevalue("s3") if request.param == "s3" else "memory:/"
-    there = Place.of(f"{base}/{uuid4().hex}")
+    there = Location.of(f"{base}/{uuid4().hex}")
     for entry in disk.tree():
         (there / entry.name).write((disk / entry.name).read())
     return there

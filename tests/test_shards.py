@@ -18,10 +18,10 @@ import pytest
 import zarr
 
 from stores import s3_address
-from uqled.data import stored
+from uqled.data import parquet_files, stored
 from uqled.data.shards import Shards, open_shards
 from uqled.errors import FileError, InputError
-from uqled.places import Place
+from uqled.storage.location import Location
 
 N, K, F = 400, 5, 3
 CUTS = [0, 90, 90, 91, 250, 400]  # one shard is empty, one has a row
@@ -202,8 +202,8 @@ def test_all_layouts_read_the_same_from_a_store(tmp_path, store, request):
     for layout, (whole, make) in LAYOUTS.items():
         address = str(make(fresh(tmp_path / layout)))
         there = f"{base}/{uuid4().hex}"
-        for entry in Place.of(tmp_path / layout).tree():
-            (Place.of(there) / entry.name).write((tmp_path / layout / entry.name).read_bytes())
+        for entry in Location.of(tmp_path / layout).tree():
+            (Location.of(there) / entry.name).write((tmp_path / layout / entry.name).read_bytes())
         found = open_shards(
             address.replace(str(tmp_path / layout), there), ndim=whole.ndim, name="x"
         )
@@ -224,6 +224,7 @@ def test_numbers_are_converted_as_numpy_does(tmp_path, stored_as, wanted):
 
 
 def test_conversion_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_files, "_PIECE_BYTES", 64)
     monkeypatch.setattr(stored, "_PIECE_BYTES", 64)  # three rows at a time, then batches of them
     found = open_shards(npy_folder(tmp_path / "a", PROBS), ndim=2, name="x")
     np.testing.assert_array_equal(read_as(found, 3, 398, np.float64), PROBS[3:398])
@@ -277,7 +278,7 @@ def test_what_a_plan_needs(tmp_path):
 
 
 def test_a_large_row_group_is_no_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored, "_CHUNK_BYTES", 1000)
+    monkeypatch.setattr(parquet_files, "_CHUNK_BYTES", 1000)
     pq.write_table(columns(PROBS), tmp_path / "a.parquet")
     found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
     assert found.chunks == (50, K)
@@ -288,9 +289,11 @@ def test_reading_on_decodes_nothing_twice(tmp_path, monkeypatch):
     pq.write_table(columns(PROBS), tmp_path / "a.parquet", row_group_size=200)
     found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
     begun = []
-    original = stored._Cursor._begin
+    original = parquet_files._Cursor._begin
     monkeypatch.setattr(
-        stored._Cursor, "_begin", lambda self, group: (begun.append(group), original(self, group))
+        parquet_files._Cursor,
+        "_begin",
+        lambda self, group: (begun.append(group), original(self, group)),
     )
     for start in range(0, N, 25):
         assert np.array_equal(found[start : start + 25], PROBS[start : start + 25])
@@ -311,6 +314,7 @@ def test_opening_reads_headers_only(tmp_path, monkeypatch):
         return original(ranges)
 
     monkeypatch.setattr(stored, "read_ranges", counted)
+    monkeypatch.setattr(parquet_files, "read_ranges", counted)
     for name in ("a.npy", "a.parquet"):
         open_shards(tmp_path / name, ndim=2, name="x")
     assert len(read) == 2
@@ -321,7 +325,7 @@ def test_a_long_footer_is_read_whole(tmp_path):
     wide = RNG.dirichlet(np.ones(900), 20).astype(np.float32)
     pq.write_table(columns(wide), tmp_path / "a.parquet")
     footer = int.from_bytes((tmp_path / "a.parquet").read_bytes()[-8:-4], "little")
-    assert footer > stored._FOOTER_BYTES
+    assert footer > parquet_files._FOOTER_BYTES
     found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
     np.testing.assert_array_equal(np.asarray(found), wide)
 

@@ -13,7 +13,6 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -244,13 +243,8 @@ class _Work:
         """Yield what `function` makes of the rows, in order; blocks of rows go to threads."""
         size = max(1, min(_BLOCK, len(rows) // (4 * self._engine.threads)))
         blocks = (rows[start : start + size] for start in range(0, len(rows), size))
-        context = copy_context()  # whoever overrides a limit does so in the calling thread
-
-        def work(block: Sequence[int]) -> tuple[Sequence[int], list[Out]]:
-            return block, context.copy().run(function, block)
-
         with self._progress.stage(stage, len(rows)) as advance:
-            for block, part in self._engine.map(work, blocks):
+            for block, part in self._engine.map(lambda block: (block, function(block)), blocks):
                 yield from part
                 advance(len(block))
 

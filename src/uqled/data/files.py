@@ -7,20 +7,20 @@ address is opened as `Shards`, which detection reads in blocks. `.npz` and `.csv
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from io import BytesIO
+import tempfile
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.shards import open_shards, split_key
+from uqled.data.table_files import read_csv, read_parquet
 from uqled.errors import FileError
-from uqled.places import Place, quoted
-from uqled.storage.reading import first_line
+from uqled.limits import check_limit
+from uqled.storage.location import Location, quoted
+from uqled.storage.numpy_files import open_npz
+from uqled.storage.reading import explain_file_problems, open_array
 
 FORMATS = (".npy", ".npz", ".csv", ".parquet", ".zarr")
 
@@ -72,7 +72,7 @@ def open_labels(address: str) -> Any:
     return frame[key]
 
 
-def _found(address: str) -> tuple[Place, str | None]:
+def _found(address: str) -> tuple[Location, str | None]:
     """The place and the key of an address, which is there and of a known format."""
     place, key = split_key(address)
     there = place.entry()
@@ -109,30 +109,30 @@ def _refuse_as_table(address: str, key: str | None, *, ndim: int) -> None:
         )
 
 
-def _array(place: Place, key: str | None) -> NDArray[Any] | None:
+def _array(place: Location, key: str | None) -> NDArray[Any] | None:
     """An array of an `.npz`, or a local `.npy`, memory-mapped if it is no column; else None."""
-    with _naming(place):
-        if place.suffix == ".npz":
-            return _npz(place, key)
-        if not place.is_local or place.suffix != ".npy" or place.is_folder():
-            return None
-        if key is not None:
-            raise FileError(quoted(place), f"holds one array, not {key!r}", "Leave the key out")
-        return _npy(place.path)
+    if place.suffix == ".npz":
+        return _npz(place, key)
+    if not place.is_local or place.suffix != ".npy" or place.is_folder():
+        return None
+    if key is not None:
+        raise FileError(quoted(place), f"holds one array, not {key!r}", "Leave the key out")
+    return _npy(place.path)
 
 
 def _npy(path: Path) -> NDArray[Any]:
-    if path.stat().st_size == 0:
+    if path.is_file() and path.stat().st_size == 0:
         raise FileError(quoted(str(path)), "is empty", "Write it again")
-    header = np.load(path, mmap_mode="r", allow_pickle=False)
-    if header.dtype.kind in "OV":
-        raise FileError(quoted(str(path)), f"holds {header.dtype}", "Save numbers or strings")
-    return header if header.ndim > 1 else np.array(header)
+    array = open_array(path)
+    if array.ndim > 1:
+        return array
+    check_limit("memory_bytes", array.nbytes, quoted(str(path)))
+    return np.array(array)
 
 
-def _npz(place: Place, key: str | None) -> NDArray[Any]:
-    with place.open() as file, np.load(file, allow_pickle=False) as archive:
-        keys = list(archive.keys())
+def _npz(place: Location, key: str | None) -> NDArray[Any]:
+    with place.open() as file, open_npz(str(place), file) as archive:
+        keys = archive.keys
         if key is None and len(keys) != 1:
             raise FileError(
                 quoted(place),
@@ -144,15 +144,11 @@ def _npz(place: Place, key: str | None) -> NDArray[Any]:
             raise FileError(
                 quoted(place), f"has no array {key!r}", f"Choose one of {', '.join(keys)}"
             )
-        return np.asarray(archive[key])
+        return archive.read(key)
 
 
-def _table(place: Place) -> Any:
-    import pandas as pd
-
-    with _naming(place):
-        source = place.path if place.is_local else BytesIO(place.read())
-        frame = pd.read_csv(source) if place.suffix == ".csv" else pd.read_parquet(source)
+def _table(place: Location) -> Any:
+    frame = _frame(place.path) if place.is_local else _remote_frame(place)
     names = [str(column) for column in frame.columns]
     if place.suffix == ".csv" and _looks_like_data(names):
         raise FileError(
@@ -161,6 +157,25 @@ def _table(place: Place) -> Any:
             "Add a line that names the columns, or save it as .npy",
         )
     return frame
+
+
+def _frame(path: Path) -> Any:
+    if path.suffix == ".csv":
+        return read_csv(path)
+    with explain_file_problems(path, "Write it again"):  # of what pandas noted in it
+        return read_parquet(path).to_pandas()
+
+
+def _remote_frame(place: Location) -> Any:
+    """The table of a store, by way of a local copy."""
+    check_limit("memory_bytes", place.size(), quoted(place))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"table{place.suffix}")
+        path.write_bytes(place.read())
+        try:
+            return _frame(path)
+        except FileError as error:  # which names the copy
+            raise type(error)(quoted(place), error.problem, error.fix) from error
 
 
 def _looks_like_data(names: list[str]) -> bool:
@@ -178,16 +193,3 @@ def _is_broken_number(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-@contextmanager
-def _naming(place: Place) -> Iterator[None]:
-    """Turn what NumPy or pandas says of a file into an error that names it."""
-    try:
-        yield
-    except FileError:
-        raise
-    except (ValueError, OSError, EOFError, KeyError, BadZipFile, SyntaxError) as error:
-        raise FileError(
-            quoted(place), f"cannot be read ({first_line(error)})", "Write it again"
-        ) from error

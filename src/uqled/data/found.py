@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from uqled.arrays import Labels
 from uqled.data.dataset import Kind
-from uqled.errors import FileError, InputError
+from uqled.errors import InputError
 
 SPLITS = ("train", "training", "test", "testing", "val", "valid", "validation", "dev")
 _SAME_SPLIT = {
@@ -75,12 +75,6 @@ def no_split(split: str | None, place: Any) -> None:
 
 def quoted(place: Any) -> str:
     return f"{'folder' if Path(place).is_dir() else 'file'} {str(place)!r}"
-
-
-def unreadable(place: Any, error: BaseException, fix: str = "Get it again") -> FileError:
-    """A file that is not what its name says."""
-    why = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return FileError(quoted(place), f"cannot be read ({why})", fix)
 
 
 def _plain(split: str) -> str:

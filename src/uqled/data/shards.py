@@ -12,24 +12,18 @@ import os
 import re
 from collections.abc import Sequence
 from copy import copy
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.stored import (
-    ZARR_FILES,
-    ParquetFile,
-    PassFiles,
-    Stored,
-    npy_files,
-    parquet_files,
-    use_direct_io,
-    zarr_array,
-)
+from uqled.data.parquet_files import ParquetFile, parquet_files
+from uqled.data.stored import PassFiles, Stored, npy_files, use_direct_io
+from uqled.data.zarr_files import ZARR_FILES, zarr_array
 from uqled.errors import FileError, InputError
-from uqled.limits import measure_memory
-from uqled.places import Entry, Place, quoted
+from uqled.limits import check_limit, measure_memory
+from uqled.storage.location import Entry, Location, quoted
 
 ENDINGS = (".npy", ".parquet")
 _AXES = {1: "[N]", 2: "[N,K]", 3: "[F,N,K]"}
@@ -43,7 +37,7 @@ class Shards:
     """An array [N], [N,K] or [F,N,K] that lies in files; small, and can be sent elsewhere."""
 
     def __init__(
-        self, place: Place, stored: Sequence[Stored], *, ndim: int, size: int, fingerprint: str
+        self, place: Location, stored: Sequence[Stored], *, ndim: int, size: int, fingerprint: str
     ) -> None:
         self.place = place
         self._stored = list(stored)
@@ -126,6 +120,8 @@ class Shards:
         start, stop, _ = rows.indices(int(self.starts[-1]))
         shape = list(self.shape)
         shape[self._row_axis] = max(stop - start, 0)
+        # A footer or a header can claim any number of rows in a few bytes.
+        check_limit("memory_bytes", prod(shape) * self.dtype.itemsize, quoted(self.place))
         buffer = np.empty(shape, self.dtype)
         self.read_into(buffer, start, max(start, stop))
         return buffer
@@ -148,7 +144,7 @@ class Shards:
 
 
 def open_shards(
-    address: str | os.PathLike[str] | Place, *, ndim: int, name: str, key: str | None = None
+    address: str | os.PathLike[str] | Location, *, ndim: int, name: str, key: str | None = None
 ) -> Shards:
     """Open labels [N] (`ndim` 1), probabilities [N,K] (2) or passes [F,N,K] (3) that lie in files.
 
@@ -200,19 +196,19 @@ def _is_large(arrays: Sequence[Shards]) -> bool:
     return sum(array.bytes for array in arrays) > _CACHED_SHARE * measure_memory()
 
 
-def split_key(address: str | os.PathLike[str] | Place) -> tuple[Place, str | None]:
+def split_key(address: str | os.PathLike[str] | Location) -> tuple[Location, str | None]:
     """(place, KEY) of `PLACE::KEY`; the key is None where there is none."""
-    if isinstance(address, Place):
+    if isinstance(address, Location):
         return address, None
     text = os.fspath(address)
     before, separator, key = text.rpartition("::")
     if not separator or "://" in key:  # fsspec chains addresses: simplecache::s3://bucket/x
-        return Place.of(text), None
-    return Place.of(before), key
+        return Location.of(text), None
+    return Location.of(before), key
 
 
 def _files(
-    folder: Place, entries: Sequence[Entry], *, ndim: int, key: str | None
+    folder: Location, entries: Sequence[Entry], *, ndim: int, key: str | None
 ) -> Sequence[Stored]:
     """The files of one kind."""
     endings = {(folder / entry.name).suffix for entry in entries}
@@ -248,7 +244,7 @@ def _files(
     return parquet_files(folder, entries, ndim=ndim, key=key)
 
 
-def _of_passes(place: Place, names: Sequence[str], *, name: str, key: str | None) -> Shards:
+def _of_passes(place: Location, names: Sequence[str], *, name: str, key: str | None) -> Shards:
     """Passes that lie in a folder each, with shards of the same rows."""
     _refuse_missing_number(place, names)
     passes = [open_shards(place / one, ndim=2, name=name, key=key) for one in names]
@@ -307,6 +303,12 @@ def _refuse_other_shapes(files: Sequence[Stored], *, ndim: int, name: str) -> No
             )
     filled = _with_rows(files)
     for one in filled:
+        if ndim > 1 and not prod(one.shape[1 if ndim == 2 else 2 :]) and one.shape[ndim - 2]:
+            raise FileError(
+                quoted(one.place),
+                f"has {one.shape[ndim - 2]:,} rows of no classes",
+                "Save one column per class",
+            )
         for axis, what in ((0, "passes"), (2, "classes")) if ndim == 3 else ((1, "classes"),):
             if axis < ndim and one.shape[axis] != filled[0].shape[axis]:
                 raise FileError(
@@ -322,7 +324,7 @@ def _with_rows(files: Sequence[Stored]) -> Sequence[Stored]:
     return [one for one in files if one.shape[1 if len(one.shape) == 3 else 0]] or files[:1]
 
 
-def _refuse_missing_number(folder: Place, names: Sequence[str]) -> None:
+def _refuse_missing_number(folder: Location, names: Sequence[str]) -> None:
     """Refuse a numbered sequence with gaps, such as part-0, part-1, part-3."""
     fields = [re.split(r"([0-9]+)", name) for name in names]  # text, number, text, ...
     first = fields[0]

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from uqled.arrays import fraction, whole_number
 from uqled.errors import FileError, InputError
 from uqled.storage.atomic import replace_file
+from uqled.storage.reading import first_line, read_file
 
 Matrix = NDArray[np.float64]
 Classes = Sequence[Any] | int
@@ -47,11 +48,14 @@ class TransitionMatrix:
 
     def __init__(self, probabilities: ArrayLike, classes: Classes | None = None) -> None:
         T = square(probabilities, "probabilities")
-        names = class_names(len(T) if classes is None else classes)
-        if len(names) != len(T):
+        is_number = isinstance(classes, int | np.integer)
+        names = class_names(len(T) if classes is None or is_number else classes)
+        # A number is compared before there is a name for each: it may be any.
+        count = int(classes) if is_number else len(names)  # type: ignore[arg-type]
+        if count != len(T):
             raise InputError(
                 "classes",
-                f"has {len(names)} names for a matrix of {len(T)} rows",
+                f"has {count} names for a matrix of {len(T)} rows",
                 "Name every row once, in the order of the rows",
             )
         _refuse_wrong_sums(T, names)
@@ -122,11 +126,16 @@ class TransitionMatrix:
         path = Path(path)
         read = _from_json if _suffix(path) == ".json" else _from_csv
         try:
-            return cls(*read(path.read_text(encoding="utf-8-sig")))  # Excel marks its files so
-        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            content = read_file(path, "json_bytes")
+            return cls(*read(content.decode("utf-8-sig")))  # Excel marks its files so
+        except Exception as error:  # JSON too deep, cells too long, numbers too large
+            if isinstance(error, FileError) and error.__cause__ is None:
+                why = error.problem  # a pipe, or too large
+            else:
+                why = first_line(error.__cause__ or error)
             raise FileError(
                 f"file {str(path)!r}",
-                f"is no transition matrix ({error})",
+                f"is no transition matrix ({why})",
                 "Write K rows of K numbers separated by commas, rows true and columns given",
             ) from error
 
@@ -147,7 +156,7 @@ def square(array: ArrayLike, argument: str) -> Matrix:
     """A [K,K] copy of finite numbers that are not negative."""
     try:
         found = np.array(array, dtype=np.float64) + 0.0  # no -0.0: equal matrices hash alike
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(argument, f"is no table of numbers ({error})", "Pass [K,K]") from error
     if found.ndim != 2 or found.shape[0] != found.shape[1] or len(found) < 2:
         raise InputError(
@@ -201,6 +210,10 @@ def _suffix(path: Path) -> str:
 
 def _from_json(text: str) -> tuple[Any, Sequence[Any]]:
     content = json.loads(text)
+    if not isinstance(content, dict) or not {"matrix", "classes"} <= content.keys():
+        raise ValueError("it has no matrix, or no classes")
+    if not isinstance(content["classes"], list):
+        raise ValueError("its classes are no list")
     return content["matrix"], content["classes"]
 
 

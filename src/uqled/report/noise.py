@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.data.table_files import read_csv, read_parquet
 from uqled.errors import FileError
 from uqled.noise.kinds import NoisyLabels
+from uqled.storage.numpy_files import open_npz
 
 LABEL_FILES = tuple(f"noisy_labels{suffix}" for suffix in (".npy", ".npz", ".csv", ".parquet"))
 FILES = (
@@ -124,17 +126,15 @@ def _write_npy(labels: NDArray[Any], _source: Path, _key: str, path: Path) -> No
 
 
 def _write_npz(labels: NDArray[Any], source: Path, key: str, path: Path) -> None:
-    with np.load(source, allow_pickle=False) as archive:
-        arrays: dict[str, Any] = {key or archive.files[0]: labels}
+    with open_npz(source) as archive:
+        arrays: dict[str, Any] = {key or archive.keys[0]: labels}
     np.savez_compressed(path, **arrays)
 
 
 def _write_csv(labels: NDArray[Any], source: Path, key: str, path: Path) -> None:
-    import pandas as pd
-
-    columns = list(pd.read_csv(source, nrows=0).columns)
+    columns = list(read_csv(source, nrows=0).columns)
     # All is text, the names too: the other columns stay as they are written.
-    frame = pd.read_csv(source, header=None, dtype=str, keep_default_na=False)
+    frame = read_csv(source, header=None, dtype=str, keep_default_na=False)
     frame.iloc[1:, columns.index(_column(columns, key))] = labels.astype(str)
     frame.to_csv(path, header=False, index=False)
 
@@ -143,7 +143,7 @@ def _write_parquet(labels: NDArray[Any], source: Path, key: str, path: Path) -> 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pq.read_table(source)
+    table = read_parquet(source)
     at = table.column_names.index(_column(table.column_names, key))
     field, column = table.schema.field(at), pa.array(labels.tolist())
     if pa.types.is_dictionary(field.type):

@@ -1,0 +1,309 @@
+"""Rows of Parquet files, wherever they lie: columns, or lists of one value per class.
+
+A footer says what a file holds; the rows are decoded when they are asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.data.stored import converted, explain_problems
+from uqled.errors import FileError
+from uqled.limits import check_limit
+from uqled.storage.location import Entry, Location, quoted, read_ranges
+
+_FOOTER_BYTES = 65_536
+_PIECE_BYTES = 2**22  # decoded at a time: small enough to stay in the processor's cache
+_CHUNK_BYTES = 2**24  # of a row group, that is called cheap to read together
+_KEPT_CURSORS = 16  # files that a thread keeps its position in
+
+_own = threading.local()
+
+
+@dataclass(frozen=True)
+class ParquetFile:
+    """Columns of a Parquet file: one per class, one list of all classes, or one of labels."""
+
+    place: Location
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    columns: tuple[str, ...]
+    is_list: bool
+    groups: tuple[int, ...]
+    """The first row of each row group, and the number of rows."""
+    stamp: str
+
+    @property
+    def group_rows(self) -> int:
+        """Rows of the largest row group."""
+        return max((stop - start for start, stop in pairwise(self.groups)), default=1)
+
+    @property
+    def chunk_rows(self) -> int:
+        # Writers make groups of a million rows: of many classes, that is no block any more.
+        row_bytes = max(self.dtype.itemsize * prod(self.shape[1:]), 1)
+        return min(self.group_rows, max(_CHUNK_BYTES // row_bytes, 1))
+
+    def read_into(self, target: NDArray[Any], start: int) -> None:
+        stop, done = start + len(target), 0
+        with explain_problems(self.place):
+            for batch in self._cursor().batches(start, stop):
+                self._fill(target[done : done + len(batch)], batch, start + done)
+                done += len(batch)
+            if done < stop - start:
+                raise FileError(
+                    quoted(self.place), f"ends after row {start + done}", "Write it again"
+                )
+
+    def _cursor(self) -> _Cursor:
+        """This thread's position in the file."""
+        kept: OrderedDict[Any, _Cursor] | None = getattr(_own, "cursors", None)
+        if kept is None:
+            kept = _own.cursors = OrderedDict()
+        key = self.place, self.columns, self.stamp, os.getpid()
+        if key not in kept:
+            kept[key] = _Cursor(self)
+        kept.move_to_end(key)
+        while len(kept) > _KEPT_CURSORS:
+            kept.popitem(last=False)
+        return kept[key]
+
+    def _fill(self, rows: NDArray[Any], batch: Any, first: int) -> None:
+        for k, column in enumerate(batch.columns):
+            if column.null_count:
+                at = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+                raise FileError(
+                    quoted(self.place),
+                    f"has nothing in column {self.columns[k]!r} at row {at}",
+                    "Leave such samples out, or fill the value in",
+                )
+            if self.is_list:
+                converted(self._list_values(column, first), rows)
+            else:
+                values = column.to_numpy(zero_copy_only=False)
+                converted(values, rows if rows.ndim == 1 else rows[:, k])
+
+    def _list_values(self, column: Any, first: int) -> NDArray[Any]:
+        """[n,K] the values of a column of lists, which all have K."""
+        K = self.shape[1]
+        lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+        if (lengths != K).any():
+            at = int(np.argmax(lengths != K))
+            raise FileError(
+                quoted(self.place),
+                f"has a list of {lengths[at]} values at row {first + at}, where others have {K}",
+                "Give every row one value per class",
+            )
+        values = column.flatten()
+        if values.null_count:
+            missing = values.is_null().to_numpy(zero_copy_only=False)
+            raise FileError(
+                quoted(self.place),
+                f"has a list with nothing in it at row {first + int(np.argmax(missing)) // K}",
+                "Leave such samples out, or fill the value in",
+            )
+        flat: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+        return flat.reshape(-1, K)
+
+
+class _Cursor:
+    """A position in a Parquet file. Reading on from it decodes nothing twice.
+
+    A row group may be larger than memory, so it is decoded a few rows at a time; only going back,
+    or to another group, begins anew at that group's first row.
+    """
+
+    def __init__(self, file: ParquetFile) -> None:
+        import pyarrow.parquet as pq
+
+        self._about = file
+        is_local = file.place.is_local
+        self._file = pq.ParquetFile(
+            str(file.place) if is_local else file.place.open(),
+            # Local: page by page. Remote: the group's columns in few, large requests.
+            buffer_size=_FOOTER_BYTES if is_local else 0,
+            pre_buffer=not is_local,
+        )
+        row_bytes = max(file.dtype.itemsize * prod(file.shape[1:]), 1)
+        self._batch_rows = min(max(_PIECE_BYTES // row_bytes, 1), 65_536)
+        self._group, self._row = -1, 0
+        self._ahead: Any = None  # what was decoded and not asked for yet
+        self._batches: Iterator[Any] = iter(())
+
+    def batches(self, start: int, stop: int) -> Iterator[Any]:
+        """Record batches of the rows `start` to `stop`."""
+        while start < stop:
+            self._go_to(start)
+            batch = self._ahead if self._ahead is not None else next(self._batches, None)
+            self._ahead = None
+            if batch is None:
+                return
+            begin, self._row = self._row, self._row + len(batch)
+            if self._row <= start:  # rows between the last read and this one
+                continue
+            if self._row > stop:
+                self._ahead, self._row = batch.slice(stop - begin), stop
+            yield batch.slice(start - begin, min(stop, begin + len(batch)) - start)
+            start = min(stop, begin + len(batch))
+
+    def _go_to(self, row: int) -> None:
+        group = bisect_right(self._about.groups, row) - 1
+        if group != self._group or self._row > row:
+            self._begin(group)
+
+    def _begin(self, group: int) -> None:
+        self._group, self._row, self._ahead = group, self._about.groups[group], None
+        self._batches = self._file.iter_batches(
+            self._batch_rows,
+            row_groups=[group],
+            columns=list(self._about.columns),
+            use_threads=False,
+        )
+
+
+def parquet_files(
+    folder: Location, entries: Sequence[Entry], *, ndim: int, key: str | None
+) -> list[ParquetFile]:
+    """Parquet files by what their footers say; all have the columns of the first."""
+    places = [folder / entry.name for entry in entries]
+    ranges = []
+    for place, entry in zip(places, entries, strict=True):
+        length = min(entry.size, _FOOTER_BYTES)
+        ranges.append((place, entry.size - length, length))
+    files: list[ParquetFile] = []
+    for place, entry, tail in zip(places, entries, read_ranges(ranges), strict=True):
+        found = _parquet_file(place, entry, tail, ndim=ndim, key=key)
+        if files:
+            found = _with_columns_of(files[0], found)
+        files.append(found)
+    return files
+
+
+def _with_columns_of(first: ParquetFile, other: ParquetFile) -> ParquetFile:
+    if other.columns != first.columns:
+        here, there = set(other.columns), set(first.columns)
+        if here == there:
+            what = f"has its columns in another order than {first.place.name!r}"
+        elif there - here:
+            what = f"has no column {min(there - here)!r}, which {first.place.name!r} has"
+        else:
+            what = f"has a column {min(here - there)!r}, which {first.place.name!r} has not"
+        raise FileError(quoted(other.place), what, "Write all shards with the same columns")
+    # The names once, not once per file: there may be thousands of both.
+    return ParquetFile(**{**vars(other), "columns": first.columns})
+
+
+def _parquet_file(
+    place: Location, entry: Entry, tail: bytes, *, ndim: int, key: str | None
+) -> ParquetFile:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if entry.size == 0:
+        raise FileError(quoted(place), "is empty", "Write it again")
+    if tail[-4:] != b"PAR1":
+        raise FileError(
+            quoted(place), "does not end as a Parquet file does", "It was cut short: write it again"
+        )
+    length = int.from_bytes(tail[-8:-4], "little") + 8
+    with explain_problems(place):
+        if length > len(tail):
+            check_limit("memory_bytes", min(length, entry.size), quoted(place))
+            tail = place.read(max(entry.size - length, 0))
+        # The reader looks for the footer at the end, and needs nothing else to know the columns.
+        file = pq.ParquetFile(pa.BufferReader(tail))
+        metadata, schema = file.metadata, file.schema_arrow
+        check_limit("table_columns", metadata.num_columns, quoted(place))
+        rows = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+        if min(rows, default=0) < 0 or sum(rows) != metadata.num_rows:
+            raise ValueError(f"it counts {metadata.num_rows:,} rows, and {sum(rows):,} in groups")
+        groups = tuple(accumulate(rows, initial=0))
+        columns = _wanted_columns(place, schema, ndim=ndim, key=key)
+        types = [schema.field(column).type for column in columns]
+        is_list = len(types) == 1 and ndim == 2 and _is_list(types[0])
+        K = _list_length(place, types[0], metadata) if is_list else len(columns)
+        check_limit("table_columns", K, quoted(place))
+        dtype = np.result_type(*(_dtype_of(t.value_type if is_list else t) for t in types))
+    shape = (groups[-1],) if ndim == 1 else (groups[-1], K)
+    return ParquetFile(place, shape, dtype, tuple(columns), is_list, groups, entry.stamp)
+
+
+def _wanted_columns(place: Location, schema: Any, *, ndim: int, key: str | None) -> list[str]:
+    about = schema.pandas_metadata or {}
+    index = {name for name in about.get("index_columns", []) if isinstance(name, str)}
+    columns = [name for name in schema.names if name not in index]
+    if ndim == 1 or key is not None:
+        if key is None and len(columns) > 1:
+            key = "label" if "label" in columns else None
+            if key is None:
+                raise FileError(
+                    quoted(place),
+                    f"has the columns {', '.join(columns)}",
+                    f"Say which holds the labels: {place.name}::{columns[0]}",
+                )
+        key = columns[0] if key is None and columns else key
+        if key not in schema.names:
+            raise FileError(
+                quoted(place), f"has no column {key!r}", f"Choose one of {', '.join(columns)}"
+            )
+        columns = [key]
+    if not columns:
+        raise FileError(quoted(place), "has no columns", "Write it again")
+    if ndim == 1:
+        return columns
+    types = [schema.field(column).type for column in columns]
+    if len(types) == 1 and _is_list(types[0]):
+        types = [types[0].value_type]
+    for column, kind in zip(columns, types, strict=True):
+        if _dtype_of(kind).kind not in "fiu":
+            raise FileError(
+                quoted(place),
+                f"has a column of something else than probabilities: {column!r}",
+                "Keep one column per class and nothing else",
+            )
+    return columns
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow.types as is_type
+
+    return bool(
+        is_type.is_list(kind) or is_type.is_large_list(kind) or is_type.is_fixed_size_list(kind)
+    )
+
+
+def _list_length(place: Location, kind: Any, metadata: Any) -> int:
+    """The values per row: the footer counts both."""
+    if hasattr(kind, "list_size"):
+        return int(kind.list_size)
+    if metadata.num_rows == 0:
+        return 0
+    groups = (metadata.row_group(g) for g in range(metadata.num_row_groups))
+    values = sum(group.column(0).num_values for group in groups)
+    if values < 0 or values % metadata.num_rows:
+        raise FileError(
+            quoted(place),
+            f"has lists of different lengths ({values} values in {metadata.num_rows} rows)",
+            "Give every row one value per class",
+        )
+    return int(values // metadata.num_rows)
+
+
+def _dtype_of(kind: Any) -> np.dtype[Any]:
+    """The NumPy type of an Arrow type; object for text and whatever else."""
+    try:
+        found = np.dtype(kind.to_pandas_dtype())
+    except (NotImplementedError, TypeError):
+        return np.dtype(object)
+    return found if found.kind in "fiub" else np.dtype(object)
