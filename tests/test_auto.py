@@ -219,7 +219,10 @@ def test_a_weak_model_is_unsure_and_the_range_has_the_truth():
     labels, probs, true = noisy_model(noise=0.05, sharpness=2)
     found = uqled.find_label_errors(labels, probs)
     is_error = labels != true
-    real, stated = is_error[found.mask].mean(), found.estimate.precision(found.mask, confidence=0.95)
+    real, stated = (
+        is_error[found.mask].mean(),
+        found.estimate.precision(found.mask, confidence=0.95),
+    )
     assert stated.low <= real <= stated.high
     assert abs(stated.value - real) > 0.1  # a single number would have been wrong by far
     assert f"{stated.low:.0%} to {stated.high:.0%}" in found.estimate.unsure

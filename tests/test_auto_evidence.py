@@ -356,7 +356,7 @@ def test_labels_are_counted_beside_those_that_a_matrix_lets_expect():
         auto_evidence.EvenCounts.of(candidates_of(p, y, 6), 1.0, transition)
         for p, y in ((probs[:200], labels[:200]), (probs[200:], labels[200:]))
     ]
-    together = halves[0].merged(halves[1])
+    together = halves[0].merge_with(halves[1])
     assert (together.labels == found.labels).all()
     assert (together.expected == found.expected).all()
     assert together.samples == found.samples == 500

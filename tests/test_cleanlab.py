@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import uqled
 from conftest import make_predictions
 from uqled.compat import find_label_issues
-from uqled.detect.find import read_inputs
-from uqled.detect.core.joint import PairCounts, quotas
+from uqled.detect.core.joint import PairCounts, compute_quotas
 from uqled.detect.core.sweeps import Member, Sweeps
+from uqled.detect.find import read_inputs
 from uqled.engines.local import Threads
 from uqled.progress import Progress
 
@@ -85,18 +85,18 @@ def selected_with(joint, labels, probs, **options):
     """Our selection, with a joint given from outside."""
     inputs = read_inputs(labels, probs, None)
     counts = np.bincount(labels, minlength=probs.shape[1]).astype(np.int64)
-    numbers = quotas(
-        PairCounts.of_matrix(joint), counts,
+    numbers = compute_quotas(
+        PairCounts.from_matrix(joint), counts,
         min_examples_per_class=options.get("min_examples_per_class", 1),
         frac_noise=options.get("frac_noise", 1.0),
     )  # fmt: skip
     member = Member("softmax")
     with Threads(2) as engine:
         sweeps = Sweeps(inputs, engine, Progress(False))
-        statistics = sweeps.class_statistics(["softmax"])
-        joints = sweeps.confident_joints([member], statistics)
-        best = sweeps.select({member: numbers.pairs}, joints)[member]
-    return best.mask(len(labels)) & ~joints.agrees["softmax"], numbers.pairs
+        statistics = sweeps.collect_class_statistics(["softmax"])
+        joints = sweeps.count_confident_joints([member], statistics)
+        best = sweeps.select_top_margins({member: numbers.pairs}, joints)[member]
+    return best.to_mask(len(labels)) & ~joints.agrees["softmax"], numbers.pairs
 
 
 def assert_only_ties_differ(ours, their, labels, probs, pairs):

@@ -13,7 +13,7 @@ import naive
 import uqled
 from conftest import make_predictions
 from uqled.detect.core import sweeps as sweeps_module
-from uqled.detect.core.joint import DENSE_CLASSES, PairCounter, calibrated
+from uqled.detect.core.joint import DENSE_CLASSES, PairCounter, calibrate_joint
 from uqled.detect.methods import METHODS
 
 
@@ -351,15 +351,15 @@ def test_pairs_are_counted_the_same_dense_and_sparse():
     for counter in counters:
         for start in range(0, 2_000, 300):
             counter.add(labels[start : start + 300], guess[start : start + 300])
-    dense, sparse = (counter.pairs() for counter in counters)
-    part = sparse.matrix().toarray()
-    assert (part[:30, :30] == dense.matrix()).all()
+    dense, sparse = (counter.get_joint() for counter in counters)
+    part = sparse.to_matrix().toarray()
+    assert (part[:30, :30] == dense.to_matrix()).all()
     assert (part[30:, 30:] == np.eye(DENSE_CLASSES)).all()
     counts = np.bincount(labels, minlength=30)
     padded = np.concatenate([counts, np.zeros(DENSE_CLASSES, int)])
-    whole = calibrated(dense, counts).matrix()
-    assert (calibrated(sparse, padded).matrix().toarray()[:30, :30] == whole).all()
-    assert whole.tolist() == naive.calibrated(dense.matrix().tolist(), labels)
+    whole = calibrate_joint(dense, counts).to_matrix()
+    assert (calibrate_joint(sparse, padded).to_matrix().toarray()[:30, :30] == whole).all()
+    assert whole.tolist() == naive.calibrated(dense.to_matrix().tolist(), labels)
 
 
 def test_negative_zeros_are_zeros():

@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 
 import uqled
 from conftest import make_predictions
-from uqled.detect.methods import METHODS
 from uqled.detect.core.rows import MAX_BLOCK_ROWS
+from uqled.detect.methods import METHODS
 
 DATA = make_predictions(N=40, K=4, F=3)
 LABELS, SOFTMAX, PASSES = DATA.labels, DATA.softmax, DATA.passes

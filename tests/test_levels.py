@@ -60,11 +60,11 @@ def test_parts_add_up_to_the_whole_in_any_order():
     order = np.random.default_rng(0).permutation(len(mean))
     parts = [Levels.of(mean[some], {k: r[some] for k, r in readings.items()})
              for some in np.array_split(order, 7)]  # fmt: skip
-    merged = parts[0]
+    total = parts[0]
     for part in parts[1:]:
-        merged = part.merged(merged)
-    assert np.array_equal(merged.counts, whole.counts)
-    assert all(np.array_equal(merged.errors[k], whole.errors[k]) for k in readings)
+        total = part.merge_with(total)
+    assert np.array_equal(total.counts, whole.counts)
+    assert all(np.array_equal(total.errors[k], whole.errors[k]) for k in readings)
 
 
 def test_arrays_come_out_as_they_went_in(tmp_path):

@@ -26,11 +26,11 @@ from uqled.cli import app
 from uqled.data.shards import open_shards, spare_page_cache
 from uqled.detect.auto import evidence as auto_evidence
 from uqled.detect.core import cuts as cuts_module
-from uqled.detect.core.cuts import Offers, find_cuts, keys_of_values, values_of_keys
+from uqled.detect.core.cuts import GroupedSamples, find_cuts, keys_to_values, values_to_keys
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.find import find_label_errors
 from uqled.detect.parts.prepare import ErrorsInParts, cut_in_parts, find_label_errors_in_parts
-from uqled.detect.parts.tasks import merged
+from uqled.detect.parts.tasks import merge_results
 from uqled.detect.summary import summary
 from uqled.errors import FileError, InputError
 
@@ -68,28 +68,30 @@ def test_cuts_are_those_of_sorting(seed: int, ties: bool, places: int, room: int
     group, values = group[: len(index)], values[: len(index)]
     wanted = rng.integers(0, 60, G).astype(np.int64)
     offers = [
-        Offers(group[k::places], keys_of_values(values[k::places]), index[k::places])
+        GroupedSamples(group[k::places], values_to_keys(values[k::places]), index[k::places])
         for k in range(places)
     ]
     with mock.patch.object(cuts_module, "_COUNTS", room):  # few ranges or many
-        cuts = find_cuts(wanted, lambda c: reduce(merged, [c.asked(o) for o in offers]))
-    found = set[int]().union(*(o.index[cuts.taken(o)].tolist() for o in offers))
+        cuts = find_cuts(
+            wanted, lambda c: reduce(merge_results, [c.count_samples(o) for o in offers])
+        )
+    found = set[int]().union(*(o.index[cuts.select(o)].tolist() for o in offers))
     expected: set[int] = set()
     for g in range(G):
         mine = np.flatnonzero(group == g)
         best = mine[np.lexsort((index[mine], -values[mine]))][: wanted[g]]
         expected |= set(index[best].tolist())
         if 0 < wanted[g] <= len(mine):
-            assert cuts.least_values()[g] <= values[best].min()
+            assert cuts.get_lower_bounds()[g] <= values[best].min()
         elif wanted[g]:
-            assert cuts.least_values()[g] == -np.inf
+            assert cuts.get_lower_bounds()[g] == -np.inf
     assert found == expected
 
 
 def test_keys_go_back_to_values() -> None:
     values = np.array([-1.0, -1e-300, 0.0, 5e-324, 0.3, 1.0])
-    assert values_of_keys(keys_of_values(values)).tolist() == values.tolist()
-    assert keys_of_values(np.array([-0.0])) == keys_of_values(np.array([0.0]))
+    assert keys_to_values(values_to_keys(values)).tolist() == values.tolist()
+    assert values_to_keys(np.array([-0.0])) == values_to_keys(np.array([0.0]))
 
 
 # -- the same as in one piece ---------------------------------------------------------------------
@@ -323,7 +325,7 @@ def test_rows_are_read_while_others_are_looked_at(in_shards: Any) -> None:
     sources = zip(("pred_probs", "passes"), folders, (softmax[None], passes), strict=True)
     for ndim, (name, folder, whole) in enumerate(sources, start=2):
         array = open_shards(folder, ndim=ndim, name=name).use_direct_io()
-        rows = ProbabilityRows(array, name=name, ndim=ndim, part=(10, 290), in_order=True)
+        rows = ProbabilityRows(array, name=name, ndim=ndim, part=(10, 290), sequential=True)
         asked: list[tuple[int, int]] = []
         real = array.read_into
 
@@ -335,7 +337,7 @@ def test_rows_are_read_while_others_are_looked_at(in_shards: Any) -> None:
         for start, stop in [(0, 100), (100, 200), (200, 280), (40, 140), (0, 10)]:
             block = rows.read(start, stop)
             for f, one in enumerate(whole):
-                assert (block.of_pass(f) == one[10 + start : 10 + stop]).all()
+                assert (block.get_pass(f) == one[10 + start : 10 + stop]).all()
         # Each block was asked for before its time; what nobody wanted was read for nothing.
         assert asked[:3] == [(0, 100), (100, 200), (200, 280)]
         assert asked[3:6] == [(40, 140), (140, 240), (0, 10)]
@@ -347,7 +349,7 @@ def test_a_shard_that_vanishes_while_it_is_read_ahead_is_named(
 ) -> None:
     _, (_, probs, _) = in_shards
     array = open_shards(probs, ndim=2, name="pred_probs").use_direct_io()
-    rows = ProbabilityRows(array, name="pred_probs", ndim=2, in_order=True)
+    rows = ProbabilityRows(array, name="pred_probs", ndim=2, sequential=True)
     (tmp_path / "probs" / "part-1.npy").unlink()
     rows.read(0, 40)
     with pytest.raises(FileError, match=r"part-1\.npy"):
@@ -361,8 +363,8 @@ from uqled.data.shards import open_shards, spare_page_cache
 from uqled.detect.core.rows import ProbabilityRows
 def read():
     array = open_shards(sys.argv[1], ndim=2, name="pred_probs").use_direct_io()
-    rows = ProbabilityRows(array, name="pred_probs", ndim=2, in_order=True)
-    return [float(rows.read(at, at + 100).of_pass(0).sum()) for at in (0, 100, 200)]
+    rows = ProbabilityRows(array, name="pred_probs", ndim=2, sequential=True)
+    return [float(rows.read(at, at + 100).get_pass(0).sum()) for at in (0, 100, 200)]
 found = read()
 child = os.fork()
 if child == 0:
@@ -415,7 +417,7 @@ def test_what_was_finished_is_not_done_again(
     from uqled.detect.parts import tasks as parts
 
     _, folders = in_shards
-    real, swept = Sweeps.class_statistics, []
+    real, swept = Sweeps.collect_class_statistics, []
 
     def counted(self: Sweeps, sources: Any) -> Any:
         swept.append(self.N)
@@ -424,7 +426,7 @@ def test_what_was_finished_is_not_done_again(
     def broken(*_: Any) -> Any:
         raise RuntimeError("lost")
 
-    monkeypatch.setattr(Sweeps, "class_statistics", counted)
+    monkeypatch.setattr(Sweeps, "collect_class_statistics", counted)
     with monkeypatch.context() as patch:
         patch.setattr(parts, "select", broken)
         with pytest.raises(RuntimeError, match="lost"):

@@ -8,9 +8,9 @@ from sklearn.metrics import f1_score
 
 import uqled
 from conftest import SHARED
+from uqled.detect.core.sweeps import Sweeps
 from uqled.detect.find import read_inputs
 from uqled.detect.methods import SOFTMAX
-from uqled.detect.core.sweeps import Sweeps
 from uqled.engines.local import Threads
 from uqled.progress import Progress
 
@@ -45,9 +45,10 @@ def _off_diagonal(labels, probs):
     """Off the diagonal of the confident joint, whether or not the label is the most probable."""
     with Threads(2) as engine:
         sweeps = Sweeps(read_inputs(labels, probs, None), engine, Progress(False))
-        statistics = sweeps.class_statistics(["softmax"])
-        guess = sweeps.confident_joints([SOFTMAX], statistics, keep_guess=[SOFTMAX]).guess[SOFTMAX]
-    return (guess >= 0) & (guess != labels)
+        statistics = sweeps.collect_class_statistics(["softmax"])
+        joints = sweeps.count_confident_joints([SOFTMAX], statistics, keep_confident=[SOFTMAX])
+    confident = joints.confident_class[SOFTMAX]
+    return (confident >= 0) & (confident != labels)
 
 
 #: F1 as SPEC states it, per set: CL-PBNR (resnet50d), CL-MCD, CL-MCD-E, CL-MCD-Ens, Alg-Ens 2, 3.

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from uqled.array_likes import refuse_masked
 from uqled.arrays import Labels
 from uqled.compat_counts import PruneCounts, check_counts, count_prunes
-from uqled.detect.core import kernels
+from uqled.detect.core import row_kernels
 from uqled.detect.core.joint import PairCounts
 from uqled.detect.core.rows import ProbabilityRows
-from uqled.detect.core.selection import Best
-from uqled.detect.core.sweeps import Inputs, Joints, Member, Statistics, Sweeps
+from uqled.detect.core.selection import TopPerPair
+from uqled.detect.core.sweeps import ClassStatistics, ConfidentJoints, Inputs, Member, Sweeps
 from uqled.detect.find import thread_count
 from uqled.engines.local import Threads
 from uqled.errors import InputError
@@ -39,7 +39,7 @@ FilterBy = Literal[
 _FILTERS = FilterBy.__args__  # type: ignore[attr-defined]
 _PRUNING = ("prune_by_noise_rate", "prune_by_class", "both")
 _RANKINGS = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
-_SLACK = kernels.SLACK
+_SLACK = row_kernels.SLACK
 _SOFTMAX = Member("softmax")
 _MOST_CLASSES = 2**31  # class numbers are 32 bits wide
 
@@ -100,7 +100,7 @@ class _Issues:
         codes = Labels(labels.astype(np.int32), np.arange(K), tuple(map(str, range(K))))
         rows = ProbabilityRows(pred_probs, name="pred_probs", ndim=2)
         in_single = pred_probs.dtype == np.float32
-        inputs = Inputs(codes, rows, None, in_single=in_single, normalised=False)
+        inputs = Inputs(codes, rows, None, single_precision=in_single, are_distributions=False)
         self.sweeps = Sweeps(inputs, engine, Progress())
         self.counts = np.bincount(labels, minlength=K).astype(np.int64)
         self.of_class = _members(labels, K)
@@ -113,13 +113,15 @@ class _Issues:
         min_examples: int,
         joint: NDArray[Any] | None,
     ) -> Bools:
-        statistics = Statistics(self.counts, thresholds={"softmax": self._thresholds()})
-        joints = self.sweeps.confident_joints([_SOFTMAX], statistics, keep_guess=[_SOFTMAX])
+        statistics = ClassStatistics(self.counts, thresholds={"softmax": self._thresholds()})
+        joints = self.sweeps.count_confident_joints(
+            [_SOFTMAX], statistics, keep_confident=[_SOFTMAX]
+        )
         agrees = self._agrees(joints)
-        guess = joints.guess[_SOFTMAX]
+        guess = joints.confident_class[_SOFTMAX]
         off_diagonal: Bools = (guess >= 0) & (guess != self.labels)
         if filter_by == "predicted_neq_given":
-            differs: Bools = (joints.best["softmax"] != self.labels) & ~agrees
+            differs: Bools = (joints.predicted["softmax"] != self.labels) & ~agrees
             return differs
         if filter_by == "confident_learning":
             return off_diagonal & ~agrees
@@ -153,11 +155,11 @@ class _Issues:
         clipped = np.clip(means, 2 * _SLACK, None) - _SLACK
         return clipped.astype(np.float64)
 
-    def _agrees(self, joints: Joints) -> Bools:
+    def _agrees(self, joints: ConfidentJoints) -> Bools:
         if self.probs.dtype != np.float16:
             return joints.agrees["softmax"]
         agrees = np.empty(len(self.labels), np.bool_)
-        for start, stop in self.sweeps.inputs.blocks():
+        for start, stop in self.sweeps.inputs.split_blocks():
             block, given = self.probs[start:stop].copy(), self.labels[start:stop]
             block[np.arange(len(given)), given] += _SLACK
             agrees[start:stop] = block.argmax(axis=1) == given
@@ -172,7 +174,9 @@ class _Issues:
                 found[members[np.argsort(self.probs[members, k])[:number]]] = True
         return found
 
-    def _pruned_by_noise_rate(self, numbers: PruneCounts, large: Bools, joints: Joints) -> Bools:
+    def _pruned_by_noise_rate(
+        self, numbers: PruneCounts, large: Bools, joints: ConfidentJoints
+    ) -> Bools:
         given = numbers.pairs.given
         quota = np.minimum(np.maximum(numbers.pairs.counts, 0), self.counts[given])
         some = large[given] & (quota > 0)
@@ -183,7 +187,7 @@ class _Issues:
         else:
             one_more = np.minimum(pairs.counts + 1, self.counts[pairs.given])
             room = PairCounts(self.K, pairs.given, pairs.true, one_more)
-            best = self.sweeps.select({_SOFTMAX: room}, joints)[_SOFTMAX]
+            best = self.sweeps.select_top_margins({_SOFTMAX: room}, joints)[_SOFTMAX]
             found, tied = _clear_cut(best, pairs, len(self.labels))
         for q in tied.tolist():  # where margins are equal, cleanlab's sort decides
             i, j, number = int(pairs.given[q]), int(pairs.true[q]), int(pairs.counts[q])
@@ -208,7 +212,7 @@ def _members(labels: Ints, K: int) -> list[NDArray[np.intp]]:
     return np.split(order, np.cumsum(np.bincount(labels, minlength=K))[:-1])
 
 
-def _clear_cut(best: Best, pairs: PairCounts, n: int) -> tuple[Bools, NDArray[np.intp]]:
+def _clear_cut(best: TopPerPair, pairs: PairCounts, n: int) -> tuple[Bools, NDArray[np.intp]]:
     """The samples of pairs with one clear answer, and the numbers of the pairs without.
 
     `best` holds one sample more than each pair's quota: equal margins on both sides of the cut.

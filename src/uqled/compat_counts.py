@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from uqled.detect.core import joint as joints
 from uqled.detect.core.joint import PairCounts
-from uqled.detect.core.kernels import SLACK
+from uqled.detect.core.row_kernels import SLACK
 from uqled.errors import InputError, LimitError
 from uqled.limits import get_limit
 
@@ -61,7 +61,7 @@ def count_prunes(
         numbers = _remove_so_many(numbers, num_to_remove, class_counts)
     kept = numbers.diagonal().copy()
     np.fill_diagonal(numbers, 0)
-    return PruneCounts(kept, PairCounts.of_matrix(numbers.T))
+    return PruneCounts(kept, PairCounts.from_matrix(numbers.T))
 
 
 # -- pairs ----------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def calibrate_pairs(joint: PairCounts, class_counts: Ints) -> PairCounts:
 
 def _round_rows_of_pairs(pairs: PairCounts, values: Floats) -> Ints:
     """Whole numbers with the same row totals; the entries that are furthest off give way."""
-    whole, first = values.round(), pairs.by_class()
+    whole, first = values.round(), pairs.find_class_offsets()
     for row in range(pairs.n_classes):
         own = slice(first[row], first[row + 1])
         true = pairs.true[own]
@@ -108,7 +108,7 @@ def _prune_pairs(joint: PairCounts, frac_noise: float, min_examples: int) -> Pru
     numbers = np.maximum(counts - ((kept - diagonal) / others)[given], 0.0)[~on_diagonal]
     off = PairCounts(K, given[~on_diagonal], joint.true[~on_diagonal], counts[~on_diagonal])
     part = numbers * frac_noise
-    rest, first = numbers - part, off.by_class()
+    rest, first = numbers - part, off.find_class_offsets()
     stay = [
         sum_as_dense(off.true[first[k] : first[k + 1]], rest[first[k] : first[k + 1]], K)
         for k in range(K)

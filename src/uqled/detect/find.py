@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.detect.auto.readings import error_probabilities
-from uqled.detect.core.joint import calibrated, quotas
+from uqled.detect.core.joint import calibrate_joint, compute_quotas
 from uqled.detect.core.rows import ProbabilityRows
-from uqled.detect.core.sweeps import EntropyClass, Inputs, Member, Sweeps
-from uqled.detect.methods import Choice, Evidence, needed_sources
+from uqled.detect.core.sweeps import EntropyClass, Inputs, Member, Sweeps, list_sources
+from uqled.detect.methods import Choice, Evidence
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
 from uqled.detect.result import LabelErrors
 from uqled.engines.local import Threads, available_threads
@@ -169,15 +169,16 @@ def gather(sweeps: Sweeps, request: DetectionRequest) -> Evidence:
     inputs = sweeps.inputs
     F = inputs.passes.n_passes if inputs.passes else 0
     plan = request.plan_sweeps(F, has_softmax=inputs.softmax is not None)
-    statistics = sweeps.class_statistics(needed_sources(plan.members))
-    joints = sweeps.confident_joints(
-        plan.members, statistics, keep_guess=plan.keep_guess, with_margin=plan.with_margin
+    statistics = sweeps.collect_class_statistics(list_sources(plan.members))
+    joints = sweeps.count_confident_joints(
+        plan.members, statistics, keep_confident=plan.keep_confident, with_margin=plan.with_margin
     )
     joints.pairs = {
-        member: calibrated(pairs, statistics.class_counts) for member, pairs in joints.pairs.items()
+        member: calibrate_joint(pairs, statistics.class_counts)
+        for member, pairs in joints.pairs.items()
     }
     numbers = {
-        member: quotas(
+        member: compute_quotas(
             pairs,
             statistics.class_counts,
             min_examples_per_class=request.min_examples_per_class,
@@ -187,8 +188,10 @@ def gather(sweeps: Sweeps, request: DetectionRequest) -> Evidence:
     }
     selected: dict[Member, NDArray[np.bool_]] = {}
     if plan.selecting:
-        best = sweeps.select({member: numbers[member].pairs for member in plan.selecting}, joints)
-        selected = {member: kept.mask(sweeps.N) for member, kept in best.items()}
+        best = sweeps.select_top_margins(
+            {member: numbers[member].pairs for member in plan.selecting}, joints
+        )
+        selected = {member: kept.to_mask(sweeps.N) for member, kept in best.items()}
     labels = inputs.labels.codes
     auto = error_probabilities(sweeps, joints) if request.asks_for_probabilities else None
     if auto is not None and request.verdicts is not None:
@@ -212,7 +215,10 @@ def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors
     votes = method.votes(evidence).astype(np.int16)
     if method.is_probabilistic:
         assert auto is not None
-        best, joint = evidence.joints.best[auto.source], evidence.joints.pairs[Member(auto.source)]
+        best, joint = (
+            evidence.joints.predicted[auto.source],
+            evidence.joints.pairs[Member(auto.source)],
+        )
         return LabelErrors(
             method=choice.name,
             labels=labels,
@@ -221,9 +227,9 @@ def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors
             # What is flagged has another label suggested, also where the model agrees with it.
             best=np.where((votes > 0) & (best == labels.codes), auto.other, best),
             votes=votes,
-            joint=joint.matrix(),
+            joint=joint.to_matrix(),
             entropy=evidence.statistics.entropy,
-            mutual_information=evidence.statistics.information,
+            mutual_information=evidence.statistics.mutual_information,
             estimate=auto.estimate,
             other=auto.other,
         )
@@ -232,11 +238,11 @@ def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors
         labels=labels,
         mask=votes >= method.least_votes(evidence.n_passes, choice.agreement),
         scores=evidence.statistics.self_confidence[method.source],
-        best=evidence.joints.best[method.source],
+        best=evidence.joints.predicted[method.source],
         votes=votes,
-        joint=evidence.joints.pairs[method.joint_member(evidence.entropy_class)].matrix(),
+        joint=evidence.joints.pairs[method.joint_member(evidence.entropy_class)].to_matrix(),
         entropy=evidence.statistics.entropy,
-        mutual_information=evidence.statistics.information,
+        mutual_information=evidence.statistics.mutual_information,
         estimate=None if auto is None else auto.estimate,
         other=None if auto is None else auto.other,
     )

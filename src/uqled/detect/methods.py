@@ -6,7 +6,7 @@ of what they found. `parse_method` reads a name, `alg-ens-2` among them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,7 +17,7 @@ from uqled import arrays
 from uqled.detect.auto.estimate import OperatingPoint
 from uqled.detect.auto.readings import Found
 from uqled.detect.core.joint import Quotas
-from uqled.detect.core.sweeps import Bools, EntropyClass, Joints, Member, Source, Statistics
+from uqled.detect.core.sweeps import Bools, ClassStatistics, ConfidentJoints, EntropyClass, Member
 from uqled.errors import InputError, MissingInputError
 
 Score = Literal["self-confidence", "normalized-margin"]
@@ -32,8 +32,8 @@ class Evidence:
     """Everything the three sweeps found, for the methods to draw on."""
 
     labels: NDArray[np.int32]
-    statistics: Statistics
-    joints: Joints
+    statistics: ClassStatistics
+    joints: ConfidentJoints
     quotas: dict[Member, Quotas]
     selected: dict[Member, Bools]
     entropy_class: EntropyClass
@@ -85,7 +85,7 @@ class Evidence:
 
     def off_diagonal(self) -> Bools:
         """[N] counted off the diagonal of the confident joint, and not agreeing with the label."""
-        guess = self.joints.guess[SOFTMAX]
+        guess = self.joints.confident_class[SOFTMAX]
         found: Bools = (guess >= 0) & (guess != self.labels) & ~self.joints.agrees["softmax"]
         return found
 
@@ -287,11 +287,6 @@ def list_method_names() -> list[str]:
         for name, method in METHODS.items()
         for number in (method.usual_agreements or (None,))
     ]
-
-
-def needed_sources(members: Sequence[Member]) -> list[Source]:
-    """Whose probabilities the members look at, each once."""
-    return list(dict.fromkeys(member.source for member in members))
 
 
 def _refuse_missing(name: str, method: Method, given: tuple[str, ...]) -> None:

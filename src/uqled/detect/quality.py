@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.detect.core import kernels
-from uqled.detect.core.joint import calibrated
+from uqled.detect.core import row_kernels
+from uqled.detect.core.joint import calibrate_joint
 from uqled.detect.core.sweeps import Sweeps
 from uqled.detect.find import read_inputs, thread_count
 from uqled.detect.methods import SOFTMAX
@@ -38,9 +38,9 @@ def confident_joint(
     arrays.at_least_two_classes(inputs.labels)
     with Threads(thread_count(threads)) as engine:
         sweeps = Sweeps(inputs, engine, Progress())
-        statistics = sweeps.class_statistics(["softmax"])
-        pairs = sweeps.confident_joints([SOFTMAX], statistics).pairs[SOFTMAX]
-    return (calibrated(pairs, statistics.class_counts) if calibrate else pairs).matrix()
+        statistics = sweeps.collect_class_statistics(["softmax"])
+        pairs = sweeps.count_confident_joints([SOFTMAX], statistics).pairs[SOFTMAX]
+    return (calibrate_joint(pairs, statistics.class_counts) if calibrate else pairs).to_matrix()
 
 
 def label_quality_scores(
@@ -67,15 +67,15 @@ def label_quality_scores(
     inputs = read_inputs(labels, pred_probs, None, classes=classes)
     assert inputs.softmax is not None
     scores = np.empty(len(inputs.labels))
-    for start, stop in inputs.blocks():
+    for start, stop in inputs.split_blocks():
         block = inputs.softmax.read(start, stop)
-        inputs.softmax.refuse_bad_rows(block, start)
-        rows, codes = block.of_pass(0), inputs.labels.codes[start:stop]
+        inputs.softmax.check_block(block, start)
+        rows, codes = block.get_pass(0), inputs.labels.codes[start:stop]
         own = np.empty(stop - start)
-        kernels.given_probability(rows, codes, own)
+        row_kernels.read_given_probability(rows, codes, own)
         if method == "normalized-margin":
             other = np.empty(stop - start)
-            kernels.best_other(rows, codes, other)
+            row_kernels.find_best_other(rows, codes, other)
             own = (own - other + 1) / 2
         elif method == "confidence-weighted-entropy":
             own = _confidence_weighted_entropy(rows, own)
@@ -88,8 +88,8 @@ def _confidence_weighted_entropy(rows: NDArray[Any], own: NDArray[Any]) -> NDArr
     n, K = rows.shape
     mean = rows.astype(np.float64)
     entropy, information = np.empty(n), np.empty(n)
-    kernels.uncertainty_rows(rows, 0, n, 1, mean, entropy, information)
-    ratio = entropy / np.log(K) / np.maximum(own, kernels.SLACK)
-    sure = ratio < kernels.SLACK  # of its own label: the limit, which is 1
+    row_kernels.measure_uncertainty(rows, 0, n, 1, mean, entropy, information)
+    ratio = entropy / np.log(K) / np.maximum(own, row_kernels.SLACK)
+    sure = ratio < row_kernels.SLACK  # of its own label: the limit, which is 1
     scores: NDArray[np.float64] = np.where(sure, 1.0, np.log1p(ratio) / np.where(sure, 1.0, ratio))
     return scores

@@ -21,7 +21,7 @@ class SweepPlan:
     """Members whose flags are needed."""
     members: list[Member]
     """Those and the ones whose joint is reported."""
-    keep_guess: list[Member]
+    keep_confident: list[Member]
     """Members whose guess is kept for every sample."""
     rankings: list[Ranking]
     """Of all samples, that some method asks for."""

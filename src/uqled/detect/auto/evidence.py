@@ -253,7 +253,7 @@ class SurestCounts:
             np.array([np.count_nonzero(differs[some]) for some in masks]),
         )
 
-    def merged(self, other: SurestCounts) -> SurestCounts:
+    def merge_with(self, other: SurestCounts) -> SurestCounts:
         return SurestCounts(self.guessed + other.guessed, self.differ + other.differ)
 
 
@@ -341,9 +341,11 @@ class EvenCounts:
     ) -> EvenCounts:
         """Block by block, so that little is in memory beside the candidates."""
         given = found, power, transition
-        return reduce(cls.merged, engine.map(_even_block, blocks(len(found.classes)), given=given))
+        return reduce(
+            cls.merge_with, engine.map(_even_block, blocks(len(found.classes)), given=given)
+        )
 
-    def merged(self, other: EvenCounts) -> EvenCounts:
+    def merge_with(self, other: EvenCounts) -> EvenCounts:
         return EvenCounts(
             self.labels + other.labels,
             self.expected + other.expected,
@@ -362,5 +364,5 @@ class Shown:
     surest: SurestCounts
     even: EvenCounts
 
-    def merged(self, other: Shown) -> Shown:
-        return Shown(self.surest.merged(other.surest), self.even.merged(other.even))
+    def merge_with(self, other: Shown) -> Shown:
+        return Shown(self.surest.merge_with(other.surest), self.even.merge_with(other.even))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core.compiled import compiled
+from uqled.detect.core.compiler import compile_kernel
 
 Rows = NDArray[Any]
 Ints = NDArray[Any]
@@ -37,7 +37,7 @@ TOGETHER = 64
 STEPS = 74
 
 
-@compiled
+@compile_kernel
 def candidates(rows: Rows, labels: Ints, classes: Ints, probs: Rows) -> None:
     """Write each row's given class and its most probable others; of equals the lower first."""
     n, K = rows.shape
@@ -58,13 +58,13 @@ def candidates(rows: Rows, labels: Ints, classes: Ints, probs: Rows) -> None:
             size = min(size + 1, M - 1)
 
 
-@compiled
+@compile_kernel
 def step_of(log_odds: float) -> int:
     """The number of the quarter, from 0 to `STEPS` - 1."""
     return int(min(max(np.floor(log_odds * 4.0) + 37.0, 0.0), 73.0))
 
 
-@compiled
+@compile_kernel
 def leads(p: Rows, out: Rows) -> None:
     """Write each candidate's log-odds against the best of the others."""
     first = second = 0.0
@@ -79,14 +79,14 @@ def leads(p: Rows, out: Rows) -> None:
         out[c] = np.log(max(p[c], LEAST)) - np.log(max(other, LEAST))
 
 
-@compiled
+@compile_kernel
 def leads_of_rows(probs: Rows, out: Rows) -> None:
     """`leads` of every row."""
     for r in range(probs.shape[0]):
         leads(probs[r], out[r])
 
 
-@compiled
+@compile_kernel
 def vote_truth(lead: Rows, shares: Rows, truth: Rows) -> None:
     """Write each candidate's vote share, of sum 1 in a row."""
     n, M = lead.shape
@@ -99,7 +99,7 @@ def vote_truth(lead: Rows, shares: Rows, truth: Rows) -> None:
             truth[r, c] /= total
 
 
-@compiled
+@compile_kernel
 def count_votes(
     flat: Rows, first: int, step: int, F: int, classes: Ints, votes: Ints, seen: Ints
 ) -> None:
@@ -129,7 +129,7 @@ def count_votes(
                 votes[at] += c == chosen
 
 
-@compiled
+@compile_kernel
 def logs_of(probs: Rows, others: int, out: Rows) -> None:
     """Write the logarithms of the probabilities, and last that of each of the `others` in the
     bucket, as if these were alike."""
@@ -142,7 +142,7 @@ def logs_of(probs: Rows, others: int, out: Rows) -> None:
         out[r, M] = np.log(max(rest, LEAST) / max(others, 1))
 
 
-@compiled
+@compile_kernel
 def power_sums(logs: Rows, others: int, power: float, sums: Rows) -> None:
     """Add to `sums` the log-likelihood of the labels under powers of the probabilities, its slope
     and the slope's own."""
@@ -167,7 +167,7 @@ def power_sums(logs: Rows, others: int, power: float, sums: Rows) -> None:
         sums[2] += square / total - mean * mean
 
 
-@compiled
+@compile_kernel
 def powered(logs: Rows, others: int, power: float, out: Rows) -> None:
     """Write the probabilities to a power, of sum 1 with the bucket."""
     n, M = out.shape
@@ -180,7 +180,7 @@ def powered(logs: Rows, others: int, power: float, out: Rows) -> None:
             out[r, c] /= total
 
 
-@compiled
+@compile_kernel
 def _flips(true: Ints, given: Ints, T: Matrix, out: Rows) -> None:
     """Write T[t,y] of all these true classes and all these given ones.
 
@@ -208,7 +208,7 @@ def _flips(true: Ints, given: Ints, T: Matrix, out: Rows) -> None:
                     out[i, j] += extra[low]
 
 
-@compiled
+@compile_kernel
 def flips_to_given(classes: Ints, T: Matrix, out: Rows) -> None:
     """Write how often each candidate, if it is the truth, is given as the label that is given."""
     n, M = classes.shape
@@ -219,7 +219,7 @@ def flips_to_given(classes: Ints, T: Matrix, out: Rows) -> None:
             out[r, t] = flips[t, 0]
 
 
-@compiled
+@compile_kernel
 def mixed_fit(probs: Rows, flips: Rows, shares: Rows, fits: Rows) -> None:
     """Add to `fits` the log-likelihood of the labels, if such `shares` of them were mixed."""
     n, M = probs.shape
@@ -237,7 +237,7 @@ def mixed_fit(probs: Rows, flips: Rows, shares: Rows, fits: Rows) -> None:
                 product[k] = 1.0
 
 
-@compiled
+@compile_kernel
 def _candidates_that_count(p: Rows) -> int:
     """How many of a row may be the truth: so many of the first, for probabilities fall, nearly."""
     M = p.size
@@ -246,7 +246,7 @@ def _candidates_that_count(p: Rows) -> int:
     return M
 
 
-@compiled
+@compile_kernel
 def mix(classes: Ints, probs: Rows, T: Matrix, share: float, out: Rows) -> None:
     """Write the probabilities, a share of them mixed by T."""
     n, M = classes.shape
@@ -264,7 +264,7 @@ def mix(classes: Ints, probs: Rows, T: Matrix, share: float, out: Rows) -> None:
             out[r, c] = (1 - share) * probs[r, c] + share * mixed[c]
 
 
-@compiled
+@compile_kernel
 def unmix(
     classes: Ints, probs: Rows, matrix: Matrix, rounds: int, truth: Rows, wrong: Rows
 ) -> None:
@@ -305,7 +305,7 @@ def unmix(
                 wrong[r] = total / max(total + right, LEAST)
 
 
-@compiled
+@compile_kernel
 def _by_candidates(probs: Rows) -> tuple[Ints, Ints]:
     """Rows by how many of their candidates may be the truth, and where rows with one more begin."""
     n, slots = probs.shape
@@ -322,7 +322,7 @@ def _by_candidates(probs: Rows) -> tuple[Ints, Ints]:
     return order, ends
 
 
-@compiled
+@compile_kernel
 def _unmix_together(M: int, p: Rows, T: Rows, rounds: int, q: Rows) -> None:
     """Write the truth `q` [M,TOGETHER] that, mixed by each row's own `T` [M,M + 1,TOGETHER], is
     near `p` [M + 1,TOGETHER]; the last of `p` is the bucket. Arrays may have room for more.
@@ -362,7 +362,7 @@ def _unmix_together(M: int, p: Rows, T: Rows, rounds: int, q: Rows) -> None:
             break
 
 
-@compiled
+@compile_kernel
 def judge(classes: Ints, truth: Rows, T: Matrix, wrong: Rows) -> None:
     """Write the probability that the label is wrong, given `truth` and T."""
     n, M = classes.shape
@@ -376,20 +376,20 @@ def judge(classes: Ints, truth: Rows, T: Matrix, wrong: Rows) -> None:
         wrong[r] = total / max(total + right, LEAST)
 
 
-@compiled
+@compile_kernel
 def _even_step(p: float, flip: float) -> int:
     """The step of a class's probability over how often the guess is given as that class."""
     return step_of(np.log(max(p, LEAST)) - np.log(max(flip, LEAST)))
 
 
-@compiled
+@compile_kernel
 def _guess(p: Rows) -> int:
     """The slot of the most probable candidate: the given class, or else the first of the others,
     which are in order."""
     return 1 if p.size > 1 and p[1] > p[0] else 0
 
 
-@compiled
+@compile_kernel
 def count_even(
     classes: Ints, probs: Rows, others: int, T: Matrix, unit: float, labels: Ints, expected: Ints
 ) -> None:
@@ -416,7 +416,7 @@ def count_even(
             expected[at] += np.int64(np.rint(spread * unit))
 
 
-@compiled
+@compile_kernel
 def read_even(classes: Ints, probs: Rows, T: Matrix, shares: Rows, wrong: Rows) -> None:
     """Write the share [STEPS] of each label that is not the guess; leave the others."""
     flips = np.empty((1, 1))

@@ -54,7 +54,7 @@ class Levels:
             np.add.at(errors[name], at, units(values))
         return cls(counts, errors)
 
-    def merged(self, other: Levels) -> Levels:
+    def merge_with(self, other: Levels) -> Levels:
         """With those of other samples."""
         errors = {name: sums + other.errors[name] for name, sums in self.errors.items()}
         return Levels(self.counts + other.counts, errors)

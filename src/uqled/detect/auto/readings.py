@@ -37,7 +37,7 @@ from uqled.detect.auto.evidence import (
     vote_shares,
 )
 from uqled.detect.core.joint import PairCounter, PairCounts
-from uqled.detect.core.sweeps import Joints, Member, Sweeps
+from uqled.detect.core.sweeps import ConfidentJoints, Member, Sweeps
 from uqled.engines.local import Threads
 
 Ints32 = NDArray[np.int32]
@@ -113,18 +113,26 @@ class Found:
     """[N] the most probable class beside the given one."""
 
 
-def error_probabilities(sweeps: Sweeps, joints: Joints) -> Found:
+def error_probabilities(sweeps: Sweeps, joints: ConfidentJoints) -> Found:
     """One more sweep, after that of the confident joint, whose counts are calibrated already."""
     candidates, votes = candidates_of(sweeps)
     source, power = better_source(candidates)
     guessed = PairCounter(sweeps.K)
-    guessed.add(sweeps.inputs.labels.codes, joints.best[source])
+    guessed.add(sweeps.inputs.labels.codes, joints.predicted[source])
     found = candidates[source]
     few = Transition.of_counts(joints.pairs[Member(source)])
     engine = sweeps.engine
     even = EvenCounts.of_all(found, power, few, engine)
     reader = Reader.of_counts(
-        found, source, power, few, guessed.pairs(), SurestCounts.of_all(found), even, votes, engine
+        found,
+        source,
+        power,
+        few,
+        guessed.get_joint(),
+        SurestCounts.of_all(found),
+        even,
+        votes,
+        engine,
     )
     estimate = reader.estimate(reader.readings(found, candidates.get("mean"), engine))
     return Found(estimate, source, found.classes[:, 1].copy())
@@ -151,19 +159,20 @@ def candidates_of(
     }
 
     def of_block(block: tuple[int, int]) -> NDArray[np.int64]:
-        data, at = inputs.read(sources, *block), slice(*block)
+        data, at = inputs.read_block(sources, *block), slice(*block)
         for s in sources:
             kernels.candidates(data.rows[s], data.labels, found[s].classes[at], found[s].probs[at])
         votes = np.zeros((2, kernels.STEPS), np.int64)
         if passes is not None and passes.n_passes > 1:
             b = data.passes
+            assert b is not None
             kernels.count_votes(
                 b.flat, b.first, b.step, passes.n_passes, found["mean"].classes[at], *votes
             )
         return votes
 
     votes = np.zeros((2, kernels.STEPS), np.int64)
-    for _, some in sweeps._map("probabilities", of_block):
+    for _, some in sweeps.map_blocks("probabilities", of_block):
         votes += some
     return found, votes
 

@@ -1,11 +1,11 @@
-"""The best of each group, where the samples lie in many places and stay there.
+"""The top samples of each group, where the samples are spread over many parts and stay there.
 
-A group is a pair of classes of one member; of its samples, those with the largest values are
-wanted, ties to the lower index. The places tell each group's least and largest value and how many
-samples it has; after that, each round divides what lies between into ranges, the places count
-their samples in each, and only the range that holds the cut stays in question. A group is settled
-as soon as all that is left in question is wanted. What travels does not depend on how many samples
-there are.
+A group is a pair of classes of one member. Each group wants a number of samples: those with the
+largest values, ties to the lower index. First, the parts report each group's least and largest
+value and its number of samples. Then each round divides the values in question into ranges, the
+parts count their samples in each, and only the range with the cut stays in question. A group is
+settled as soon as all samples still in question are wanted. What the parts send does not depend on
+the number of samples.
 """
 
 from __future__ import annotations
@@ -18,49 +18,57 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core import kernels
+from uqled.detect.core import heap_kernels
 
 Ints = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 
-#: Counts of one round, about: 4 MB, or a few per group. More ranges settle groups in fewer rounds,
-#: but every place makes and sends them all.
+#: Counts per round: about 4 MB, or a few per group. More ranges settle groups in fewer rounds, but
+#: every part computes and sends all of them.
 _COUNTS = 2**19
-_LEAST_RANGES, _MOST_RANGES = 4, 2**12
+_MIN_RANGES, _MAX_RANGES = 4, 2**12
 _TOP = ~np.uint64(0)
 
 
 @dataclass(frozen=True)
-class Offers:
-    """Samples that one place offers to groups."""
+class GroupedSamples:
+    """Samples of one part, each in one group."""
 
     group: Ints
     keys: Keys
-    """Larger = better; see `keys_of_values`."""
+    """Larger = better; see `values_to_keys`."""
     index: Ints
 
     @property
-    def backwards(self) -> Keys:
-        """Larger = the lower index, which is the better one of equal values."""
-        return (kernels.LAST_INDEX - self.index).astype(np.uint64)
+    def reversed_index(self) -> Keys:
+        """Larger = the lower index, which wins among equal values."""
+        return (heap_kernels.LAST_INDEX - self.index).astype(np.uint64)
+
+    @classmethod
+    def concatenate(cls, parts: list[GroupedSamples]) -> GroupedSamples:
+        return cls(
+            np.concatenate([np.zeros(0, np.int64), *(part.group for part in parts)]),
+            np.concatenate([np.zeros(0, np.uint64), *(part.keys for part in parts)]),
+            np.concatenate([np.zeros(0, np.int64), *(part.index for part in parts)]),
+        )
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What one place, or several together, say of their samples."""
+class RoundCounts:
+    """What one part, or several together, count in a round."""
 
     counts: Ints
-    """[G] at first, then [open groups * ranges]."""
+    """[G] in the first round, then [open groups * ranges]."""
     extents: tuple[Keys, Keys, Keys, Keys] | None = None
-    """At first: [G] least and most of each group's keys, and of its indices backwards."""
+    """First round only: [G] least and largest key, least and largest reversed index."""
 
-    def merged(self, other: Answer) -> Answer:
-        """The answer of both places together."""
+    def merge_with(self, other: RoundCounts) -> RoundCounts:
+        """The counts of both together."""
         counts = self.counts + other.counts
         if self.extents is None or other.extents is None:
-            return Answer(counts)
+            return RoundCounts(counts)
         low, high, low_index, high_index = zip(self.extents, other.extents, strict=True)
-        return Answer(
+        return RoundCounts(
             counts,
             (
                 np.minimum(*low),
@@ -76,197 +84,202 @@ class Cuts:
     """What is known so far of each group's cut."""
 
     wanted: Ints
-    """[G] how many, of those in question."""
+    """[G] how many of the samples in question."""
     low: Keys
     high: Keys
-    """[G] what is in question, both ends included: keys; of a tied group, indices backwards. In the
-    end all from `low` are taken."""
-    tied: NDArray[np.bool_]
-    """[G] the cut runs through samples with the same key."""
-    key: Keys
+    """[G] range in question, both ends included, of keys or (in a tied group) of reversed indices.
+    In the end, all samples from `low` on are selected."""
+    is_tied: NDArray[np.bool_]
+    """[G] the cut is between samples with the same key."""
+    tied_key: Keys
     """[G] that key."""
-    indices: tuple[Keys, Keys]
-    """[G] least and most of the indices backwards."""
-    open: NDArray[np.bool_]
+    index_extents: tuple[Keys, Keys]
+    """[G] least and largest reversed index."""
+    is_open: NDArray[np.bool_]
     """[G] not yet settled."""
-    enough: NDArray[np.bool_]
-    """[G] there are as many samples as are wanted."""
-    begun: bool = False
-    """The extents are known."""
+    has_enough: NDArray[np.bool_]
+    """[G] there are at least as many samples as wanted."""
+    has_extents: bool = False
+    """The first round is done."""
 
     @classmethod
-    def at_first(cls, wanted: Ints) -> Cuts:
+    def start(cls, wanted: Ints) -> Cuts:
+        """Before the first round."""
         G, some = len(wanted), wanted > 0
         return cls(
             wanted=wanted,
             low=np.where(some, np.uint64(0), _TOP),  # no number has the highest key
             high=np.full(G, _TOP),
-            tied=np.zeros(G, np.bool_),
-            key=np.zeros(G, np.uint64),
-            indices=(np.zeros(G, np.uint64), np.full(G, _TOP)),
-            open=some,
-            enough=some,
+            is_tied=np.zeros(G, np.bool_),
+            tied_key=np.zeros(G, np.uint64),
+            index_extents=(np.zeros(G, np.uint64), np.full(G, _TOP)),
+            is_open=some,
+            has_enough=some,
         )
 
-    def asked(self, offers: Offers) -> Answer:
-        """What one place has to say to this round."""
-        return self._counts(offers) if self.begun else self._extents(offers)
+    def count_samples(self, samples: GroupedSamples) -> RoundCounts:
+        """The counts of one part for this round."""
+        return self._count_ranges(samples) if self.has_extents else self._find_extents(samples)
 
-    def narrowed(self, answer: Answer) -> Cuts:
-        """The cuts after a round, from the answer of all places together."""
-        return self._with_counts(answer.counts) if self.begun else self._with_extents(answer)
+    def narrow(self, total: RoundCounts) -> Cuts:
+        """The cuts after a round, from the counts of all parts together."""
+        return self._apply_counts(total.counts) if self.has_extents else self._apply_extents(total)
 
-    def _extents(self, offers: Offers) -> Answer:
+    def _find_extents(self, samples: GroupedSamples) -> RoundCounts:
         G = len(self.wanted)
         extents = []
-        for values in (offers.keys, offers.backwards):
-            least, most = np.full(G, _TOP), np.zeros(G, np.uint64)
-            np.minimum.at(least, offers.group, values)
-            np.maximum.at(most, offers.group, values)
-            extents += [least, most]
+        for values in (samples.keys, samples.reversed_index):
+            least, largest = np.full(G, _TOP), np.zeros(G, np.uint64)
+            np.minimum.at(least, samples.group, values)
+            np.maximum.at(largest, samples.group, values)
+            extents += [least, largest]
         low, high, low_index, high_index = extents
-        counts = np.bincount(offers.group, minlength=G).astype(np.int64)
-        return Answer(counts, (low, high, low_index, high_index))
+        counts = np.bincount(samples.group, minlength=G).astype(np.int64)
+        return RoundCounts(counts, (low, high, low_index, high_index))
 
-    def _with_extents(self, answer: Answer) -> Cuts:
-        assert answer.extents is not None
-        least, most, *indices = answer.extents
-        more = self.open & (answer.counts > self.wanted)  # of the others, all are taken
+    def _apply_extents(self, total: RoundCounts) -> Cuts:
+        assert total.extents is not None
+        least, largest, *indices = total.extents
+        more = self.is_open & (total.counts > self.wanted)  # the other groups take all they have
         return replace(
             self,
-            low=np.where(self.open & (answer.counts > 0), least, self.low),
-            high=np.where(more, most, self.high),
-            indices=(indices[0], indices[1]),
-            open=more,
-            enough=self.open & (answer.counts >= self.wanted),
-            begun=True,
-        )._with_ties()
+            low=np.where(self.is_open & (total.counts > 0), least, self.low),
+            high=np.where(more, largest, self.high),
+            index_extents=(indices[0], indices[1]),
+            is_open=more,
+            has_enough=self.is_open & (total.counts >= self.wanted),
+            has_extents=True,
+        )._mark_ties()
 
-    def _with_ties(self) -> Cuts:
-        """Groups of which one key is left go on with the index."""
-        now = self.open & ~self.tied & (self.low == self.high)
+    def _mark_ties(self) -> Cuts:
+        """Groups with a single key left in question go on by index."""
+        now = self.is_open & ~self.is_tied & (self.low == self.high)
         return replace(
             self,
-            key=np.where(now, self.low, self.key),
-            low=np.where(now, self.indices[0], self.low),
-            high=np.where(now, self.indices[1], self.high),
-            tied=self.tied | now,
+            tied_key=np.where(now, self.low, self.tied_key),
+            low=np.where(now, self.index_extents[0], self.low),
+            high=np.where(now, self.index_extents[1], self.high),
+            is_tied=self.is_tied | now,
         )
 
     @property
-    def _ranges(self) -> int:
-        return ranges_of(int(np.count_nonzero(self.open)))
+    def _n_ranges(self) -> int:
+        return choose_range_count(int(np.count_nonzero(self.is_open)))
 
     @cached_property
-    def begins(self) -> Keys:
-        """[open groups, ranges] where each range begins, in order.
+    def range_starts(self) -> Keys:
+        """[open groups, ranges] the least value of each range, ascending.
 
-        Half are at equal distances of the value, which tells most; half at equal distances of the
-        key, which always come to an end.
+        Half of the ranges are equally wide in values, which narrows most; half are equally wide in
+        keys, which always terminates.
         """
-        low, high = self.low[self.open, None], self.high[self.open, None]
-        tied = self.tied[self.open]
-        by_key = (self._ranges - 1) // 2
-        by_value = self._ranges - 1 - by_key
-        begins = np.concatenate(
-            [low, _evenly(low, high, by_key), _by_value(low, high, by_value)], axis=1
+        low, high = self.low[self.is_open, None], self.high[self.is_open, None]
+        is_tied = self.is_tied[self.is_open]
+        n_by_key = (self._n_ranges - 1) // 2
+        n_by_value = self._n_ranges - 1 - n_by_key
+        starts = np.concatenate(
+            [low, _divide_keys(low, high, n_by_key), _divide_values(low, high, n_by_value)], axis=1
         )
-        if tied.any():
-            begins[tied, 1:] = _evenly(low[tied], high[tied], self._ranges - 1)
-        return np.sort(np.minimum(begins, high), axis=1)
+        if is_tied.any():
+            starts[is_tied, 1:] = _divide_keys(low[is_tied], high[is_tied], self._n_ranges - 1)
+        return np.sort(np.minimum(starts, high), axis=1)
 
-    def _counts(self, offers: Offers) -> Answer:
-        slots = np.where(self.open, np.cumsum(self.open) - 1, -1)
-        counts = np.zeros(self.begins.shape, np.int64)
-        kernels.count_in_ranges(
-            offers.group, offers.keys, offers.index, slots, self.low, self.high, self.tied,
-            self.key, self.begins, counts,
+    def _count_ranges(self, samples: GroupedSamples) -> RoundCounts:
+        slots = np.where(self.is_open, np.cumsum(self.is_open) - 1, -1)
+        counts = np.zeros(self.range_starts.shape, np.int64)
+        heap_kernels.count_in_ranges(
+            samples.group, samples.keys, samples.index, slots, self.low, self.high, self.is_tied,
+            self.tied_key, self.range_starts, counts,
         )  # fmt: skip
-        return Answer(counts.ravel())
+        return RoundCounts(counts.ravel())
 
-    def _with_counts(self, counts: Ints) -> Cuts:
-        groups, begins = np.flatnonzero(self.open), self.begins
+    def _apply_counts(self, counts: Ints) -> Cuts:
+        groups, starts = np.flatnonzero(self.is_open), self.range_starts
         rows = np.arange(len(groups))
-        best_first = counts.reshape(begins.shape)[:, ::-1]
-        need = self.wanted[groups]
+        best_first = counts.reshape(starts.shape)[:, ::-1]
+        wanted = self.wanted[groups]
         running = np.cumsum(best_first, axis=1)
-        at = np.argmax(running >= need[:, None], axis=1)
-        there = best_first[rows, at]
-        need = need - (running[rows, at] - there)
-        at = self._ranges - 1 - at
-        ends = np.append(begins[:, 1:] - np.uint64(1), self.high[groups, None], axis=1)
+        at = np.argmax(running >= wanted[:, None], axis=1)
+        in_range = best_first[rows, at]
+        wanted = wanted - (running[rows, at] - in_range)
+        at = self._n_ranges - 1 - at
+        ends = np.append(starts[:, 1:] - np.uint64(1), self.high[groups, None], axis=1)
         return replace(
             self,
-            wanted=_put(self.wanted, groups, need),
-            low=_put(self.low, groups, begins[rows, at]),
-            high=_put(self.high, groups, ends[rows, at]),
-            open=_put(self.open, groups, there > need),
-        )._with_ties()
+            wanted=_replace_at(self.wanted, groups, wanted),
+            low=_replace_at(self.low, groups, starts[rows, at]),
+            high=_replace_at(self.high, groups, ends[rows, at]),
+            is_open=_replace_at(self.is_open, groups, in_range > wanted),
+        )._mark_ties()
 
-    def taken(self, offers: Offers) -> NDArray[np.bool_]:
-        """Which of the offers are among the best, once every group is settled."""
-        low, key = self.low[offers.group], self.key[offers.group]
-        of_ties = (offers.keys > key) | ((offers.keys == key) & (offers.backwards >= low))
-        return np.where(self.tied[offers.group], of_ties, offers.keys >= low)
+    def select(self, samples: GroupedSamples) -> NDArray[np.bool_]:
+        """Which of the samples are among the top of their group, once every group is settled."""
+        low, key = self.low[samples.group], self.tied_key[samples.group]
+        among_ties = (samples.keys > key) | (
+            (samples.keys == key) & (samples.reversed_index >= low)
+        )
+        return np.where(self.is_tied[samples.group], among_ties, samples.keys >= low)
 
-    def least_values(self) -> NDArray[np.float64]:
-        """[G] a value that none of the best is below; minus infinity where there were too few."""
-        least = np.where(self.tied, self.key, self.low)
-        return np.where(self.enough, values_of_keys(least), -np.inf)
+    def get_lower_bounds(self) -> NDArray[np.float64]:
+        """[G] no top sample has a lower value; minus infinity for a group with too few samples."""
+        least = np.where(self.is_tied, self.tied_key, self.low)
+        return np.where(self.has_enough, keys_to_values(least), -np.inf)
 
 
-def _evenly(low: Keys, high: Keys, number: int) -> Keys:
-    """[n,number] divide what lies between, the last ones perhaps above it."""
+def _divide_keys(low: Keys, high: Keys, number: int) -> Keys:
+    """[n,number] starts of ranges equally wide in keys; the last ones may be above `high`."""
     step = (high - low) // np.uint64(number + 1) + np.uint64(1)
     numbers: Keys = np.arange(1, number + 1, dtype=np.uint64)
     return low + step * numbers
 
 
-def _by_value(low: Keys, high: Keys, number: int) -> Keys:
-    """[n,number] divide what lies between the values of two keys."""
-    first, last = values_of_keys(low), values_of_keys(high)
+def _divide_values(low: Keys, high: Keys, number: int) -> Keys:
+    """[n,number] starts of ranges equally wide in values."""
+    first, last = keys_to_values(low), keys_to_values(high)
     with np.errstate(invalid="ignore"):
         values = first + (last - first) * (np.arange(1, number + 1) / (number + 1))
-    keys: Keys = keys_of_values(np.where(np.isnan(values), first, values))
+    keys: Keys = values_to_keys(np.where(np.isnan(values), first, values))
     between: Keys = np.minimum(np.maximum(keys, low), high)
     return between
 
 
-def _put(values: NDArray[Any], at: Ints, new: NDArray[Any]) -> NDArray[Any]:
-    """The array with new values at some places."""
+def _replace_at(values: NDArray[Any], at: Ints, new: NDArray[Any]) -> NDArray[Any]:
+    """A copy of the array with new values at some positions."""
     changed = values.copy()
     changed[at] = new
     return changed
 
 
-def ranges_of(groups: int) -> int:
+def choose_range_count(groups: int) -> int:
     """Into how many ranges a round divides each of so many groups."""
-    return int(np.clip(_COUNTS // max(1, groups), _LEAST_RANGES, _MOST_RANGES))
+    return int(np.clip(_COUNTS // max(1, groups), _MIN_RANGES, _MAX_RANGES))
 
 
-def most_counts(groups: int) -> int:
-    """Counts of a round at the most, for so many groups or fewer."""
-    return max(min(_COUNTS, groups * _MOST_RANGES), groups * _LEAST_RANGES)
+def bound_round_counts(groups: int) -> int:
+    """The most counts that a round with up to so many groups has."""
+    return max(min(_COUNTS, groups * _MAX_RANGES), groups * _MIN_RANGES)
 
 
-def find_cuts(wanted: Ints, ask: Callable[[Cuts], Answer], *, rounds: int | None = None) -> Cuts:
-    """The cuts of all groups; `ask` asks every place and merges what they say.
+def find_cuts(
+    wanted: Ints, count_samples: Callable[[Cuts], RoundCounts], *, rounds: int | None = None
+) -> Cuts:
+    """The cuts of all groups; `count_samples` counts in every part and merges the counts.
 
-    After so many `rounds` the cuts may not be known yet, but bounds of them are.
+    With a limit of `rounds`, the result may be no more than bounds of the cuts.
     """
-    cuts = Cuts.at_first(wanted)
-    while cuts.open.any() and rounds != 0:
-        if cuts.begun:
-            _ = cuts.begins  # once, and not by every place
-        cuts = cuts.narrowed(ask(cuts))
+    cuts = Cuts.start(wanted)
+    while cuts.is_open.any() and rounds != 0:
+        if cuts.has_extents:
+            _ = cuts.range_starts  # computed here, once, and not by every part
+        cuts = cuts.narrow(count_samples(cuts))
         rounds = None if rounds is None else rounds - 1
     return cuts
 
 
-def keys_of_values(values: NDArray[Any]) -> Keys:
-    """Integers that order as the values do.
+def values_to_keys(values: NDArray[Any]) -> Keys:
+    """Integers in the order of the values.
 
-    >>> keys = keys_of_values(np.array([-1.0, -0.5, -0.0, 0.25, 1.0]))
+    >>> keys = values_to_keys(np.array([-1.0, -0.5, -0.0, 0.25, 1.0]))
     >>> bool((keys[1:] > keys[:-1]).all())
     True
     """
@@ -275,9 +288,8 @@ def keys_of_values(values: NDArray[Any]) -> Keys:
     return np.where(bits & top, ~bits, bits | top)
 
 
-def values_of_keys(keys: Keys) -> NDArray[np.float64]:
-    """The values of such integers."""
+def keys_to_values(keys: Keys) -> NDArray[np.float64]:
+    """The inverse of `values_to_keys`; keys of NaN become infinity, with its sign."""
     top = np.uint64(1 << 63)
-    found = np.where(keys & top, keys & ~top, ~keys).astype(np.uint64).view(np.float64)
-    # Keys of no number are beyond every value, on their side.
-    return np.where(np.isnan(found), np.where(keys & top, np.inf, -np.inf), found)
+    values = np.where(keys & top, keys & ~top, ~keys).astype(np.uint64).view(np.float64)
+    return np.where(np.isnan(values), np.where(keys & top, np.inf, -np.inf), values)

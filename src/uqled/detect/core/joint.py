@@ -1,6 +1,6 @@
-"""The confident joint: how many samples were given one class and belong to another.
+"""The confident joint: how many samples have one label and belong to another class.
 
-Counts are kept per pair (given, true), sparse, because with thousands of classes few pairs occur.
+Counts are kept per pair (given, true), sparse: with thousands of classes, few pairs occur.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uqled.detect.core import kernels
+from uqled.detect.core import row_kernels
 from uqled.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 #: Up to so many classes a joint is a plain array; above, scipy.sparse.
 DENSE_CLASSES = 2_000
 
-#: Guesses that are kept until they are counted.
-_WAITING = 2**17
+#: Pairs that are collected before they are counted together.
+_MAX_PENDING = 2**17
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Counts of the pairs that occur, in the order of (given, true)."""
+    """Counts of the pairs that occur, sorted by (given, true)."""
 
     n_classes: int
     given: Ints
@@ -36,11 +36,16 @@ class PairCounts:
     counts: Ints
 
     @classmethod
-    def of_matrix(cls, matrix: NDArray[Any]) -> PairCounts:
+    def from_matrix(cls, matrix: NDArray[Any]) -> PairCounts:
         given, true = np.nonzero(matrix)
         return cls(len(matrix), given, true, matrix[given, true].astype(np.int64))
 
-    def matrix(self) -> Ints | csr_array[Any, tuple[int, int]]:
+    @classmethod
+    def from_keys(cls, n_classes: int, keys: Ints, counts: Ints) -> PairCounts:
+        """The inverse of `keys`."""
+        return cls(n_classes, *np.divmod(keys, n_classes), counts)
+
+    def to_matrix(self) -> Ints | csr_array[Any, tuple[int, int]]:
         """[K,K] given x true; scipy.sparse above `DENSE_CLASSES` classes."""
         shape = self.n_classes, self.n_classes
         if self.n_classes > DENSE_CLASSES:
@@ -53,103 +58,95 @@ class PairCounts:
 
     @property
     def keys(self) -> Ints:
-        """One number per pair, rising."""
+        """One number per pair, ascending."""
         return self.given * self.n_classes + self.true
 
-    def merged(self, other: PairCounts) -> PairCounts:
-        """With counts of other samples."""
+    def merge_with(self, other: PairCounts) -> PairCounts:
+        """The counts of both together."""
         keys, at = np.unique(np.concatenate([self.keys, other.keys]), return_inverse=True)
         counts = np.zeros(len(keys), np.int64)
         np.add.at(counts, at, np.concatenate([self.counts, other.counts]))
-        return PairCounts(self.n_classes, *np.divmod(keys, self.n_classes), counts)
+        return PairCounts.from_keys(self.n_classes, keys, counts)
 
-    def by_class(self) -> Ints:
-        """[K+1] the pairs of given class i are number `by_class[i]` to `by_class[i + 1]`."""
+    def find_class_offsets(self) -> Ints:
+        """[K+1] the pairs of given class i are those from `offsets[i]` to `offsets[i + 1]`."""
         return np.searchsorted(self.given, np.arange(self.n_classes + 1))
 
 
 class PairCounter:
-    """Adds up the guesses of blocks, in any order; of `rows` samples, if so many are known of.
+    """Counts pairs block by block, in any order.
 
-    A matrix of all pairs where there are about as many samples, a list of those that occur where
-    there are few.
+    With about as many samples as pairs of classes it counts in a matrix; with few samples, in a
+    list of the pairs that occur. `n_samples` is the expected number of samples, if known.
     """
 
-    def __init__(self, n_classes: int, rows: int | None = None) -> None:
+    def __init__(self, n_classes: int, n_samples: int | None = None) -> None:
         self.n_classes = n_classes
-        few = rows is not None and 4 * rows < n_classes**2
-        dense = n_classes <= DENSE_CLASSES and not few
-        self._dense = np.zeros((n_classes,) * 2, np.int64) if dense else None
-        self._keys = self._counts = np.zeros(0, np.int64)
-        self._waiting: list[Ints] = []
+        few = n_samples is not None and 4 * n_samples < n_classes**2
+        is_dense = n_classes <= DENSE_CLASSES and not few
+        self._dense = np.zeros((n_classes,) * 2, np.int64) if is_dense else None
+        empty = np.zeros(0, np.int64)
+        self._sparse = PairCounts(n_classes, empty, empty, empty)
+        self._pending: list[Ints] = []
 
-    def add(self, labels: NDArray[np.int32], guess: NDArray[np.int32]) -> None:
-        """Count samples by given label and guess; a guess of -1 is none."""
+    def add(self, labels: NDArray[np.int32], true: NDArray[np.int32]) -> None:
+        """Count samples by given label and true class; a true class of -1 is not counted."""
         if self._dense is not None:
-            kernels.count_pairs(labels, guess, self._dense)
+            row_kernels.count_pairs(labels, true, self._dense)
             return
-        guessed = guess >= 0
-        self._waiting.append(labels[guessed].astype(np.int64) * self.n_classes + guess[guessed])
-        if sum(map(len, self._waiting)) > _WAITING:
-            self._settle()
+        some = true >= 0
+        self._pending.append(labels[some].astype(np.int64) * self.n_classes + true[some])
+        if sum(map(len, self._pending)) > _MAX_PENDING:
+            self._flush()
 
-    def _settle(self) -> None:
-        """Count what waits, all at once."""
-        if self._waiting:
-            self._merge(*np.unique_counts(np.concatenate(self._waiting)))
-            self._waiting = []
-
-    def found(self) -> PairCounts:
-        """The counts so far as they are."""
-        if self._dense is not None:
-            return PairCounts.of_matrix(self._dense)
-        self._settle()
-        return PairCounts(self.n_classes, *np.divmod(self._keys, self.n_classes), self._counts)
+    def _flush(self) -> None:
+        if self._pending:
+            keys, counts = np.unique_counts(np.concatenate(self._pending))
+            self._pending = []
+            self.merge(PairCounts.from_keys(self.n_classes, keys, counts))
 
     def merge(self, other: PairCounts) -> None:
         """Add counts of other samples."""
         if self._dense is not None:
             self._dense[other.given, other.true] += other.counts
         else:
-            self._merge(other.keys, other.counts)
+            self._sparse = self._sparse.merge_with(other)
 
-    def _merge(self, keys: Ints, counts: Ints) -> None:
-        keys, at = np.unique(np.concatenate([self._keys, keys]), return_inverse=True)
-        both = np.concatenate([self._counts, counts])
-        self._counts = np.zeros(len(keys), np.int64)
-        np.add.at(self._counts, at, both)
-        self._keys = keys
+    def get_counts(self) -> PairCounts:
+        """The counts so far."""
+        if self._dense is not None:
+            return PairCounts.from_matrix(self._dense)
+        self._flush()
+        return self._sparse
 
-    def pairs(self) -> PairCounts:
+    def get_joint(self) -> PairCounts:
         """The counts so far, with at least one sample of every class on the diagonal."""
         if self._dense is not None:
             dense = self._dense.copy()
             np.fill_diagonal(dense, np.maximum(dense.diagonal(), 1))
-            return PairCounts.of_matrix(dense)
-        self._settle()
-        diagonal = np.arange(self.n_classes) * (self.n_classes + 1)
-        missing = diagonal[~np.isin(diagonal, self._keys)]
-        keys = np.concatenate([self._keys, missing])
-        counts = np.concatenate([self._counts, np.ones(len(missing), np.int64)])
-        order = np.argsort(keys)
-        return PairCounts(self.n_classes, *np.divmod(keys[order], self.n_classes), counts[order])
+            return PairCounts.from_matrix(dense)
+        counts = self.get_counts()
+        diagonal = np.arange(self.n_classes)
+        missing = diagonal[~np.isin(diagonal, counts.given[counts.given == counts.true])]
+        ones = np.ones(len(missing), np.int64)
+        return counts.merge_with(PairCounts(self.n_classes, missing, missing, ones))
 
 
-def calibrated(joint: PairCounts, class_counts: Ints) -> PairCounts:
-    """Scale each given class's row to its number of samples, in whole counts.
+def calibrate_joint(joint: PairCounts, class_counts: Ints) -> PairCounts:
+    """Scale the row of each given class to its number of samples, in whole counts.
 
-    Largest remainders are rounded up first, equal ones of the lower class. All in integers: a
-    count c of a row that sums to s becomes c * n / s, whose remainder is (c * n) mod s.
+    The largest remainders are rounded up, ties to the lower class. In integers: a count c in a row
+    of sum s becomes c * n / s, with the remainder (c * n) mod s.
     """
     given, n = joint.given, class_counts[joint.given]
     row_sums = np.bincount(given, joint.counts, joint.n_classes).astype(np.int64)
     whole, remainder = np.divmod(joint.counts * n, row_sums[given])
     left = class_counts - np.bincount(given, whole, joint.n_classes).astype(np.int64)
     order = np.lexsort((joint.true, -remainder, given))
-    rank = np.arange(len(order)) - joint.by_class()[given]  # position within its row, once sorted
+    rank = np.arange(len(order)) - joint.find_class_offsets()[given]  # within its row, once sorted
     whole[order] += rank < left[given]
-    kept = whole > 0
-    return PairCounts(joint.n_classes, given[kept], joint.true[kept], whole[kept])
+    some = whole > 0
+    return PairCounts(joint.n_classes, given[some], joint.true[some], whole[some])
 
 
 @dataclass(frozen=True)
@@ -162,27 +159,27 @@ class Quotas:
     """[K] per given class: so many, by self-confidence."""
 
 
-def quotas(
+def compute_quotas(
     joint: PairCounts, class_counts: Ints, *, min_examples_per_class: int, frac_noise: float
 ) -> Quotas:
-    """Turn a calibrated joint into numbers of samples to flag.
+    """How many samples to flag according to a calibrated joint.
 
-    At least `min_examples_per_class` samples stay on the diagonal; what that takes is taken evenly
-    from the class's other counts. Only `frac_noise` of each count is flagged, rounded down.
+    At least `min_examples_per_class` samples stay on the diagonal; those are taken evenly from the
+    class's other counts. Only the share `frac_noise` of each count is flagged, rounded down.
     """
     K, given, counts = joint.n_classes, joint.given, joint.counts
     on_diagonal = given == joint.true
     diagonal = np.zeros(K)
     diagonal[given[on_diagonal]] = counts[on_diagonal]
-    kept = np.maximum(diagonal, min_examples_per_class)
-    occurring = np.bincount(given, counts > 0, K)
-    taken = (kept - diagonal) / np.maximum(occurring - 1, 1)
+    new_diagonal = np.maximum(diagonal, min_examples_per_class)
+    n_pairs = np.bincount(given, counts > 0, K)
+    reduction = (new_diagonal - diagonal) / np.maximum(n_pairs - 1, 1)
 
-    off = np.maximum(np.where(on_diagonal, 0.0, counts - taken[given]), 0.0)
+    off = np.maximum(np.where(on_diagonal, 0.0, counts - reduction[given]), 0.0)
     flagged = off * frac_noise
-    staying = kept + np.bincount(given, off - flagged, K)
+    unflagged = new_diagonal + np.bincount(given, off - flagged, K)
     large_enough = class_counts > min_examples_per_class
-    per_class = np.where(large_enough, class_counts - staying.astype(np.int64), 0)
+    per_class = np.where(large_enough, class_counts - unflagged.astype(np.int64), 0)
 
     whole = np.where(large_enough[given], flagged.astype(np.int64), 0)
     some = whole > 0
@@ -193,7 +190,7 @@ def quotas(
 def noise_matrix(joint: ArrayLike) -> NDArray[np.float64]:
     """[K,K] true x given: P(given label | true class), from a joint [K,K] given x true.
 
-    Rows sum to 1. A class that the joint gives no sample keeps its label.
+    Rows sum to 1. A class without samples in the joint keeps its label.
 
     >>> noise_matrix([[90, 0], [10, 50]]).tolist()
     [[0.9, 0.1], [0.0, 1.0]]

@@ -1,8 +1,8 @@
-"""Blocks of rows out of whatever holds them: memory, a memory-mapped file, Zarr, torch, pandas.
+"""Blocks of rows from memory, a memory-mapped file, shards, Zarr, torch or pandas.
 
-A block of float32 or float64 rows that lie next to each other in memory is used where it lies.
-Everything else is read, block by block, into a buffer that the thread uses again; where reading
-waits for a disk or a store, the next block is read while one is looked at.
+Contiguous float32 or float64 rows in memory are used without a copy. Everything else is read block
+by block into a buffer that the thread reuses; if reading waits for a disk or a remote store, the
+next block is read ahead while the current one is processed.
 """
 
 from __future__ import annotations
@@ -21,27 +21,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.detect.core import kernels
+from uqled.detect.core import row_kernels
 from uqled.errors import FileError, InputError
 from uqled.storage.file_reads import SECTOR
 
-#: Rows of one block at the most: class sums of so many rows fit in 64 bits, in units of 2^-40.
+#: The class sums of so many rows fit in 64 bits, in units of 2^-40.
 MAX_BLOCK_ROWS = 2**18
-#: Mostly: it grows with the length of the shape.
+#: Bytes of a usual `.npy` header, which is longer only for a very long shape.
 _NPY_HEADER = 128
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows `start` to `stop` of every pass: pass f of the block's row r is
-    `flat[first + f * step + r]`, wherever that lies."""
+    """n rows of every pass: pass f of the block's row r is `flat[first + f * step + r]`."""
 
     flat: NDArray[Any]
     first: int
     step: int
     n: int
 
-    def of_pass(self, f: int) -> NDArray[Any]:
+    def get_pass(self, f: int) -> NDArray[Any]:
         """[n,K] the rows of one pass."""
         at = self.first + f * self.step
         return self.flat[at : at + self.n]
@@ -57,19 +56,20 @@ class ProbabilityRows:
         name: str,
         ndim: int,
         part: tuple[int, int] | None = None,
-        in_order: bool = False,
+        sequential: bool = False,
     ) -> None:
-        """`in_order`: one thread alone reads, blocks of one size, one after the other."""
+        """`sequential`: a single thread reads blocks of equal size in order, which allows reading
+        ahead."""
         array = arrays.with_shape(array, name)
         shape = arrays.shape_of(array, ndim=ndim, name=name)
         self.name = name
         self.shape = shape
         self.n_passes = shape[0] if ndim == 3 else 1
         self.n_classes = shape[-1]
-        self._first, stop = part or (0, shape[-2])  # rows are counted from the first of the part
+        self._first, stop = part or (0, shape[-2])  # row numbers start at the part
         self.n_rows = stop - self._first
-        self._array = array = _without_torch(array)
-        stored = _stored_dtype(array, name)
+        self._array = array = _unwrap_torch(array)
+        stored = _find_stored_dtype(array, name)
         self.tolerance = arrays.tolerance_of(stored)
         self.dtype = stored if stored in (np.float32, np.float64) else np.dtype(np.float64)
         if stored == np.float16:
@@ -79,8 +79,8 @@ class ProbabilityRows:
         self.chunk_rows = int(chunks[-2]) if isinstance(chunks, tuple) and len(chunks) > 1 else 1
         self.group_rows = int(getattr(array, "group_rows", 1))
         self.sector_rows = SECTOR // gcd(self.n_classes * stored.itemsize, SECTOR)
-        self._file = _MappedFile.behind(array)
-        self.lies_ready = (
+        self._file = _MappedFile.open_behind(array)
+        self.is_zero_copy = (
             isinstance(array, np.ndarray)
             and self._file is None
             and array.dtype == self.dtype
@@ -88,22 +88,25 @@ class ProbabilityRows:
             and array.flags.c_contiguous
         )
         self._buffers = threading.local()
-        self._ahead = _Ahead() if in_order and getattr(array, "is_slow", False) else None
+        is_slow = bool(
+            getattr(array, "is_slow", False)
+        )  # shards that are read from a disk or a store
+        self._read_ahead = _ReadAhead() if sequential and is_slow else None
 
     def read(self, start: int, stop: int) -> Block:
-        """The rows `start` to `stop`; the block is good until this thread reads the next one."""
+        """The rows `start` to `stop`; the block is valid until this thread reads the next one."""
         n = stop - start
-        if self.lies_ready:
+        if self.is_zero_copy:
             flat = np.asarray(self._array).reshape(-1, self.n_classes)
-            return Block(_read_only(flat), start + self._first, self.shape[-2], n)
-        if self._ahead is not None:
-            buffer = self._ahead.read(self, start, stop)
+            return Block(_make_read_only(flat), start + self._first, self.shape[-2], n)
+        if self._read_ahead is not None:
+            buffer = self._read_ahead.read(self, start, stop)
         else:
-            buffer = self.buffer("rows", (self.n_passes, n, self.n_classes), self.dtype)
-            self.fill(buffer, start, stop)
-        return Block(_read_only(buffer.reshape(-1, self.n_classes)), 0, n, n)
+            buffer = self.get_buffer("rows", (self.n_passes, n, self.n_classes), self.dtype)
+            self.read_into(buffer, start, stop)
+        return Block(_make_read_only(buffer.reshape(-1, self.n_classes)), 0, n, n)
 
-    def fill(self, buffer: NDArray[Any], start: int, stop: int) -> None:
+    def read_into(self, buffer: NDArray[Any], start: int, stop: int) -> None:
         """Read rows into a buffer [F,n,K]."""
         start, stop = start + self._first, stop + self._first
         if self._file is not None:
@@ -113,122 +116,123 @@ class ProbabilityRows:
         elif hasattr(self._array, "iloc"):  # a pandas frame
             buffer[0] = self._array.iloc[start:stop].to_numpy()
         elif len(self.shape) == 2:
-            buffer[0] = _fetched(self._array[start:stop])
+            buffer[0] = _fetch(self._array[start:stop])
         else:
-            buffer[...] = _fetched(self._array[:, start:stop])
+            buffer[...] = _fetch(self._array[:, start:stop])
 
-    def buffer(self, use: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        """This thread's own array for one use, made once and used again."""
+    def get_buffer(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        """This thread's own array of that name, allocated once and reused."""
         size = prod(shape)
-        kept: NDArray[Any] | None = getattr(self._buffers, use, None)
-        if kept is None or kept.size < size or kept.dtype != dtype:
-            kept = _as_in_files(size, np.dtype(dtype))
-            setattr(self._buffers, use, kept)
-        return kept[:size].reshape(shape)
+        buffer: NDArray[Any] | None = getattr(self._buffers, name, None)
+        if buffer is None or buffer.size < size or buffer.dtype != dtype:
+            buffer = _allocate_like_file(size, np.dtype(dtype))
+            setattr(self._buffers, name, buffer)
+        return buffer[:size].reshape(shape)
 
-    def refuse_bad_rows(self, block: Block, start: int) -> None:
-        """Raise for the first row of a block that is no probability distribution."""
+    def check_block(self, block: Block, start: int) -> None:
+        """Raise if a row of the block is no probability distribution."""
         for f in range(self.n_passes):
-            rows = block.of_pass(f)
-            bad = kernels.first_bad_row(rows, keys_of(rows), self.tolerance)
+            rows = block.get_pass(f)
+            bad = row_kernels.find_bad_row(rows, view_as_keys(rows), self.tolerance)
             if bad >= 0:
-                raise self.problem(rows[bad], start + bad, f)
+                raise self.describe_bad_row(rows[bad], start + bad, f)
 
-    def problem(self, row: NDArray[Any], index: int, f: int = 0) -> InputError:
-        """What is wrong with a row known to be wrong."""
+    def describe_bad_row(self, row: NDArray[Any], index: int, f: int = 0) -> InputError:
+        """What is wrong with a row that is no probability distribution."""
         index += self._first
         where = f"row {index}" if len(self.shape) == 2 else f"pass {f}, row {index}"
         return arrays.row_problem(self.name, where, row, self.tolerance)
 
 
-def whole_chunks(rows: Sequence[ProbabilityRows], size: int) -> int:
-    """So many rows of each array, or a few less, as are read together: one chunk at the least, and
-    whole sectors where rows are not in chunks."""
+def align_to_chunks(rows: Sequence[ProbabilityRows], size: int) -> int:
+    """`size` rounded down to whole chunks of the arrays, or to whole sectors of unchunked ones; at
+    least one chunk."""
     chunk, sectors = max(r.chunk_rows for r in rows), max(r.sector_rows for r in rows)
     if chunk == 1 and size >= sectors:
         chunk = sectors
     return max(chunk, size - size % chunk)
 
 
-def keys_of(rows: NDArray[Any]) -> NDArray[Any]:
-    """The same bits as integers, which order as the probabilities do."""
+def view_as_keys(rows: NDArray[Any]) -> NDArray[Any]:
+    """The same bits as integers, in the order of the probabilities."""
     return rows.view(np.int32 if rows.dtype == np.float32 else np.int64)
 
 
-def keys_of_signed(rows: NDArray[Any]) -> NDArray[Any]:
-    """As `keys_of`, for rows that may hold negative values: those are copied and turned round."""
-    keys = keys_of(rows)
+def make_signed_keys(rows: NDArray[Any]) -> NDArray[Any]:
+    """As `view_as_keys`, but rows with negative values are copied, and their order is mended."""
+    keys = view_as_keys(rows)
     if (keys >= 0).all():
         return keys
-    below = np.iinfo(keys.dtype).max
-    return _read_only(np.where(keys < 0, keys ^ below, keys))
+    all_but_sign = np.iinfo(keys.dtype).max
+    return _make_read_only(np.where(keys < 0, keys ^ all_but_sign, keys))
 
 
-def threshold_keys(thresholds: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """[K] smallest value of `dtype` that is not below each threshold, as keys."""
+def make_threshold_keys(thresholds: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """[K] the smallest value of `dtype` not below each threshold, as keys."""
     rounded = thresholds.astype(dtype)
     below = rounded.astype(np.float64) < thresholds
-    return keys_of(np.where(below, np.nextafter(rounded, dtype.type(np.inf)), rounded))
+    return view_as_keys(np.where(below, np.nextafter(rounded, dtype.type(np.inf)), rounded))
 
 
-def _as_in_files(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An empty array that lies as the values of a `.npy` file do, behind a header of 128 bytes."""
+def _allocate_like_file(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An empty array aligned as the values in a `.npy` file are, which O_DIRECT can read into."""
     memory = np.empty(size * dtype.itemsize + SECTOR, np.uint8)
     at = (_NPY_HEADER - memory.ctypes.data) % SECTOR
     return memory[at : at + size * dtype.itemsize].view(dtype)
 
 
-class _Ahead:
-    """A thread that reads the rows after those asked for, into another buffer."""
+class _ReadAhead:
+    """Reads the next block in another thread, into a second buffer."""
 
     def __init__(self) -> None:
-        self._begun: tuple[int, int, NDArray[Any], Future[None]] | None = None
-        self._turn = 0
+        self._next: tuple[int, int, NDArray[Any], Future[None]] | None = None
+        self._buffer_number = 0
 
     def read(self, rows: ProbabilityRows, start: int, stop: int) -> NDArray[Any]:
-        """[F,n,K] good until the next call; what went wrong is raised where it is asked for."""
-        if self._begun is None or self._begun[:2] != (start, stop):
+        """[F,n,K] valid until the next call; an error of the other thread is raised here."""
+        if self._next is None or self._next[:2] != (start, stop):
             self._begin(rows, start, stop)
-        assert self._begun is not None
-        _, _, buffer, reading = self._begun
+        assert self._next is not None
+        _, _, buffer, reading = self._next
         reading.result()
-        self._begun = None
+        self._next = None
         if stop < rows.n_rows:
             self._begin(rows, stop, min(2 * stop - start, rows.n_rows))
         return buffer
 
     def _begin(self, rows: ProbabilityRows, start: int, stop: int) -> None:
-        if self._begun is not None:
-            wait([self._begun[-1]])  # rows that nobody asked for
-        self._turn = 1 - self._turn
+        if self._next is not None:
+            wait([self._next[-1]])  # a block that was read ahead for nothing
+        self._buffer_number = 1 - self._buffer_number
         shape = rows.n_passes, stop - start, rows.n_classes
-        buffer = rows.buffer(f"rows {self._turn}", shape, rows.dtype)
-        self._begun = start, stop, buffer, _readers().submit(rows.fill, buffer, start, stop)
+        buffer = rows.get_buffer(f"rows {self._buffer_number}", shape, rows.dtype)
+        reading = _get_reader_threads().submit(rows.read_into, buffer, start, stop)
+        self._next = start, stop, buffer, reading
 
 
-def _readers() -> ThreadPoolExecutor:
-    """Of the calling thread, for as long as it lives: a remote store has a connection for each
-    thread that reads from it. One for the softmax, one for the passes."""
-    if not hasattr(_own, "readers"):
-        _own.readers = ThreadPoolExecutor(2)
-    found: ThreadPoolExecutor = _own.readers
-    return found
+def _get_reader_threads() -> ThreadPoolExecutor:
+    """Two threads of the calling thread, for the softmax and the passes. They live as long as it
+    does: a remote store opens a connection for each thread that reads."""
+    if not hasattr(_local, "readers"):
+        _local.readers = ThreadPoolExecutor(2)
+    readers: ThreadPoolExecutor = _local.readers
+    return readers
 
 
-def _forget_readers() -> None:
-    _own.__dict__.clear()
+def _forget_reader_threads() -> None:
+    _local.__dict__.clear()
 
 
-_own = threading.local()
-if hasattr(os, "register_at_fork"):  # the child has none of these threads
-    os.register_at_fork(after_in_child=_forget_readers)
+_local = threading.local()
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_forget_reader_threads)
 
 
 class _MappedFile:
-    """The part of a file that a memory-mapped array shows, read without mapping its pages.
+    """The file region behind a memory-mapped array, read without mapping its pages.
 
-    Mapped pages count as resident memory, and a page of a file cut short is a crash; a read is
-    neither.
+    Mapped pages count as resident memory, and a mapped page of a truncated file crashes the
+    process; a read does neither.
     """
 
     def __init__(self, path: str, offset: int, dtype: np.dtype[Any]) -> None:
@@ -237,8 +241,8 @@ class _MappedFile:
         self._buffers = threading.local()
 
     @classmethod
-    def behind(cls, array: Any) -> _MappedFile | None:
-        """The file of a whole C-ordered memory map that still shows it, else None."""
+    def open_behind(cls, array: Any) -> _MappedFile | None:
+        """The file of a whole C-ordered memory map, if it still has the same content."""
         mapped = getattr(array, "_mmap", None)
         if not isinstance(array, np.memmap) or mapped is None or array.mode == "c":
             return None
@@ -248,16 +252,16 @@ class _MappedFile:
         page_start = array.offset - array.offset % ALLOCATIONGRANULARITY
         offset = page_start + array.__array_interface__["data"][0] - mapping
         try:
-            found = cls(str(array.filename), offset, array.dtype)
-        except OSError:  # renamed or removed since: the map is what is left
+            file = cls(str(array.filename), offset, array.dtype)
+        except OSError:  # renamed or removed since: only the map is left
             return None
-        return found if found._shows(np.asarray(array).reshape(-1)) else None
+        return file if file._has_content(np.asarray(array).reshape(-1)) else None
 
-    def _shows(self, values: NDArray[Any]) -> bool:
-        """If a few hundred places, spread over the array, hold the same values in the file."""
-        few = 16
-        for start in np.linspace(0, max(len(values) - few, 0), 256, dtype=np.int64).tolist():
-            part = values[start : start + few]
+    def _has_content(self, values: NDArray[Any]) -> bool:
+        """Whether the file holds the same values at 256 positions spread over the array."""
+        n = 16  # values compared at each position
+        for start in np.linspace(0, max(len(values) - n, 0), 256, dtype=np.int64).tolist():
+            part = values[start : start + n]
             at = self.offset + start * values.itemsize
             if os.pread(self._file.fileno(), part.nbytes, at) != part.tobytes():
                 return False
@@ -267,10 +271,10 @@ class _MappedFile:
         row = shape[-1] * self.dtype.itemsize
         target = buffer
         if self.dtype != buffer.dtype:
-            kept = getattr(self._buffers, "raw", None)
-            if kept is None or kept.size < buffer.size:
-                kept = self._buffers.raw = np.empty(buffer.size, self.dtype)
-            target = kept[: buffer.size].reshape(buffer.shape)
+            raw = getattr(self._buffers, "raw", None)
+            if raw is None or raw.size < buffer.size:
+                raw = self._buffers.raw = np.empty(buffer.size, self.dtype)
+            target = raw[: buffer.size].reshape(buffer.shape)
         for f in range(len(buffer)):
             at = self.offset + (f * shape[-2] + start) * row
             self._fill(memoryview(target[f].reshape(-1).view(np.uint8)), at)
@@ -285,7 +289,7 @@ class _MappedFile:
                 raise FileError(
                     f"file {self.path!r}",
                     f"ends at byte {at + done}, before its array does",
-                    "It was cut short while it was read: write it again",
+                    "It was truncated while it was read: write it again",
                 )
             done += count
 
@@ -294,8 +298,8 @@ class _MappedFile:
             file.close()
 
 
-def _without_torch(array: Any) -> Any:
-    """A torch tensor as NumPy sees it, without a copy, where NumPy can see it at all."""
+def _unwrap_torch(array: Any) -> Any:
+    """A torch tensor as a NumPy array without a copy, where that is possible."""
     if not hasattr(array, "detach"):
         return array
     tensor = array.detach()
@@ -305,7 +309,7 @@ def _without_torch(array: Any) -> Any:
         return tensor
 
 
-def _stored_dtype(array: Any, name: str) -> np.dtype[Any]:
+def _find_stored_dtype(array: Any, name: str) -> np.dtype[Any]:
     if hasattr(array, "iloc"):
         frame_types = {np.dtype(t) if isinstance(t, np.dtype) else t for t in array.dtypes}
         if not all(isinstance(t, np.dtype) and t.kind in "fiu" for t in frame_types):
@@ -315,13 +319,13 @@ def _stored_dtype(array: Any, name: str) -> np.dtype[Any]:
     return arrays.numeric_dtype(array, name)
 
 
-def _fetched(part: Any) -> NDArray[Any]:
+def _fetch(part: Any) -> NDArray[Any]:
     if hasattr(part, "detach"):
         part = part.float().cpu().numpy()
     return np.asarray(part)
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+def _make_read_only(array: NDArray[Any]) -> NDArray[Any]:
     """A view that cannot be written: one type for the compiler, whatever the source allowed."""
     view = array.view()
     view.flags.writeable = False

@@ -1,4 +1,4 @@
-"""Which samples have the largest margins of a pair: where to begin, and a heap per pair."""
+"""For every pair of classes, the samples with the largest margins: first cuts, then a heap each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core import kernels
+from uqled.detect.core import heap_kernels
 from uqled.detect.core.joint import DENSE_CLASSES, PairCounts
 
 Floats = NDArray[np.float64]
@@ -17,102 +17,113 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Leads:
-    """Samples whose most probable class is not the given one."""
+class Disagreements:
+    """Samples whose predicted class differs from the label."""
 
     index: NDArray[np.int64]
-    best: NDArray[np.int32]
+    predicted: NDArray[np.int32]
     margin: Floats
-    """By how much the best class is more probable than the given one."""
+    """How much more probable the predicted class is than the given one."""
 
     @classmethod
-    def of_block(
-        cls, rows: NDArray[Any], labels: NDArray[Any], best: NDArray[Any], start: int, single: bool
-    ) -> Leads:
-        here = np.flatnonzero(best != labels)
-        top, own = rows[here, best[here]], rows[here, labels[here]]
-        margin = top - own if single else top.astype(np.float64) - own
-        return cls(here + start, best[here], margin.astype(np.float64))
+    def from_block(
+        cls,
+        rows: NDArray[Any],
+        labels: NDArray[Any],
+        predicted: NDArray[Any],
+        start: int,
+        single_precision: bool,
+    ) -> Disagreements:
+        here = np.flatnonzero(predicted != labels)
+        top, own = rows[here, predicted[here]], rows[here, labels[here]]
+        margin = top - own if single_precision else top.astype(np.float64) - own
+        return cls(here + start, predicted[here], margin.astype(np.float64))
 
     @classmethod
-    def together(cls, parts: list[Leads]) -> Leads:
+    def concatenate(cls, parts: list[Disagreements]) -> Disagreements:
         return cls(
             np.concatenate([part.index for part in parts]),
-            np.concatenate([part.best for part in parts]),
+            np.concatenate([part.predicted for part in parts]),
             np.concatenate([part.margin for part in parts]),
         )
 
 
-class Best:
+class TopPerPair:
     """For every pair, its quota of samples with the largest margins; ties to the lower index."""
 
     def __init__(self, quotas: PairCounts) -> None:
         self.n_classes = quotas.n_classes
-        self.by_class, self.targets = quotas.by_class(), quotas.true.astype(np.int32)
+        self.class_offsets, self.targets = quotas.find_class_offsets(), quotas.true.astype(np.int32)
         self.given = quotas.given
         self.offsets = np.concatenate([[0], np.cumsum(quotas.counts)])
         self.cuts = np.full(len(quotas.counts), -np.inf)
         self.bounds: tuple[NDArray[Any], NDArray[Any]] | None = None
-        self._empty()
+        self._allocate_heaps()
 
-    def _empty(self) -> None:
+    def _allocate_heaps(self) -> None:
         self.sizes = np.zeros(len(self.targets), np.int64)
         self.margins = np.empty(self.offsets[-1])
         self.indices = np.empty(self.offsets[-1], np.int64)
 
-    def with_cuts(self, leads: Leads, labels: NDArray[np.int32]) -> Best:
-        """The same, with cuts raised to what the leads reach."""
-        kernels.raise_cuts(
-            labels[leads.index], leads.best, leads.margin, self.by_class, self.targets,
-            self.offsets, self.sizes, self.margins, self.indices, self.cuts,
+    def raise_cuts(self, disagreements: Disagreements, labels: NDArray[np.int32]) -> TopPerPair:
+        """Raise the cuts to what the disagreements reach."""
+        heap_kernels.raise_cuts(
+            labels[disagreements.index], disagreements.predicted, disagreements.margin,
+            self.class_offsets, self.targets, self.offsets, self.sizes, self.margins, self.indices,
+            self.cuts,
         )  # fmt: skip
         return self
 
-    def empty_copy(self) -> Best:
-        """Another one with the same cuts, for another thread."""
+    def copy_empty(self) -> TopPerPair:
+        """Empty heaps with the same cuts, for another thread."""
         other = copy(self)
         other.cuts = self.cuts.copy()
-        other._empty()
+        other._allocate_heaps()
         return other
 
-    def offer(
-        self, rows: NDArray[Any], labels: NDArray[np.int32], first_index: int, in_single: bool
+    def add_rows(
+        self,
+        rows: NDArray[Any],
+        labels: NDArray[np.int32],
+        first_index: int,
+        single_precision: bool,
     ) -> None:
+        """Offer a block of rows to the heaps."""
         if self.bounds is None:
-            self.bounds = self._bounds(rows.dtype)
-        kernels.select_rows(
-            rows, labels, first_index, in_single, self.by_class, self.targets, self.offsets,
-            self.cuts, *self.bounds, self.sizes, self.margins, self.indices,
+            self.bounds = self._make_bounds(rows.dtype)
+        heap_kernels.select_rows(
+            rows, labels, first_index, single_precision, self.class_offsets, self.targets,
+            self.offsets, self.cuts, *self.bounds, self.sizes, self.margins, self.indices,
         )  # fmt: skip
 
-    def _bounds(self, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _make_bounds(self, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """[K,K] the cuts as a matrix, infinite where there is no pair, empty for many classes or
-        few pairs; and [K] the least of each class."""
-        K, lowered = self.n_classes, (self.cuts - kernels.BOUND_SLACK).astype(dtype)
+        few pairs; and [K] the least bound of each class."""
+        K, lowered = self.n_classes, (self.cuts - heap_kernels.BOUND_SLACK).astype(dtype)
         least = np.full(K, np.inf, dtype)
         np.minimum.at(least, self.given, lowered)
-        most = np.diff(self.by_class).max(initial=0)
-        if K > DENSE_CLASSES or most * kernels.MANY_PAIRS < K:
+        most_pairs = np.diff(self.class_offsets).max(initial=0)
+        if K > DENSE_CLASSES or most_pairs * heap_kernels.MANY_PAIRS < K:
             return np.empty((0, 0), dtype), least
         bounds = np.full((K, K), np.inf, dtype)
         bounds[self.given, self.targets] = lowered
         return bounds, least
 
-    def merge(self, other: Best) -> None:
-        kernels.merge_heaps(
+    def merge(self, other: TopPerPair) -> None:
+        heap_kernels.merge_heaps(
             self.offsets, self.sizes, self.margins, self.indices,
             other.sizes, other.margins, other.indices,
         )  # fmt: skip
 
-    def mask(self, n: int) -> Bools:
-        """[N] True for the samples that some pair kept."""
-        found = np.zeros(n, np.bool_)
-        found[self.kept()[2]] = True
-        return found
+    def to_mask(self, n: int) -> Bools:
+        """[N] True for the samples in the heap of some pair."""
+        mask = np.zeros(n, np.bool_)
+        mask[self.list_samples()[2]] = True
+        return mask
 
-    def kept(self) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
-        """(number of the pair, margin, index) of everything that was kept."""
+    def list_samples(self) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
+        """(number of the pair, margin, index) of every sample in a heap."""
         pair = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        place = np.arange(len(pair)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
-        at = self.offsets[pair] + place
+        position = np.arange(len(pair)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
+        at = self.offsets[pair] + position
         return pair, self.margins[at], self.indices[at]

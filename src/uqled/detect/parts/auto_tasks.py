@@ -36,10 +36,10 @@ from uqled.detect.auto.evidence import (
 )
 from uqled.detect.auto.levels import UNITS, Levels
 from uqled.detect.auto.readings import Found, PlainSource, Reader, better_source, candidates_of
-from uqled.detect.core.cuts import Answer, Cuts, Offers, find_cuts, keys_of_values
+from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, find_cuts, values_to_keys
 from uqled.detect.core.joint import PairCounter, PairCounts
-from uqled.detect.core.sweeps import Member, Statistics
-from uqled.detect.parts.tasks import Asked, Part, class_statistics, merged
+from uqled.detect.core.sweeps import ClassStatistics, Member
+from uqled.detect.parts.tasks import Asked, Part, class_statistics, merge_results
 from uqled.engines.local import Threads
 
 Ints = NDArray[np.int64]
@@ -57,12 +57,12 @@ class Seen:
     rows: dict[PlainSource, Candidates]
     """Those to fit to, in the order of the samples."""
 
-    def merged(self, other: Seen) -> Seen:
+    def merge_with(self, other: Seen) -> Seen:
         rows = {s: found.followed_by(other.rows[s]) for s, found in self.rows.items()}
         return Seen(self.votes + other.votes, rows)
 
 
-def statistics_and_candidates(asked: Asked, N: int, part: Part) -> Statistics:
+def statistics_and_candidates(asked: Asked, N: int, part: Part) -> ClassStatistics:
     """Sweep 1, and the candidates while the part's rows are still in the file cache."""
     found = class_statistics(asked, part)
     candidates(asked, N, part)
@@ -89,13 +89,13 @@ def guessed(asked: Asked, source: PlainSource, part: Part) -> PairCounts:
     counter = PairCounter(len(asked.values), part.stop - part.start)
     best = asked.store.read(part.number, "sweep-2", [f"best {source}"])[f"best {source}"]
     counter.add(asked.codes(part), best)
-    return counter.found()
+    return counter.get_counts()
 
 
-def surest_round(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> Answer:
+def surest_round(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> RoundCounts:
     """One round of looking for the surest samples."""
     found = _stored(asked, source, part)
-    return cuts.asked(_to_each(sureness(found)[0], part))
+    return cuts.count_samples(_to_each(sureness(found)[0], part))
 
 
 def shown(
@@ -104,17 +104,17 @@ def shown(
     """What the samples of a part show, above all the surest."""
     found = _stored(asked, source, part)
     sure, differs, guess = sureness(found)
-    masks = cuts.taken(_to_each(sure, part)).reshape(-1, len(sure))
+    masks = cuts.select(_to_each(sure, part)).reshape(-1, len(sure))
     surest = SurestCounts.of(differs, guess, list(masks), found.n_classes)
     return Shown(surest, EvenCounts.of_all(found, power, few, Threads(1)))
 
 
-def _to_each(sure: NDArray[Any], part: Part) -> Offers:
+def _to_each(sure: NDArray[Any], part: Part) -> GroupedSamples:
     """Every sample is offered to each of the sets of the surest."""
     n, sets = len(sure), len(SUREST) + 1
-    return Offers(
+    return GroupedSamples(
         np.repeat(np.arange(sets), n),
-        np.tile(keys_of_values(sure), sets),
+        np.tile(values_to_keys(sure), sets),
         np.tile(np.arange(part.start, part.stop), sets),
     )
 
@@ -129,15 +129,15 @@ def readings(asked: Asked, reader: Reader, part: Part) -> Levels:
     return _estimate(asked, reader, part).levels
 
 
-def probability_round(asked: Asked, reader: Reader, cuts: Cuts, part: Part) -> Answer:
+def probability_round(asked: Asked, reader: Reader, cuts: Cuts, part: Part) -> RoundCounts:
     """One round of looking for so many samples that are most probably wrong."""
-    return cuts.asked(_by_probability(_estimate(asked, reader, part), part))
+    return cuts.count_samples(_by_probability(_estimate(asked, reader, part), part))
 
 
-def _by_probability(estimate: ErrorEstimate, part: Part) -> Offers:
+def _by_probability(estimate: ErrorEstimate, part: Part) -> GroupedSamples:
     n = part.stop - part.start
-    keys = keys_of_values(estimate.probability)
-    return Offers(np.zeros(n, np.int64), keys, np.arange(part.start, part.stop))
+    keys = values_to_keys(estimate.probability)
+    return GroupedSamples(np.zeros(n, np.int64), keys, np.arange(part.start, part.stop))
 
 
 def _estimate(asked: Asked, reader: Reader, part: Part) -> ErrorEstimate:
@@ -172,7 +172,7 @@ class Flagging:
         found = _stored(asked, self.reader.source, part)
         about = Found(estimate, self.reader.source, found.classes[:, 1].copy())
         if self.cuts is not None:
-            return about, self.cuts.taken(_by_probability(estimate, part))
+            return about, self.cuts.select(_by_probability(estimate, part))
         return about, estimate.above(self.point, self.level)
 
 
@@ -184,26 +184,26 @@ def flagging(
     point: OperatingPoint,
 ) -> tuple[Flagging, Levels]:
     """Find out, with `over_parts(stage, task, merge, *given)`, what flags follow from all parts."""
-    seen: Seen = over_parts(None, candidates, merged, asked, N)
+    seen: Seen = over_parts(None, candidates, merge_results, asked, N)
     source, power = better_source(seen.rows)
     pairs = PairCounter(len(asked.values))
-    pairs.merge(over_parts(None, guessed, merged, asked, source))
+    pairs.merge(over_parts(None, guessed, merge_results, asked, source))
     cuts = find_cuts(
         np.array(surest_numbers(N), np.int64),
-        lambda c: over_parts(None, surest_round, merged, asked, source, c),
+        lambda c: over_parts(None, surest_round, merge_results, asked, source, c),
     )
     few = Transition.of_counts(joints[Member(source)])
-    counts: Shown = over_parts(None, shown, merged, asked, source, power, cuts, few)
+    counts: Shown = over_parts(None, shown, merge_results, asked, source, power, cuts, few)
     reader = Reader.of_counts(
-        seen.rows[source], source, power, few, pairs.pairs(),
+        seen.rows[source], source, power, few, pairs.get_joint(),
         counts.surest, counts.even, seen.votes, Threads(1),
     )  # fmt: skip
-    levels: Levels = over_parts("readings", readings, merged, asked, reader)
+    levels: Levels = over_parts("readings", readings, merge_results, asked, reader)
     wanted = None
     if point.kind == "budget":
         number = np.array([min(int(point.value), N)], np.int64)
         wanted = find_cuts(
-            number, lambda c: over_parts(None, probability_round, merged, asked, reader, c)
+            number, lambda c: over_parts(None, probability_round, merge_results, asked, reader, c)
         )
     names = [name for name in levels.errors if name not in _MORE]
     level = lowest_level(levels, point, reader.weights(names))

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from uqled.detect.core.cuts import most_counts
+from uqled.detect.core.cuts import bound_round_counts
 from uqled.detect.core.joint import DENSE_CLASSES
 from uqled.detect.core.rows import MAX_BLOCK_ROWS
 from uqled.detect.core.sweeps import BLOCK_BYTES
@@ -46,8 +46,8 @@ _SAMPLE_BYTES, _LEAD_BYTES = 48, 40
 _FLAGGED_SHARE = 0.1
 #: Of a sample in the result.
 _RESULT_BYTES = 40
-#: Offers that parts keep for each that is wanted, as seen: about three in each of the later waves,
-#: and one in the first, if there are few parts.
+#: Samples that parts keep for each that is wanted, as seen: about three in each of the later
+#: waves, and one in the first, if there are few parts.
 _OFFERS = 7
 #: Of `auto`: candidates of a source, and readings.
 _CANDIDATE_BYTES, _READING_BYTES = 9 * 8, 7 * 8
@@ -192,12 +192,12 @@ def _per_sample(asked: Asked) -> int:
 
 def _driver_bytes(prepared: Prepared, workers: int) -> int:
     """Pair counts and quotas of every member, and the counts of a round: those that wait to be
-    merged, and a few copies."""
+    merge_results, and a few copies."""
     K, N = len(prepared.asked.values), prepared.rows[0].shape[-2]
     members = len(prepared.asked.plan.members)
     pairs, groups = min(K * K, N), min(K * K, int(_FLAGGED_SHARE * N)) * members
     waiting = 2 * workers + len(prepared.parts).bit_length() + 6
-    return pairs * 8 * 3 * 4 * members + waiting * 8 * most_counts(groups)
+    return pairs * 8 * 3 * 4 * members + waiting * 8 * bound_round_counts(groups)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.detect.core.cuts import Cuts, find_cuts
-from uqled.detect.core.joint import PairCounter, PairCounts, Quotas, calibrated, quotas
-from uqled.detect.core.sweeps import Member, Statistics
+from uqled.detect.core.joint import PairCounter, PairCounts, Quotas, calibrate_joint, compute_quotas
+from uqled.detect.core.sweeps import ClassStatistics, Member
 from uqled.detect.methods import SOFTMAX, Choice, Ranking
 from uqled.detect.parts import tasks
 from uqled.detect.parts.auto_tasks import flagging, statistics_and_candidates, told
-from uqled.detect.parts.tasks import Asked, Decided, Groups, Part, Tally, merged
+from uqled.detect.parts.tasks import Asked, Decided, Groups, Part, Tally, merge_results
 from uqled.engines import Engine
 from uqled.errors import InputError
 from uqled.progress import Progress
@@ -52,16 +52,16 @@ class Driver:
         request, name = asked.request, "sweep 1 of 3, class statistics"
         with_auto = request.asks_for_probabilities
         limits = (
-            self._over_parts(name, statistics_and_candidates, merged, asked, self.N)
+            self._over_parts(name, statistics_and_candidates, merge_results, asked, self.N)
             if with_auto
-            else self._over_parts(name, tasks.class_statistics, merged, asked)
+            else self._over_parts(name, tasks.class_statistics, merge_results, asked)
         )
-        limits.settle()
+        limits.compute_thresholds()
         self._refuse_one_class(limits, asked)
         counted = self._over_parts(
             "sweep 2 of 3, confident joint",
             tasks.confident_joints,
-            tasks.merged_counts,
+            tasks.merge_pair_counts,
             asked,
             limits,
         )
@@ -70,8 +70,8 @@ class Driver:
         for member, pairs in counted.items():
             counter = PairCounter(pairs.n_classes)
             counter.merge(pairs)
-            joints[member] = calibrated(counter.pairs(), limits.class_counts)
-            numbers[member] = quotas(
+            joints[member] = calibrate_joint(counter.get_joint(), limits.class_counts)
+            numbers[member] = compute_quotas(
                 joints[member],
                 limits.class_counts,
                 min_examples_per_class=request.min_examples_per_class,
@@ -85,7 +85,7 @@ class Driver:
             auto, levels = flagging(self._over_parts, asked, self.N, joints, request.point)
         decided = Decided(numbers, joints, groups, cuts, rankings, auto)
         tally = self._over_parts(
-            "writing the result", tasks.write_issues, merged, asked, limits, decided
+            "writing the result", tasks.write_issues, merge_results, asked, limits, decided
         )
         headline = asked.request.headline
         member = headline.method.joint_member(asked.request.entropy_class)
@@ -104,14 +104,14 @@ class Driver:
         that sweep 3 keeps little. A pair that wants more than those has no bound yet: sweep 3 goes
         over a few parts, and what they keep is a bound for many more.
         """
-        cuts = Cuts.at_first(groups.wanted)
+        cuts = Cuts.start(groups.wanted)
         if not groups.quotas:
             return cuts
         bounds = find_cuts(
             groups.wanted,
-            partial(self._over_parts, None, tasks.lead_round, merged, asked, groups),
+            partial(self._over_parts, None, tasks.lead_round, merge_results, asked, groups),
             rounds=_BOUND_ROUNDS,
-        ).least_values()
+        ).get_lower_bounds()
         with self.progress.stage("sweep 3 of 3, selection", self.N) as advance:
             for begin, end in self._waves():
                 self.engine.reduce(
@@ -124,10 +124,10 @@ class Driver:
                 so_far = replace(self, parts=self.parts[:end])
                 cuts = find_cuts(
                     groups.wanted,
-                    partial(so_far._over_parts, None, tasks.selection_round, merged, asked),
+                    partial(so_far._over_parts, None, tasks.selection_round, merge_results, asked),
                     rounds=_BOUND_ROUNDS if end < len(self.parts) else None,
                 )
-                bounds = np.maximum(bounds, cuts.least_values())
+                bounds = np.maximum(bounds, cuts.get_lower_bounds())
         return cuts
 
     def _waves(self) -> list[tuple[int, int]]:
@@ -139,7 +139,7 @@ class Driver:
         return list(zip([0, *ends], ends, strict=False))
 
     def _ranking_cuts(
-        self, asked: Asked, limits: Statistics, numbers: dict[Member, Quotas]
+        self, asked: Asked, limits: ClassStatistics, numbers: dict[Member, Quotas]
     ) -> dict[Ranking, Cuts]:
         """Where rankings of all samples, or of all of a class, end."""
         found: dict[Ranking, Cuts] = {}
@@ -150,7 +150,7 @@ class Driver:
                 number = self._over_parts(None, tasks.off_diagonal, operator.add, asked, limits)
                 wanted = np.array([number], np.int64)
             ask = partial(
-                self._over_parts, None, tasks.ranking_round, merged, asked, limits, ranking
+                self._over_parts, None, tasks.ranking_round, merge_results, asked, limits, ranking
             )
             found[ranking] = find_cuts(wanted, ask)
         return found
@@ -169,7 +169,7 @@ class Driver:
                 advance=lambda part: advance(part.stop - part.start),
             )
 
-    def _refuse_one_class(self, limits: Statistics, asked: Asked) -> None:
+    def _refuse_one_class(self, limits: ClassStatistics, asked: Asked) -> None:
         if np.count_nonzero(limits.class_counts) < 2 and not self.alone:
             only = asked.names[int(limits.class_counts.argmax())]
             raise InputError(

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from uqled import arrays
-from uqled.detect.core.rows import ProbabilityRows, whole_chunks
+from uqled.detect.core.rows import ProbabilityRows, align_to_chunks
 from uqled.detect.core.sweeps import EntropyClass
 from uqled.detect.find import column_names
 from uqled.detect.parts.driver import Driver
@@ -221,7 +221,7 @@ def cut_in_parts(rows: list[ProbabilityRows], part_rows: int | None) -> list[Par
         row_bytes = sum(r.row_bytes for r in rows)
         size = _PART_BYTES // (row_bytes + _SAMPLE_BYTES)
         size = max(1, min(size, max(-(-N // _LEAST_PARTS), _LEAST_ROWS)))
-        size = whole_chunks(rows, size)
+        size = align_to_chunks(rows, size)
         if row_bytes >= _LONG_ROW:
             size = _whole_groups(N, max(r.group_rows for r in rows), size)
     starts = range(0, N, size)

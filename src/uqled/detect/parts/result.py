@@ -52,7 +52,7 @@ class ErrorsInParts:
         """[K,K] given x true: estimated numbers of samples (scipy.sparse above 2,000 classes)."""
         found = self.store.read_joint()
         K = int(found["shape"][0])
-        return PairCounts(K, found["given"], found["true"], found["counts"]).matrix()
+        return PairCounts(K, found["given"], found["true"], found["counts"]).to_matrix()
 
     def frames(self, columns: list[str] | None = None) -> Iterator[Any]:
         """The table, part by part, in the order of the samples."""

@@ -16,21 +16,22 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.arrays import Labels
-from uqled.detect.core.cuts import Answer, Cuts, Offers, keys_of_values
+from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, values_to_keys
 from uqled.detect.core.joint import PairCounter, PairCounts, Quotas
 from uqled.detect.core.rows import ProbabilityRows
-from uqled.detect.core.selection import Best
+from uqled.detect.core.selection import TopPerPair
 from uqled.detect.core.sweeps import (
     Bools,
+    ClassStatistics,
+    ConfidentJoints,
     ExactSums,
     Inputs,
-    Joints,
     Member,
     Source,
-    Statistics,
     Sweeps,
+    list_sources,
 )
-from uqled.detect.methods import Evidence, Ranking, Score, needed_sources
+from uqled.detect.methods import Evidence, Ranking, Score
 from uqled.detect.parts.store import Store
 from uqled.detect.request import DetectionRequest, SweepPlan
 from uqled.engines.local import Threads
@@ -69,7 +70,7 @@ class Asked:
     @property
     def plain_sources(self) -> list[Source]:
         """Sources of which something is kept per sample."""
-        sources = dict.fromkeys(needed_sources(self.plan.members))
+        sources = dict.fromkeys(list_sources(self.plan.members))
         if any(source != "softmax" for source in sources):
             sources["mean"] = None
         return [source for source in sources if not isinstance(source, int)]
@@ -80,10 +81,10 @@ class Asked:
         softmax = passes = None
         if self.softmax is not None:
             softmax = ProbabilityRows(
-                self.softmax, name="pred_probs", ndim=2, part=rows, in_order=True
+                self.softmax, name="pred_probs", ndim=2, part=rows, sequential=True
             )
         if self.passes is not None:
-            passes = ProbabilityRows(self.passes, name="passes", ndim=3, part=rows, in_order=True)
+            passes = ProbabilityRows(self.passes, name="passes", ndim=3, part=rows, sequential=True)
         return Inputs(Labels(self.codes(part), self.values, self.names), softmax, passes)
 
     def codes(self, part: Part) -> NDArray[np.int32]:
@@ -100,9 +101,9 @@ class Asked:
         return Sweeps(self.inputs(part), Threads(1), Progress(False))
 
 
-def merged(left: Any, right: Any) -> Any:
+def merge_results(left: Any, right: Any) -> Any:
     """What two parts found, together."""
-    return left.merged(right)
+    return left.merge_with(right)
 
 
 # -- which classes there are ----------------------------------------------------------------------
@@ -125,7 +126,7 @@ def distinct(labels: Any, n_classes: int, part: Part) -> set[Any]:
 def read_only(asked: Asked, part: Part) -> int:
     """Read a part and do nothing with it: for the plan."""
     inputs = asked.inputs(part)
-    blocks = inputs.blocks()
+    blocks = inputs.split_blocks()
     for start, stop in blocks:
         for rows in (inputs.softmax, inputs.passes):
             if rows is not None:
@@ -136,29 +137,29 @@ def read_only(asked: Asked, part: Part) -> int:
 # -- sweep 1 --------------------------------------------------------------------------------------
 
 
-def class_statistics(asked: Asked, part: Part) -> Statistics:
+def class_statistics(asked: Asked, part: Part) -> ClassStatistics:
     """Class counts and sums of a part; what is known per sample goes to its file."""
     store, stage = asked.store, "sweep-1"
     if not store.has(part.number, stage):
-        found = asked.sweeps(part).class_statistics(needed_sources(asked.plan.members))
+        found = asked.sweeps(part).collect_class_statistics(list_sources(asked.plan.members))
         kept: dict[str, NDArray[Any]] = {"counts": found.class_counts}
         for name, sums in found.sums.items():
             kept[f"sums {name}"] = sums.words
         for source, values in found.self_confidence.items():
             kept[f"confidence {source}"] = values
-        if found.entropy is not None and found.information is not None:
-            kept["entropy"], kept["information"] = found.entropy, found.information
+        if found.entropy is not None and found.mutual_information is not None:
+            kept["entropy"], kept["information"] = found.entropy, found.mutual_information
         store.write(part.number, stage, kept)
-    named: list[Any] = needed_sources(asked.plan.members)
+    named: list[Any] = list_sources(asked.plan.members)
     if any(source != "softmax" for source in named):
         named = [*dict.fromkeys([*named, "mean"]), "entropy"]
     read = store.read(part.number, stage, ["counts", *(f"sums {name}" for name in named)])
-    return Statistics(
-        read["counts"], {name: ExactSums.of_words(read[f"sums {name}"]) for name in named}
+    return ClassStatistics(
+        read["counts"], {name: ExactSums.from_words(read[f"sums {name}"]) for name in named}
     )
 
 
-def _with_columns(asked: Asked, limits: Statistics, part: Part) -> Statistics:
+def _with_columns(asked: Asked, limits: ClassStatistics, part: Part) -> ClassStatistics:
     """The thresholds of all parts with what is per sample of this one."""
     names = [f"confidence {source}" for source in asked.plain_sources]
     if asked.n_passes and "mean" in asked.plain_sources:
@@ -168,7 +169,7 @@ def _with_columns(asked: Asked, limits: Statistics, part: Part) -> Statistics:
         limits,
         self_confidence={s: read[f"confidence {s}"] for s in asked.plain_sources},
         entropy=read.get("entropy"),
-        information=read.get("information"),
+        mutual_information=read.get("information"),
     )
 
 
@@ -177,32 +178,32 @@ def _with_columns(asked: Asked, limits: Statistics, part: Part) -> Statistics:
 Counted = dict[Member, PairCounts]
 
 
-def confident_joints(asked: Asked, limits: Statistics, part: Part) -> Counted:
+def confident_joints(asked: Asked, limits: ClassStatistics, part: Part) -> Counted:
     """Pair counts of a part; guesses, and samples whose guess is not the label, go to its file."""
     store, stage = asked.store, "sweep-2"
     if not store.has(part.number, stage):
         sweeps = asked.sweeps(part)
-        found = sweeps.confident_joints(
+        found = sweeps.count_confident_joints(
             asked.plan.members,
             _with_columns(asked, limits, part),
-            keep_guess=asked.plan.keep_guess,
+            keep_confident=asked.plan.keep_confident,
             with_margin=asked.plan.with_margin,
         )
         kept: dict[str, NDArray[Any]] = {}
         for at, member in enumerate(asked.plan.members):
-            counts = found.counters[member].found()
+            counts = found.counters[member].get_counts()
             kept[f"pairs {at}"] = np.stack([counts.given, counts.true, counts.counts])
-        for source, best in found.best.items():
+        for source, best in found.predicted.items():
             kept[f"best {source}"] = best
         for source, agrees in found.agrees.items():
-            leads = found.leads[source]
+            leads = found.disagreements[source]
             kept[f"agrees {source}"] = agrees
             kept[f"lead index {source}"] = leads.index
             kept[f"lead given {source}"] = sweeps.inputs.labels.codes[leads.index]
-            kept[f"lead best {source}"] = leads.best
+            kept[f"lead best {source}"] = leads.predicted
             kept[f"lead margin {source}"] = leads.margin
-        for at, member in enumerate(asked.plan.keep_guess):
-            kept[f"guess {at}"] = found.guess[member]
+        for at, member in enumerate(asked.plan.keep_confident):
+            kept[f"guess {at}"] = found.confident_class[member]
         if found.margin is not None:
             kept["margin"] = found.margin
         store.write(part.number, stage, kept)
@@ -212,8 +213,8 @@ def confident_joints(asked: Asked, limits: Statistics, part: Part) -> Counted:
     return {m: PairCounts(K, *read[f"pairs {at}"]) for at, m in enumerate(asked.plan.members)}
 
 
-def merged_counts(left: Counted, right: Counted) -> Counted:
-    return {member: counts.merged(right[member]) for member, counts in left.items()}
+def merge_pair_counts(left: Counted, right: Counted) -> Counted:
+    return {member: counts.merge_with(right[member]) for member, counts in left.items()}
 
 
 # -- sweep 3 --------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ class Groups:
         return values[at : at + len(self.quotas[member].counts)]
 
 
-def lead_round(asked: Asked, groups: Groups, cuts: Cuts, part: Part) -> Answer:
+def lead_round(asked: Asked, groups: Groups, cuts: Cuts, part: Part) -> RoundCounts:
     """One round of looking for a bound that each pair's best must reach."""
     names = [
         f"lead {what} {source}"
@@ -250,20 +251,20 @@ def lead_round(asked: Asked, groups: Groups, cuts: Cuts, part: Part) -> Answer:
         for what in ("index", "given", "best", "margin")
     ]
     read = asked.store.read(part.number, "sweep-2", names)
-    offers: list[Offers] = []
+    offers: list[GroupedSamples] = []
     for member, pairs in groups.quotas.items():
         given, best = (read[f"lead {what} {member.source}"] for what in ("given", "best"))
         keys = given.astype(np.int64) * pairs.n_classes + best
         at = np.minimum(np.searchsorted(pairs.keys, keys), max(len(pairs.keys) - 1, 0))
         here = pairs.keys[at] == keys if len(pairs.keys) else np.zeros(len(keys), np.bool_)
         offers.append(
-            Offers(
+            GroupedSamples(
                 groups.first[member] + at[here],
-                keys_of_values(read[f"lead margin {member.source}"][here]),
+                values_to_keys(read[f"lead margin {member.source}"][here]),
                 part.start + read[f"lead index {member.source}"][here],
             )
         )
-    return cuts.asked(_together(offers))
+    return cuts.count_samples(_together(offers))
 
 
 def select(asked: Asked, groups: Groups, bounds: NDArray[np.float64], part: Part) -> int:
@@ -272,16 +273,18 @@ def select(asked: Asked, groups: Groups, bounds: NDArray[np.float64], part: Part
     if not store.has(part.number, stage):
         sweeps = asked.sweeps(part)
         there = np.bincount(sweeps.inputs.labels.codes, minlength=sweeps.K)
-        first: dict[Member, Best] = {}
+        first: dict[Member, TopPerPair] = {}
         for member, pairs in groups.quotas.items():
             room = np.minimum(pairs.counts, there[pairs.given])
-            first[member] = Best(replace(pairs, counts=room))
+            first[member] = TopPerPair(replace(pairs, counts=room))
             first[member].cuts[:] = groups.of(bounds, member)
         offers = []
-        for member, best in sweeps.collect(first).items():
-            group, margins, indices = best.kept()
+        for member, best in sweeps.fill_heaps(first).items():
+            group, margins, indices = best.list_samples()
             offers.append(
-                Offers(groups.first[member] + group, keys_of_values(margins), part.start + indices)
+                GroupedSamples(
+                    groups.first[member] + group, values_to_keys(margins), part.start + indices
+                )
             )
         every = _together(offers)
         store.write(
@@ -290,13 +293,13 @@ def select(asked: Asked, groups: Groups, bounds: NDArray[np.float64], part: Part
     return len(store.read(part.number, stage, ["index"])["index"])
 
 
-def selection_round(asked: Asked, cuts: Cuts, part: Part) -> Answer:
+def selection_round(asked: Asked, cuts: Cuts, part: Part) -> RoundCounts:
     """One round of looking for the pairs' cuts."""
-    return cuts.asked(Offers(**asked.store.read(part.number, "sweep-3")))
+    return cuts.count_samples(GroupedSamples(**asked.store.read(part.number, "sweep-3")))
 
 
-def _together(offers: list[Offers]) -> Offers:
-    return Offers(
+def _together(offers: list[GroupedSamples]) -> GroupedSamples:
+    return GroupedSamples(
         np.concatenate([np.zeros(0, np.int64), *(o.group for o in offers)]),
         np.concatenate([np.zeros(0, np.uint64), *(o.keys for o in offers)]),
         np.concatenate([np.zeros(0, np.int64), *(o.index for o in offers)]),
@@ -306,26 +309,26 @@ def _together(offers: list[Offers]) -> Offers:
 # -- rankings of all samples ----------------------------------------------------------------------
 
 
-def off_diagonal(asked: Asked, limits: Statistics, part: Part) -> int:
+def off_diagonal(asked: Asked, limits: ClassStatistics, part: Part) -> int:
     """How many samples are off the diagonal of the confident joint."""
     return int(np.count_nonzero(_evidence(asked, limits, part).off_diagonal()))
 
 
 def ranking_round(
-    asked: Asked, limits: Statistics, ranking: Ranking, cuts: Cuts, part: Part
-) -> Answer:
+    asked: Asked, limits: ClassStatistics, ranking: Ranking, cuts: Cuts, part: Part
+) -> RoundCounts:
     """One round of looking for the cut of a ranking."""
-    return cuts.asked(_ranked(_evidence(asked, limits, part), ranking, part))
+    return cuts.count_samples(_ranked(_evidence(asked, limits, part), ranking, part))
 
 
-def _ranked(evidence: Evidence, ranking: Ranking, part: Part) -> Offers:
+def _ranked(evidence: Evidence, ranking: Ranking, part: Part) -> GroupedSamples:
     """All samples of the part: per class, or all in one group; the lowest score is the best."""
     n = part.stop - part.start
     score: Score = "self-confidence" if ranking == "by-class" else ranking
     group = evidence.labels if ranking == "by-class" else np.zeros(n, np.int32)
-    return Offers(
+    return GroupedSamples(
         group.astype(np.int64),
-        keys_of_values(-evidence.scores(score)),
+        values_to_keys(-evidence.scores(score)),
         np.arange(part.start, part.stop),
     )
 
@@ -346,13 +349,13 @@ class Tally:
     real: dict[str, int]
     """Of the flags of `auto`: their number, and how many each reading expects to be real."""
 
-    def merged(self, other: Tally) -> Tally:
+    def merge_with(self, other: Tally) -> Tally:
         suspects = sorted([*self.suspects, *other.suspects], key=lambda s: (-s[0], s[1], s[2]))[
             :SUSPECTS
         ]
         flagged = {name: n + other.flagged[name] for name, n in self.flagged.items()}
         real = {name: n + other.real[name] for name, n in self.real.items()}
-        return Tally(flagged, self.confused.merged(other.confused), suspects, real)
+        return Tally(flagged, self.confused.merge_with(other.confused), suspects, real)
 
 
 @dataclass(frozen=True)
@@ -384,13 +387,13 @@ class _Evidence(Evidence):
 
     def pruned_by_class(self) -> Bools:
         offers = _ranked(self, "by-class", self.part)
-        return self.rankings["by-class"].taken(offers) & ~self.joints.agrees["softmax"]
+        return self.rankings["by-class"].select(offers) & ~self.joints.agrees["softmax"]
 
     def lowest(self, score: Score) -> Bools:
-        return self.rankings[score].taken(_ranked(self, score, self.part))
+        return self.rankings[score].select(_ranked(self, score, self.part))
 
 
-def write_issues(asked: Asked, limits: Statistics, decided: Decided, part: Part) -> Tally:
+def write_issues(asked: Asked, limits: ClassStatistics, decided: Decided, part: Part) -> Tally:
     """Write the part's rows of the result."""
     from uqled.detect.find import result_of
 
@@ -416,36 +419,36 @@ def write_issues(asked: Asked, limits: Statistics, decided: Decided, part: Part)
     real = {}
     if evidence.auto is not None and evidence.flagged is not None:
         real = evidence.auto.estimate.units_over(evidence.flagged)
-    return Tally({e.method: e.n_flagged for e in found}, confused.found(), suspects, real)
+    return Tally({e.method: e.n_flagged for e in found}, confused.get_counts(), suspects, real)
 
 
 def _evidence(
-    asked: Asked, limits: Statistics, part: Part, decided: Decided | None = None
+    asked: Asked, limits: ClassStatistics, part: Part, decided: Decided | None = None
 ) -> _Evidence:
     """What the sweeps found of the part's samples, as the methods take it."""
     store, n = asked.store, part.stop - part.start
-    sources = needed_sources(asked.plan.members)
+    sources = list_sources(asked.plan.members)
     names = [
         *(f"best {s}" for s in sources if not isinstance(s, int)),
         *(f"agrees {s}" for s in sources),
-        *(f"guess {at}" for at in range(len(asked.plan.keep_guess))),
+        *(f"guess {at}" for at in range(len(asked.plan.keep_confident))),
     ]
     names += ["margin"] if asked.plan.with_margin else []
     read = store.read(part.number, "sweep-2", names)
     selected = {}
     if decided is not None and decided.groups.quotas:
-        offers = Offers(**store.read(part.number, "sweep-3"))
-        taken = decided.cuts.taken(offers)
+        offers = GroupedSamples(**store.read(part.number, "sweep-3"))
+        taken = decided.cuts.select(offers)
         for member, pairs in decided.groups.quotas.items():
             at = decided.groups.first[member]
             mine = taken & (offers.group >= at) & (offers.group < at + len(pairs.counts))
             selected[member] = np.zeros(n, np.bool_)
             selected[member][offers.index[mine] - part.start] = True
-    found = Joints(
+    found = ConfidentJoints(
         pairs={} if decided is None else dict(decided.joints),
-        best={s: read[f"best {s}"] for s in sources if not isinstance(s, int)},
+        predicted={s: read[f"best {s}"] for s in sources if not isinstance(s, int)},
         agrees={s: read[f"agrees {s}"] for s in sources},
-        guess={m: read[f"guess {at}"] for at, m in enumerate(asked.plan.keep_guess)},
+        confident_class={m: read[f"guess {at}"] for at, m in enumerate(asked.plan.keep_confident)},
         margin=read.get("margin"),
     )
     auto, flagged = None, None

@@ -1,0 +1,49 @@
+"""How kernels are compiled: by Numba, without the interpreter lock, cached on disk if possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core.caching import FunctionCache
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _OptionalCache(FunctionCache):  # type: ignore[misc]
+    """A disk cache whose failure costs a compilation and nothing else."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # a truncated or foreign file raises anything: compile again
+            with suppress(Exception):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(Exception):  # a full or read-only disk, or an unreadable index
+            super().save_overload(sig, data)
+
+
+def compile_kernel(function: Function) -> Function:
+    """Compile `function` on its first call, for the argument types of that call."""
+    return _compile(function, {"contract"})
+
+
+def compile_reassociating_kernel(function: Function) -> Function:
+    """As `compile_kernel`, but float sums may be reordered, so that they run in vector registers.
+
+    Only for sums within one row: sums over rows must not depend on the machine, and are of whole
+    units. Not for differences of large numbers, which are reordered too.
+    """
+    return _compile(function, {"contract", "reassoc"})
+
+
+def _compile(function: Function, fastmath: set[str]) -> Function:
+    dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
+    with suppress(RuntimeError):  # no writable cache directory: compiled once per process
+        dispatcher._cache = _OptionalCache(function)
+    return cast(Function, dispatcher)
