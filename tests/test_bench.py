@@ -22,10 +22,10 @@ from typer.testing import CliRunner
 import uqled
 from uqled.bench.cells import Cell, Cells
 from uqled.bench.collected import collected
-from uqled.bench.flags import flags_of
+from uqled.bench.flags import flags_of, packed_flags, unpacked_flags
 from uqled.bench.matrix import configuration_of, needs, stage1_cells, stage2_cells, unfinished
 from uqled.bench.metrics import average_precision, detection_metrics
-from uqled.bench.phases import packed_flags, unpacked_flags, whole
+from uqled.bench.phases import whole
 from uqled.bench.planning import plan
 from uqled.bench.running import Benchmark, run_benchmark, write_tables
 from uqled.bench.suite import builtin_suites, read_suite

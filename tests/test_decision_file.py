@@ -161,3 +161,25 @@ def test_a_hundred_thousand_decisions_are_within_the_bounds(path):
         assert len(decisions.current()) == 50
         assert decisions.undo("nobody") == []  # it looks through all of them
         assert decisions.undo("ana") == [5]
+
+
+def test_a_full_disk_is_named_and_loses_nothing(path):
+    """What was decided before stays, and deciding goes on when there is room again."""
+    with Decisions(path) as decisions:
+        [(pages,)] = decisions._connection.execute("PRAGMA page_count").fetchall()
+        decisions._connection.execute(f"PRAGMA max_page_count = {pages}")
+        before = decisions.history()
+        items = [(i, "drop", None) for i in range(10, 50)]
+
+        def fill_the_disk():
+            for _ in range(100):
+                decisions.decide(items, reviewer="ana" * 20)
+                decisions.decide([(i, None, None) for i, _, _ in items], reviewer="ana" * 20)
+
+        with pytest.raises(FileError, match=r"decisions.sqlite' cannot be .*disk is full"):
+            fill_the_disk()
+        written = decisions.history()
+        assert written[:5] == before
+        assert (len(written) - 5) % 40 == 0  # whole calls only
+        decisions._connection.execute("PRAGMA max_page_count = 100000")
+        assert len(decisions.decide([(9, "keep", None)], reviewer="bo")) == 1

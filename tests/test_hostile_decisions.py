@@ -99,6 +99,13 @@ SCHEMAS = {
         ["INSERT INTO sqlite_master SELECT * FROM sqlite_master WHERE name = 'undone'"],
         "cannot be used for decisions",
     ),
+    "names that are no text": (
+        [
+            "UPDATE sqlite_master SET name = CAST(x'75f8' AS TEXT), sql = 'CREATE TABLE ('"
+            " WHERE name = 'undone'"
+        ],
+        "cannot be used for decisions",
+    ),
     "SQL that is none": (
         ["UPDATE sqlite_master SET sql = 'CREATE TABLE undone (' WHERE name = 'undone'"],
         "cannot be used for decisions",

@@ -12,6 +12,7 @@ pytest.importorskip("starlette")
 
 from http_raw import SERVER, Target, process, read_answers, request_decision, wait_until
 from review_runs import image_run
+from uqled.limits import override_limits
 from uqled.review import connections
 from uqled.review.decisions import Decisions
 from uqled.review.serve import serving
@@ -89,6 +90,15 @@ def test_half_open_connections_do_not_block_the_page(run):
         wait_until(lambda: sum(map(is_open, held)) <= 100, 5)
         _, said = server.communicate("", timeout=30)
     assert said == ""
+
+
+def test_the_number_of_connections_is_a_limit(run):
+    with override_limits(connections=5), serving(run, port=0) as address, ExitStack() as stack:
+        page = Target(address)
+        held = [stack.enter_context(closing(page.connect())) for _ in range(30)]
+        wait_until(lambda: sum(map(is_open, held)) <= 5)
+        assert [is_open(one) for one in held[-4:]] == [True] * 4  # the oldest make room
+        assert page.status(page.head("api/start")) == 200
 
 
 def test_a_person_gets_in_while_somebody_opens_connections_all_the_time(page):

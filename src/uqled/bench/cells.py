@@ -14,21 +14,28 @@ was computed with: a cell with another one is refused, not mixed in.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.arrays import show_value
+from uqled.bench.cell_checks import check_fields
 from uqled.errors import FileError, InputError
-from uqled.storage.atomic import replace_file, write_json
+from uqled.limits import check_limit
+from uqled.storage.atomic import is_temporary, remove_leftovers, replace_file, write_json
+from uqled.storage.numpy_files import open_npz
+from uqled.storage.reading import name_file, open_regular, read_json
 
 Kind = Literal["pretraining", "pilot", "fold", "detection", "retraining"]
 Treatment = Literal["clean", "noisy", "remove", "relabel"]
+
+_FIX = "Remove it to compute it anew"
 
 
 @dataclass(frozen=True, order=True)
@@ -75,7 +82,10 @@ class Cells:
         now = json.loads(json.dumps(configuration))
         changed = [k for k in sorted(before.keys() | now.keys()) if before.get(k) != now.get(k)]
         if changed:
-            shown = [f"{k}: {before.get(k)!r} then, {now.get(k)!r} now" for k in changed[:3]]
+            shown = [
+                f"{k}: {show_value(before.get(k))} then, {show_value(now.get(k))} now"
+                for k in changed[:3]
+            ]
             raise InputError(
                 "out",
                 f"{str(self.folder)!r} holds cell {cell.name} with another configuration "
@@ -86,21 +96,25 @@ class Cells:
 
     def read(self, cell: Cell) -> dict[str, Any]:
         """What a finished cell found."""
-        found: dict[str, Any] = _read(self._path("cells", cell, ".json"))["found"]
-        return found
+        path = self._path("cells", cell, ".json")
+        is_clean = cell.kind == "detection" and cell.rate is None
+        kind = "clean detection" if is_clean else cell.kind
+        return check_fields(_read(path)["found"], kind, name_file(path), _FIX)
 
     def read_arrays(self, cell: Cell) -> dict[str, NDArray[Any]]:
         """The arrays of a finished cell."""
         path = self._path("arrays", cell, ".npz")
         try:
-            with np.load(path, allow_pickle=False) as found:
-                return dict(found)
-        except (OSError, ValueError, BadZipFile) as error:
-            raise FileError(
-                f"file {str(path)!r}",
-                f"cannot be read ({error})",
-                f"Remove cell {cell.name} to compute it anew",
+            with open_npz(path) as archive:
+                return {key: archive.read(key) for key in archive.keys}
+        except FileError as error:
+            raise type(error)(
+                error.argument, error.problem, f"Remove cell {cell.name} to compute it anew"
             ) from error
+
+    def name_arrays(self, cell: Cell) -> str:
+        """The file of a cell's arrays, as errors name it."""
+        return name_file(self._path("arrays", cell, ".npz"))
 
     def has_arrays(self, cell: Cell) -> bool:
         return self._path("arrays", cell, ".npz").exists()
@@ -122,7 +136,31 @@ class Cells:
         path = self._path("cells", cell, ".json")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"configuration": configuration, "found": found, "made": made})
-        shutil.rmtree(self.work(cell), ignore_errors=True)
+        self._remove_work(cell.name)
+
+    def remove_finished_work(self) -> None:
+        """Remove checkpoints of finished cells, and temporary files, that killed processes left."""
+        for path in self._finished():
+            self._remove_work(str(path.relative_to(self.folder / "cells").with_suffix("")))
+        for parent, _, _ in os.walk(self.folder / "work", topdown=False):
+            try:
+                Path(parent).rmdir()
+            except OSError:  # not empty: of a cell that is not finished
+                continue
+        remove_leftovers(self.folder)
+        for name in ("cells", "arrays", "data", "work", "figures"):
+            remove_leftovers(self.folder / name, deep=True)
+
+    def _remove_work(self, name: str) -> None:
+        work = self.folder / "work" / name
+        # Not through a link that somebody else put there.
+        if work.resolve().is_relative_to(self.folder.resolve()):
+            shutil.rmtree(work, ignore_errors=True)
+
+    def _finished(self, folder: Path | None = None) -> list[Path]:
+        """The files of finished cells, in the order of their names."""
+        files = ((folder or self.folder) / "cells").rglob("*.json")
+        return sorted(path for path in files if not is_temporary(path.name))
 
     def work(self, cell: Cell) -> Path:
         """The folder for a cell's checkpoints."""
@@ -130,15 +168,14 @@ class Cells:
 
     def all_made(self) -> Iterator[dict[str, Any]]:
         """By what each cell was computed, in the order of their names."""
-        for path in sorted((self.folder / "cells").rglob("*.json")):
-            yield _read(path)["made"]
+        for path in self._finished():
+            yield check_fields(_read(path)["made"], "made", name_file(path), _FIX)
 
     def keep_fingerprint(self, data: str, fingerprint: str) -> None:
         """Remember which data the cells were computed from; other data is refused."""
         path = self.folder / "data" / f"{data}.json"
         if path.exists():
-            before = json.loads(path.read_text(encoding="utf-8"))["fingerprint"]
-            if before != fingerprint:
+            if _read_fingerprint(path) != fingerprint:
                 raise InputError(
                     "data",
                     f"{data!r} is not what the cells in {str(self.folder)!r} were computed from",
@@ -157,10 +194,11 @@ class Cells:
         if not (other / "cells").is_dir():
             raise InputError("merge", f"{str(other)!r} holds no cells", "Name a benchmark's folder")
         for path in sorted((other / "data").glob("*.json")):
-            known = json.loads(path.read_text(encoding="utf-8"))["fingerprint"]
-            self.keep_fingerprint(path.stem, known)
+            if not is_temporary(path.name):
+                self.keep_fingerprint(path.stem, _read_fingerprint(path))
         taken = 0
-        for path in sorted((other / "cells").rglob("*.json")):
+        for path in self._finished(other):
+            _read(path)
             name = path.relative_to(other / "cells")
             own = self.folder / "cells" / name
             if own.exists():
@@ -178,8 +216,7 @@ class Cells:
                 target = self.folder / kind / name.with_suffix(ending)
                 if source.exists():
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    with replace_file(target) as part:
-                        shutil.copyfile(source, part)
+                    _copy(source, target)
             taken += 1
         return taken
 
@@ -188,11 +225,22 @@ class Cells:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found["configuration"], found["found"], found["made"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FileError(
-            f"file {str(path)!r}", f"is no finished cell ({error})", "Remove it"
-        ) from error
-    return found
+    content = read_json(path, _FIX)
+    keys = ("configuration", "found", "made")
+    if not isinstance(content, dict) or not all(isinstance(content.get(k), dict) for k in keys):
+        raise FileError(name_file(path), "is no finished cell", _FIX)
+    return content
+
+
+def _read_fingerprint(path: Path) -> str:
+    content = read_json(path)
+    known = content.get("fingerprint") if isinstance(content, dict) else None
+    if not isinstance(known, str):
+        raise FileError(name_file(path), "holds no fingerprint of data", "Put it back as it was")
+    return known
+
+
+def _copy(source: Path, target: Path) -> None:
+    with open_regular(source) as file, replace_file(target) as part, part.open("wb") as copy:
+        check_limit("memory_bytes", os.fstat(file.fileno()).st_size, name_file(source))
+        shutil.copyfileobj(file, copy)

@@ -12,6 +12,7 @@ import pandas as pd
 from uqled.bench.cells import Cell, Cells
 from uqled.bench.matrix import configuration_of, pilot_cells, stage1_cells, stage2_cells
 from uqled.bench.suite import BASELINE, Suite
+from uqled.errors import FileError, InputError
 from uqled.noise.transition import TransitionMatrix
 
 _DETECTION = (
@@ -113,7 +114,12 @@ def _matrices(suite: Suite, cells: Cells) -> dict[str, dict[float, TransitionMat
         if "matrix" in content:
             rows = np.array(content["matrix"])
             rows /= rows.sum(axis=1, keepdims=True)  # written with six decimals
-            own[cell.rate] = TransitionMatrix(rows, content["classes"])
+            try:
+                own[cell.rate] = TransitionMatrix(rows, content["classes"])
+            except InputError as error:
+                raise FileError(
+                    f"cell {cell.name!r}", f"has no matrix of its classes ({error})", "Remove it"
+                ) from error
     return {name: own for name, own in found.items() if own}
 
 

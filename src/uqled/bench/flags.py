@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from uqled import uncertainty
 from uqled.arrays import Labels, show_value
+from uqled.bench.cell_checks import take_array, take_numbers
 from uqled.detect.find import find_label_errors
 from uqled.detect.methods import list_method_names
 from uqled.errors import InputError
@@ -86,6 +87,50 @@ def source_of(name: str) -> str | None:
     except (OSError, TypeError):
         return "unknown"
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def packed_flags(flags: dict[str, Flags]) -> dict[str, NDArray[Any]]:
+    """Masks as bits, and each different array of suggested classes once."""
+    suggested: list[NDArray[np.int32]] = []
+    whose = []
+    for one in flags.values():
+        same = [i for i, known in enumerate(suggested) if np.array_equal(known, one.best)]
+        whose.append(same[0] if same else len(suggested))
+        if not same:
+            suggested.append(one.best)
+    return {
+        "methods": np.array(list(flags)),
+        "masks": np.packbits(np.stack([one.mask for one in flags.values()]), axis=1),
+        "whose": np.array(whose),
+        "suggested": shorten_codes(np.stack(suggested)),
+    }
+
+
+def shorten_codes(codes: NDArray[np.int32]) -> NDArray[Any]:
+    """Class numbers in 16 bits, where they fit."""
+    return codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes
+
+
+def unpacked_flags(
+    arrays: dict[str, NDArray[Any]],
+    shape: tuple[int | None, int] = (None, 2**31),
+    subject: str = "the arrays of a detection",
+) -> dict[str, Flags]:
+    """What `packed_flags` packed; rankings are not kept.
+
+    `shape` is (samples, classes), as far as they are known.
+    """
+    methods = take_array(arrays, "methods", (None,), "U", subject)
+    suggested = take_numbers(arrays, "suggested", (None, shape[0]), shape[1], subject)
+    n, suggested = suggested.shape[1], suggested.astype(np.int32)
+    packed = take_array(arrays, "masks", (len(methods), (n + 7) // 8), "u", subject)
+    whose = take_numbers(arrays, "whose", methods.shape, len(suggested), subject)
+    masks = np.unpackbits(packed.astype(np.uint8), axis=1, count=n).astype(np.bool_)
+    nothing = np.empty(0, np.int64)
+    return {
+        str(name): Flags(mask, nothing, suggested[at])
+        for name, mask, at in zip(methods, masks, whose, strict=True)
+    }
 
 
 def _own(name: str) -> Own:

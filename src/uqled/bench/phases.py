@@ -11,8 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
+from uqled.bench.cell_checks import take_numbers, take_probabilities
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.flags import Flags, flags_of, source_of
+from uqled.bench.flags import (
+    Flags,
+    flags_of,
+    packed_flags,
+    shorten_codes,
+    source_of,
+    unpacked_flags,
+)
 from uqled.bench.matrix import compared_methods, needs
 from uqled.bench.metrics import detection_metrics
 from uqled.bench.suite import Data, Suite
@@ -163,8 +171,25 @@ class _Context:
         everyone = np.arange(len(self.whole.train))
         if self.suite.clean_first is None:
             return everyone
-        arrays = self.cells.read_arrays(Cell("detection", self.cell.data, self.cell.seed))
-        return everyone[~unpacked_flags(arrays)[self.suite.clean_first].mask]
+        cell = Cell("detection", self.cell.data, self.cell.seed)
+        flags = self.flags(cell, self.cells.read_arrays(cell), len(everyone))
+        return everyone[~flags[self.suite.clean_first].mask]
+
+    def predictions(self, cell: Cell, n: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """(probabilities [n,K], passes [F,n,K] if there are any) that a finished cell holds."""
+        arrays, K = self.cells.read_arrays(cell), self.whole.data.n_classes
+        name = self.cells.name_arrays(cell)
+        first = "test" if cell.kind == "pretraining" else "pred"
+        stack = "test_passes" if cell.kind == "pretraining" else "passes"
+        probs = take_probabilities(arrays, f"{first}_probs", (n, K), name)
+        if stack not in arrays:
+            return probs, None
+        return probs, take_probabilities(arrays, stack, (self.suite.passes, n, K), name)
+
+    def flags(self, cell: Cell, arrays: dict[str, NDArray[Any]], n: int) -> dict[str, Flags]:
+        """What every method flags of n samples, of the arrays of a finished detection."""
+        shape = n, self.whole.data.n_classes
+        return unpacked_flags(arrays, shape, self.cells.name_arrays(cell))
 
     def noisy(self) -> tuple[NDArray[np.intp], NoisyLabels]:
         """(positions in the training set that take part, their noisy labels)."""
@@ -174,12 +199,12 @@ class _Context:
         options = dict(self.suite.noise)
         kind = options.pop("kind")
         if kind in ("similarity", "confusion"):
-            asked = self.cells.read_arrays(Cell("pretraining", cell.data, cell.seed))
-            options["pred_probs"] = asked["test_probs"]
+            asked = Cell("pretraining", cell.data, cell.seed)
+            options["pred_probs"] = self.predictions(asked, len(whole.test))[0]
             options["model_labels"] = whole.data.labels.codes[whole.test]
         elif kind == "instance":
-            clean = self.cells.read_arrays(Cell("detection", cell.data, cell.seed))
-            options["pred_probs"] = clean["pred_probs"][kept]
+            clean = Cell("detection", cell.data, cell.seed)
+            options["pred_probs"] = self.predictions(clean, len(whole.train))[0][kept]
         noisy = noise_of_kind(
             kind,
             whole.true[kept],
@@ -221,12 +246,13 @@ def _pretraining(context: _Context) -> Found:
 def _pilot(context: _Context) -> Found:
     """Noise on the test labels, and the network that learned from clean data."""
     cell, whole = context.cell, context.whole
-    arrays = context.cells.read_arrays(Cell("pretraining", cell.data, cell.seed))
+    asked = Cell("pretraining", cell.data, cell.seed)
+    pred_probs, passes = context.predictions(asked, len(whole.test))
     true = whole.data.labels.codes[whole.test]
     options = dict(context.suite.noise)
     kind = options.pop("kind")
     if kind in ("similarity", "confusion", "instance"):
-        options["pred_probs"] = arrays["test_probs"]
+        options["pred_probs"] = pred_probs
     noisy = noise_of_kind(
         kind,
         true,
@@ -235,7 +261,7 @@ def _pilot(context: _Context) -> Found:
         classes=None if "pred_probs" in options else range(whole.data.n_classes),
         **options,
     )
-    return _judged(context, noisy, true, arrays["test_probs"], arrays.get("test_passes"))[0], {}
+    return _judged(context, noisy, true, pred_probs, passes)[0], {}
 
 
 def _fold(context: _Context) -> Found:
@@ -277,13 +303,13 @@ def _together(context: _Context) -> OutOfSample:
     kept, given = _given(context)
     pred_probs = np.empty((len(kept), context.whole.data.n_classes), np.float32)
     passes: NDArray[np.float32] | None = None
-    folds = [context.cells.read_arrays(cell) for cell in needs(context.suite, context.cell)]
-    for part, found in zip(_parts(context, given), folds, strict=True):
-        pred_probs[part] = found["pred_probs"]
-        if "passes" in found:
+    folds = needs(context.suite, context.cell)
+    for part, cell in zip(_parts(context, given), folds, strict=True):
+        pred_probs[part], own = context.predictions(cell, len(part))
+        if own is not None:
             if passes is None:
-                passes = np.empty((len(found["passes"]), *pred_probs.shape), np.float32)
-            passes[:, part] = found["passes"]
+                passes = np.empty((len(own), *pred_probs.shape), np.float32)
+            passes[:, part] = own
     return OutOfSample(kept, given, context.whole.true[kept], pred_probs, passes)
 
 
@@ -303,24 +329,27 @@ def _detection(context: _Context) -> Found:
         }
     _, noisy = context.noisy()
     content, flags = _judged(context, noisy, found.true, pred_probs, passes)
-    return content, {"given": given.astype(np.int16), "kept": kept, **packed_flags(flags)}
+    return content, {"given": shorten_codes(given), "kept": kept, **packed_flags(flags)}
 
 
 def _retraining(context: _Context) -> Found:
     """Phases 5 and 6: a network trained on what a treatment leaves, and its test accuracy."""
     cell, whole = context.cell, context.whole
     changed, arrays = 0, dict[str, NDArray[Any]]()
+    detection = Cell("detection", cell.data, cell.seed, cell.rate)
     if cell.rate is None:
         kept, given = context.kept(), whole.true[context.kept()]
     else:
-        arrays = context.cells.read_arrays(Cell("detection", cell.data, cell.seed, cell.rate))
-        kept, given = arrays["kept"], arrays["given"].astype(np.int32)
+        arrays, name = context.cells.read_arrays(detection), context.cells.name_arrays(detection)
+        kept = take_numbers(arrays, "kept", (None,), len(whole.train), name)
+        given = take_numbers(arrays, "given", kept.shape, whole.data.n_classes, name)
+        given = given.astype(np.int32)
     used = np.arange(len(kept))
     limit = context.suite.data_named(cell.data).retraining_limit
     if limit is not None and limit < len(kept):
         used = stratified(given, limit, seed=cell.seed)
     if cell.method:
-        flags = unpacked_flags(arrays)[cell.method]
+        flags = context.flags(detection, arrays, len(kept))[cell.method]
         flagged = flags.mask[used]
         changed = int(flagged.sum())
         if cell.treatment == "remove":
@@ -391,31 +420,3 @@ def _judged(
             [round(p, 6) for p in row] for row in noisy.intended.probabilities.tolist()
         ]
     return content, flags
-
-
-def packed_flags(flags: dict[str, Flags]) -> dict[str, NDArray[Any]]:
-    """Masks as bits, and each different array of suggested classes once."""
-    suggested: list[NDArray[np.int32]] = []
-    whose = []
-    for one in flags.values():
-        same = [i for i, known in enumerate(suggested) if np.array_equal(known, one.best)]
-        whose.append(same[0] if same else len(suggested))
-        if not same:
-            suggested.append(one.best)
-    return {
-        "methods": np.array(list(flags)),
-        "masks": np.packbits(np.stack([one.mask for one in flags.values()]), axis=1),
-        "whose": np.array(whose),
-        "suggested": np.stack(suggested).astype(np.int16),
-    }
-
-
-def unpacked_flags(arrays: dict[str, NDArray[Any]]) -> dict[str, Flags]:
-    """What `packed_flags` packed; rankings are not kept."""
-    suggested = arrays["suggested"].astype(np.int32)
-    masks = np.unpackbits(arrays["masks"], axis=1, count=suggested.shape[1]).astype(np.bool_)
-    nothing = np.empty(0, np.int64)
-    return {
-        str(name): Flags(mask, nothing, suggested[whose])
-        for name, mask, whose in zip(arrays["methods"], masks, arrays["whose"], strict=True)
-    }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from multiprocessing import get_context
@@ -30,9 +31,16 @@ from uqled.bench.matrix import (
 from uqled.bench.phases import computed, whole
 from uqled.bench.suite import Suite
 from uqled.engines.local import available_threads
-from uqled.errors import InputError
+from uqled.errors import BusyError, InputError
 from uqled.progress import Progress
+from uqled.storage.lock import lock_folder
+from uqled.storage.reading import first_line
 
+if sys.platform != "win32":  # which has no such locks
+    import fcntl
+
+_WORK = "work"  # the folder of checkpoints
+_LAST_WORDS = 10.0  # seconds after which the workers of a killed benchmark have noticed
 _UNITS = 1_000  # of progress per unit of work, so that whole numbers are fine enough
 
 
@@ -78,15 +86,25 @@ def run_benchmark(
     """Compute the cells that are missing, then write tables, figures and the page."""
     from uqled.bench.writing import write_results  # figures: not for those who compute cells
 
-    if benchmark.out.exists() and not benchmark.out.is_dir():
-        raise InputError("out", f"{str(benchmark.out)!r} is a file", "Name a folder")
-    benchmark.out.mkdir(parents=True, exist_ok=True)
-    if benchmark.suite.pilot and not pilot:  # its winners decide what comes after
-        first = [cell for cell in benchmark.wanted() if cell.kind == "pilot"]
-        _run(benchmark, first, jobs, progress)
-    _run(benchmark, benchmark.wanted(pilot=pilot), jobs, progress)
-    results = collected(benchmark.suite, benchmark.cells)
-    return results, write_results(results, benchmark.out)
+    out = benchmark.out
+    if out.exists() and not out.is_dir():
+        raise InputError("out", f"{str(out)!r} is a file", "Name a folder")
+    try:
+        (out / _WORK).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            "out", f"{str(out)!r} cannot be made ({first_line(error)})", "Choose another folder"
+        ) from error
+    with lock_folder(out, "benchmark"):
+        _wait_for_workers(out / _WORK)
+        if benchmark.suite.pilot and not pilot:  # its winners decide what comes after
+            first = [cell for cell in benchmark.wanted() if cell.kind == "pilot"]
+            _run(benchmark, first, jobs, progress)
+        _run(benchmark, benchmark.wanted(pilot=pilot), jobs, progress)
+        results = collected(benchmark.suite, benchmark.cells)
+        written = write_results(results, out)
+        benchmark.cells.remove_finished_work()
+    return results, written
 
 
 def write_tables(benchmark: Benchmark) -> tuple[Results, list[Path]]:
@@ -111,7 +129,8 @@ def _run(benchmark: Benchmark, wanted: list[Cell], jobs: int | None, progress: b
     total = max(1, round(sum(costs.values()) * _UNITS))
     name = f"benchmark {benchmark.suite.name}, {len(todo)} cells"
     jobs = available_threads() if jobs is None else arrays.whole_number(jobs, "jobs", low=1)
-    with Progress(progress).stage(name, total) as advance, _workers(jobs) as submit:
+    work = benchmark.out / _WORK
+    with Progress(progress).stage(name, total) as advance, _workers(jobs, work) as submit:
         waiting, running = dict.fromkeys(todo), dict[Future[None], Cell]()
         while waiting or running:
             for cell in list(waiting):
@@ -158,12 +177,12 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _workers(jobs: int) -> Iterator[Any]:
+def _workers(jobs: int, work: Path) -> Iterator[Any]:
     """A function that computes cells in so many processes; in this one if it is one."""
     if jobs == 1:
         yield _here
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _end_with_parent) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _begin_worker, (work,)) as pool:
         try:
             yield pool.submit
         except BaseException:
@@ -175,6 +194,27 @@ def _here(function: Any, *arguments: Any) -> Future[None]:
     future: Future[None] = Future()
     future.set_result(function(*arguments))
     return future
+
+
+def _begin_worker(work: Path) -> None:
+    """Hold the folder of checkpoints, with other workers, as long as this process lives."""
+    if sys.platform != "win32":
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(os.open(work, os.O_RDONLY), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    _end_with_parent()
+
+
+def _wait_for_workers(work: Path) -> None:
+    """Wait until the workers of a killed benchmark have ended, who would remove what we write."""
+    deadline = time.monotonic() + _LAST_WORDS
+    while True:
+        try:
+            with lock_folder(work, "benchmark"):
+                return
+        except BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def _end_with_parent() -> None:

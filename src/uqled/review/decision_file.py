@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from uqled.errors import FileError
+from uqled.errors import FileError, UqledError
 from uqled.storage.atomic import PREFIX, flush_to_disk
 from uqled.storage.reading import first_line, name_file
 
@@ -120,7 +120,10 @@ def explain_database_problems(path: Path) -> Iterator[None]:
     """Turn what SQLite or the system says of the file into an error that names it."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    except UqledError:
+        raise
+    # SQLite quotes the file in its messages, which are then no text, or has no memory for it.
+    except (sqlite3.Error, OSError, UnicodeError, MemoryError) as error:
         said = first_line(error)
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
             said = "reading it takes more work than a file of this size can need"

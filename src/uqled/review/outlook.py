@@ -1,8 +1,8 @@
 """How many labels are probably wrong, how many flags are real, how many errors are still to find.
 
 All of it is detection's own estimate, brought up to date by the decisions: see `with_verdicts` in
-`uqled.detect.auto.estimate`. What is decided is certain, so no interval reaches below the errors that
-were found, and what is still to find is the number in all less those.
+`uqled.detect.auto.estimate`. What is decided is certain, so no interval reaches below the errors
+that were found, and what is still to find is the number in all less those.
 """
 
 from __future__ import annotations

@@ -1,0 +1,179 @@
+"""What a cell of a benchmark may hold: each is checked where it is read.
+
+Cells are merged from other machines, sent by other people and edited by hand. Tables, figures and
+later cells rely on what these functions let through.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.arrays import show_value
+from uqled.errors import FileError
+
+Check = Callable[[Any], bool]
+
+_MOST = 2**53  # of anything counted
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _MOST
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= _MOST
+
+
+def _is_share(value: Any) -> bool:
+    return _is_number(value) and value <= 1
+
+
+def _is_share_or_nan(value: Any) -> bool:
+    return _is_share(value) or (type(value) is float and math.isnan(value))
+
+
+def _is_mapping_to(check: Check) -> Check:
+    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
+
+
+def _is_list_of(check: Check) -> Check:
+    return lambda value: isinstance(value, list) and all(map(check, value))
+
+
+def _has(fields: Mapping[str, Check]) -> Check:
+    return lambda value: isinstance(value, dict) and not _wrong_field(value, fields)
+
+
+def _wrong_field(content: Mapping[str, Any], fields: Mapping[str, Check]) -> str:
+    """The first that is missing or not what it should be; "" if none is."""
+    return next((k for k, check in fields.items() if k not in content or not check(content[k])), "")
+
+
+def _is_matrix(value: Any) -> bool:
+    """Of as many rows as columns, none of them zero."""
+    return _is_list_of(_is_list_of(_is_share))(value) and all(
+        len(row) == len(value) and sum(row) > 0 for row in value
+    )
+
+
+_METHOD = {
+    "flagged": _is_count,
+    **dict.fromkeys(("precision", "recall", "f1", "f05", "aupr"), _is_share),
+}
+_DETECTION: dict[str, Check] = {
+    "n": _is_count,
+    "wrong": _is_count,
+    "given_accuracy": _is_share,
+    "true_accuracy": _is_share,
+    "methods": _is_mapping_to(_has(_METHOD)),
+    "sources": _is_mapping_to(lambda value: value is None or _is_text(value)),
+    "classes": _is_list_of(_is_text),
+}
+FIELDS: dict[str, dict[str, Check]] = {
+    "pretraining": {
+        "accuracy": _is_share,
+        "monitored_accuracy": _is_share_or_nan,  # nothing is monitored of a few samples
+        "train": _is_count,
+        "test": _is_count,
+        "classes": _is_list_of(_is_text),
+    },
+    "pilot": _DETECTION,
+    "detection": _DETECTION,
+    "clean detection": {
+        "flagged": _is_mapping_to(_is_count),
+        "sources": _is_mapping_to(lambda value: value is None or _is_text(value)),
+    },
+    "fold": {"accuracy": _is_share},
+    "retraining": {"accuracy": _is_share, "trained_on": _is_count, "changed": _is_count},
+    "made": {
+        "code": _is_text,
+        "cpu": _is_text,
+        "cores": _is_count,
+        "memory_gib": _is_number,
+        "python": _is_text,
+        "versions": _is_mapping_to(_is_text),
+        "seconds": _is_number,
+    },
+}
+"""Kind of cell -> what it has found; `made`: by what."""
+
+
+def check_fields(content: Any, kind: str, subject: str, fix: str) -> dict[str, Any]:
+    """The part of a cell's file, if it has all that this kind has."""
+    if not isinstance(content, dict):
+        raise FileError(subject, f"holds {show_value(content)} instead of what it found", fix)
+    if wrong := _wrong_field(content, FIELDS[kind]):
+        value = show_value(content[wrong]) if wrong in content else "missing"
+        raise FileError(subject, f"is no finished cell: {wrong!r} is {value}", fix)
+    if "matrix" in content:
+        classes = content.get("classes")
+        if not _is_matrix(content["matrix"]) or len(content["matrix"]) != len(classes or ()):
+            raise FileError(
+                subject, "is no finished cell: its 'matrix' is none of its classes", fix
+            )
+    return content
+
+
+def take_array(
+    arrays: Mapping[str, NDArray[Any]],
+    name: str,
+    shape: tuple[int | None, ...],
+    kinds: str,
+    subject: str,
+) -> NDArray[Any]:
+    """One of a cell's arrays, if it has this shape (None: any length) and one of these kinds."""
+    if name not in arrays:
+        raise FileError(subject, f"lacks its array {name!r}", "Remove it to compute it anew")
+    array = arrays[name]
+    fits = array.ndim == len(shape) and all(
+        wanted in (None, length) for wanted, length in zip(shape, array.shape, strict=True)
+    )
+    if not fits or array.dtype.kind not in kinds:
+        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        raise FileError(
+            subject,
+            f"has an array {name!r} that is {array.dtype} of shape {array.shape}, not [{wanted}]",
+            "Remove it to compute it anew",
+        )
+    return array
+
+
+def take_numbers(
+    arrays: Mapping[str, NDArray[Any]],
+    name: str,
+    shape: tuple[int | None, ...],
+    most: int,
+    subject: str,
+) -> NDArray[Any]:
+    """The same of whole numbers from 0 up to, but not including, `most`."""
+    array = take_array(arrays, name, shape, "iu", subject)
+    if array.size and not (int(array.min()) >= 0 and int(array.max()) < most):
+        raise FileError(
+            subject,
+            f"has an array {name!r} with numbers from {array.min()} to {array.max()}, of {most}",
+            "Remove it to compute it anew",
+        )
+    return array
+
+
+def take_probabilities(
+    arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int | None, ...], subject: str
+) -> NDArray[Any]:
+    """The same of probabilities, none of them missing."""
+    array = take_array(arrays, name, shape, "f", subject)
+    if not (np.isfinite(array).all() and array.min(initial=0.0) >= 0):
+        raise FileError(
+            subject,
+            f"has an array {name!r} that holds no probabilities",
+            "Remove it to compute it anew",
+        )
+    return array
