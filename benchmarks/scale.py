@@ -397,9 +397,7 @@ def out_of_core(setting: Setting) -> dict[str, Any]:
             data.drop()
             reading.append(child("reading", data, workers=setting.workers)["seconds"])
             data.drop()
-            direct.append(
-                child("reading past the cache", data, workers=setting.workers)["seconds"]
-            )
+            direct.append(child("reading past the cache", data, workers=setting.workers)["seconds"])
             data.drop()
             detections.append(setting.detection(data))
             say(

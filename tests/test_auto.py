@@ -7,12 +7,12 @@ import pytest
 
 import uqled
 from conftest import make_predictions
+from uqled.detect.answer import describe_answer
 from uqled.detect.auto import evidence as auto_evidence
 from uqled.detect.auto import kernels as auto_kernels
 from uqled.detect.auto import readings as auto
 from uqled.detect.auto.evidence import Transition
 from uqled.detect.core.joint import PairCounts
-from uqled.detect.summary import summary
 from uqled.errors import InputError, MissingInputError
 
 
@@ -243,7 +243,7 @@ def test_the_summary_says_how_many_and_where_it_is_unsure():
     weak, strong = noisy_model(noise=0.05, sharpness=2), noisy_model(noise=0.2)
     for labels, probs, _ in (weak, strong):
         found = uqled.find_label_errors(labels, probs)
-        text = summary(found)
+        text = describe_answer(found.answer)
         assert "labels are wrong" in text
         assert "80 % interval" in text
         confidence = 0.8 if found.estimate.unsure is None else 0.95

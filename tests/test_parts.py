@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 
 from uqled.cli import app
 from uqled.data.shards import open_shards, spare_page_cache
+from uqled.detect.answer import describe_answer
 from uqled.detect.auto import evidence as auto_evidence
 from uqled.detect.core import cuts as cuts_module
 from uqled.detect.core.cuts import GroupedSamples, find_cuts, keys_to_values, values_to_keys
@@ -31,7 +32,6 @@ from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.find import find_label_errors
 from uqled.detect.parts.prepare import ErrorsInParts, cut_in_parts, find_label_errors_in_parts
 from uqled.detect.parts.tasks import merge_results
-from uqled.detect.summary import summary
 from uqled.errors import FileError, InputError
 
 COLUMNS = [
@@ -140,7 +140,7 @@ def test_every_flag_and_column_is_the_same(
     confused = [tuple(pair) for pair in found.about["confused"]]
     assert confused == one.confused_pairs()[: len(confused)]
     assert len(confused) >= min(len(one.confused_pairs()), 20)
-    assert found.summary().splitlines()[:3] == summary(whole).splitlines()[:3]
+    assert found.summary().splitlines()[:3] == describe_answer(whole.answer).splitlines()[:3]
     assert not (tmp_path / "out" / "work").exists()
 
 
@@ -155,7 +155,7 @@ def test_operating_points_of_auto(tmp_path: Path, point: Any, with_passes: bool)
     whole = find_label_errors(*inputs, **point)
     found = find_label_errors_in_parts(*inputs, out=tmp_path / "out", part_rows=64, **point)
     assert (found.mask() == whole.mask).all()
-    assert found.summary().splitlines()[:3] == summary(whole).splitlines()[:3]
+    assert found.summary().splitlines()[:3] == describe_answer(whole.answer).splitlines()[:3]
     with pytest.raises(InputError, match="knows no probabilities"):
         find_label_errors_in_parts(*inputs, out=tmp_path / "x", method="cl-pbnr", **point)
 
@@ -278,7 +278,7 @@ def test_a_shard_cut_short_is_named_and_nothing_is_written(tmp_path: Path, in_sh
 def direct_io(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is read past the file cache, ahead, a few rows at a time."""
     monkeypatch.setattr("uqled.data.shards._CACHED_SHARE", 0)
-    monkeypatch.setattr("uqled.storage.location._DIRECT_BYTES", 1)
+    monkeypatch.setattr("uqled.storage.file_reads._DIRECT_BYTES", 1)
     monkeypatch.setattr("uqled.detect.core.sweeps.BLOCK_BYTES", 4 * 5 * 4 * 17)
 
 
@@ -515,7 +515,8 @@ def test_the_command_line_plans_and_detects(tmp_path: Path, in_shards: Any) -> N
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output
         assert (
-            summary(find_label_errors(*arrays)).splitlines()[:3] == (result.output.splitlines()[:3])
+            describe_answer(find_label_errors(*arrays).answer).splitlines()[:3]
+            == (result.output.splitlines()[:3])
         )
 
 

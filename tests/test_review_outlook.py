@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from review_runs import image_run
 from uqled.cli import app
-from uqled.detect.find import find_label_errors
 from uqled.detect.auto.estimate import ErrorEstimate, Estimate
+from uqled.detect.find import find_label_errors
 from uqled.review.decisions import Decisions, reviewed
 from uqled.review.listing import Asked, Listing, Standing
 from uqled.review.outlook import Outlooks, doubt

@@ -165,9 +165,11 @@ def predict(
     """Predict every sample by a model that was not trained on it."""
     options = locals()
     with _refusing():
-        loaded, found = _predictions(**options)
+        loaded, predictions = _predictions(**options)
     _tell_skipped(loaded)
-    _print(f"{len(found):,} samples, {found.accuracy:.2%} predicted as labelled, in {out}")
+    _print(
+        f"{len(predictions):,} samples, {predictions.accuracy:.2%} predicted as labelled, in {out}"
+    )
 
 
 @app.command()
@@ -206,10 +208,10 @@ def find(
 ) -> None:
     """Find wrong labels in labelled data: predict, detect and report in one."""
     options = locals()
+    from uqled.detect.answer import describe_answer, measure_methods
     from uqled.detect.find import find_label_errors
     from uqled.detect.request import check_request
-    from uqled.detect.summary import summary
-    from uqled.report.page import report_run
+    from uqled.report.page import write_report
 
     with _refusing():
         for name in ("method", "target", "wanted_precision", "recall", "budget", "cost"):
@@ -217,13 +219,20 @@ def find(
         point = _point(target, wanted_precision, recall, budget, cost)
         given = ("pred_probs", "passes") if uncertainty != "none" else ("pred_probs",)
         check_request(method, given=given, **point)
-        loaded, found = _predictions(**options)
-        errors = find_label_errors(found, method=method, **point)
+        loaded, predictions = _predictions(**options)
+        errors = find_label_errors(predictions, method="all", headline=method, **point)
         table = run.Run.open(out).write_result(errors, point)
-        page = report_run(out, data=loaded, top=60)
+        page = write_report(
+            errors,
+            out / "report.html",
+            loaded,
+            predictions.pred_probs,
+            predictions.passes,
+            top=60,
+        )
     _tell_skipped(loaded)
-    _print(f"{found.accuracy:.2%} of {len(found):,} samples are predicted as labelled\n")
-    _print(summary(errors, ids=found.ids, truth=found.truth))
+    metrics = measure_methods(errors, predictions.truth)
+    _print(describe_answer(errors.answer, ids=predictions.ids, metrics=metrics))
     _print(f"\nThe table of all samples is {table}")
     _print(f"The report, to open in a browser, is {page}")
 
@@ -335,8 +344,8 @@ def detect(
     probabilities may also be folders of .npy or Parquet shards, or addresses such as s3://...
     """
     from uqled.data.files import open_labels, open_probabilities
+    from uqled.detect.answer import describe_answer
     from uqled.detect.find import find_label_errors
-    from uqled.detect.summary import summary
 
     options = {
         "method": method,
@@ -381,7 +390,7 @@ def detect(
                 **options,  # type: ignore[arg-type]
                 **point,
             )
-            text = summary(errors)
+            text = describe_answer(errors.answer)
             if table is not None:
                 run.write_issues(errors, table)
                 text += f"\n\nAll {len(errors):,} samples are in {out}."
@@ -463,22 +472,28 @@ def _detect_in_run(
 
     Where no operating point is asked for, it is the one that the run was asked for before.
     """
+    from uqled.detect.answer import describe_answer, measure_methods
     from uqled.detect.find import find_label_errors
-    from uqled.detect.summary import summary
+    from uqled.detect.request import check_request, name_inputs
     from uqled.review.decisions import reviewed
 
     opened = run.Run.open(folder)
-    found = opened.predictions()
-    knows = options["method"] in ("auto", "all")  # how probable errors are
+    predictions = opened.predictions()
+    inputs = name_inputs(predictions.pred_probs, predictions.passes)
+    request = check_request(options["method"], given=inputs, agreement=options["agreement"])
+    knows = request.asks_for_probabilities
     if knows and not any(value is not None for value in point.values()):
         point = opened.detection()[1]
-    verdicts = reviewed(found) if use_decisions else None
-    errors = find_label_errors(found, **options, **point, verdicts=verdicts if knows else None)
+    verdicts = reviewed(predictions) if use_decisions else None
+    errors = find_label_errors(
+        predictions, **options, **point, verdicts=verdicts if knows else None
+    )
     if out is None:
         out = opened.write_result(errors, point)
     else:
-        run.write_issues(errors, out, ids=found.ids)
-    text = summary(errors, ids=found.ids, truth=found.truth)
+        run.write_issues(errors, out, ids=predictions.ids)
+    metrics = measure_methods(errors, predictions.truth)
+    text = describe_answer(errors.answer, ids=predictions.ids, metrics=metrics)
     if verdicts is not None:
         decided = f"Reviewers' decisions so far ({int((verdicts[0] > 0).sum()):,}) are"
         how = (

@@ -9,8 +9,8 @@ import numpy as np
 
 from uqled import noise
 from uqled.data import Dataset, load
+from uqled.detect.answer import describe_answer, measure_methods
 from uqled.detect.find import find_label_errors
-from uqled.detect.summary import summary
 from uqled.predict.crossval import cross_validate
 from uqled.run import Run
 
@@ -18,7 +18,7 @@ RATE = 0.1
 
 
 def demo(out: Path, *, seed: int = 0) -> str:
-    """Mislabel 10 % of the digits as people would, find them again; return what to say."""
+    """Mislabel 10 % of the digits as people would, find them again, and describe the result."""
     data = noisy_digits(seed=seed)
     predictions = cross_validate(data, "small", out=out, seed=seed, progress=True)
     errors = find_label_errors(predictions, method="all")
@@ -28,9 +28,9 @@ def demo(out: Path, *, seed: int = 0) -> str:
     return "\n".join(
         [
             f"{len(data):,} handwritten digits, {wrong} of them given the label of a digit that "
-            f"looks like them; {predictions.accuracy:.1%} are predicted as labelled.",
+            "looks like them.",
             "",
-            summary(errors, truth=data.truth),
+            describe_answer(errors.answer, metrics=measure_methods(errors, data.truth)),
             "",
             f"The table of all samples is {table}",
             f"The report, to open in a browser, is {page}",

@@ -15,13 +15,13 @@ from uqled.detect.auto.readings import error_probabilities
 from uqled.detect.core.joint import calibrate_joint, compute_quotas
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.sweeps import EntropyClass, Inputs, Member, Sweeps, list_sources
-from uqled.detect.methods import Choice, Evidence
+from uqled.detect.methods import ALL, Choice, Evidence
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
 from uqled.detect.result import LabelErrors
 from uqled.engines.local import Threads, available_threads
 from uqled.errors import InputError
 from uqled.progress import Progress
-from uqled.run import Predictions
+from uqled.run import Predictions, Run
 
 
 def find_label_errors(
@@ -129,6 +129,22 @@ def find_label_errors(
     return replace(results[0], by_method={one.method: one for one in results})
 
 
+def find_errors_in_run(
+    predictions: Predictions,
+    *,
+    headline: str | None = None,
+    verdicts: tuple[Any, Any] | None = None,
+) -> LabelErrors:
+    """Every method's result at the operating point that the run was asked for.
+
+    `headline` leads: the method that the run was asked for, unless given.
+    """
+    method, point = Run.open(predictions.path).detection()
+    return find_label_errors(
+        predictions, method=ALL, headline=headline or method, verdicts=verdicts, **point
+    )
+
+
 def read_inputs(
     labels: Any, pred_probs: Any, passes: Any, *, classes: Sequence[Any] | None = None
 ) -> Inputs:
@@ -232,6 +248,7 @@ def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors
             mutual_information=evidence.statistics.mutual_information,
             estimate=auto.estimate,
             other=auto.other,
+            n_as_predicted=evidence.n_as_predicted,
         )
     return LabelErrors(
         method=choice.name,
@@ -245,6 +262,7 @@ def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors
         mutual_information=evidence.statistics.mutual_information,
         estimate=None if auto is None else auto.estimate,
         other=None if auto is None else auto.other,
+        n_as_predicted=evidence.n_as_predicted,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -42,6 +43,14 @@ class Evidence:
     """How probable it is that each label is wrong, where `auto` was asked for."""
     point: OperatingPoint = field(default_factory=lambda: OperatingPoint("f1"))
     """Which flags `auto` is to give."""
+
+    @cached_property
+    def n_as_predicted(self) -> dict[str, int]:
+        """`softmax`, `mean` -> number of samples whose predicted class is the label."""
+        return {
+            str(source): int(np.count_nonzero(predicted == self.labels))
+            for source, predicted in self.joints.predicted.items()
+        }
 
     @property
     def sure(self) -> Member:

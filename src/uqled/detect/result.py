@@ -14,6 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
+from uqled.detect.answer import (
+    Answer,
+    compute_answer,
+    count_confused_pairs,
+    rank_confused_pairs,
+)
 from uqled.detect.auto.estimate import ErrorEstimate, Estimate
 
 if TYPE_CHECKING:
@@ -52,6 +58,9 @@ class LabelErrors:
     says, in words, where that cannot be known."""
     other: NDArray[np.int32] | None = field(default=None, repr=False)
     """[N] number of the most probable class beside the given one, where `auto` was asked."""
+    n_as_predicted: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """`softmax`, `mean` of the passes -> number of samples whose predicted class is the label, for
+    the probabilities that the methods read."""
     by_method: Mapping[str, LabelErrors] = field(default_factory=dict, repr=False)
     """Every method's own result, where all were asked for."""
 
@@ -108,15 +117,21 @@ class LabelErrors:
         return self.labels.values[self.labels.codes]
 
     def confused_pairs(self) -> list[tuple[str, str, int]]:
-        """(given, suggested, number flagged), the most frequent first."""
-        K = self.labels.n_classes
-        given, best = self.labels.codes[self.mask].astype(np.int64), self.best[self.mask]
-        pairs, counts = np.unique_counts(given * K + best)
+        """(given, suggested, number flagged) of two different classes, the most frequent first."""
         names = self.labels.names
-        return [
-            (names[int(pairs[at] // K)], names[int(pairs[at] % K)], int(counts[at]))
-            for at in np.argsort(-counts, kind="stable")
-        ]
+        return [(names[i], names[j], number) for i, j, number in self.ranked_pairs]
+
+    @cached_property
+    def ranked_pairs(self) -> list[tuple[int, int, int]]:
+        """The same, by class numbers."""
+        given, suggested = self.labels.codes[self.mask], self.best[self.mask]
+        return rank_confused_pairs(count_confused_pairs(given, suggested, self.labels.n_classes))
+
+    @cached_property
+    def answer(self) -> Answer:
+        """How many labels are wrong, how many flags are real, which classes are confused, which
+        samples are most suspect."""
+        return compute_answer(self)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per sample, in the order of the data.

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.detect.answer import choose_confidence
 from uqled.detect.auto.estimate import (
     ErrorEstimate,
     Estimate,
@@ -210,9 +211,11 @@ def flagging(
     return Flagging(reader, point, level, wanted), levels
 
 
-def told(levels: Levels, flags: Flagging, flagged: Mapping[str, int]) -> dict[str, Any]:
-    """For `result.json`: how many labels are wrong, how many flags are real. `flagged` are the
-    number of flags and the sums over them, in units as those of `levels`."""
+def estimate_flags(
+    levels: Levels, flags: Flagging, flagged: Mapping[str, int]
+) -> tuple[Estimate, Estimate | None, Estimate | None, str | None]:
+    """For the answer: (n_errors, precision, recall, unsure). `flagged` are the number of flags and
+    the sums over them, in units as those of `levels`."""
     names = [name for name in levels.errors if name not in _MORE]
     every = {name: int(sums.sum()) for name, sums in levels.errors.items()}
     N, n = int(levels.counts.sum()), flagged["flags"]
@@ -223,14 +226,12 @@ def told(levels: Levels, flags: Flagging, flagged: Mapping[str, int]) -> dict[st
         _share(_interval(at_best, n_best, names), n_best),
         _share(_interval(at_best, n_best, names, confidence=0.95), n_best),
     )
-    real = _share(_interval(flagged, n, names, confidence=0.8 if unsure is None else 0.95), n)
+    real = _share(_interval(flagged, n, names, confidence=choose_confidence(unsure)), n)
     recalls = [flagged[k] / max(every[k], 1) for k in (*names, "mean")]
-    return {
-        "number": vars(_interval(every, N, names)),
-        "precision": vars(real) if n else None,
-        "recall": vars(Estimate(recalls[-1], min(recalls), max(recalls))) if n else None,
-        "unsure": unsure,
-    }
+    n_errors = _interval(every, N, names)
+    if not n:
+        return n_errors, None, None, unsure
+    return n_errors, real, Estimate(recalls[-1], min(recalls), max(recalls)), unsure
 
 
 def _share(number: Estimate, n: int) -> Estimate:

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
+from uqled.detect.answer import MAX_PAIRS, Answer, rank_confused_pairs
 from uqled.detect.core.cuts import Cuts, find_cuts
 from uqled.detect.core.joint import PairCounter, PairCounts, Quotas, calibrate_joint, compute_quotas
 from uqled.detect.core.sweeps import ClassStatistics, Member
-from uqled.detect.methods import SOFTMAX, Choice, Ranking
+from uqled.detect.methods import SOFTMAX, Ranking
 from uqled.detect.parts import tasks
-from uqled.detect.parts.auto_tasks import flagging, statistics_and_candidates, told
-from uqled.detect.parts.tasks import Asked, Decided, Groups, Part, Tally, merge_results
+from uqled.detect.parts.auto_tasks import estimate_flags, flagging, statistics_and_candidates
+from uqled.detect.parts.tasks import Asked, Decided, Groups, Part, merge_results
 from uqled.engines import Engine
 from uqled.errors import InputError
 from uqled.progress import Progress
@@ -84,7 +85,7 @@ class Driver:
         if with_auto:
             auto, levels = flagging(self._over_parts, asked, self.N, joints, request.point)
         decided = Decided(numbers, joints, groups, cuts, rankings, auto)
-        tally = self._over_parts(
+        tally: tasks.Tally = self._over_parts(
             "writing the result", tasks.write_issues, merge_results, asked, limits, decided
         )
         headline = asked.request.headline
@@ -94,8 +95,27 @@ class Driver:
         joint = joints[member]
         K = joint.n_classes
         asked.store.write_joint((K, K), joint.given, joint.true, joint.counts)
-        estimate = None if levels is None or auto is None else told(levels, auto, tally.real)
-        return self._result(headline, asked, tally) | {"estimate": estimate}
+        n_errors = precision = recall = unsure = None
+        if levels is not None and auto is not None:
+            n_errors, precision, recall, unsure = estimate_flags(levels, auto, tally.real)
+        names = asked.names
+        answer = Answer(
+            method=headline.name,
+            n_samples=self.N,
+            flags_by_method=tally.flagged,
+            n_errors=n_errors,
+            precision=precision,
+            recall=recall,
+            unsure=unsure,
+            n_off_diagonal=int(joint.counts[joint.given != joint.true].sum()),
+            n_as_predicted=tally.as_predicted,
+            confused_pairs=[
+                (names[i], names[j], number)
+                for i, j, number in rank_confused_pairs(tally.confused)[:MAX_PAIRS]
+            ],
+            most_suspect=tally.suspects,
+        )
+        return {"parts": len(self.parts), "classes": list(names), **answer.to_json()}
 
     def _cuts(self, asked: Asked, groups: Groups) -> Cuts:
         """Each pair's cut.
@@ -177,19 +197,3 @@ class Driver:
                 f"contain one class only ({only!r}, {self.N} samples)",
                 "Pass the whole data set: a wrong label can only be seen beside another class",
             )
-
-    def _result(self, headline: Choice, asked: Asked, tally: Tally) -> dict[str, Any]:
-        names, confused = asked.names, tally.confused
-        order = np.argsort(-confused.counts, kind="stable")
-        return {
-            "samples": self.N,
-            "parts": len(self.parts),
-            "classes": list(names),
-            "method": headline.name,
-            "flagged": tally.flagged,
-            "confused": [
-                (names[confused.given[q]], names[confused.true[q]], int(confused.counts[q]))
-                for q in order[:100]
-            ],
-            "suspects": [(z, names[i], names[j]) for _, _, z, i, j in tally.suspects],
-        }

@@ -30,8 +30,8 @@ from uqled.detect.parts.store import Store
 from uqled.detect.parts.tasks import Asked, Part
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
 from uqled.engines import Engine, engine_of
-from uqled.storage.location import Location
 from uqled.progress import Progress
+from uqled.storage.location import Location
 
 #: Of a part, about: large enough that a task's own cost does not matter, small enough that the
 #: loss of one does not either.
@@ -43,7 +43,7 @@ _LONG_ROW, _FEW_PARTS = 1_024, 4
 #: About what a sample takes beside its probabilities, in arrays and files of its part.
 _SAMPLE_BYTES = 300
 #: Of what lies in the folder while it runs: one begun with another is not continued.
-_FORMAT = 2
+_FORMAT = 3
 
 
 def find_label_errors_in_parts(

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.auto.estimate import Estimate
+from uqled.detect.answer import Answer, describe_answer
 from uqled.detect.core.joint import PairCounts
 from uqled.detect.parts.store import Store
-from uqled.detect.summary import estimate_lines
+from uqled.storage.reading import explain_file_problems
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,20 @@ class ErrorsInParts:
         n, N = self.n_flagged, len(self)
         return f"<ErrorsInParts {self.method}: {n:,} of {N:,} labels flagged ({n / N:.2%})>"
 
+    @cached_property
+    def answer(self) -> Answer:
+        """How many labels are wrong, how many flags are real, which classes are confused, which
+        samples are most suspect."""
+        with explain_file_problems(str(self.store.place / "result.json"), "Repeat the detection"):
+            return Answer.from_json(self.about)
+
     @property
     def method(self) -> str:
-        return str(self.about["method"])
+        return self.answer.method
 
     @property
     def n_flagged(self) -> int:
-        return int(self.about["flagged"][self.method])
+        return self.answer.n_flagged
 
     @property
     def joint(self) -> Any:
@@ -85,26 +92,6 @@ class ErrorsInParts:
         files, path = fsspec.core.url_to_fs(str(issues))
         return ds.dataset(path, filesystem=files, format="parquet")
 
-    def _estimated(self, about: dict[str, Any]) -> list[str]:
-        number, real, found = (
-            None if about[name] is None else Estimate(**about[name])
-            for name in ("number", "precision", "recall")
-        )
-        assert number is not None
-        return estimate_lines(number, len(self), real, found, about["unsure"])
-
     def summary(self, *, pairs: int = 5, suspects: int = 10) -> str:
-        """How many are flagged, the most confused pairs and the most suspect samples."""
-        n, N, about = self.n_flagged, len(self), self.about
-        lines = [f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {self.method}"]
-        if about["estimate"] is not None:
-            lines += self._estimated(about["estimate"])
-        if len(about["flagged"]) > 1:
-            lines += ["", "flagged by each method:"]
-            lines += [f"  {number:>9,}  {name}" for name, number in about["flagged"].items()]
-        if n:
-            lines += ["", "most confused (given -> suggested):"]
-            lines += [f"  {m:>9,}  {i} -> {j}" for i, j, m in about["confused"][:pairs]]
-            lines += ["", "most suspect (index: given -> suggested):"]
-            lines += [f"  {z:>9}  {i} -> {j}" for z, i, j in about["suspects"][:suspects]]
-        return "\n".join(lines)
+        """The answer in a few lines of text."""
+        return describe_answer(self.answer, pairs=pairs, suspects=suspects)

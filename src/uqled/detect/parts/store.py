@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError, InputError
 from uqled.limits import check_limit
-from uqled.storage.location import Location
 from uqled.storage.atomic import remove_leftovers
+from uqled.storage.location import Location
 from uqled.storage.lock import lock_folder
 from uqled.storage.reading import explain_file_problems, name_file
 

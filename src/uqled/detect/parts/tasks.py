@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.arrays import Labels
+from uqled.detect.answer import (
+    MAX_SUSPECTS,
+    FlaggedSample,
+    count_confused_pairs,
+    list_most_suspect,
+)
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, values_to_keys
-from uqled.detect.core.joint import PairCounter, PairCounts, Quotas
+from uqled.detect.core.joint import PairCounts, Quotas
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.selection import TopPerPair
 from uqled.detect.core.sweeps import (
@@ -37,9 +43,6 @@ from uqled.detect.request import DetectionRequest, SweepPlan
 from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress
-
-#: Suspects that each part names, for the summary.
-SUSPECTS = 100
 
 
 @dataclass(frozen=True)
@@ -344,18 +347,28 @@ class Tally:
     """Method -> number of flags."""
     confused: PairCounts
     """Flags per (given, suggested) pair."""
-    suspects: list[tuple[int, float, int, int, int]]
-    """(votes, score, index, given, suggested) of the most suspect."""
+    suspects: list[FlaggedSample]
+    """The most suspect ones."""
+    as_predicted: dict[str, int]
+    """Source -> number of samples whose predicted class is the label."""
     real: dict[str, int]
-    """Of the flags of `auto`: their number, and how many each reading expects to be real."""
+    """The number of flags, and how many each reading expects to be real, where `auto` is run."""
 
     def merge_with(self, other: Tally) -> Tally:
-        suspects = sorted([*self.suspects, *other.suspects], key=lambda s: (-s[0], s[1], s[2]))[
-            :SUSPECTS
-        ]
-        flagged = {name: n + other.flagged[name] for name, n in self.flagged.items()}
-        real = {name: n + other.real[name] for name, n in self.real.items()}
-        return Tally(flagged, self.confused.merge_with(other.confused), suspects, real)
+        suspects = sorted(
+            [*self.suspects, *other.suspects], key=lambda one: (-one.votes, one.score, one.index)
+        )
+
+        def add(mine: dict[str, int], others: dict[str, int]) -> dict[str, int]:
+            return {name: n + others[name] for name, n in mine.items()}
+
+        return Tally(
+            add(self.flagged, other.flagged),
+            self.confused.merge_with(other.confused),
+            suspects[:MAX_SUSPECTS],
+            add(self.as_predicted, other.as_predicted),
+            add(self.real, other.real),
+        )
 
 
 @dataclass(frozen=True)
@@ -409,17 +422,14 @@ def write_issues(asked: Asked, limits: ClassStatistics, decided: Decided, part: 
                 frame[one.method] = one.mask
         store.write_issues(part.number, frame)
     first = found[0]
-    confused = PairCounter(len(asked.values), part.stop - part.start)
-    confused.add(evidence.labels[first.mask], first.best[first.mask])
-    suspects = [
-        (int(first.votes[z]), float(first.scores[z]), part.start + int(z),
-         int(evidence.labels[z]), int(first.best[z]))
-        for z in first.ranked[:SUSPECTS]
-    ]  # fmt: skip
-    real = {}
-    if evidence.auto is not None and evidence.flagged is not None:
-        real = evidence.auto.estimate.units_over(evidence.flagged)
-    return Tally({e.method: e.n_flagged for e in found}, confused.get_counts(), suspects, real)
+    given, suggested = evidence.labels[first.mask], first.best[first.mask]
+    return Tally(
+        {one.method: one.n_flagged for one in found},
+        count_confused_pairs(given, suggested, len(asked.values)),
+        list_most_suspect(first, start=part.start),
+        evidence.n_as_predicted,
+        {} if first.estimate is None else first.estimate.units_over(first.mask),
+    )
 
 
 def _evidence(

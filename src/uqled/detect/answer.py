@@ -1,0 +1,328 @@
+"""The answer of a detection: how many labels are wrong, how many flags are real, which classes are
+confused and which samples are most suspect.
+
+It is computed once, as plain data. The command line, the report, the review page and a detection in
+parts show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.detect.auto.estimate import Estimate
+from uqled.detect.core.joint import PairCounts
+from uqled.terminal import escape_controls
+
+if TYPE_CHECKING:
+    from uqled.detect.result import LabelErrors
+
+Bools = NDArray[np.bool_]
+
+#: Most frequent pairs and most suspect samples that an answer holds.
+MAX_PAIRS = 100
+MAX_SUSPECTS = 100
+
+
+@dataclass(frozen=True)
+class FlagMetrics:
+    """How good flags are, where the true labels are known; a share of nothing is 0."""
+
+    n_flagged: int
+    n_errors: int
+    """How many labels are wrong."""
+    n_real: int
+    """How many of these are flagged."""
+
+    @property
+    def precision(self) -> float:
+        return self.n_real / max(self.n_flagged, 1)
+
+    @property
+    def recall(self) -> float:
+        return self.n_real / max(self.n_errors, 1)
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.n_real / max(self.n_flagged + self.n_errors, 1)
+
+
+@dataclass(frozen=True)
+class FlaggedSample:
+    """One flagged sample."""
+
+    index: int
+    given: str
+    suggested: str
+    score: float
+    """Lower = more suspect."""
+    votes: int
+    error_probability: float | None
+    """None where `auto` was not run."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a detection says about the whole data set."""
+
+    method: str
+    n_samples: int
+    flags_by_method: Mapping[str, int]
+    """Method -> number of flags; `method` is one of them."""
+    n_errors: Estimate | None
+    """How many labels are wrong, with an 80 % interval; None where `auto` was not run."""
+    precision: Estimate | None
+    """The share of flags that are real, with an interval of `precision_confidence`; None where
+    `auto` was not run or nothing is flagged."""
+    recall: Estimate | None
+    """The share of errors that are flagged, with the range of all readings; None as above."""
+    unsure: str | None
+    """Why a single number would be a guess; None where it would not."""
+    n_off_diagonal: int
+    """How many labels are wrong as the noise matrix counts them: samples off its diagonal."""
+    n_as_predicted: Mapping[str, int]
+    """`softmax` or `mean` of the passes -> number of samples whose predicted class is the label."""
+    confused_pairs: list[tuple[str, str, int]]
+    """(given, suggested, number flagged), the most frequent first."""
+    most_suspect: list[FlaggedSample]
+    n_verdicts: int = 0
+    """How many samples reviewers have decided."""
+
+    @property
+    def n_flagged(self) -> int:
+        return self.flags_by_method[self.method]
+
+    @property
+    def precision_confidence(self) -> float:
+        return choose_confidence(self.unsure)
+
+    @property
+    def prediction_source(self) -> str:
+        """The probabilities that `predicted_as_labelled` is about: the softmax if it was read."""
+        return "softmax" if "softmax" in self.n_as_predicted else "mean"
+
+    @property
+    def predicted_as_labelled(self) -> float | None:
+        """The share of samples whose predicted class is the label."""
+        number = self.n_as_predicted.get(self.prediction_source)
+        return None if number is None else number / self.n_samples
+
+    def to_json(self) -> dict[str, Any]:
+        """As `result.json` of a detection in parts holds it."""
+        estimates = {"number": self.n_errors, "precision": self.precision, "recall": self.recall}
+        return {
+            "samples": self.n_samples,
+            "method": self.method,
+            "flagged": dict(self.flags_by_method),
+            "confused": self.confused_pairs,
+            "suspects": [list(vars(sample).values()) for sample in self.most_suspect],
+            "estimate": None
+            if self.n_errors is None
+            else {
+                **{name: None if one is None else vars(one) for name, one in estimates.items()},
+                "unsure": self.unsure,
+            },
+            "off_diagonal": self.n_off_diagonal,
+            "as_predicted": dict(self.n_as_predicted),
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Answer:
+        """The inverse of `to_json`; what does not fit raises KeyError, TypeError or ValueError."""
+        estimate = content["estimate"] or {}
+
+        def read_estimate(name: str) -> Estimate | None:
+            one = estimate.get(name)
+            return None if one is None else Estimate(*(float(one[k]) for k in _ESTIMATE))
+
+        answer = cls(
+            method=str(content["method"]),
+            n_samples=int(content["samples"]),
+            flags_by_method={str(name): int(n) for name, n in content["flagged"].items()},
+            n_errors=read_estimate("number"),
+            precision=read_estimate("precision"),
+            recall=read_estimate("recall"),
+            unsure=None if estimate.get("unsure") is None else str(estimate["unsure"]),
+            n_off_diagonal=int(content["off_diagonal"]),
+            n_as_predicted={str(name): int(n) for name, n in content["as_predicted"].items()},
+            confused_pairs=[(str(i), str(j), int(n)) for i, j, n in content["confused"]],
+            most_suspect=[
+                FlaggedSample(
+                    int(index), str(given), str(suggested), float(score), int(votes),
+                    None if probability is None else float(probability),
+                )
+                for index, given, suggested, score, votes, probability in content["suspects"]
+            ],
+        )  # fmt: skip
+        _ = answer.n_flagged  # refuses a method without a number of flags
+        return answer
+
+
+_ESTIMATE = ("value", "low", "high")
+
+
+def choose_confidence(unsure: str | None) -> float:
+    """The confidence of the interval of the flags' precision: wider where a single number would be
+    a guess."""
+    return 0.8 if unsure is None else 0.95
+
+
+def compute_answer(errors: LabelErrors) -> Answer:
+    """The answer of a detection in memory."""
+    estimate, mask = errors.estimate, errors.mask
+    results = errors.by_method or {errors.method: errors}
+    unsure = None if estimate is None else estimate.unsure
+    n_errors = precision = recall = None
+    if estimate is not None:
+        n_errors = estimate.number
+        if errors.n_flagged:
+            precision = estimate.precision(mask, confidence=choose_confidence(unsure))
+            recall = estimate.recall(mask)
+    n_verdicts = 0
+    if estimate is not None and estimate.known is not None:
+        n_verdicts = int(np.count_nonzero(estimate.known >= 0))
+    return Answer(
+        method=errors.method,
+        n_samples=len(errors),
+        flags_by_method={name: one.n_flagged for name, one in results.items()},
+        n_errors=n_errors,
+        precision=precision,
+        recall=recall,
+        unsure=unsure,
+        n_off_diagonal=int(errors.joint.sum() - errors.joint.diagonal().sum()),
+        n_as_predicted=errors.n_as_predicted,
+        confused_pairs=errors.confused_pairs()[:MAX_PAIRS],
+        most_suspect=list_most_suspect(errors),
+        n_verdicts=n_verdicts,
+    )
+
+
+def list_most_suspect(errors: LabelErrors, *, start: int = 0) -> list[FlaggedSample]:
+    """The most suspect samples; `start` is the index of the first sample, in a part of the data."""
+    names, codes, probability = errors.labels.names, errors.labels.codes, errors.probability
+    return [
+        FlaggedSample(
+            start + z,
+            names[codes[z]],
+            names[errors.best[z]],
+            float(errors.scores[z]),
+            int(errors.votes[z]),
+            None if probability is None else float(probability[z]),
+        )
+        for z in errors.ranked[:MAX_SUSPECTS].tolist()
+    ]
+
+
+def count_confused_pairs(
+    given: NDArray[Any], suggested: NDArray[Any], n_classes: int
+) -> PairCounts:
+    """How many flagged samples have each pair of given and suggested class [n], where these differ.
+
+    >>> pairs = count_confused_pairs(np.array([0, 1, 0, 2]), np.array([1, 2, 1, 2]), 3)
+    >>> rank_confused_pairs(pairs)
+    [(0, 1, 2), (1, 2, 1)]
+    """
+    differ = given != suggested
+    keys, counts = np.unique_counts(given[differ].astype(np.int64) * n_classes + suggested[differ])
+    return PairCounts.from_keys(n_classes, keys, counts)
+
+
+def rank_confused_pairs(pairs: PairCounts) -> list[tuple[int, int, int]]:
+    """(given class, suggested class, number), the most frequent first; ties to lower classes."""
+    order = np.argsort(-pairs.counts, kind="stable")
+    columns = (pairs.given, pairs.true, pairs.counts)
+    return list(zip(*(column[order].tolist() for column in columns), strict=True))
+
+
+def measure_flags(mask: Bools, is_error: Bools) -> FlagMetrics:
+    """Compare flags [N] with the truth [N].
+
+    >>> metrics = measure_flags(np.array([True, True, False]), np.array([True, False, False]))
+    >>> metrics.precision, metrics.recall, round(metrics.f1, 3)
+    (0.5, 1.0, 0.667)
+    """
+    return FlagMetrics(*(int(np.count_nonzero(m)) for m in (mask, is_error, mask & is_error)))
+
+
+def measure_methods(errors: LabelErrors, truth: NDArray[Any] | None) -> dict[str, FlagMetrics]:
+    """Method -> how good its flags are by the true class numbers [N]; empty where these are not
+    known or no label is wrong."""
+    is_error = errors.labels.codes != truth
+    if truth is None or not is_error.any():
+        return {}
+    results = errors.by_method or {errors.method: errors}
+    return {name: measure_flags(one.mask, is_error) for name, one in results.items()}
+
+
+def describe_answer(
+    answer: Answer,
+    *,
+    ids: list[str] | None = None,
+    metrics: Mapping[str, FlagMetrics] | None = None,
+    pairs: int = 5,
+    suspects: int = 10,
+) -> str:
+    """The answer in a few lines of text; `ids` [N] name the samples, `metrics` are by method."""
+    n, N = answer.n_flagged, answer.n_samples
+    lines = [f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {answer.method}"]
+    lines += _describe_estimates(answer)
+    if answer.predicted_as_labelled is not None:
+        source = "" if answer.prediction_source == "softmax" else " by the mean of the passes"
+        share = f"{answer.predicted_as_labelled:.2%}"
+        lines.append(f"{share} of the samples are predicted as labelled{source}")
+    if len(answer.flags_by_method) > 1:
+        lines += ["", "flagged by each method:"]
+        lines += [f"  {number:>9,}  {name}" for name, number in answer.flags_by_method.items()]
+    if n:
+        lines += ["", "most confused (given -> suggested):"]
+        for given, suggested, number in answer.confused_pairs[:pairs]:
+            lines.append(f"  {number:>9,}  {escape_controls(f'{given} -> {suggested}')}")
+        lines += ["", "most suspect:", *_tabulate_suspects(answer.most_suspect[:suspects], ids)]
+    if metrics:
+        lines += ["", "by the true labels:", f"  {'':22} precision  recall     F1"]
+        for name, one in metrics.items():
+            lines.append(f"  {name:22} {one.precision:9.3f} {one.recall:7.3f} {one.f1:6.3f}")
+    return "\n".join(lines)
+
+
+def _describe_estimates(answer: Answer) -> list[str]:
+    """How many labels are wrong and how many flags are real, as far as that is known."""
+    number, precision, recall = answer.n_errors, answer.precision, answer.recall
+    if number is None:
+        wrong, share = answer.n_off_diagonal, answer.n_off_diagonal / answer.n_samples
+        return [f"about {wrong:,} labels are wrong ({share:.2%}), by the noise matrix"]
+    lines = [
+        f"about {number.value:,.0f} labels are wrong ({number.value / answer.n_samples:.2%}); "
+        f"80 % interval {number.low:,.0f} to {number.high:,.0f}"
+    ]
+    if precision is not None and recall is not None:
+        real = f"{precision.low:.0%} to {precision.high:.0%}"
+        if answer.unsure is None:  # otherwise a single number would be a guess
+            real = f"{precision.value:.0%} ({real})"
+        lines.append(
+            f"of the flags about {real} are real, and they are {recall.value:.0%} of all errors "
+            f"({recall.low:.0%} to {recall.high:.0%})"
+        )
+    else:
+        lines.append("no flags reach what was asked for")
+    return lines if answer.unsure is None else [*lines, f"unsure: {answer.unsure}"]
+
+
+def _tabulate_suspects(samples: list[FlaggedSample], ids: list[str] | None) -> list[str]:
+    """One line per sample, below a line of column names."""
+    with_votes = any(one.votes > 1 for one in samples)  # of a method that has members
+    name = "index" if ids is None else "sample"
+    rows = [(name, "given", "suggested", "score", *["votes"] * with_votes)]
+    for one in samples:
+        names = str(one.index) if ids is None else ids[one.index], one.given, one.suggested
+        votes = [str(one.votes)] * with_votes
+        rows.append((*map(escape_controls, names), f"{one.score:.4f}", *votes))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
