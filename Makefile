@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow fuzz check bench clean
+.PHONY: demo test test-slow fuzz check docs bench clean
 
 demo: .venv/torch
 	$(BIN)/uqled demo --out demo-output
@@ -24,6 +24,10 @@ check: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: .venv/docs
+	@# The site, in site/; a broken link or an unknown name is an error.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 bench: .venv/bench
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/mc_dropout.py
@@ -35,7 +39,7 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/results_page.py
 
 clean:
-	rm -rf .venv demo-output
+	rm -rf .venv demo-output site
 
 # torch first, and pinned: any looser request pulls several gigabytes of GPU packages.
 .venv/torch: pyproject.toml constraints.txt
@@ -50,4 +54,8 @@ clean:
 
 .venv/bench: .venv/dev
 	$(INSTALL) -e '.[dev,bench]'
+	touch $@
+
+.venv/docs: .venv/torch constraints-docs.txt
+	$(INSTALL) -c constraints-docs.txt -e '.[docs]'
 	touch $@
