@@ -1,0 +1,69 @@
+"""Named things that other packages can add to: one file here, or one entry point there, each.
+
+A registry names its own entries by the module that holds them, which is loaded when the entry is
+first asked for. Another package adds an entry with an entry point of the registry's group:
+
+    [project.entry-points."uqled.learners"]
+    mine = "my_package.learner:make_learner"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar, cast
+
+from uqled.errors import InputError
+
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True)
+class Registry(Generic[Entry]):
+    """Entries by name: the package's own, then those of other packages."""
+
+    group: str
+    """The group of the entry points, such as `uqled.learners`."""
+    own: Mapping[str, str]
+    """The package's own entries: `"package.module:attribute"` by name."""
+    argument: str = "name"
+    """What the user calls the choice, for errors."""
+    _loaded: dict[str, Entry] = field(default_factory=dict, repr=False, compare=False)
+
+    def names(self) -> list[str]:
+        """Every name, our own first."""
+        others = sorted(point.name for point in self._entry_points())
+        return list(dict.fromkeys([*self.own, *others]))
+
+    def load(self, name: str) -> Entry:
+        """The entry of this name; an unknown name is refused with the ones that exist."""
+        if name not in self._loaded:
+            self._loaded[name] = self._find(name)
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or any(point.name == name for point in self._entry_points())
+
+    def _find(self, name: str) -> Entry:
+        if name in self.own:
+            module, _, attribute = self.own[name].partition(":")
+            return cast(Entry, getattr(import_module(module), attribute))
+        for point in self._entry_points():
+            if point.name == name:
+                return cast(Entry, self._load_entry_point(point))
+        raise InputError(self.argument, f"is {name!r}", f"Choose one of {', '.join(self.names())}")
+
+    def _load_entry_point(self, point: EntryPoint) -> Any:
+        try:
+            return point.load()
+        except Exception as error:  # whatever another package raises on import
+            raise InputError(
+                self.argument,
+                f"{point.name!r} is an entry point ({point.value}) that cannot be loaded: {error}",
+                "Repair or remove the package that provides it",
+            ) from error
+
+    def _entry_points(self) -> list[EntryPoint]:
+        return list(entry_points(group=self.group))
