@@ -20,17 +20,17 @@ from typing import Any
 
 import pandas as pd
 
-import human_errors
 import longer_training
-from uqled.bench.beside import judged, paper_name, repeated
+from paper import human_errors
+from paper.claims import FAILS, HOLDS, OPEN
+from paper.paper_comparison import beside_table, judged, judged_markdown, paper_name
+from paper.printed_tables import SAMPLES, published_means, published_results
 from uqled.bench.cells import Cells
-from uqled.bench.claims import FAILS, HOLDS, OPEN
 from uqled.bench.collected import Results, collected, pilot_winners
 from uqled.bench.drawing import file_stems, with_noisy
-from uqled.bench.formats import md_cell, md_row, plain
+from uqled.bench.formats import markdown, md_cell, md_row, plain
 from uqled.bench.matrix import configuration_of, pilot_cells, stage1_cells, stage2_cells
 from uqled.bench.page import correlation_rows
-from uqled.bench.published import SAMPLES, published_means, published_results
 from uqled.bench.running import Benchmark, write_tables
 from uqled.bench.shown import DASH, fixed, listed, method_name, percent, rate_name
 from uqled.bench.statistics import (
@@ -50,6 +50,7 @@ from uqled.bench.statistics import (
 )
 from uqled.bench.suite import PAPER_METHODS, Suite, read_suite
 from uqled.bench.tables import BASELINE, Block, Row, stage1_table, stage2_table
+from uqled.bench.writing import same_images_note
 from uqled.storage.atomic import replace_file
 
 HERE = Path(__file__).parent
@@ -609,7 +610,7 @@ def _correlations(results: Results) -> list[str]:
         "## Sensitivity",
         " ".join(sentences),
         _table(["Pearson's r", "n", "r", "t", "p", "95 % interval", "paper's r"], rows),
-        repeated(here.initial.points),
+        same_images_note(results.about, here.initial.points),
         f"F1 averaged over {listed(map(method_name, here.methods))}, in per cent:",
         _table(["", *map(rate_name, rates)], means),
         f"![Mean F1 by noise rate]({_FOLDER}/figures/sensitivity-rates.png)" if means else "",
@@ -630,6 +631,14 @@ def _contaminated(results: Results) -> list[str]:
         *(p for n in names for p in _stage1_block(results, n, published_means().f1)),
         *(part for name in names for part in _stage2_block(results, name)),
     ]
+
+
+def comparison_texts(results: Results) -> dict[str, str]:
+    """File name -> text of what holds a benchmark against the paper."""
+    return {
+        "claims.md": judged_markdown(judged(results)),
+        "beside-paper.md": markdown(beside_table(results)),
+    }
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -686,9 +695,12 @@ def main() -> None:
         # Later cells need the folds; a reader does not, and they are large.
         Cells(given.cells).merge(given.take, arrays_of=("detection",))
     write_tables(Benchmark(read_suite(_SUITE), Path(), given.cells))
-    with replace_file(given.out) as part:
-        part.write_text(page(given.cells, given.published), encoding="utf-8", newline="\n")
-    print(f"wrote {given.out}")
+    results = collected(read_suite(_SUITE), Cells(given.cells))
+    files = {given.cells / name: text for name, text in comparison_texts(results).items()}
+    for path, text in {**files, given.out: page(given.cells, given.published)}.items():
+        with replace_file(path) as part:
+            part.write_text(text, encoding="utf-8", newline="\n")
+        print(f"wrote {path}")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from xml.dom import minidom
 import matplotlib as mpl
 import numpy as np
 import pytest
+from bench_frames import build_results, stage1_frame, stage2_frame
 
-from test_bench_results import made, stage1_frame, stage2_frame
 from uqled.bench.drawing import drawn
 from uqled.bench.writing import write_results
 from uqled.noise.transition import TransitionMatrix
@@ -61,7 +61,7 @@ def test_a_whole_benchmark_is_drawn_whatever_its_names(tmp_path):
     """All figures and the page: nothing may fail after hours of training."""
     names = (r"$\frac$", r"\ ^ _ % 漢字 👍🏽")
     results = replace(
-        made(),
+        build_results(),
         stage1=stage1_frame(names, methods=["cl-pbnr", "$m$:f", r"\frac:$", "_x:y", "_"]),
         stage2=stage2_frame(names),
         matrices={

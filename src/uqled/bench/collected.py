@@ -123,6 +123,14 @@ def _matrices(suite: Suite, cells: Cells) -> dict[str, dict[float, TransitionMat
     return {name: own for name, own in found.items() if own}
 
 
+def _same_images(suite: Suite) -> list[list[str]]:
+    """Titles of the data sets that are read from one place, where there are several."""
+    by_place: dict[str, list[str]] = {}
+    for data in suite.data:
+        by_place.setdefault(data.place, []).append(data.shown)
+    return [titles for titles in by_place.values() if len(titles) > 1]
+
+
 def _about(suite: Suite, cells: Cells, sizes: dict[str, Any]) -> dict[str, Any]:
     made = list(cells.all_made())
     return {
@@ -142,6 +150,7 @@ def _about(suite: Suite, cells: Cells, sizes: dict[str, Any]) -> dict[str, Any]:
         "hours_of_one_process": round(sum(one["seconds"] for one in made) / 3600, 2),
         "reductions": [f"{data.shown}: {data.reduced}" for data in suite.data if data.reduced],
         "contaminated": {data.shown: data.contaminated for data in suite.data if data.contaminated},
+        "same_images": _same_images(suite),
         "data": {
             data.shown: {"model": data.model, **dict(data.training), **sizes.get(data.name, {})}
             | ({"retraining_limit": data.retraining_limit} if data.retraining_limit else {})

@@ -10,15 +10,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from uqled.bench.arithmetic import FOLLOWS, printed_figures
-from uqled.bench.beside import Judged, beside_table, judged, tally_text
 from uqled.bench.collected import Results
 from uqled.bench.drawing import Drawn, file_stems
 from uqled.bench.shown import DASH, fixed, listed, method_name, p_value, percent, rate_name
 from uqled.bench.statistics import (
     Analysis,
     Correlation,
-    Means,
     Sensitivity,
     columns,
     datasets,
@@ -27,9 +24,13 @@ from uqled.bench.statistics import (
     over_rates,
     treated,
 )
-from uqled.bench.tables import BASELINE, Table, all_tables
+from uqled.bench.tables import BASELINE, all_tables
 
-_NOTES = {"reductions": "Smaller than in the paper", "contaminated": "Contaminated"}
+_NOTES = {
+    "reductions": "Smaller than in the paper",
+    "contaminated": "Contaminated",
+    "same_images": "The same images with different networks",
+}
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,8 @@ def results_page(
     analyses: Sensitivity,
     pictures: Mapping[str, Drawn],
     matrices: Mapping[str, Drawn],
-    averages: Means | None = None,
 ) -> str:
-    """The page. `pictures` and `matrices` are by file stem, `averages` the printed ones."""
+    """The page. `pictures` and `matrices` are by file stem."""
     environment = Environment(
         loader=PackageLoader("uqled.bench"),
         autoescape=True,
@@ -88,9 +88,6 @@ def results_page(
         rate_rows=_rate_rows(analyses),
         tests=correlation_rows(analyses),
         compared=listed(method_name(m) for m in analyses.methods),
-        beside=_or_none(beside_table(results)) if averages is None else None,
-        judged=[_judged_row(one, alone=averages is not None) for one in judged(results, averages)],
-        printed=[] if averages is None else [f for f in printed_figures() if f.verdict != FOLLOWS],
         matrices=[Picture(stem, _image(one, stem)) for stem, one in matrices.items()],
     )
 
@@ -183,24 +180,6 @@ def _rate_rows(analyses: Sensitivity) -> list[tuple[str, list[tuple[str, str]]]]
     ]
 
 
-def _judged_row(one: Judged, *, alone: bool) -> dict[str, Any]:
-    """A statement for the template; `alone` where the results are the paper's own."""
-    return {
-        "place": one.statement.place,
-        "quote": one.statement.quote,
-        "counted": one.statement.counted,
-        "every": one.statement.every,
-        "sides": [
-            (
-                tally_text(tally),
-                tally is not None and tally.holds,
-                tally.exceptions if tally else (),
-            )
-            for tally in ((one.paper,) if alone else (one.paper, one.here))
-        ],
-    }
-
-
 def _facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is told in one line each: text, numbers, lists of words, versions."""
     found = []
@@ -224,7 +203,7 @@ def _notes(about: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
         if isinstance(value, Mapping):
             value = [f"{name}: {why}" for name, why in value.items()]
         if value:
-            sentences = [value] if isinstance(value, str) else [str(item) for item in value]
+            sentences = [one if isinstance(one, str) else listed(one) for one in value]
             found.append((_NOTES[key], sentences))
     return found
 
@@ -258,7 +237,3 @@ def _cell(value: Any) -> str:
 
 def _words(key: str) -> str:
     return str(key).replace("_", " ").capitalize()
-
-
-def _or_none(table: Table) -> Table | None:
-    return table if table.blocks else None

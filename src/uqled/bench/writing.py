@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
-from uqled.bench.beside import beside_table, judged, judged_markdown, repeated
 from uqled.bench.collected import Results
 from uqled.bench.drawing import drawn, figures, file_stems
 from uqled.bench.formats import latex, markdown, md_row, plain
 from uqled.bench.page import correlation_rows, results_page
 from uqled.bench.shown import DASH, listed, method_name, percent, rate_name
-from uqled.bench.statistics import Means, Sensitivity, datasets, sensitivity
+from uqled.bench.statistics import Sensitivity, datasets, sensitivity
 from uqled.bench.tables import Table, all_tables, stage1_csv, stage2_csv
 from uqled.report.figures import transition_heat_map
 from uqled.storage.atomic import replace_file
 
 
-def write_results(results: Results, folder: Path, averages: Means | None = None) -> list[Path]:
-    """Write everything a reader wants of a benchmark, finished or not, and return the files.
-
-    `averages` stand in for the means over rates where those were published and the frames hold
-    rounded numbers.
-    """
+def write_results(results: Results, folder: Path) -> list[Path]:
+    """Write everything a reader wants of a benchmark, finished or not, and return the files."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    analyses = sensitivity(results, averages)
+    analyses = sensitivity(results)
     pictures = {stem: drawn(figure) for stem, figure in figures(results, analyses).items()}
     matrices = {stem: drawn(figure) for stem, figure in matrix_figures(results).items()}
-    texts = texts_of(results, analyses, averages)
-    texts["results.html"] = results_page(results, analyses, pictures, matrices, averages)
+    texts = texts_of(results, analyses)
+    texts["results.html"] = results_page(results, analyses, pictures, matrices)
     written = []
     for name, text in texts.items():
         with replace_file(folder / name) as part:
@@ -52,8 +49,8 @@ def matrix_figures(results: Results) -> dict[str, Figure]:
     }
 
 
-def sensitivity_markdown(analyses: Sensitivity) -> str:
-    """The three analyses as text."""
+def sensitivity_markdown(analyses: Sensitivity, about: Mapping[str, Any]) -> str:
+    """The three analyses as text; `about` is that of the results."""
     rates = list(dict.fromkeys(r for by_rate in analyses.mean_f1.values() for r in by_rate))
     lines = ["## Sensitivity analyses", "", "### 1. Noise rate and detection", ""]
     lines += [f"Mean F1 in per cent over {listed(map(method_name, analyses.methods))}.", ""]
@@ -72,22 +69,30 @@ def sensitivity_markdown(analyses: Sensitivity) -> str:
         md_row(["---", *["---:"] * 5]),
         *(md_row([plain(tested.name), *tested.cells]) for tested in correlation_rows(analyses)),
     ]
-    if note := repeated(analyses.initial.points):
+    if note := same_images_note(about, analyses.initial.points):
         lines += ["", note]
     return "\n".join(lines) + "\n"
 
 
-def texts_of(
-    results: Results, analyses: Sensitivity, averages: Means | None = None
-) -> dict[str, str]:
+def same_images_note(about: Mapping[str, Any], names: Iterable[str]) -> str:
+    """A sentence on those of the named data sets that share their images; empty if none do."""
+    named = set(names)
+    groups = [[one for one in group if one in named] for group in about.get("same_images", ())]
+    return " ".join(
+        f"{listed(map(plain, group))} are the same images with different networks, and count as "
+        f"{len(group)} data sets: their points are not independent."
+        for group in groups
+        if len(group) > 1
+    )
+
+
+def texts_of(results: Results, analyses: Sensitivity) -> dict[str, str]:
     """File name -> text of every table."""
     tables = all_tables(results)
     found = {
         **_formats("stage1", tables["stage1"], stage1_csv(results.stage1)),
         **_formats("stage2", tables["stage2"], stage2_csv(results.stage2)),
-        "sensitivity.md": sensitivity_markdown(analyses),
-        "claims.md": judged_markdown(judged(results, averages)),
-        "beside-paper.md": markdown(beside_table(results, averages)),
+        "sensitivity.md": sensitivity_markdown(analyses, results.about),
     }
     if not results.pilot.empty:
         found |= _formats("pilot", tables["pilot"], stage1_csv(results.pilot))

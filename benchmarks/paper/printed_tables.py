@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from importlib.resources import files
-from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -28,8 +27,7 @@ SOURCE = (
 @cache
 def printed(table: str) -> pd.DataFrame:
     """One of the stored tables as text, as printed; a star follows what is printed in bold."""
-    text = (files("uqled.bench") / "published" / f"{table}.csv").read_text(encoding="utf-8")
-    return pd.read_csv(StringIO(text), comment="#", dtype=str)
+    return pd.read_csv(Path(__file__).parent / "tables" / f"{table}.csv", comment="#", dtype=str)
 
 
 def number(text: str) -> float:

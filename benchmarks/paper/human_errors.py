@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from uqled.bench.claims import BASELINE, PROPOSED
+from paper.claims import BASELINE, PROPOSED
 from uqled.bench.formats import md_row
 from uqled.bench.shown import in_order, listed, method_name, percent
 from uqled.bench.statistics import Sample, clear, difference, leaders, of_seeds

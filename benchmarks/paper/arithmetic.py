@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from uqled.bench.claims import BASELINE, PROPOSED, Values, view_of
-from uqled.bench.published import (
+from paper.claims import BASELINE, PROPOSED, Values, view_of
+from paper.printed_tables import (
     HALF,
     RATES,
     SAMPLES,

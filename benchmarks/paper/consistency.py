@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from uqled.bench.published import HALF, RATES, number, printed, published_results
+from paper.printed_tables import HALF, RATES, number, printed, published_results
 from uqled.bench.shown import fixed, short_name
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from uqled.bench.claims import STATEMENTS, Statement, Tally, tallies, view_of
+from paper.claims import STATEMENTS, Statement, Tally, tallies, view_of
+from paper.printed_tables import SAMPLES, published_means, published_results
 from uqled.bench.collected import Results
 from uqled.bench.formats import md_row, plain
-from uqled.bench.published import SAMPLES, published_means, published_results
-from uqled.bench.shown import DASH, in_order, listed, percent
+from uqled.bench.shown import DASH, in_order, percent
 from uqled.bench.statistics import Means, datasets, means
 from uqled.bench.tables import BASELINE, Block, Cell, Row, Table, row_kind, row_name
 
@@ -32,20 +32,6 @@ def paper_name(dataset: str) -> str | None:
         if re.match(pattern, dataset, re.IGNORECASE):
             return name
     return None
-
-
-def repeated(names: Iterable[str]) -> str:
-    """A sentence on data sets of the paper that are there more than once; empty if none is."""
-    by_paper: dict[str, list[str]] = {}
-    for name in names:
-        if other := paper_name(name):
-            by_paper.setdefault(other, []).append(name)
-    return " ".join(
-        f"{listed(map(plain, several))} are the same images with different networks, and count as "
-        f"{len(several)} data sets: their points are not independent."
-        for several in by_paper.values()
-        if len(several) > 1
-    )
 
 
 def beside_table(results: Results, averages: Means | None = None) -> Table:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from paper import human_errors
+from results_page import comparison_texts, page
 from uqled.bench.cells import Cells
 from uqled.bench.collected import collected
 from uqled.bench.matrix import configuration_of, pilot_cells, stage1_cells, stage2_cells, unfinished
@@ -19,20 +18,11 @@ from uqled.bench.statistics import sensitivity
 from uqled.bench.suite import read_suite
 from uqled.bench.writing import texts_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 STORED = ROOT / "benchmarks" / "results" / "laptop"
 PUBLISHED = ROOT / "benchmarks" / "results" / "published-predictions.json"
 SUITE = read_suite("laptop")
 SEEDS = {0: 0.0, 1: 0.001, 2: -0.001}
-
-
-@pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import results_page
-
-    found: Callable[..., str] = results_page.page
-    return found
 
 
 def made_up(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> Path:
@@ -45,7 +35,7 @@ def made_up(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> P
         found: dict[str, Any] = {"accuracy": 0.9 + SEEDS[cell.seed]}
         level = {"mnist": 0.3, "cifar10": 0.2, "tiny-imagenet-20": 0.0}.get(cell.data, 0.1)
         if cell.kind == "pretraining":
-            found |= {"train": 1000, "test": 100}
+            found |= {"train": 1000, "test": 100, "monitored_accuracy": 0.9, "classes": ["a", "b"]}
         elif cell.kind in ("pilot", "detection"):
             assert cell.rate is not None
             judged = {}
@@ -67,13 +57,13 @@ def made_up(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> P
     return folder
 
 
-def test_the_page_is_what_the_stored_cells_give(page: Callable[..., str]) -> None:
+def test_the_page_is_what_the_stored_cells_give() -> None:
     assert page() == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 
 
 def test_stored_tables_regenerate_byte_for_byte() -> None:
     results = collected(SUITE, Cells(STORED))
-    texts = texts_of(results, sensitivity(results))
+    texts = {**texts_of(results, sensitivity(results)), **comparison_texts(results)}
     assert len(texts) > 8
     for name, text in texts.items():
         assert (STORED / name).read_bytes() == text.encode(), name
@@ -93,7 +83,7 @@ def test_no_fold_is_committed() -> None:
         assert pattern in ignored
 
 
-def test_sentences_follow_the_numbers(page: Callable[..., str], tmp_path: Path) -> None:
+def test_sentences_follow_the_numbers(tmp_path: Path) -> None:
     proposed = ("cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
     better = dict(zip(proposed, (0.02, 0.03, 0.02, 0.02, 0.05), strict=True))
     for_it = page(made_up(tmp_path / "for", better, relabel=0.02), PUBLISHED)
@@ -120,7 +110,7 @@ def test_sentences_follow_the_numbers(page: Callable[..., str], tmp_path: Path) 
     assert "not finished" not in for_it
 
 
-def test_contaminated_results_stand_apart(page: Callable[..., str], tmp_path: Path) -> None:
+def test_contaminated_results_stand_apart(tmp_path: Path) -> None:
     text = page(made_up(tmp_path, {}), PUBLISHED)
     name = "Tiny-ImageNet (20 classes), pretrained features"
     before, after = text.split("## Contaminated, and counted nowhere above")
@@ -131,7 +121,7 @@ def test_contaminated_results_stand_apart(page: Callable[..., str], tmp_path: Pa
     assert all(f"### {other}" in before for other in others)
 
 
-def test_a_benchmark_that_is_not_finished_says_so(page: Callable[..., str], tmp_path: Path) -> None:
+def test_a_benchmark_that_is_not_finished_says_so(tmp_path: Path) -> None:
     folder = made_up(tmp_path, {"cl-mcd": 0.01})
     for data in SUITE.data[1:]:
         shutil.rmtree(folder / "cells" / data.name)
@@ -144,12 +134,7 @@ def test_a_benchmark_that_is_not_finished_says_so(page: Callable[..., str], tmp_
     assert "0 of " in page(nothing, PUBLISHED)
 
 
-def test_published_predictions_are_judged_by_their_spread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import human_errors
-
+def test_published_predictions_are_judged_by_their_spread() -> None:
     def network(**f1: float) -> dict[str, Any]:
         methods = {
             name.replace("_", "-"): dict.fromkeys(("f1", "precision", "recall", "aupr"), value)

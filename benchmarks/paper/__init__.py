@@ -1,0 +1,1 @@
+"""One paper's sentences and arithmetic, held against its own printed tables and our benchmark."""

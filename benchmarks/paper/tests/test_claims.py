@@ -1,0 +1,106 @@
+"""The paper's sentences, counted on its own tables and on a benchmark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from bench_frames import build_results, stage1_frame, stage2_frame
+
+from paper import claims, paper_comparison
+from paper.printed_tables import published_means, published_results
+from uqled.bench.formats import markdown
+
+
+class TestClaims:
+    def test_counts_on_the_printed_tables(self) -> None:
+        view = claims.view_of(published_results(), published_means())
+        found = {one.counted: tally for one, tally in claims.tallies(view)}
+        frame = published_results().stage1.set_index(["dataset", "rate", "method"])
+        wide = {m: frame[m].unstack("method") for m in ("f1", "precision", "recall", "flagged")}
+        above = {m: wide[m].gt(wide[m]["cl-pbnr"], axis=0).drop(columns="cl-pbnr") for m in wide}
+        tally = found["F1 above CL-PBNR's, per data set, rate and algorithm"]
+        assert (tally.held, tally.of) == (above["f1"].to_numpy().sum(), 60)
+        tally = found["precision and recall both above CL-PBNR's, per data set, rate and algorithm"]
+        assert tally.held == (above["precision"] & above["recall"]).to_numpy().sum()
+        tally = found["fewer samples flagged than by CL-PBNR, per data set, rate and algorithm"]
+        assert tally.exceptions == (
+            "CIFAR-100 at 0.1, CL-MCD-Ens: 18,757 against 18,544",
+            "CIFAR-100 at 0.2, CL-MCD-Ens: 24,560 against 23,942",
+        )
+
+    def test_an_exception_is_named(self) -> None:
+        frame = stage1_frame(methods=["cl-pbnr", "cl-mcd"], seeds=(0,))
+        frame["f1"] = frame["method"].map({"cl-pbnr": 0.5, "cl-mcd": 0.7})
+        statement = claims.STATEMENTS[0]
+        assert statement.tally(claims.view_of(build_results(stage1=frame))).holds
+        frame.loc[(frame["method"] == "cl-mcd") & (frame["rate"] == 0.2), "f1"] = 0.5
+        tally = statement.tally(claims.view_of(build_results(stage1=frame)))
+        assert (tally.held, tally.of) == (1, 2)
+        assert tally.exceptions == ("mnist at 0.2, CL-MCD: 50.0 against 50.0",)
+
+    @pytest.mark.parametrize(
+        ("gaps", "verdict", "counts"),
+        [
+            ({0.1: [2, 3, 2], 0.2: [1, 1, 1]}, claims.HOLDS, (2, 0, 0, 0)),
+            ({0.1: [2, 3, 2], 0.2: [-1, -1, -1]}, claims.FAILS, (1, 0, 1, 0)),
+            ({0.1: [2, 3, 2], 0.2: [-1, 3, -1]}, claims.OPEN, (1, 1, 0, 0)),
+            ({0.1: [2, 3, 2], 0.2: [-1, 1, -1]}, claims.OPEN, (1, 1, 0, 0)),
+            ({0.1: [2, 3, 2], 0.2: [1]}, claims.HOLDS, (1, 0, 0, 1)),
+            ({0.1: [2, 3, 2], 0.2: [-1]}, claims.OPEN, (1, 0, 0, 1)),
+            ({0.1: [2], 0.2: [1]}, claims.OPEN, (0, 0, 0, 2)),
+        ],
+    )
+    def test_a_verdict_looks_at_the_spread(
+        self, gaps: dict[float, list[float]], verdict: str, counts: tuple[int, ...]
+    ) -> None:
+        rows = [
+            {"dataset": "a", "rate": rate, "seed": seed, "method": method}
+            | {"f1": 0.5 + 0.1 * seed + (gap / 100 if method == "cl-mcd" else 0)}
+            | {"precision": 0.5, "recall": 0.5, "flagged": 9}
+            for rate, by_seed in gaps.items()
+            for seed, gap in enumerate(by_seed)
+            for method in ("cl-pbnr", "cl-mcd")
+        ]
+        view = claims.view_of(build_results(stage1=pd.DataFrame(rows), stage2=pd.DataFrame()))
+        statement = claims.STATEMENTS[0]
+        tally = statement.tally(view)
+        assert (tally.clearly, tally.within, tally.against, tally.once) == counts
+        assert statement.verdict(tally) == verdict
+
+    def test_where_most_cases_decide(self) -> None:
+        loose = replace(claims.STATEMENTS[0], every=False)
+        for clearly, against, verdict in (
+            (3, 1, claims.HOLDS),
+            (2, 2, claims.OPEN),
+            (1, 3, claims.FAILS),
+            (0, 0, claims.OPEN),
+        ):
+            tally = claims.Tally(clearly, 4, (), clearly, against)
+            assert loose.verdict(tally) == verdict
+
+    def test_nothing_to_count_is_no_verdict(self) -> None:
+        empty = build_results(stage1=pd.DataFrame(), stage2=pd.DataFrame())
+        assert claims.tallies(claims.view_of(empty)) == []
+        assert all(one.here is None for one in paper_comparison.judged(empty))
+
+    def test_contaminated_results_beside_the_paper_are_called_so(self) -> None:
+        names = ("MNIST", "CIFAR-10")
+        about = {"contaminated": {"CIFAR-10": "the network has seen it"}}
+        results = build_results(stage1=stage1_frame(names), stage2=stage2_frame(names), about=about)
+        text = markdown(paper_comparison.beside_table(results))
+        clean, contaminated = text.split("### CIFAR-10")
+        assert "Contaminated: the network has seen it" in contaminated
+        assert "Contaminated" not in clean
+
+    @pytest.mark.parametrize(
+        ("name", "known"),
+        [
+            *[("mnist", "MNIST"), ("CIFAR10", "CIFAR-10"), ("cifar-100", "CIFAR-100")],
+            *[("tiny-imagenet-20", "Tiny-ImageNet"), ("MNIST, 5,000 images", "MNIST")],
+            *[("cifar10n-worst", None), ("fashion-mnist", None), ("mnists", None)],
+        ],
+    )
+    def test_data_sets_of_the_paper_are_known(self, name: str, known: str | None) -> None:
+        assert paper_comparison.paper_name(name) == known
