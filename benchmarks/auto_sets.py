@@ -39,9 +39,9 @@ data), `mixed` (half symmetric, half instance), `ordinal` (the class before or a
 Models: `linear`, `mlp`, `forest`, `bayes` (naive, overconfident), `words` (multinomial naive
 Bayes), `boosted` trees, `knn` (15 neighbours), `long` (as `mlp`, trained five times as long: too
 sure), `kernel` (linear on features of a Gaussian kernel), `extra` (extremely random trees), `lda`.
-Passes: `mcd` (dropout while predicting, one network), `members` (networks of different seeds; the softmax
-is the first's), `bootstrap` (trained on resampled data), `trees` (groups of trees), `heads` (models
-of different kinds, `HEADS`; the softmax is their mean), `none` (softmax alone).
+Passes: `mcd` (dropout while predicting, one network), `members` (networks of different seeds; the
+softmax is the first's), `bootstrap` (trained on resampled data), `trees` (groups of trees), `heads`
+(models of different kinds, `HEADS`; the softmax is their mean), `none` (softmax alone).
 """
 
 from __future__ import annotations

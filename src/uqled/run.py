@@ -7,6 +7,7 @@
     folds.npy                the fold that predicted each sample
     pred_probs.npy           [N,K] out-of-sample softmax
     passes.npy               [F,N,K] out-of-sample stochastic passes
+    passes.json              what the passes are, where it is known
     folds/0/...              a fold's own: predictions, history.csv, checkpoints while it trains
     history.csv, training.png
     detection.json           the method and operating point that were asked for
@@ -45,6 +46,7 @@ from uqled.storage.atomic import (
 )
 from uqled.storage.lock import lock_folder
 from uqled.storage.reading import name_file, open_array, read_json
+from uqled.uncertainty import PassesKind
 
 if TYPE_CHECKING:
     from uqled.detect.result import LabelErrors
@@ -73,6 +75,8 @@ class Predictions:
     source_fingerprint: str
     """A hash of the inputs: other samples have another one."""
     path: Path
+    passes_kind: PassesKind | None = None
+    """What the passes are, such as `heads`; None where it is not known."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -210,11 +214,14 @@ class Run:
         parts: list[NDArray[np.intp]],
         n_classes: int,
         passes: NDArray[np.float32] | None = None,
+        passes_kind: PassesKind | None = None,
     ) -> None:
         """Put the folds together: `parts` are the samples that each fold predicted.
 
         `passes` [F,N,K] are the user's own, where the folds have none.
         """
+        if passes_kind is not None:
+            write_json(self.path / "passes.json", {"kind": passes_kind})
         N = sum(len(part) for part in parts)
         folds = [self._checked_fold(fold, len(part), n_classes) for fold, part in enumerate(parts)]
         if passes is not None:
@@ -272,7 +279,14 @@ class Run:
             about["source"],
             about["source_fingerprint"],
             self.path,
+            self._read_passes_kind(),
         )
+
+    def _read_passes_kind(self) -> PassesKind | None:
+        path = self.path / "passes.json"
+        if not path.exists():
+            return None
+        return run_checks.check_passes(self._read_json("passes.json"), path)
 
     def write_result(self, errors: LabelErrors, point: Mapping[str, Any]) -> Path:
         """Write what was asked for and what detection found, both of the same call."""

@@ -7,16 +7,37 @@ dropout, an ensemble, or any other source of model uncertainty).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uqled import arrays
+from uqled.errors import InputError
+
+#: What the passes are: dropout passes of one network, networks of different seeds, networks of
+#: different architectures, different heads on one set of features, one model fitted to resampled
+#: data, groups of a forest's trees.
+PassesKind = Literal["mc-dropout", "ensemble", "networks", "heads", "bootstrap", "members"]
 
 Floats = NDArray[np.float64]
 
 _ROWS = 8_192  # rows worked on at a time, so that nothing of size N x K is copied
+
+
+def check_passes_kind(kind: str | None) -> PassesKind | None:
+    """The kind of the passes, where it is known.
+
+    >>> check_passes_kind("heads")
+    'heads'
+    """
+    for known in get_args(PassesKind):
+        if kind == known:
+            return known  # type: ignore[no-any-return]
+    if kind is None:
+        return None
+    choices = ", ".join(map(repr, get_args(PassesKind)))
+    raise InputError("passes_kind", f"is {kind!r}", f"Pass one of {choices}, or None")
 
 
 def mean(passes: ArrayLike) -> Floats:

@@ -29,6 +29,7 @@ def find_label_errors(
     pred_probs: Any = None,
     passes: Any = None,
     *,
+    passes_kind: str | None = None,
     method: str = "auto",
     headline: str | None = None,
     target: str | None = None,
@@ -58,6 +59,10 @@ def find_label_errors(
         torch, pandas, Zarr. Read in blocks, never copied whole.
     passes
         [F,N,K] out-of-sample probabilities of F stochastic passes, such as Monte Carlo dropout.
+    passes_kind
+        What the passes are: `mc-dropout` of one network, an `ensemble` of seeds, different
+        `networks`, different `heads` on one set of features, `bootstrap` fits, or the `members` of
+        a forest. Members of different kinds are stronger evidence for `auto` where they agree.
     method
         `auto`, which knows how probable it is that each label is wrong; or one of the algorithms:
         `cl-pbnr`, `cl-mcd`, `cl-mcd-e`, `cl-mcd-ens`, `alg-ens`; `cl-pbc`, `cl-both`, `cl-joint`,
@@ -103,6 +108,7 @@ def find_label_errors(
             raise InputError(
                 "labels", "are predictions, which have probabilities", "Pass nothing beside them"
             )
+        passes_kind = passes_kind or labels.passes_kind
         labels, pred_probs, passes = labels.labels, labels.pred_probs, labels.passes
     request = check_request(
         method,
@@ -118,6 +124,7 @@ def find_label_errors(
         entropy_class=entropy_class,
         min_examples_per_class=min_examples_per_class,
         frac_noise=frac_noise,
+        passes_kind=passes_kind,
     )
     inputs = read_inputs(labels, pred_probs, passes, classes=classes)
     arrays.at_least_two_classes(inputs.labels)

@@ -11,6 +11,7 @@ from uqled.detect.auto.estimate import OperatingPoint, operating_point
 from uqled.detect.core.sweeps import EntropyClass, Member
 from uqled.detect.methods import ALL, Choice, Ranking, choose_methods
 from uqled.errors import InputError
+from uqled.uncertainty import PassesKind, check_passes_kind
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class DetectionRequest:
     """Which flags a probabilistic method gives."""
     verdicts: tuple[Any, Any] | None = None
     """What reviewers decided: (actions [N], labels [N])."""
+    passes_kind: PassesKind | None = None
+    """What the passes are, where it is known."""
 
     @property
     def headline(self) -> Choice:
@@ -89,6 +92,7 @@ def check_request(
     entropy_class: EntropyClass = "candidate",
     min_examples_per_class: int = 1,
     frac_noise: float = 1.0,
+    passes_kind: str | None = None,
 ) -> DetectionRequest:
     """The options of `find_label_errors` as a request; whatever cannot be done is refused here.
 
@@ -121,6 +125,7 @@ def check_request(
         frac_noise,
         point or OperatingPoint("f1"),
         verdicts,
+        check_passes_kind(passes_kind),
     )
     if not request.asks_for_probabilities and (point is not None or verdicts is not None):
         raise InputError(

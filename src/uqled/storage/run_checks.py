@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import FileError
 from uqled.storage.reading import name_file, open_array, read_array
+from uqled.uncertainty import PassesKind
 
 _ANEW = "Begin the run anew"
 
@@ -72,6 +73,14 @@ _POINT: dict[str, Callable[[Any], bool]] = {
         and all(type(one) in (int, float, str) for one in value)
     ),
 }
+
+
+def check_passes(content: Any, path: Path) -> PassesKind:
+    """What `passes.json` holds: the kind of the passes."""
+    kind: Any = _as_object(content, path).get("kind")
+    if kind not in get_args(PassesKind):
+        raise FileError(name_file(path), f"names passes of the kind {kind!r}", _ANEW)
+    return cast("PassesKind", kind)
 
 
 def check_about(content: Any, path: Path) -> dict[str, Any]:

@@ -54,6 +54,7 @@ def find_label_errors_in_parts(
     out: Any,
     engine: Engine | str = "local",
     workers: int | None = None,
+    passes_kind: str | None = None,
     method: str = "auto",
     target: str | None = None,
     precision: float | None = None,
@@ -100,6 +101,7 @@ def find_label_errors_in_parts(
         entropy_class=entropy_class,
         min_examples_per_class=min_examples_per_class,
         frac_noise=frac_noise,
+        passes_kind=passes_kind,
     )
     with engine_of(engine, workers=workers) as running:
         prepared = prepare(
@@ -186,6 +188,7 @@ def prepare(
         "passes": _fingerprint(stack),
         "method": [choice.name for choice in request.choices],
         "entropy_class": request.entropy_class,
+        "passes_kind": request.passes_kind,
         "min_examples_per_class": request.min_examples_per_class,
         "frac_noise": request.frac_noise,
         "classes": list(names),
