@@ -115,7 +115,7 @@ def test_auto_by_default(folder):
     assert "7 of 400 labels flagged" in invoke(*arguments, "--budget", 7).output
     few, many = (invoke(*arguments, "--cost", f"1,{missed}").output for missed in (1.1, 20))
     assert int(few.split()[0]) < int(many.split()[0])
-    none = invoke(*arguments, "--precision", 1).output
+    none = invoke(*arguments, "--min-precision", 1).output
     assert "0 of 400 labels flagged" in none
     assert "no flags reach what was asked for" in none
     assert "cost is ('1',)" in invoke(*arguments, "--cost", "1").stderr

@@ -473,7 +473,7 @@ def test_a_missing_label_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--precision", "7"], "precision"),
+        (["--min-precision", "7"], "precision"),
         (["--workers", "0"], "workers"),
         (["--ray-address", "auto"], "ray_address goes with Ray only"),
         (["--engine", "spark"], "engine is 'spark'"),

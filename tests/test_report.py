@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 
 import uqled
 from conftest import make_predictions
-from uqled.cli import _tell_skipped, app
+from uqled.cli import app
+from uqled.cli.predicting import describe_skipped
 from uqled.data import Dataset, load
 from uqled.detect.reasons import reasons
 from uqled.report import findings
@@ -452,12 +453,11 @@ def test_find_ends_with_a_report(tmp_path):
     assert "x" in page_of(out / "report.html").articles[0]
 
 
-def test_what_could_not_be_read_is_told(capsys):
+def test_what_could_not_be_read_is_told():
     data = Dataset.from_arrays(np.zeros((2, 2)), ["a", "b"])
-    _tell_skipped(data)
-    assert capsys.readouterr().out == ""
-    _tell_skipped(replace(data, skipped={"x.jpg": "is empty", "y.jpg": "is cut"}))
-    assert "unreadable: 2, such as x.jpg (is empty)" in capsys.readouterr().out
+    assert describe_skipped(data) == []
+    [line] = describe_skipped(replace(data, skipped={"x.jpg": "is empty", "y.jpg": "is cut"}))
+    assert "unreadable: 2, such as x.jpg (is empty)" in line
 
 
 def test_a_large_run_makes_a_small_file_soon(tmp_path):

@@ -106,13 +106,12 @@ def test_files_that_are_left_out_print_nothing_that_steers(tmp_path):
 
 
 def test_every_word_of_the_command_line_passes_one_place():
-    source = Path(uqled.__file__).with_name("cli.py").read_text()
-    printed = [
-        line.strip() for line in source.splitlines() if re.search(r"secho|echo\(|print\(", line)
-    ]
-    raw = [line for line in printed if not re.match(r"(def )?_print\(|return _print\(", line)]
-    assert raw == [
-        "typer.echo(escape_message(text))",
+    sources = sorted(Path(uqled.__file__).with_name("cli").rglob("*.py"))
+    lines = [line.strip() for path in sources for line in path.read_text().splitlines()]
+    printing = [line for line in lines if re.search(r"\becho\(|secho\(|\bprint\(", line)]
+    assert printing == [
+        "typer.echo(escape_message(output.text))",
+        "typer.echo(escape_message(text), err=True)",
         'typer.secho(escape_message(text), fg="red", err=True)',
     ]
 

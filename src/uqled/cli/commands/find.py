@@ -1,0 +1,51 @@
+"""`uqled find`: from labelled data to flags, a table and a report."""
+
+from __future__ import annotations
+
+from uqled.cli.console import CommandOutput
+from uqled.cli.options import (
+    DataArgument,
+    DataOptions,
+    DecisionOptions,
+    FoldOptions,
+    Method,
+    ModelOptions,
+    OutputOptions,
+    RunFolder,
+    Seed,
+)
+from uqled.cli.predicting import load_and_predict
+
+
+def find(
+    data: DataArgument,
+    out: RunFolder,
+    reading: DataOptions,
+    model: ModelOptions,
+    decision: DecisionOptions,
+    cluster: FoldOptions,
+    output: OutputOptions,
+    method: Method = "auto",
+    seed: Seed = 0,
+) -> CommandOutput:
+    """Find wrong labels in labelled data: predict, detect and report in one."""
+    from uqled.detect.answer import describe_answer, measure_methods
+    from uqled.detect.find import find_label_errors
+    from uqled.detect.request import check_request
+    from uqled.report.page import write_report
+    from uqled.run import Run
+
+    point = decision.operating_point()
+    check_request(method, given=model.name_inputs(), **point)
+    loaded, predictions = load_and_predict(data, out, reading, model, cluster, output, seed=seed)
+    errors = find_label_errors(predictions, method="all", headline=method, **point)
+    table = Run.open(out).write_result(errors, point)
+    page = write_report(
+        errors, out / "report.html", loaded, predictions.pred_probs, predictions.passes, top=60
+    )
+    metrics = measure_methods(errors, predictions.truth)
+    text = describe_answer(errors.answer, ids=predictions.ids, metrics=metrics)
+    return CommandOutput(
+        f"{text}\n\nThe table of all samples is {table}\n"
+        f"The report, to open in a browser, is {page}"
+    )
