@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow fuzz check docs bench clean
+.PHONY: demo test test-slow fuzz accidents check docs bench clean
 
 demo: .venv/torch
 	$(BIN)/uqled demo --out demo-output
@@ -18,6 +18,10 @@ test-slow: .venv/dev
 fuzz: .venv/dev
 	@# Damaged input for every reader: an answer, our own error, or a failure that is kept. SEED=1: other cases.
 	PYTHONPATH=tests $(BIN)/python -m fuzzing --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+
+accidents: .venv/dev
+	@# Every command killed, on a full disk, twice at once: the same files after a repetition.
+	PYTHONPATH=tests $(BIN)/python -m fuzzing.accidents --kills $(or $(KILLS),200)
 
 check: .venv/dev
 	$(BIN)/ruff check .

@@ -292,7 +292,9 @@ class Run:
         """Write what was asked for and what detection found, both of the same call."""
         with lock_folder(self.path):
             self.write_detection(errors.method, point)
-            return self.write_issues(errors)
+            path = self.write_issues(errors)
+            remove_leftovers(self.path)
+            return path
 
     def write_detection(self, method: str, point: Mapping[str, Any]) -> None:
         """Write what was asked for: report, review and export follow it unless told otherwise."""

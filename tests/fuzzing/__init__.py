@@ -12,6 +12,9 @@ grows, and files or processes that a reader has no business with are failures.
     workers      cases in forked processes, which name each case before it starts
     campaign     many cases: who runs what, what failed, what to print
     *_targets    the targets
+    accidents    whole commands killed, starved of disk space or raced: `make accidents`
+    scenarios    those commands, and what must hold of their files
+    children     a command in a forked process
 """
 
 import os

@@ -27,7 +27,11 @@ class Child:
         sys.stderr.flush()
         self.pid = os.fork()
         if self.pid == 0:
-            os._exit(_call(function, log))
+            code = FAILURE
+            try:
+                code = _call(function, log)
+            finally:
+                os._exit(code)
 
     def kill_after(self, seconds: float) -> int:
         """Kill it if it is still there then; its exit code, -9 if it was killed."""

@@ -58,8 +58,9 @@ def run_command(*arguments: Any) -> str:
     require(code in (None, 0, 2), f"exit code {code}")
     require("\x1b" not in out.getvalue(), "an escape code is printed")
     if code == 2:
-        require(err.getvalue().startswith("error: "), "a refusal without a line that says why")
-        raise CommandRefusalError(err.getvalue())
+        message = err.getvalue()  # after what it said of its progress
+        require("error: " in message, f"a refusal without a line that says why: {message}")
+        raise CommandRefusalError(message)
     return out.getvalue()
 
 
