@@ -34,7 +34,7 @@ from PIL import Image
 
 import machine
 from uqled.data import load
-from uqled.data.cache import Encoded, decoded
+from uqled.data.image_cache import EncodedImages, decode_images
 from uqled.engines.local import available_threads
 
 Decode = Callable[[bytes], Any]
@@ -143,8 +143,8 @@ def into_array(decode: Decode, contents: list[bytes], threads: int) -> NDArray[n
 
 
 def ours(contents: list[bytes], threads: int) -> NDArray[np.uint8]:
-    encoded = Encoded(contents.__getitem__, np.arange(len(contents)))
-    found = decoded(encoded, cache=False, threads=threads)
+    encoded = EncodedImages(contents.__getitem__, np.arange(len(contents)))
+    found = decode_images(encoded, cache=False, threads=threads)
     assert not found.unreadable
     return found.images
 

@@ -37,7 +37,7 @@ def against_cleanlab(N: int, K: int, *, repeats: int, cleanlab_repeats: int) -> 
 
     import uqled
 
-    labels, true = predictions.labels_of(N, K)
+    labels, true = predictions.encode_labels(N, K)
     probs = predictions.fill(np.empty((N, K), np.float32), true)
 
     def ours() -> Any:
@@ -75,9 +75,9 @@ def against_cleanlab(N: int, K: int, *, repeats: int, cleanlab_repeats: int) -> 
 
 def six_from_disk(N: int, K: int, *, folder: Path, repeats: int) -> dict[str, Any]:
     """All six algorithms with five passes, read from disk by a process with little memory."""
-    _, true = predictions.labels_of(N, K)
+    _, true = predictions.encode_labels(N, K)
     files = {name: folder / f"{name}.npy" for name in ("labels", "probs", "passes")}
-    np.save(files["labels"], predictions.labels_of(N, K)[0])
+    np.save(files["labels"], predictions.encode_labels(N, K)[0])
     for name, shape in (("probs", (N, K)), ("passes", (5, N, K))):
         out = np.lib.format.open_memmap(files[name], "w+", np.float32, shape)
         for f, rows in enumerate(out.reshape(-1, N, K)):
@@ -163,7 +163,7 @@ def small_calls(N: int, K: int) -> dict[str, Any]:
 
     import uqled
 
-    labels, true = predictions.labels_of(N, K)
+    labels, true = predictions.encode_labels(N, K)
     probs = predictions.fill(np.empty((N, K), np.float32), true)
     passes = np.stack([predictions.fill(np.empty((N, K), np.float32), true, f) for f in range(5)])
     calls = {
@@ -222,7 +222,7 @@ def growth(scale: float) -> dict[str, Any]:
     import uqled
 
     def taken(N: int, K: int, F: int, method: str) -> float:
-        labels, true = predictions.labels_of(N, K)
+        labels, true = predictions.encode_labels(N, K)
         probs = predictions.fill(np.empty((N, K), np.float32), true)
         passes = None
         if F:

@@ -25,7 +25,7 @@ def classes_of(K: int) -> NDArray[np.float32]:
     return points / np.linalg.norm(points, axis=1, keepdims=True)
 
 
-def labels_of(
+def encode_labels(
     N: int, K: int, seed: int = 0, noise: float = 0.1
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(given, true): a tenth of the labels are one of the ten classes nearest to the true one."""

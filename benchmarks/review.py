@@ -30,7 +30,7 @@ import numpy as np
 import machine
 from uqled.data import Dataset
 from uqled.review.serve import serving
-from uqled.run import Run
+from uqled.storage.run import Run
 
 CLASSES = 100
 SIDE = 64  # pixels

@@ -91,7 +91,7 @@ def made(work: Path, N: int, K: int, F: int, shard_rows: int) -> Data:
     names = ["probs", *(f"passes/{f}" for f in range(F))]
     for name in ("labels", *names):
         (data.folder / name).mkdir(parents=True)
-    labels, true = predictions.labels_of(N, K)
+    labels, true = predictions.encode_labels(N, K)
     starts = range(0, N, shard_rows)
     for shard, start in enumerate(starts):
         rows = slice(start, min(start + shard_rows, N))
@@ -143,7 +143,7 @@ def warm(K: int, F: int, engine: Any, workers: int | None) -> None:
     from uqled.detect.parts.prepare import find_label_errors_in_parts
 
     N = 2_000
-    labels, true = predictions.labels_of(N, K)
+    labels, true = predictions.encode_labels(N, K)
     rows = [predictions.fill(np.empty((N, K), np.float32), true, f) for f in range(F + 1)]
     with tempfile.TemporaryDirectory() as folder:
         find_label_errors_in_parts(

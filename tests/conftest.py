@@ -46,7 +46,7 @@ def make_predictions(seed=0, *, N=400, K=5, F=5, noise=0.2, dtype=np.float64, sh
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
-    """Decoded images of tests stay among their temporary files."""
+    """DecodedImages images of tests stay among their temporary files."""
     monkeypatch.setenv("UQLED_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 

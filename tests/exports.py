@@ -10,7 +10,7 @@ import numpy as np
 from pictures import encoded, photo
 from uqled.data.loading import load
 from uqled.review.decisions import Decisions
-from uqled.run import Run
+from uqled.storage.run import Run
 
 HOSTILE = (
     "..",

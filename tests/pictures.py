@@ -7,7 +7,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from uqled.data.cache import Encoded
+from uqled.data.image_cache import EncodedImages
 
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255,) * 3, (0,) * 3
 
@@ -19,7 +19,7 @@ def encoded(picture, form="PNG", **options):
 
 
 def source(*contents):
-    return Encoded(lambda i: contents[i], np.arange(len(contents)))
+    return EncodedImages(lambda i: contents[i], np.arange(len(contents)))
 
 
 def four_corners(width=32, height=16):

@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image
 
 from uqled.data import Dataset, load
-from uqled.run import Run
+from uqled.storage.run import Run
 
 HOSTILE_CLASS = "<img src=x onerror=alert(1)>"
 HOSTILE_FILE = """..'"><script>alert(2)<.png"""

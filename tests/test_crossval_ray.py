@@ -186,7 +186,7 @@ def _described(mapped, strided, _):
 def test_a_file_that_a_worker_does_not_see_is_named(engine, tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", np.zeros(9))
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    monkeypatch.setattr("uqled.engines.maps._stamp", lambda _: (1, 1))
+    monkeypatch.setattr("uqled.storage.arrays.mapped_file._stamp", lambda _: (1, 1))
     with pytest.raises(uqled.FileError, match=r"x.npy' is missing or another one for the worker"):
         list(engine.map(str, [0], given=(mapped,)))
 

@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 
 from uqled import InputError
 from uqled.data import Dataset, load
-from uqled.data.classes import labels_of
-from uqled.data.dataset import stratified
+from uqled.data.classes import encode_labels
+from uqled.data.dataset import draw_stratified
 
 
 def table(N=20, K=2):
@@ -80,7 +80,7 @@ def test_from_arrays_refuses(inputs, labels, message):
 )
 def test_inputs_of_another_form_are_refused(kind, inputs):
     with pytest.raises(InputError, match=r"from_arrays|Choose one of"):
-        Dataset(kind, inputs, labels_of([0, 1]), np.array(["0", "1"], object), "data")
+        Dataset(kind, inputs, encode_labels([0, 1]), np.array(["0", "1"], object), "data")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_inputs_of_another_form_are_refused(kind, inputs):
     ],
 )
 def test_labels_of(given, options, codes, values, names):
-    labels = labels_of(given, **options)
+    labels = encode_labels(given, **options)
     assert labels.codes.dtype == np.int32
     assert (labels.codes.tolist(), labels.values.tolist(), labels.names) == (codes, values, names)
 
@@ -111,7 +111,7 @@ def test_labels_of(given, options, codes, values, names):
 @pytest.mark.parametrize("given", [[0, -1], [0, 3]])
 def test_labels_outside_of_the_names_are_refused(given):
     with pytest.raises(InputError, match=f"contain {given[1]} at index 1"):
-        labels_of(given, names=["x", "y", "z"])
+        encode_labels(given, names=["x", "y", "z"])
 
 
 def test_a_subset_that_is_evenly_spaced_is_a_view():
@@ -130,7 +130,7 @@ def test_a_subset_that_is_evenly_spaced_is_a_view():
 
 def test_a_subset_of_a_frame_keeps_truth_and_order():
     frame = pd.DataFrame({"a": range(6)})
-    data = Dataset("table", frame, labels_of([0, 1] * 3), np.arange(6).astype(str), "x",
+    data = Dataset("table", frame, encode_labels([0, 1] * 3), np.arange(6).astype(str), "x",
                    truth=np.arange(6, dtype=np.int32) % 2)  # fmt: skip
     part = data.subset([5, 0])
     assert part.inputs["a"].tolist() == [5, 0]
@@ -146,25 +146,25 @@ def test_wrong_indices_are_refused(indices):
 def test_a_limit_keeps_the_shares():
     codes = np.repeat([0, 1, 2], [800, 150, 50]).astype(np.int32)
     np.random.default_rng(1).shuffle(codes)
-    chosen = stratified(codes, 100, seed=3)
+    chosen = draw_stratified(codes, 100, seed=3)
     assert np.bincount(codes[chosen]).tolist() == [80, 15, 5]
     assert (np.diff(chosen) > 0).all()
-    assert (chosen == stratified(codes, 100, seed=3)).all()
-    assert set(chosen) != set(stratified(codes, 100, seed=4))
+    assert (chosen == draw_stratified(codes, 100, seed=3)).all()
+    assert set(chosen) != set(draw_stratified(codes, 100, seed=4))
 
 
 def test_a_limit_keeps_every_class():
     codes = np.repeat([0, 1, 2, 4], [900, 1, 1, 1]).astype(np.int32)
-    assert np.bincount(codes[stratified(codes, 4, seed=0)]).tolist() == [1, 1, 1, 0, 1]
-    assert len(stratified(codes, 5000, seed=0)) == 903
+    assert np.bincount(codes[draw_stratified(codes, 4, seed=0)]).tolist() == [1, 1, 1, 0, 1]
+    assert len(draw_stratified(codes, 5000, seed=0)) == 903
     with pytest.raises(InputError, match="limit"):
-        stratified(codes, 1, seed=0)
+        draw_stratified(codes, 1, seed=0)
 
 
 def test_every_sample_is_drawn_as_often_as_any_other():
     codes = np.repeat([0, 1], [30, 10]).astype(np.int32)
     drawn = np.sum(
-        [np.isin(np.arange(40), stratified(codes, 20, seed=s)) for s in range(400)], axis=0
+        [np.isin(np.arange(40), draw_stratified(codes, 20, seed=s)) for s in range(400)], axis=0
     )
     assert (np.abs(drawn - 200) < 50).all()  # five standard deviations of a fair coin
 

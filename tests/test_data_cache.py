@@ -18,10 +18,10 @@ from pictures import (
     photo,
 )
 from uqled import FileError, InputError
-from uqled.data import cache, images, load
-from uqled.data.cache import Encoded, decoded
-from uqled.data.found import as_objects
+from uqled.data import image_cache, images, load
+from uqled.data.image_cache import EncodedImages, decode_images
 from uqled.data.images import Look
+from uqled.data.raw_dataset import make_object_array
 from uqled.storage.atomic import replace_file
 
 
@@ -102,7 +102,7 @@ def no_decoding(monkeypatch):
         def refuse(*_, **__):
             raise AssertionError("decoded again")
 
-        monkeypatch.setattr(cache, "decode_into", refuse)
+        monkeypatch.setattr(image_cache, "decode_into", refuse)
 
     return forbid
 
@@ -186,7 +186,7 @@ def test_the_cache_leaves_no_parts(tmp_path, own_cache, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("killed")
 
-    monkeypatch.setattr(cache, "decode_into", fail)
+    monkeypatch.setattr(image_cache, "decode_into", fail)
     with replace_file(own_cache / "other.npy") as part:
         with pytest.raises(RuntimeError, match="killed"):
             load(folder)
@@ -225,10 +225,10 @@ def test_the_cache_folder(tmp_path, monkeypatch):
     assert len(data) == 6
     monkeypatch.delenv("UQLED_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache.cache_folder() == tmp_path / "xdg" / "uqled"
+    assert image_cache.cache_folder() == tmp_path / "xdg" / "uqled"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache.cache_folder() == tmp_path / ".cache" / "uqled"
+    assert image_cache.cache_folder() == tmp_path / ".cache" / "uqled"
 
 
 def test_a_cache_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
@@ -245,7 +245,7 @@ def test_a_cache_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
 
 
 def test_files_that_vanish_while_they_are_read_leave_no_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "_HELD_BYTES", 0)
+    monkeypatch.setattr(image_cache, "_HELD_BYTES", 0)
     content, reads = encoded(photo(), "JPEG"), []
 
     def read(i):
@@ -254,21 +254,21 @@ def test_files_that_vanish_while_they_are_read_leave_no_cache(tmp_path, monkeypa
             raise FileNotFoundError(2, "No such file")
         return content
 
-    images = Encoded(read, as_objects(range(5)))
+    images = EncodedImages(read, make_object_array(range(5)))
     with pytest.raises(FileError, match=r"changed while they were read \(is not there\)"):
-        decoded(images, cache=tmp_path)
+        decode_images(images, cache=tmp_path)
     assert [path.name for path in tmp_path.rglob("*.*")] == []
 
 
 @pytest.mark.parametrize("room", [0, 1 << 20])
 def test_files_are_read_once_while_there_is_room(tmp_path, monkeypatch, room):
-    monkeypatch.setattr(cache, "_HELD_BYTES", room)
+    monkeypatch.setattr(image_cache, "_HELD_BYTES", room)
     contents, reads = [encoded(photo(s), "JPEG") for s in range(70)], []
 
     def read(i):
         reads.append(i)
         return contents[i]
 
-    found = decoded(Encoded(read, as_objects(range(70))), cache=tmp_path)
+    found = decode_images(EncodedImages(read, make_object_array(range(70))), cache=tmp_path)
     assert len(reads) == (70 if room else 70 + 1 + 70)  # hashed, the first looked at, decoded
     assert (found.images[69] == np.asarray(Image.open(io.BytesIO(contents[69])))).all()

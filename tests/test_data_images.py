@@ -10,8 +10,8 @@ from PIL import Image, ImageOps
 
 from pictures import BLACK, BLUE, GREEN, RED, encoded, four_corners, photo, source
 from uqled import InputError
-from uqled.data import cache, images
-from uqled.data.cache import common_size, decoded
+from uqled.data import image_cache, images
+from uqled.data.image_cache import choose_size, decode_images
 from uqled.data.images import Look, white_level
 
 
@@ -31,7 +31,7 @@ def decoder(request, monkeypatch):
 
 
 def one(content, **options):
-    found = decoded(source(content), cache=False, **options)
+    found = decode_images(source(content), cache=False, **options)
     assert found.unreadable == {}
     return found.images[0]
 
@@ -71,8 +71,10 @@ def test_cmyk_jpegs_have_their_colours(decoder):
 def test_grey_among_colours_gets_three_channels(decoder):
     grey, colour = Image.new("L", (8, 8), 77), Image.new("RGB", (8, 8), RED)
     for form in ("PNG", "JPEG"):
-        only = decoded(source(encoded(grey, form), encoded(grey, form)), cache=False).images
-        mixed = decoded(source(encoded(grey, form), encoded(colour, form)), cache=False).images
+        only = decode_images(source(encoded(grey, form), encoded(grey, form)), cache=False).images
+        mixed = decode_images(
+            source(encoded(grey, form), encoded(colour, form)), cache=False
+        ).images
         assert only.shape == (2, 8, 8, 1), decoder
         assert only[0, 3, 3].tolist() == [77]
         assert mixed[0, 3, 3].tolist() == [77] * 3
@@ -91,7 +93,7 @@ def test_grey_among_colours_gets_three_channels(decoder):
 @pytest.mark.parametrize("form", ["PNG", "TIFF", "PPM"])
 def test_sixteen_bits_are_scaled_by_what_the_data_set_uses(values, shown, form):
     contents = [encoded(Image.fromarray(np.full((2, 2), v, np.uint16)), form) for v in values]
-    found = decoded(source(*contents), cache=False).images
+    found = decode_images(source(*contents), cache=False).images
     assert found[:, 0, 0, 0].tolist() == shown
 
 
@@ -102,10 +104,10 @@ def test_white_levels():
 
 def test_float_images():
     dark, bright = (Image.fromarray(np.full((2, 2), v, np.float32)) for v in (0.2, 1.0))
-    found = decoded(source(encoded(dark, "TIFF"), encoded(bright, "TIFF")), cache=False)
+    found = decode_images(source(encoded(dark, "TIFF"), encoded(bright, "TIFF")), cache=False)
     assert found.images[:, 0, 0, 0].tolist() == [51, 255]
     broken = Image.fromarray(np.full((2, 2), np.nan, np.float32))
-    assert "not finite" in decoded(source(encoded(broken, "TIFF")), cache=False).unreadable[0]
+    assert "not finite" in decode_images(source(encoded(broken, "TIFF")), cache=False).unreadable[0]
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "TIFF"])
@@ -167,24 +169,29 @@ def looks(*sizes):
 
 
 def test_the_common_size():
-    assert common_size(looks((20, 30), (20, 30), (99, 99), (8, 8))) == (20, 30)
-    assert common_size(looks((20, 30), (22, 40), (30, 35))) == (22, 35)
-    assert common_size(looks((3000, 4000))) == (168, 224)
-    assert common_size(looks((1, 4000))) == (1, 224)
+    assert choose_size(looks((20, 30), (20, 30), (99, 99), (8, 8))) == (20, 30)
+    assert choose_size(looks((20, 30), (22, 40), (30, 35))) == (22, 35)
+    assert choose_size(looks((3000, 4000))) == (168, 224)
+    assert choose_size(looks((1, 4000))) == (1, 224)
 
 
 def test_mixed_sizes_come_out_at_one(decoder):
     pictures = [photo(s, *size) for s, size in enumerate([(32, 24), (64, 48), (32, 24), (10, 90)])]
-    found = decoded(source(*(encoded(picture) for picture in pictures)), cache=False).images
+    found = decode_images(source(*(encoded(picture) for picture in pictures)), cache=False).images
     assert found.shape == (4, 24, 32, 3), decoder
     assert (found[0] == np.asarray(pictures[0])).all()
     for row in (1, 3):
         resized = pictures[row].resize((32, 24), Image.Resampling.BILINEAR)
         assert (found[row] == np.asarray(resized)).all()
-    assert decoded(source(encoded(pictures[0])), size=7, cache=False).images.shape == (1, 7, 7, 3)
+    assert decode_images(source(encoded(pictures[0])), size=7, cache=False).images.shape == (
+        1,
+        7,
+        7,
+        3,
+    )
     for wrong in (0, (3, 4, 5), (3, -1), 2.5):
         with pytest.raises((InputError, TypeError), match=r"image_size|iterable"):
-            decoded(source(encoded(pictures[0])), size=wrong, cache=False)
+            decode_images(source(encoded(pictures[0])), size=wrong, cache=False)
 
 
 @pytest.fixture
@@ -195,14 +202,14 @@ def no_decoding(monkeypatch):
         def refuse(*_, **__):
             raise AssertionError("decoded again")
 
-        monkeypatch.setattr(cache, "decode_into", refuse)
+        monkeypatch.setattr(image_cache, "decode_into", refuse)
 
     return forbid
 
 
 def test_threads_do_not_change_the_result():
     contents = [encoded(photo(s), "JPEG") for s in range(300)]
-    found = [decoded(source(*contents), cache=False, threads=t).images for t in (1, 4)]
+    found = [decode_images(source(*contents), cache=False, threads=t).images for t in (1, 4)]
     assert (found[0] == found[1]).all()
     for row in (0, 63, 64, 299):
         assert (found[0][row] == np.asarray(Image.open(io.BytesIO(contents[row])))).all()
@@ -221,12 +228,17 @@ def test_jpegs_unlike_the_others(decoder):
     ]
     turned = np.asarray(Image.open(io.BytesIO(odd[0])))[::-1, ::-1]
     for order in ([*plain, *odd], [*odd, *plain]):
-        found = decoded(source(*order), cache=False).images
+        found = decode_images(source(*order), cache=False).images
         assert found.shape == (9, 32, 32, 3), decoder
         for content, row in zip(order, found, strict=True):
             picture = Image.open(io.BytesIO(content)).convert("RGB")
             resized = np.asarray(picture.resize((32, 32), Image.Resampling.BILINEAR))
             assert (row == (turned if content is odd[0] else resized)).all()
-    few = decoded(source(*plain[:2], *odd[1:3], odd[2]), cache=False).images
+    few = decode_images(source(*plain[:2], *odd[1:3], odd[2]), cache=False).images
     assert few.shape[1:] == (32, 32, 3)
-    assert decoded(source(plain[0], odd[2], odd[2]), cache=False).images.shape == (3, 64, 16, 3)
+    assert decode_images(source(plain[0], odd[2], odd[2]), cache=False).images.shape == (
+        3,
+        64,
+        16,
+        3,
+    )

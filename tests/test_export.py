@@ -25,7 +25,7 @@ from uqled.export.cleaning import cleaning, restored, summary
 from uqled.export.exporting import planned, write
 from uqled.export.record import given_labels, read_changes
 from uqled.review.decisions import Decision, Decisions
-from uqled.run import Run
+from uqled.storage.run import Run
 
 
 def command(*words):
@@ -37,7 +37,7 @@ def export(run, to, out, **options):
     return write(planned(run, to, flags=flags, method=method), out, **options)
 
 
-def labels_of(codes, K=3):
+def encode_labels(codes, K=3):
     return Labels(np.array(codes, np.int32), np.array(list("abcdefg")[:K]), tuple("abcdefg"[:K]))
 
 
@@ -47,7 +47,7 @@ def decision(index, action, label=None):
 
 def found_errors(codes, wrong, K=3):
     return uqled.find_label_errors(
-        labels_of(codes, K), probabilities(codes, K, wrong), method="cl-pbnr"
+        encode_labels(codes, K), probabilities(codes, K, wrong), method="cl-pbnr"
     )
 
 
@@ -59,7 +59,7 @@ CODES, WRONG = [0, 0, 0, 1, 1, 1, 2, 2, 2], {0: 1, 4: 2, 8: 0}
 
 
 def test_flags_remove_relabel_or_keep():
-    labels, errors = labels_of(CODES), found_errors(CODES, WRONG)
+    labels, errors = encode_labels(CODES), found_errors(CODES, WRONG)
     assert errors.ranked.tolist() == [0, 4, 8]
     removed = cleaning(labels, errors)
     assert removed.rows.tolist() == [1, 2, 3, 5, 6, 7]
@@ -87,7 +87,7 @@ def test_decisions_win_over_flags():
         7: decision(7, "relabel", 2),  # what it already is
     }
     for flags in ("remove", "relabel", "keep"):
-        done = cleaning(labels_of(CODES), found_errors(CODES, WRONG), decisions, flags=flags)
+        done = cleaning(encode_labels(CODES), found_errors(CODES, WRONG), decisions, flags=flags)
         by = {c.index: (c.action, c.label, c.because, c.reviewer) for c in done.changes}
         flagged = {
             "remove": {8: ("drop", None, "cl-pbnr", None)},
@@ -114,7 +114,7 @@ def test_changes_say_all_and_lead_back(codes, said, wrong, flags):
         i: decision(i, "relabel", what) if isinstance(what, int) else decision(i, what)
         for i, what in said.items()
     }
-    done = cleaning(labels_of(codes), found_errors(codes, wrong), decisions, flags=flags)
+    done = cleaning(encode_labels(codes), found_errors(codes, wrong), decisions, flags=flags)
     # Whoever has the given labels and the changes can do it alone, without this package.
     series = pd.Series(codes)
     for change in done.changes:
@@ -128,7 +128,7 @@ def test_changes_say_all_and_lead_back(codes, said, wrong, flags):
 
 
 def test_what_cannot_be_is_refused():
-    labels, errors = labels_of(CODES), found_errors(CODES, WRONG)
+    labels, errors = encode_labels(CODES), found_errors(CODES, WRONG)
     with pytest.raises(InputError, match="flags is 'delete'"):
         cleaning(labels, errors, flags="delete")
     with pytest.raises(InputError, match="name sample 9 and class None"):
@@ -146,7 +146,7 @@ def test_what_cannot_be_is_refused():
 
 def test_summary_counts():
     decisions = {0: decision(0, "keep"), 5: decision(5, "drop")}
-    done = cleaning(labels_of(CODES), found_errors(CODES, WRONG), decisions, flags="relabel")
+    done = cleaning(encode_labels(CODES), found_errors(CODES, WRONG), decisions, flags="relabel")
     lines = [" ".join(line.split()) for line in summary(done).splitlines()]
     assert lines[0] == "3 of 9 samples change, 8 are left"
     assert "2 relabelled by cl-pbnr" in lines
@@ -155,7 +155,7 @@ def test_summary_counts():
     assert "1 b -> c" in lines
     assert "1 b -> (dropped)" in lines
     assert "5: b -> (dropped), by decision of ann" in lines
-    one_left = cleaning(labels_of([0, 1, 1]), None, {0: decision(0, "drop")})
+    one_left = cleaning(encode_labels([0, 1, 1]), None, {0: decision(0, "drop")})
     assert "No samples are left of class a" in summary(one_left)
 
 
@@ -298,7 +298,7 @@ def test_a_table_that_has_changed_is_refused(tmp_path, name):
     """Rows are called by their number: sorted, they would be taken for one another."""
     frame = pd.DataFrame({"x": np.arange(30.0), "y": 1.5, "label": list("abc") * 10})
     run = table_run(tmp_path, frame, name, wrong={0: 1, 4: 2})
-    assert uqled.data.reopened(Run.open(run).predictions()) is not None
+    assert uqled.data.reopen_samples(Run.open(run).predictions()) is not None
     place = tmp_path / name
     write_frame = frame[::-1].to_csv if name.endswith("csv") else frame[::-1].to_parquet
     write_frame(place, index=False)

@@ -25,7 +25,7 @@ from uqled.cli import app
 from uqled.errors import FileError, InputError
 from uqled.export.exporting import planned, write
 from uqled.export.names import class_folders, safe_file_name, safe_name
-from uqled.run import Run
+from uqled.storage.run import Run
 
 #: What `image_run` makes wrong, and what becomes of it.
 MOVED = {"cat/1.png": "dog", "dog/1.png": "ship", "ship/1.png": "cat", "ship/2.jpg": "cat"}

@@ -24,7 +24,7 @@ from uqled.export.exporting import planned, write
 from uqled.export.label_studio import labelling_config
 from uqled.limits import override_limits
 from uqled.review.decisions import ConflictError, Decisions
-from uqled.run import Run
+from uqled.storage.run import Run
 
 
 def exported(run, out, **options):
@@ -391,7 +391,7 @@ DIES = """
 import os, signal, sys
 from uqled.export.annotations import import_annotations
 from uqled.review.decisions import Decisions
-from uqled.run import Run
+from uqled.storage.run import Run
 write, calls = Decisions._write, []
 def dies(*arguments):
     calls.append(1)

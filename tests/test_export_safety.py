@@ -25,11 +25,11 @@ from typer.testing import CliRunner
 import uqled
 from exports import hashes, image_folder, image_run, make_run, table_run
 from uqled.cli import app
-from uqled.data.loading import reopen_source, reopened
+from uqled.data.loading import reopen_samples, reopen_source
 from uqled.errors import FileError, InputError
 from uqled.export.exporting import planned, write
 from uqled.export.record import given_labels, read_changes
-from uqled.run import Run
+from uqled.storage.run import Run
 
 KINDS = [
     ("csv", "out.csv"),
@@ -109,7 +109,7 @@ def test_edited_labels_and_a_limit(tmp_path):
     save(frame, tmp_path / "data.csv")
     with pytest.raises(FileError, match=rf"1 of 30 labels \('{ids[0]}' was"):
         export(run, "csv", tmp_path / "out.csv")
-    assert reopened(Run.open(run).predictions()).ids.tolist() == ids
+    assert reopen_samples(Run.open(run).predictions()).ids.tolist() == ids
 
 
 def test_labels_edited_outside_of_the_run_are_no_harm(tmp_path):
@@ -154,7 +154,7 @@ def test_a_report_goes_on_with_the_labels_of_the_run(tmp_path):
     frame.loc[0, "label"] = "d8"
     save(frame, tmp_path / "data.csv")
     predictions = Run.open(run).predictions()
-    data = reopened(predictions)
+    data = reopen_samples(predictions)
     assert data.labels is predictions.labels
     assert data.inputs["x"].tolist() == list(range(30))
     result = command("report", run)

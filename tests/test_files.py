@@ -12,9 +12,9 @@ import zarr
 import uqled
 from conftest import make_predictions
 from stores import s3_address
-from uqled.data.files import open_labels, open_probabilities
-from uqled.data.shards import Shards
+from uqled.data.prediction_files import open_labels, open_probabilities
 from uqled.errors import FileError
+from uqled.storage.arrays.shards import Shards
 from uqled.storage.location import Location
 
 DATA = make_predictions(N=300, K=4, F=3, dtype=np.float32)

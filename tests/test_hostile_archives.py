@@ -22,7 +22,7 @@ from uqled import FileError
 from uqled.data import load
 from uqled.errors import LimitError, UqledError
 from uqled.limits import override_limits
-from uqled.storage.numpy_files import open_npz
+from uqled.storage.arrays.numpy_files import open_npz
 
 PICTURES = {f"{c}/{n}.png": encoded(photo(10 * ord(c) + n)) for c in "ab" for n in range(2)}
 

@@ -19,7 +19,7 @@ from PIL import Image, PngImagePlugin
 from pictures import classes_of, encoded, photo, source
 from uqled import FileError
 from uqled.data import images, load
-from uqled.data.cache import decoded
+from uqled.data.image_cache import decode_images
 from uqled.limits import override_limits
 
 
@@ -39,7 +39,7 @@ def decoder(request, monkeypatch):
 
 def reason(content, **options):
     """Why a picture cannot be read."""
-    return decoded(source(content), cache=False, **options).unreadable.get(0)
+    return decode_images(source(content), cache=False, **options).unreadable.get(0)
 
 
 def png_chunk(kind, content):
@@ -102,7 +102,9 @@ def test_encoded_images_are_limited(tmp_path):
     with override_limits(image_bytes=50_000):
         with pytest.raises(FileError, match=r"1/large\.png: has 100,000 bytes, and at most 50,000"):
             load(folder)
-        found = decoded(source(encoded(photo()), b"\0" * 50_001), cache=False)  # a table's cells
+        found = decode_images(
+            source(encoded(photo()), b"\0" * 50_001), cache=False
+        )  # a table's cells
     assert found.unreadable == {
         1: "has 50,001 bytes, and at most 50,000 are read (limit image_bytes)"
     }
@@ -190,11 +192,11 @@ def test_the_limit_of_pixels_holds_in_every_thread(decoder, tmp_path):
     contents = [encoded(p, form) for p in pictures for form in ("JPEG", "PNG")]
     with override_limits(image_pixels=1599):
         for threads in (1, 4):
-            found = decoded(source(*contents), cache=False, threads=threads)
+            found = decode_images(source(*contents), cache=False, threads=threads)
             assert set(found.unreadable) == set(range(16)), decoder
             assert "1,600 pixels, and at most 1,599" in found.unreadable[0]
     with override_limits(image_pixels=1600):
-        assert decoded(source(*contents), cache=tmp_path, threads=4).unreadable == {}
+        assert decode_images(source(*contents), cache=tmp_path, threads=4).unreadable == {}
 
 
 def test_a_raised_limit_lets_large_pictures_in(monkeypatch):
@@ -212,7 +214,7 @@ def test_only_the_first_picture_of_many_is_decoded():
     frames = [photo(n) for n in range(50)]
     for form, options in (("GIF", {}), ("WEBP", {"lossless": True}), ("PNG", {}), ("TIFF", {})):
         content = encoded(frames[0], form, save_all=True, append_images=frames[1:], **options)
-        found = decoded(source(content), cache=False).images[0]
+        found = decode_images(source(content), cache=False).images[0]
         if form != "GIF":  # which has 256 colours
             assert (found == np.asarray(frames[0])).all(), form
         assert found.shape == (32, 32, 3)
@@ -230,7 +232,7 @@ def test_jpegs_of_thousands_of_scans_are_refused(decoder):
     started = time.monotonic()
     assert "scans" in reason(with_scans(slow, 20_000))
     plain = [encoded(Image.new("RGB", (1000, 1000), (n, 30, 40)), "JPEG") for n in range(3)]
-    found = decoded(source(*plain, with_scans(slow, 20_000)), cache=False)
+    found = decode_images(source(*plain, with_scans(slow, 20_000)), cache=False)
     assert found.unreadable.keys() == {3}
     assert time.monotonic() - started < 3
 
@@ -238,7 +240,7 @@ def test_jpegs_of_thousands_of_scans_are_refused(decoder):
 def test_what_looks_like_scans_behind_the_end_is_none(decoder):
     """Phones put a film of a second behind the picture, whose bytes are anything."""
     content = encoded(photo(), "JPEG")
-    found = decoded(source(content + b"\xff\xda\0\0" * 1000), cache=False)
+    found = decode_images(source(content + b"\xff\xda\0\0" * 1000), cache=False)
     assert found.unreadable == {}, decoder
     assert (found.images[0] == np.asarray(Image.open(io.BytesIO(content)))).all()
     preview = encoded(photo(), "JPEG", comment=b"\xff\xda" * 500)
@@ -271,7 +273,7 @@ def test_a_tiff_directory_that_claims_its_file_many_times():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         started = time.monotonic()
-        decoded(source(content), cache=False)
+        decode_images(source(content), cache=False)
         assert time.monotonic() - started < 5
 
 
@@ -288,7 +290,7 @@ def test_damaged_pictures_are_named_or_decoded(decoder):
             mutants.append(bytes(content[: rng.integers(len(content))] if n % 7 == 0 else content))
         started = time.monotonic()
         with override_limits(image_pixels=2**20):
-            found = decoded(source(*mutants), cache=False, size=16)
+            found = decode_images(source(*mutants), cache=False, size=16)
         assert len(found.images) + len(found.unreadable) == 60, decoder
         assert all(why and "\n" not in why for why in found.unreadable.values())
         assert time.monotonic() - started < 10, kind

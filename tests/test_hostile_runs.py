@@ -16,7 +16,7 @@ from uqled.cli import app
 from uqled.data.loading import load
 from uqled.errors import BusyError, FileError, InputError, LimitError
 from uqled.limits import override_limits
-from uqled.run import Run
+from uqled.storage.run import Run
 from uqled.storage.run_checks import SOURCE
 
 COMMANDS = ("detect", "report", "export")

@@ -18,11 +18,11 @@ import pytest
 import zarr
 
 from test_hostile_archives import HEADERS, packed
-from uqled.data.files import open_labels, open_probabilities
-from uqled.data.shards import open_shards
+from uqled.data.prediction_files import open_labels, open_probabilities
 from uqled.errors import FileError, InputError, LimitError, UqledError
 from uqled.limits import override_limits
 from uqled.noise import TransitionMatrix
+from uqled.storage.arrays.shards import open_shards
 
 RNG = np.random.default_rng(0)
 PROBS = RNG.dirichlet(np.ones(3), 60).astype(np.float32)

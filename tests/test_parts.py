@@ -23,7 +23,6 @@ from pyarrow import parquet as pq
 from typer.testing import CliRunner
 
 from uqled.cli import app
-from uqled.data.shards import open_shards, spare_page_cache
 from uqled.detect.answer import describe_answer
 from uqled.detect.auto import evidence as auto_evidence
 from uqled.detect.core import cuts as cuts_module
@@ -33,6 +32,7 @@ from uqled.detect.find import find_label_errors
 from uqled.detect.parts.prepare import ErrorsInParts, cut_in_parts, find_label_errors_in_parts
 from uqled.detect.parts.tasks import merge_results
 from uqled.errors import FileError, InputError
+from uqled.storage.arrays.shards import open_shards, spare_page_cache
 
 COLUMNS = [
     "is_label_issue", "label_score", "given_label", "suggested_label", "votes", "entropy",
@@ -277,7 +277,7 @@ def test_a_shard_cut_short_is_named_and_nothing_is_written(tmp_path: Path, in_sh
 @pytest.fixture
 def direct_io(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is read past the file cache, ahead, a few rows at a time."""
-    monkeypatch.setattr("uqled.data.shards._CACHED_SHARE", 0)
+    monkeypatch.setattr("uqled.storage.arrays.shards._CACHED_SHARE", 0)
     monkeypatch.setattr("uqled.storage.file_reads._DIRECT_BYTES", 1)
     monkeypatch.setattr("uqled.detect.core.sweeps.BLOCK_BYTES", 4 * 5 * 4 * 17)
 
@@ -294,14 +294,14 @@ def test_arrays_are_read_past_the_cache_where_they_are_too_large_for_it_together
             for ndim, (folder, name) in enumerate(zip(folders, names, strict=True), start=1)
         ]
 
-    monkeypatch.setattr("uqled.data.shards.measure_memory", lambda: 100_000)
+    monkeypatch.setattr("uqled.storage.arrays.shards.measure_memory", lambda: 100_000)
     sizes = [array.bytes for array in opened()]
     for most, alone, together in (
         (sum(sizes), [False] * 3, [False] * 3),
         (sum(sizes) - 1, [False] * 3, [True] * 3),
         (max(sizes) - 1, [size == max(sizes) for size in sizes], [True] * 3),
     ):
-        monkeypatch.setattr("uqled.data.shards._CACHED_SHARE", most / 100_000)
+        monkeypatch.setattr("uqled.storage.arrays.shards._CACHED_SHARE", most / 100_000)
         assert [array.is_slow for array in opened()] == alone
         assert [array.is_slow for array in spare_page_cache(opened())] == together
 
@@ -359,7 +359,7 @@ def test_a_shard_that_vanishes_while_it_is_read_ahead_is_named(
 def test_a_forked_child_reads_ahead_too(tmp_path: Path, in_shards: Any) -> None:
     code = """
 import os, sys
-from uqled.data.shards import open_shards, spare_page_cache
+from uqled.storage.arrays.shards import open_shards, spare_page_cache
 from uqled.detect.core.rows import ProbabilityRows
 def read():
     array = open_shards(sys.argv[1], ndim=2, name="pred_probs").use_direct_io()

@@ -8,7 +8,7 @@ import pytest
 import uqled
 from uqled.arrays import Labels
 from uqled.errors import FileError, InputError
-from uqled.run import Run
+from uqled.storage.run import Run
 
 
 def test_an_unknown_kind_is_refused():

@@ -26,7 +26,7 @@ from uqled.predict.choice import learner_for
 from uqled.predict.crossval import cross_validate, stratified_parts
 from uqled.predict.learner import FoldPredictions
 from uqled.predict.training import PRESETS, pace
-from uqled.run import Run
+from uqled.storage.run import Run
 
 QUICK = {"folds": 3, "passes": 2, "epochs": 2, "batch_size": 32, "lr": 0.05, "seed": 5}
 

@@ -26,7 +26,7 @@ from uqled.detect.reasons import reasons
 from uqled.report import findings
 from uqled.report.page import report_run
 from uqled.report.thumbnails import thumbnail
-from uqled.run import Run
+from uqled.storage.run import Run
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 QUOTES = "\"'><script>alert(2)</script>"

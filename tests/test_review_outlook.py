@@ -83,7 +83,7 @@ def test_numbers_are_those_of_the_verdicts(errors, predictions, standing, outloo
         assert found.number == standing.number == 7
         assert found.flagged == mask.sum()
         assert found.recall == expected.recall(mask)
-        # Found wrong: b, c and, though not flagged, one more. Right: a and d.
+        # RawDataset wrong: b, c and, though not flagged, one more. Right: a and d.
         for one, own, least, most in (
             (found.wrong, expected.number, 3, N - 2),
             (found.real, expected.sum_over(mask), 2, mask.sum() - 2),

@@ -34,7 +34,7 @@ from review_runs import (
 )
 from uqled import InputError
 from uqled.cli import app
-from uqled.data import reopened
+from uqled.data import reopen_samples
 from uqled.detect.find import find_label_errors
 from uqled.review import serve
 from uqled.review.decisions import Decisions
@@ -132,7 +132,7 @@ def test_samples_come_most_suspect_first(client, run):
 
 
 def test_pictures_are_the_data_sets_own(client, run):
-    data = reopened(run.predictions())
+    data = reopen_samples(run.predictions())
     for i in (0, 7):
         for size in ("thumbnail", "picture"):
             status, headers, body = client.get(f"{size}/{i}")

@@ -18,9 +18,9 @@ import pytest
 import zarr
 
 from stores import s3_address
-from uqled.data import parquet_files, stored
-from uqled.data.shards import Shards, open_shards
 from uqled.errors import FileError, InputError
+from uqled.storage.arrays import parquet_files, row_files
+from uqled.storage.arrays.shards import Shards, open_shards
 from uqled.storage.location import Location
 
 N, K, F = 400, 5, 3
@@ -225,7 +225,7 @@ def test_numbers_are_converted_as_numpy_does(tmp_path, stored_as, wanted):
 
 def test_conversion_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_files, "_PIECE_BYTES", 64)
-    monkeypatch.setattr(stored, "_PIECE_BYTES", 64)  # three rows at a time, then batches of them
+    monkeypatch.setattr(row_files, "_PIECE_BYTES", 64)  # three rows at a time, then batches of them
     found = open_shards(npy_folder(tmp_path / "a", PROBS), ndim=2, name="x")
     np.testing.assert_array_equal(read_as(found, 3, 398, np.float64), PROBS[3:398])
     table = LAYOUTS["columns"][1](fresh(tmp_path / "b"))
@@ -307,13 +307,13 @@ def test_opening_reads_headers_only(tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", np.zeros((100_000, 10), np.float32))
     pq.write_table(columns(np.zeros((100_000, 10))), tmp_path / "a.parquet")
     read = []
-    original = stored.read_ranges
+    original = row_files.read_ranges
 
     def counted(ranges):
         read.extend(length for _, _, length in ranges)
         return original(ranges)
 
-    monkeypatch.setattr(stored, "read_ranges", counted)
+    monkeypatch.setattr(row_files, "read_ranges", counted)
     monkeypatch.setattr(parquet_files, "read_ranges", counted)
     for name in ("a.npy", "a.parquet"):
         open_shards(tmp_path / name, ndim=2, name="x")

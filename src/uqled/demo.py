@@ -12,7 +12,7 @@ from uqled.data import Dataset, load
 from uqled.detect.answer import describe_answer, measure_methods
 from uqled.detect.find import find_label_errors
 from uqled.predict.crossval import cross_validate
-from uqled.run import Run
+from uqled.storage.run import Run
 
 RATE = 0.1
 

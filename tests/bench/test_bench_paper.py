@@ -32,7 +32,7 @@ def colours(labels: np.ndarray, side: int) -> np.ndarray:
     return (noise + 20 * (labels % 10)[:, None, None, None]).astype(np.uint8)
 
 
-def labels_of(part: str, name: str) -> np.ndarray:
+def encode_labels(part: str, name: str) -> np.ndarray:
     """As many classes as there are; a test image of each, as similarity needs one."""
     K = CLASSES[name]
     return np.arange(TRAIN[name]) % K if part == "train" else np.arange(K)
@@ -41,7 +41,7 @@ def labels_of(part: str, name: str) -> np.ndarray:
 def write_mnist(folder: Path) -> None:
     folder.mkdir()
     for part, prefix in (("train", "train"), ("test", "t10k")):
-        labels = labels_of(part, "mnist")
+        labels = encode_labels(part, "mnist")
         for kind, array in (
             ("images-idx3", colours(labels, 28)[..., 0]),
             ("labels-idx1", labels.astype(np.uint8)),
@@ -57,10 +57,10 @@ def write_cifar(folder: Path, name: str) -> None:
     names = [f"class {i}".encode() for i in range(CLASSES[name])]
     meta = {b"fine_label_names" if fine else b"label_names": names}
     (folder / ("meta" if fine else "batches.meta")).write_bytes(pickle.dumps(meta, protocol=2))
-    parts = {"test" if fine else "test_batch": ("test", labels_of("test", name))}
+    parts = {"test" if fine else "test_batch": ("test", encode_labels("test", name))}
     for part, own in zip(
         ["train"] if fine else [f"data_batch_{i}" for i in range(1, 6)],
-        np.array_split(labels_of("train", name), 1 if fine else 5),
+        np.array_split(encode_labels("train", name), 1 if fine else 5),
         strict=True,
     ):
         parts[part] = ("train", own)
@@ -74,7 +74,7 @@ def write_cifar(folder: Path, name: str) -> None:
 
 def write_tiny(folder: Path) -> None:
     wnids = [f"n{i:08}" for i in range(CLASSES["tiny-imagenet"])]
-    train, val = (labels_of(part, "tiny-imagenet") for part in ("train", "val"))
+    train, val = (encode_labels(part, "tiny-imagenet") for part in ("train", "val"))
     for wnid in wnids:
         (folder / "train" / wnid / "images").mkdir(parents=True)
     for i, (label, image) in enumerate(zip(train, colours(train, 64), strict=True)):

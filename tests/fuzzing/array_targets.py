@@ -20,7 +20,7 @@ from fuzzing.data_targets import damage_files
 from fuzzing.formats import mutate_content
 from fuzzing.mutations import damage_tree
 from uqled import ErrorsInParts, find_label_errors, find_label_errors_in_parts
-from uqled.data.files import open_labels, open_probabilities
+from uqled.data.prediction_files import open_labels, open_probabilities
 from uqled.errors import UqledError
 
 N, K, F = 60, 3, 2

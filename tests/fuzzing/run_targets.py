@@ -22,12 +22,12 @@ from fuzzing.data_targets import CLASSES, make_picture
 from fuzzing.formats import mutate_content
 from fuzzing.mutations import damage_tree
 from uqled.cli import app
-from uqled.data.loading import reopened
+from uqled.data.loading import reopen_samples
 from uqled.errors import UqledError
 from uqled.export.record import given_labels
 from uqled.report.page import all_errors
 from uqled.review.decisions import Decisions
-from uqled.run import Run
+from uqled.storage.run import Run
 
 _MODEL = ("--model", "logistic", "--folds", "2", "--passes", "2")
 #: Every file of a run that is read again, and the data it was made of.
@@ -255,7 +255,7 @@ def _review(scene: Scene) -> None:
     run = Run.open(scene.input / "run")
     predictions = run.predictions()
     errors = all_errors(run, predictions, None)
-    data = reopened(predictions)
+    data = reopen_samples(predictions)
     with Decisions.of(predictions) as decisions:
         page = application(Room(predictions, errors, decisions, data, reviewer="ana"))
         status, content = request(page, "/api/samples?size=20")

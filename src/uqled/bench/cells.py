@@ -28,8 +28,8 @@ from uqled.arrays import show_value
 from uqled.bench.cell_checks import check_fields
 from uqled.errors import FileError, InputError
 from uqled.limits import check_limit
+from uqled.storage.arrays.numpy_files import open_npz
 from uqled.storage.atomic import is_temporary, remove_leftovers, replace_file, write_json
-from uqled.storage.numpy_files import open_npz
 from uqled.storage.reading import name_file, open_regular, read_json
 
 Kind = Literal["pretraining", "pilot", "fold", "detection", "retraining"]

@@ -24,7 +24,7 @@ from uqled.bench.flags import (
 from uqled.bench.matrix import compared_methods, needs
 from uqled.bench.metrics import detection_metrics
 from uqled.bench.suite import Data, Suite
-from uqled.data.dataset import Dataset, stratified
+from uqled.data.dataset import Dataset, draw_stratified
 from uqled.data.loading import load
 from uqled.errors import InputError
 from uqled.noise.kinds import NoisyLabels, noise_of_kind
@@ -125,7 +125,7 @@ def _samples(data: Data, folder: Path) -> tuple[Dataset, Dataset]:
         test = load(test_place, split=data.test_split, limit=data.test_limit, **options)
         return train, test
     loaded = load(place, split=data.split, limit=data.limit, **options)
-    drawn = stratified(loaded.labels.codes, round(data.test_share * len(loaded)), seed=0)
+    drawn = draw_stratified(loaded.labels.codes, round(data.test_share * len(loaded)), seed=0)
     return loaded.subset(np.setdiff1d(np.arange(len(loaded)), drawn)), loaded.subset(drawn)
 
 
@@ -226,7 +226,7 @@ def _pretraining(context: _Context) -> Found:
     """Phase 1a: a network trained on clean data, asked about the test set."""
     whole, seed = context.whole, context.cell.seed
     n = round(_MONITORED * len(whole.train))
-    monitored = whole.train[stratified(whole.true, n, seed=seed)]
+    monitored = whole.train[draw_stratified(whole.true, n, seed=seed)]
     seen = np.setdiff1d(whole.train, monitored)
     asked = np.concatenate([monitored, whole.test])
     found = context.predicted(whole.data.labels.codes, seen, asked, fold_seed(seed, 0))
@@ -347,7 +347,7 @@ def _retraining(context: _Context) -> Found:
     used = np.arange(len(kept))
     limit = context.suite.data_named(cell.data).retraining_limit
     if limit is not None and limit < len(kept):
-        used = stratified(given, limit, seed=cell.seed)
+        used = draw_stratified(given, limit, seed=cell.seed)
     if cell.method:
         flags = context.flags(detection, arrays, len(kept))[cell.method]
         flagged = flags.mask[used]

@@ -21,8 +21,8 @@ from uqled.bench.matrix import trained_samples, unfinished
 from uqled.bench.phases import loaded
 from uqled.bench.running import Benchmark, one_thread
 from uqled.bench.suite import Data
-from uqled.data.cache import cache_folder
 from uqled.data.dataset import Dataset
+from uqled.data.image_cache import cache_folder
 from uqled.engines.local import available_threads
 from uqled.errors import FileError
 from uqled.predict.choice import learner_for

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from uqled.data.dataset import Dataset
-    from uqled.data.loading import load, reopened
+    from uqled.data.loading import load, reopen_samples
 
-__all__ = ["Dataset", "load", "reopened"]
+__all__ = ["Dataset", "load", "reopen_samples"]
 
 #: Loaded when first used, so that importing stays quick.
 _HOMES = {
     "Dataset": "uqled.data.dataset",
     "load": "uqled.data.loading",
-    "reopened": "uqled.data.loading",
+    "reopen_samples": "uqled.data.loading",
 }
 
 

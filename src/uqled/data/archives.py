@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.classes import labels_of
+from uqled.data.classes import encode_labels
 from uqled.data.dataset import Dataset, as_images
-from uqled.data.found import Found, as_ids, chosen_split, no_split, quoted
+from uqled.data.raw_dataset import RawDataset, choose_split, make_ids, quoted, refuse_split
 from uqled.errors import FileError, InputError
-from uqled.storage.numpy_files import ArrayArchive, open_npz
+from uqled.storage.arrays.numpy_files import ArrayArchive, open_npz
 from uqled.storage.plain_pickle import read_plain_pickle
 from uqled.storage.reading import decompress, explain_file_problems, open_regular, read_file
 from uqled.storage.tar_files import read_tar
@@ -43,14 +43,14 @@ _NPZ_SPLITS = (("x_{}", "y_{}"), ("X_{}", "y_{}"), ("{}_images", "{}_labels"))
 _NPZ_NAMES = ("class_names", "classes", "names")
 
 
-def digits() -> Found:
+def digits() -> RawDataset:
     """scikit-learn's 1,797 handwritten digits, 8 x 8."""
     from sklearn.datasets import load_digits
 
     found = load_digits()
     images = np.rint(found.images * (255 / 16)).astype(np.uint8)[..., None]
-    labels = labels_of(found.target)
-    return Found("images", images, labels, as_ids(range(len(images))), truth=labels.codes)
+    labels = encode_labels(found.target)
+    return RawDataset("images", images, labels, make_ids(range(len(images))), truth=labels.codes)
 
 
 def is_idx_file(path: Path) -> bool:
@@ -61,7 +61,7 @@ def has_idx_files(folder: Path) -> bool:
     return any(is_idx_file(Path(name)) for name in _list_names(folder))
 
 
-def idx(place: Path, split: str | None) -> Found:
+def idx(place: Path, split: str | None) -> RawDataset:
     """Images and labels as MNIST's authors write them; `place` is the folder or the images."""
     names = _list_names(place) if place.is_dir() else [place.name]
     folder = place if place.is_dir() else place.parent
@@ -72,7 +72,7 @@ def idx(place: Path, split: str | None) -> Found:
             images[match[1] + {"t10k": "test"}.get(match[2], match[2])] = name
     if not images:
         raise FileError(quoted(place), "has no file of images", "Name ...-images-idx3-ubyte(.gz)")
-    name = images[chosen_split(split, list(images), place)]
+    name = images[choose_split(split, list(images), place)]
     stem = name.removesuffix(".gz").replace("images", "labels").replace("idx3", "idx1")
     there = [path for path in (folder / stem, folder / f"{stem}.gz") if path.exists()]
     if not there:
@@ -84,7 +84,9 @@ def idx(place: Path, split: str | None) -> Found:
             f"has {len(pixels)} images, and {there[0].name} {len(labels)} labels",
             "Get both again",
         )
-    return Found("images", as_images(pixels), labels_of(labels), as_ids(range(len(pixels))))
+    return RawDataset(
+        "images", as_images(pixels), encode_labels(labels), make_ids(range(len(pixels)))
+    )
 
 
 def is_cifar(place: Path) -> bool:
@@ -94,13 +96,13 @@ def is_cifar(place: Path) -> bool:
     return place.name.lower().endswith((".tar.gz", ".tgz", ".tar"))
 
 
-def cifar(place: Path, split: str | None) -> Found:
+def cifar(place: Path, split: str | None) -> RawDataset:
     """CIFAR-10, or CIFAR-100 with its fine labels: the archives for Python, packed or not."""
     folder = _cifar_folder(place) if place.is_dir() else None
     members = _packed(place) if folder is None else _unpacked(folder)
     kind = "CIFAR-10" if "batches.meta" in members else "CIFAR-100"
     meta, names_key, labels_key = _CIFAR[kind]
-    chosen = chosen_split(split, ["train", "test"], place)
+    chosen = choose_split(split, ["train", "test"], place)
     if kind == "CIFAR-100":
         batches = [chosen]
     elif chosen == "test":
@@ -118,18 +120,18 @@ def cifar(place: Path, split: str | None) -> Found:
             parts.append(_cifar_batch(_plain_content(members[name]()), labels_key))
     pixels = np.concatenate([part[0] for part in parts]).reshape(-1, 3, 32, 32)
     images = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))
-    labels = labels_of(np.concatenate([part[1] for part in parts]), names=names)
-    ids = as_ids(f"{chosen}/{name}" for part in parts for name in part[2])
-    return Found("images", images, labels, ids)
+    labels = encode_labels(np.concatenate([part[1] for part in parts]), names=names)
+    ids = make_ids(f"{chosen}/{name}" for part in parts for name in part[2])
+    return RawDataset("images", images, labels, ids)
 
 
-def npz(place: Path, *, label: str | None, inputs: str | None, split: str | None) -> Found:
+def npz(place: Path, *, label: str | None, inputs: str | None, split: str | None) -> RawDataset:
     """Two arrays of a NumPy archive, found by their usual names or by those given."""
     with explain_file_problems(place), open_npz(place) as archive:
         x, y = _npz_keys(place, archive.keys, label=label, inputs=inputs, split=split)
         names = _npz_names(place, archive)
         found = Dataset.from_arrays(archive.read(x), archive.read(y), classes=names)
-    return Found(found.kind, found.inputs, found.labels, found.ids)
+    return RawDataset(found.kind, found.inputs, found.labels, found.ids)
 
 
 def _npz_names(place: Path, archive: ArrayArchive) -> list[str] | None:
@@ -155,8 +157,8 @@ def _npz_keys(
         if x.format(name) in keys and y.format(name) in keys
     }
     if splits and label is None and inputs is None:
-        return splits[chosen_split(split, list(splits), place)]
-    no_split(split, place)
+        return splits[choose_split(split, list(splits), place)]
+    refuse_split(split, place)
     x = inputs or next((key for key in _NPZ_INPUTS if key in keys), _NPZ_INPUTS[0])
     y = label or next((key for key in _NPZ_LABELS if key in keys), _NPZ_LABELS[0])
     for argument, key in (("inputs", x), ("label", y)):

@@ -11,7 +11,7 @@ from uqled.arrays import Labels, label_column
 from uqled.errors import InputError
 
 
-def labels_of(
+def encode_labels(
     column: Any,
     *,
     names: Sequence[str] | None = None,
@@ -24,7 +24,7 @@ def labels_of(
     and strings names, unless `values` says how the classes are written. A pandas categorical
     brings its own. Otherwise the classes are the values that occur, sorted.
 
-    >>> labels = labels_of([3, 7, 3])
+    >>> labels = encode_labels([3, 7, 3])
     >>> labels.codes.tolist(), labels.values.tolist(), labels.names
     ([0, 1, 0], [3, 7], ('3', '7'))
     """

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from uqled import arrays
 from uqled.arrays import Labels
-from uqled.data.classes import labels_of
+from uqled.data.classes import encode_labels
 from uqled.errors import InputError
 
 Kind = Literal["images", "texts", "table"]
@@ -74,7 +74,7 @@ class Dataset:
         ('table', ('cat', 'dog'), [0, 1, 0, 1])
         """
         kind, inputs = _as_inputs(inputs)
-        found = labels_of(labels, names=classes)
+        found = encode_labels(labels, names=classes)
         names = np.arange(len(found)) if ids is None else np.asarray(ids)
         return cls(kind, inputs, found, names.astype(str).astype(object), name)
 
@@ -121,7 +121,7 @@ class Dataset:
 
     def limited(self, n: int, seed: int = 0) -> Dataset:
         """`n` samples drawn at random with the classes' shares, each class at least once."""
-        return self.subset(stratified(self.labels.codes, n, seed=seed))
+        return self.subset(draw_stratified(self.labels.codes, n, seed=seed))
 
     def with_labels(self, codes: ArrayLike) -> Dataset:
         """The same samples with other class numbers [N]; the truth stays."""
@@ -139,7 +139,7 @@ class Dataset:
         return replace(self, labels=replace(self.labels, codes=found.astype(np.int32)))
 
 
-def stratified(codes: NDArray[np.int32], n: int, *, seed: int) -> NDArray[np.intp]:
+def draw_stratified(codes: NDArray[np.int32], n: int, *, seed: int) -> NDArray[np.intp]:
     """Indices of `n` samples drawn at random with the classes' shares, in ascending order.
 
     The j-th sample drawn from a class of c comes when j/c of every class has come, so that each

@@ -6,36 +6,44 @@ from pathlib import PurePosixPath
 
 import numpy as np
 
-from uqled.data.cache import Encoded
-from uqled.data.classes import labels_of
-from uqled.data.found import SPLITS, Found, as_ids, as_objects, chosen_split, no_split, quoted
+from uqled.data.classes import encode_labels
+from uqled.data.file_tree import FileTree
+from uqled.data.image_cache import EncodedImages
 from uqled.data.images import ENDINGS
-from uqled.data.trees import Tree
+from uqled.data.raw_dataset import (
+    SPLITS,
+    RawDataset,
+    choose_split,
+    make_ids,
+    make_object_array,
+    quoted,
+    refuse_split,
+)
 from uqled.errors import FileError
 
 _SHOWN = 5  # names in a message
 
 
-def class_folders(tree: Tree, split: str | None) -> Found:
+def class_folders(tree: FileTree, split: str | None) -> RawDataset:
     """A folder per class, its images anywhere below it; perhaps one such tree per split."""
     splits = [name for name in tree.top_folders if name.lower() in SPLITS]
     if splits and len(splits) == len(tree.top_folders) and any("/" in f for f in tree.folders):
-        chosen = chosen_split(split, splits, tree.place)
-        return _labelled(tree.below(chosen), prefix=f"{chosen}/")
-    no_split(split, tree.place)
+        chosen = choose_split(split, splits, tree.place)
+        return _labelled(tree.subtree(chosen), prefix=f"{chosen}/")
+    refuse_split(split, tree.place)
     return _labelled(tree)
 
 
-def is_tiny_imagenet(tree: Tree) -> bool:
+def is_tiny_imagenet(tree: FileTree) -> bool:
     return tree.has("wnids.txt") and "train" in tree.top_folders
 
 
-def tiny_imagenet(tree: Tree, split: str | None) -> Found:
+def tiny_imagenet(tree: FileTree, split: str | None) -> RawDataset:
     """`train/<wnid>/images`, or `val/images` with `val/val_annotations.txt`."""
-    chosen = chosen_split(split, ["train", "val"], tree.place)
-    wnids = tree.below("train").top_folders
+    chosen = choose_split(split, ["train", "val"], tree.place)
+    wnids = tree.subtree("train").top_folders
     if chosen == "val" and tree.has("val/val_annotations.txt"):
-        rows = [line.split("\t") for line in tree.lines_of("val/val_annotations.txt")]
+        rows = [line.split("\t") for line in tree.read_lines("val/val_annotations.txt")]
         given = {f"val/images/{row[0]}": row[1] for row in rows if len(row) > 1}
         files = [file for file in given if tree.has(file)]
         labels = [given[file] for file in files]
@@ -44,15 +52,15 @@ def tiny_imagenet(tree: Tree, split: str | None) -> Found:
         labels = [file.split("/")[1] for file in files]
     if not files:
         raise FileError(quoted(tree.place), f"has no images in {chosen}", "Unpack it again")
-    return Found(
+    return RawDataset(
         "images",
-        Encoded(tree.bytes_of, as_objects(files)),
-        labels_of(labels, values=wnids, names=_words(tree, wnids)),
-        as_ids(files),
+        EncodedImages(tree.read_image, make_object_array(files)),
+        encode_labels(labels, values=wnids, names=_words(tree, wnids)),
+        make_ids(files),
     )
 
 
-def _labelled(tree: Tree, prefix: str = "") -> Found:
+def _labelled(tree: FileTree, prefix: str = "") -> RawDataset:
     images = [file for file in tree.files if _is_image(file)]
     loose = [file for file in images if "/" not in file]
     if not images:
@@ -78,11 +86,11 @@ def _labelled(tree: Tree, prefix: str = "") -> Found:
             f"has {len(empty)} class folders without images ({_first(empty)})",
             "Remove the folder, or put the images of that class there",
         )
-    return Found(
+    return RawDataset(
         "images",
-        Encoded(tree.bytes_of, as_objects(images)),
-        labels_of([file.split("/")[0] for file in images], names=classes),
-        as_ids(prefix + file for file in images),
+        EncodedImages(tree.read_image, make_object_array(images)),
+        encode_labels([file.split("/")[0] for file in images], names=classes),
+        make_ids(prefix + file for file in images),
     )
 
 
@@ -90,10 +98,10 @@ def _is_image(file: str) -> bool:
     return file[file.rfind(".") :].lower() in ENDINGS
 
 
-def _words(tree: Tree, wnids: list[str]) -> list[str]:
+def _words(tree: FileTree, wnids: list[str]) -> list[str]:
     """The first word for each synset; with its number where two have the same."""
     rows = (
-        [line.split("\t", 1) for line in tree.lines_of("words.txt")]
+        [line.split("\t", 1) for line in tree.read_lines("words.txt")]
         if tree.has("words.txt")
         else []
     )

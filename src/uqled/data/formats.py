@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.cache import Encoded, decoded, resized
 from uqled.data.dataset import Kind
-from uqled.data.found import Found, no_split, quoted
+from uqled.data.image_cache import EncodedImages, decode_images, resize_images
+from uqled.data.raw_dataset import RawDataset, quoted, refuse_split
 from uqled.errors import FileError, InputError
 from uqled.progress import Progress
 from uqled.storage.reading import explain_file_problems
@@ -33,7 +33,7 @@ def read_found(
     inputs: str | Sequence[str] | None,
     kind: Kind | None,
     split: str | None,
-) -> Found:
+) -> RawDataset:
     """Find out what lies there, and read it."""
     if kind is not None and kind not in _KINDS:
         raise InputError("kind", f"is {kind!r}", f"Choose one of {', '.join(_KINDS)}")
@@ -52,8 +52,8 @@ def _read_format(
     inputs: str | Sequence[str] | None,
     kind: Kind | None,
     split: str | None,
-) -> Found:
-    from uqled.data import archives, folders, tables, trees
+) -> RawDataset:
+    from uqled.data import archives, file_tree, folders, tables
     from uqled.data.table_files import is_csv
 
     asked = tables.Asked(label, inputs, kind, split)
@@ -64,7 +64,7 @@ def _read_format(
         return tables.arrow_table(table, place, replace(asked, split=None))
     if place == "digits":
         _no_columns(place, label, inputs)
-        no_split(split, place)
+        refuse_split(split, place)
         return archives.digits()
     path = Path(place).expanduser()
     name = path.name.lower()
@@ -87,32 +87,32 @@ def _read_format(
         return archives.cifar(path, split)
     if not path.is_dir() and path.suffix.lower() != ".zip":
         raise FileError(quoted(path), f"has the ending {path.suffix!r}", f"Name {_FORMATS}")
-    tree = trees.folder_tree(path) if path.is_dir() else trees.zip_tree(path)
+    tree = file_tree.list_folder(path) if path.is_dir() else file_tree.list_zip(path)
     parquet = [path / file for file in tree.files if file.endswith(".parquet")]
     if path.is_dir() and parquet:
         return tables.parquet_table(path, parquet, asked)
     _no_columns(place, label, inputs)
     if tree.top_folders == ["tiny-imagenet-200"] and not tree.top_files:
-        tree = tree.below("tiny-imagenet-200")
+        tree = tree.subtree("tiny-imagenet-200")
     if folders.is_tiny_imagenet(tree):
         return folders.tiny_imagenet(tree, split)
     return folders.class_folders(tree, split)
 
 
 def decode_found(
-    found: Found,
+    found: RawDataset,
     place: Path | str,
     *,
     image_size: Any,
     skip_unreadable: bool,
     cache: Path | str | bool | None = None,
     progress: Progress | bool | None = None,
-) -> tuple[Found, dict[str, str]]:
+) -> tuple[RawDataset, dict[str, str]]:
     """Samples as a `Dataset` has them, and what could not be read; the arguments are `load`'s."""
     skipped: dict[str, str] = {}
-    if isinstance(found.inputs, Encoded):
+    if isinstance(found.inputs, EncodedImages):
         shown = progress if isinstance(progress, Progress) else Progress(progress)
-        images = decoded(found.inputs, size=image_size, cache=cache, progress=shown)
+        images = decode_images(found.inputs, size=image_size, cache=cache, progress=shown)
         skipped = {found.ids[i]: why for i, why in images.unreadable.items()}
         if skipped and not skip_unreadable:
             raise _unreadable_images(place, skipped, len(found.ids))
@@ -121,7 +121,7 @@ def decode_found(
     elif image_size is not None:
         if found.kind != "images":
             raise InputError("image_size", f"is {image_size!r}, for {found.kind}", "Leave it out")
-        found = replace(found, inputs=resized(found.inputs, image_size))
+        found = replace(found, inputs=resize_images(found.inputs, image_size))
     return found, skipped
 
 
@@ -133,12 +133,12 @@ def _no_columns(place: Path | str, label: str | None, inputs: str | Sequence[str
             )
 
 
-def take_rows(found: Found, rows: NDArray[np.intp]) -> Found:
+def take_rows(found: RawDataset, rows: NDArray[np.intp]) -> RawDataset:
     """Some of the samples."""
     if len(rows) == len(found.ids):
         return found
     by_row = found.inputs.iloc if hasattr(found.inputs, "iloc") else found.inputs
-    return Found(
+    return RawDataset(
         found.kind,
         by_row[rows],
         replace(found.labels, codes=found.labels.codes[rows]),

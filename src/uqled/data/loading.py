@@ -1,4 +1,4 @@
-"""`load`: labelled data from wherever it lies, and `reopened`: a run's samples once more."""
+"""`load`: labelled data from wherever it lies, and `reopen_samples`: a run's samples once more."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.data.dataset import Dataset, Kind, stratified
+from uqled.data.dataset import Dataset, Kind, draw_stratified
 from uqled.data.formats import decode_found, is_name, name_place, read_found, take_rows
-from uqled.data.found import Found
+from uqled.data.raw_dataset import RawDataset
 from uqled.errors import FileError
 from uqled.progress import Progress
-from uqled.run import Predictions
 from uqled.storage.reading import explain_file_problems
+from uqled.storage.run import Predictions
 
 _SHOWN = 3  # changed labels in a message
 
@@ -68,7 +68,7 @@ def load(
     found = read_found(place, label=label, inputs=inputs, kind=kind, split=split)
     arrays.at_least_two_classes(found.labels)
     if limit is not None:
-        found = take_rows(found, stratified(found.labels.codes, limit, seed=seed))
+        found = take_rows(found, draw_stratified(found.labels.codes, limit, seed=seed))
     found, skipped = decode_found(
         found,
         place,
@@ -98,12 +98,12 @@ def load(
 
 
 @dataclass(frozen=True, eq=False)
-class Reopened:
+class ReopenedSource:
     """The source of a run as it is now."""
 
     data: Dataset
     """The run's samples, with the run's labels."""
-    found: Found
+    found: RawDataset
     """All that the source holds; images still encoded where files hold them so."""
     rows: NDArray[np.intp]
     """[N] where each sample lies in `found`, ascending."""
@@ -140,7 +140,7 @@ class Reopened:
         return f"{len(changed):,} of {len(self.rows):,} labels ({', '.join(shown)}{more})"
 
 
-def reopened(predictions: Predictions) -> Dataset | None:
+def reopen_samples(predictions: Predictions) -> Dataset | None:
     """The samples that a run predicted, with the run's labels; None if they did not come of files.
 
     Refused where the files have changed so that a sample would be taken for another one.
@@ -149,7 +149,7 @@ def reopened(predictions: Predictions) -> Dataset | None:
     return None if again is None else again.data
 
 
-def reopen_source(predictions: Predictions) -> Reopened | None:
+def reopen_source(predictions: Predictions) -> ReopenedSource | None:
     """The same, with what the source holds besides, and the labels that it has now."""
     source = predictions.source
     if source is None:
@@ -187,10 +187,10 @@ def reopen_source(predictions: Predictions) -> Reopened | None:
     known = predictions.source_fingerprint  # empty where whoever made the run did not say
     if known not in ("", data.inputs_fingerprint):
         raise _other_samples(predictions, found)
-    return Reopened(data, found, rows, _class_numbers(found, rows, predictions), predictions)
+    return ReopenedSource(data, found, rows, _class_numbers(found, rows, predictions), predictions)
 
 
-def _choose_rows(found: Found, predictions: Predictions) -> NDArray[np.intp] | None:
+def _choose_rows(found: RawDataset, predictions: Predictions) -> NDArray[np.intp] | None:
     """Where the run's samples lie, and those that it left out as unreadable; None if some do not.
 
     Labels that have changed since then would make a limit choose other samples.
@@ -198,7 +198,7 @@ def _choose_rows(found: Found, predictions: Predictions) -> NDArray[np.intp] | N
     source = predictions.source or {}
     wanted, rows = set(predictions.ids), np.arange(len(found.ids))
     if source["limit"] is not None:
-        rows = stratified(found.labels.codes, source["limit"], seed=source["seed"])
+        rows = draw_stratified(found.labels.codes, source["limit"], seed=source["seed"])
     if wanted <= set(found.ids[rows].tolist()):
         return rows
     rows = np.flatnonzero([name in wanted for name in found.ids.tolist()])
@@ -206,7 +206,7 @@ def _choose_rows(found: Found, predictions: Predictions) -> NDArray[np.intp] | N
 
 
 def _class_numbers(
-    found: Found, rows: NDArray[np.intp], predictions: Predictions
+    found: RawDataset, rows: NDArray[np.intp], predictions: Predictions
 ) -> NDArray[np.int32]:
     """[N] the source's labels in the run's class numbers, -1 where it has no such class."""
     known, now = predictions.labels, found.labels
@@ -217,7 +217,7 @@ def _class_numbers(
     return codes[now.codes[rows]]
 
 
-def _other_samples(predictions: Predictions, found: Found) -> FileError:
+def _other_samples(predictions: Predictions, found: RawDataset) -> FileError:
     source, there = predictions.source or {}, set(found.ids.tolist())
     gone = next((f" ({name!r} is gone)" for name in predictions.ids if name not in there), "")
     return FileError(

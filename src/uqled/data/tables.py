@@ -14,20 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
-from uqled.data.cache import Encoded
-from uqled.data.classes import labels_of
+from uqled.data.classes import encode_labels
 from uqled.data.dataset import Kind
-from uqled.data.found import (
-    SPLITS,
-    Found,
-    as_ids,
-    as_objects,
-    chosen_split,
-    no_split,
-    quoted,
-)
 from uqled.data.hub import read_class_names
+from uqled.data.image_cache import EncodedImages
 from uqled.data.images import ENDINGS
+from uqled.data.raw_dataset import (
+    SPLITS,
+    RawDataset,
+    choose_split,
+    make_ids,
+    make_object_array,
+    quoted,
+    refuse_split,
+)
 from uqled.data.table_files import check_cells, read_csv, read_parquet
 from uqled.errors import FileError, InputError, UqledError
 from uqled.storage.reading import first_line, read_file
@@ -63,7 +63,7 @@ class _Table:
     """Columns of strings as they are written: a class may be called NA."""
 
 
-def csv_table(path: Path, asked: Asked) -> Found:
+def csv_table(path: Path, asked: Asked) -> RawDataset:
     frame = read_csv(path)
 
     def written(columns: list[str]) -> Any:
@@ -72,11 +72,11 @@ def csv_table(path: Path, asked: Asked) -> Found:
     return _found(_Table(path, path.parent, frame, {}, {}, written), asked)
 
 
-def parquet_table(place: Path, files: list[Path], asked: Asked) -> Found:
+def parquet_table(place: Path, files: list[Path], asked: Asked) -> RawDataset:
     """One Parquet file, or those of a folder in the layout of the Hugging Face hub."""
     if place.is_dir():
         splits = parquet_splits(files)
-        files = splits[chosen_split(asked.split, list(splits), place)]
+        files = splits[choose_split(asked.split, list(splits), place)]
         asked = Asked(asked.label, asked.inputs, asked.kind)
     return arrow_table(join_parquet(files, place), place, asked)
 
@@ -104,7 +104,7 @@ def parquet_splits(files: list[Path]) -> dict[str, list[Path]]:
     return splits
 
 
-def arrow_table(table: Any, place: Any, asked: Asked) -> Found:
+def arrow_table(table: Any, place: Any, asked: Asked) -> RawDataset:
     """An Arrow table, with the Hugging Face metadata that its schema may have."""
     names = read_class_names(table.schema, _named(place))
     with _explain_table_problems(place):
@@ -123,18 +123,18 @@ def arrow_table(table: Any, place: Any, asked: Asked) -> Found:
     )
 
 
-def _found(table: _Table, asked: Asked) -> Found:
+def _found(table: _Table, asked: Asked) -> RawDataset:
     with _explain_table_problems(table.place):
         return _choose_columns(table, asked)
 
 
-def _choose_columns(table: _Table, asked: Asked) -> Found:
+def _choose_columns(table: _Table, asked: Asked) -> RawDataset:
     label = _label_column(table, asked)
     rows = _rows_of_split(table, asked.split)
     kind, columns = _roles(table, label, asked)
     labels = _labels(table, label, rows)
     inputs: Any
-    ids = as_ids(rows)
+    ids = make_ids(rows)
     if kind == "images":
         inputs, ids = _images(table, columns[0], rows)
     elif kind == "texts":
@@ -144,8 +144,8 @@ def _choose_columns(table: _Table, asked: Asked) -> Found:
         inputs = _features(frame, table.place)
     if "id" in table.frame.columns and "id" not in (label, *columns):
         own = table.frame["id"].iloc[rows]
-        ids = as_ids(own) if own.is_unique and not own.isna().any() else ids
-    return Found(kind, inputs, labels, ids)
+        ids = make_ids(own) if own.is_unique and not own.isna().any() else ids
+    return RawDataset(kind, inputs, labels, ids)
 
 
 def _label_column(table: _Table, asked: Asked) -> str:
@@ -165,7 +165,7 @@ def _label_column(table: _Table, asked: Asked) -> str:
 
 def _rows_of_split(table: _Table, split: str | None) -> NDArray[np.intp]:
     if split is None or "split" not in table.frame.columns:
-        no_split(split, table.place)
+        refuse_split(split, table.place)
         return np.arange(len(table.frame))
     return rows_of_split(table.frame["split"], split, table.place)
 
@@ -173,7 +173,7 @@ def _rows_of_split(table: _Table, split: str | None) -> NDArray[np.intp]:
 def rows_of_split(column: Any, split: str | None, place: Any) -> NDArray[np.intp]:
     """The rows of one split, by a pandas column that names each row's."""
     names = column.astype(str)
-    chosen = chosen_split(split, sorted(names.unique()), place)
+    chosen = choose_split(split, sorted(names.unique()), place)
     return np.flatnonzero((names == chosen).to_numpy())
 
 
@@ -193,7 +193,9 @@ def _labels(table: _Table, label: str, rows: NDArray[np.intp]) -> Labels:
             "Label these rows or leave them out",
         )
     try:
-        return labels_of(chosen, names=table.class_names.get(label), name=f"labels in {label!r}")
+        return encode_labels(
+            chosen, names=table.class_names.get(label), name=f"labels in {label!r}"
+        )
     except InputError as error:
         subject = f"{error.argument} of {_named(table.place)}"
         raise FileError(subject, error.problem, error.fix) from error
@@ -245,7 +247,9 @@ def _roles(table: _Table, label: str, asked: Asked) -> tuple[Kind, list[str]]:
     return kind, fits
 
 
-def _images(table: _Table, column: str, rows: NDArray[np.intp]) -> tuple[Encoded, NDArray[Any]]:
+def _images(
+    table: _Table, column: str, rows: NDArray[np.intp]
+) -> tuple[EncodedImages, NDArray[Any]]:
     if column in table.images:
         return _embedded(table.images[column], table.folder, rows)
     paths = table.written([column])[column].iloc[rows].fillna("").astype(str).str.strip().tolist()
@@ -272,7 +276,7 @@ def _images(table: _Table, column: str, rows: NDArray[np.intp]) -> tuple[Encoded
             f"and the next ones in column {column!r} are not there",
             "Paths count from the table's folder: correct them, or move the table",
         )
-    return Encoded(_read_image, as_objects(files)), as_ids(paths)
+    return EncodedImages(_read_image, make_object_array(files)), make_ids(paths)
 
 
 def _read_image(path: str | Path) -> bytes:
@@ -285,7 +289,9 @@ def _read_image(path: str | Path) -> bytes:
         raise
 
 
-def _embedded(column: Any, folder: Path, rows: NDArray[np.intp]) -> tuple[Encoded, NDArray[Any]]:
+def _embedded(
+    column: Any, folder: Path, rows: NDArray[np.intp]
+) -> tuple[EncodedImages, NDArray[Any]]:
     """Images inside a Parquet file: bytes, or {bytes, path}, where a path may stand for bytes."""
     import pyarrow as pa
 
@@ -307,13 +313,13 @@ def _embedded(column: Any, folder: Path, rows: NDArray[np.intp]) -> tuple[Encode
 
     chosen = [paths[row] for row in rows]
     named = all(chosen) and len(set(chosen)) == len(chosen)
-    return Encoded(read, rows), as_ids(chosen if named else rows)
+    return EncodedImages(read, rows), make_ids(chosen if named else rows)
 
 
 def _texts(frame: Any) -> NDArray[Any]:
     """One text per row: the columns one below the other; a missing one is empty."""
     columns = [frame[name].fillna("").astype(str).tolist() for name in frame.columns]
-    return as_objects(["\n".join(row) for row in zip(*columns, strict=True)])
+    return make_object_array(["\n".join(row) for row in zip(*columns, strict=True)])
 
 
 def _features(frame: Any, place: Any) -> Any:

@@ -21,7 +21,7 @@ from uqled.detect.result import LabelErrors
 from uqled.engines.local import Threads, available_threads
 from uqled.errors import InputError
 from uqled.progress import Progress
-from uqled.run import Predictions, Run
+from uqled.storage.run import Predictions, Run
 
 
 def find_label_errors(

@@ -23,8 +23,8 @@ import numpy as np
 from uqled import arrays
 from uqled.engines import Tree
 from uqled.engines.local import available_threads
-from uqled.engines.maps import MappedFile, opened
 from uqled.errors import InputError
+from uqled.storage.arrays.mapped_file import MappedFile, opened
 
 Result = TypeVar("Result")
 

@@ -16,8 +16,8 @@ from uqled.export.label_studio import DROP, DROPPED, LABEL
 from uqled.export.names import distinct
 from uqled.review.decision_rows import LONGEST_NAME, is_reviewer_name
 from uqled.review.decisions import Action, ConflictError, Decision, Decisions, has_decisions
-from uqled.run import Predictions
 from uqled.storage.reading import name_file, read_json
+from uqled.storage.run import Predictions
 
 _SHOWN = 5  # samples in a message
 

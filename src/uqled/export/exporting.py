@@ -17,8 +17,8 @@ from uqled.export.record import mark_unfinished, record_paths, write_record
 from uqled.export.samples import Samples, is_table, samples_of
 from uqled.progress import Progress
 from uqled.review.decisions import Decision, Decisions, has_decisions
-from uqled.run import Predictions, Run
 from uqled.storage.atomic import flush_to_disk, remove_leftovers, replace_file
+from uqled.storage.run import Predictions, Run
 
 Kind = Literal["csv", "parquet", "folder", "huggingface", "label-studio", "fiftyone", "cleanlab"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -17,8 +17,8 @@ from uqled.export.names import distinct
 from uqled.export.samples import Samples
 from uqled.progress import Progress
 from uqled.review.decisions import Decision
-from uqled.run import Predictions
 from uqled.storage.atomic import write_json
+from uqled.storage.run import Predictions
 
 LOCAL_FILES = "/data/local-files/?d="
 """How Label Studio addresses files of its own machine."""

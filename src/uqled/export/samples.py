@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.cache import Encoded
 from uqled.data.dataset import Kind
+from uqled.data.file_tree import FileTree, list_folder
 from uqled.data.formats import name_place
-from uqled.data.found import Found, chosen_split
+from uqled.data.image_cache import EncodedImages
 from uqled.data.images import ENDINGS, UnreadableError, identify_format, look
 from uqled.data.loading import reopen_source
+from uqled.data.raw_dataset import RawDataset, choose_split
 from uqled.data.table_files import is_csv, read_csv, read_csv_start, read_parquet
 from uqled.data.tables import join_parquet, parquet_splits, rows_of_split
-from uqled.data.trees import Tree, folder_tree
 from uqled.errors import FileError, InputError
-from uqled.run import Predictions
 from uqled.storage.reading import explain_file_problems
+from uqled.storage.run import Predictions
 
 _PEEKED = 1 << 16  # bytes of a CSV that show how it is written
 _FORMATS = {"JPEG": ".jpg", "MPO": ".jpg", "TIFF": ".tif", "JPEG2000": ".jp2", "PPM": ".ppm"}
@@ -35,7 +35,7 @@ class Samples:
     """The samples of a run, read again."""
 
     ids: list[str]
-    found: Found
+    found: RawDataset
     """All that the source holds; images still encoded where files hold them so."""
     rows: NDArray[np.intp]
     """[N] where each sample lies in `found`, ascending."""
@@ -53,7 +53,7 @@ class Samples:
     def image(self, index: int) -> tuple[bytes, str]:
         """An image as a file: its own bytes and their ending, or a PNG of its pixels."""
         inputs, row = self.found.inputs, self.rows[index]
-        if not isinstance(inputs, Encoded):
+        if not isinstance(inputs, EncodedImages):
             return _png(inputs[row]), ".png"
         try:
             data = inputs.read(inputs.keys[row])
@@ -69,11 +69,11 @@ class Samples:
     def file(self, index: int) -> Path | None:
         """The file that a sample is, if it is one on this machine."""
         inputs = self.found.inputs
-        if not isinstance(inputs, Encoded):
+        if not isinstance(inputs, EncodedImages):
             return None
         key = inputs.keys[self.rows[index]]
         tree = getattr(inputs.read, "__self__", None)  # whose method reads files of a folder
-        if isinstance(tree, Tree):
+        if isinstance(tree, FileTree):
             return tree.place / f"{tree.prefix}{key}" if tree.place.is_dir() else None
         return Path(key) if isinstance(key, str) and Path(key).is_absolute() else None
 
@@ -246,14 +246,14 @@ def _read_arrow(source: dict[str, Any]) -> Any | None:
     if not files:
         return None
     splits = parquet_splits(files)
-    return join_parquet(splits[chosen_split(source["split"], list(splits), place)], place)
+    return join_parquet(splits[choose_split(source["split"], list(splits), place)], place)
 
 
 def _parquet_files(folder: Path) -> list[Path]:
     """The Parquet files below a folder; none where it is no folder."""
     if not folder.is_dir():
         return []
-    return [folder / file for file in folder_tree(folder).files if file.endswith(".parquet")]
+    return [folder / file for file in list_folder(folder).files if file.endswith(".parquet")]
 
 
 def _check_unchanged(n_rows: int, samples: Samples) -> None:

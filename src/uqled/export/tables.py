@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from uqled.detect.result import LabelErrors
 from uqled.export.cleaning import Cleaning
 from uqled.export.samples import Samples, csv_manner, image_columns, source_table, written_csv
-from uqled.run import Predictions
+from uqled.storage.run import Predictions
 
 _BATCH = 8192  # rows of a table, written at a time
 

@@ -19,7 +19,7 @@ from uqled.predict.choice import learner_for
 from uqled.predict.folds import Folds, compute_distributed, compute_here
 from uqled.predict.history import write_history
 from uqled.progress import Progress
-from uqled.run import Predictions, Run
+from uqled.storage.run import Predictions, Run
 
 _UNITS = 1_000  # of progress, per fold
 

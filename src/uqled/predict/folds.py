@@ -32,9 +32,9 @@ from uqled.predict.learner import (
     make_member_folder,
     remove_kept,
 )
-from uqled.run import Run
 from uqled.storage.atomic import replace_file
 from uqled.storage.reading import read_text
+from uqled.storage.run import Run
 
 _LOOK_SECONDS = 0.5  # between two looks at how far the folds are
 

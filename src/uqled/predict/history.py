@@ -7,9 +7,9 @@ from pathlib import Path
 
 from uqled.errors import FileError
 from uqled.predict.learner import find_member_folders
-from uqled.run import Run
 from uqled.storage.atomic import replace_file
 from uqled.storage.reading import explain_file_problems, name_file, read_file
+from uqled.storage.run import Run
 
 Rows = list[tuple[str, int, float, float]]
 

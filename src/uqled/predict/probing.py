@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from uqled.data.cache import cache_folder
 from uqled.data.dataset import Dataset
+from uqled.data.image_cache import cache_folder
 from uqled.models import probe
 from uqled.predict.learner import Learner
 from uqled.predict.network import NetworkLearner, image_inputs

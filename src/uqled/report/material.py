@@ -15,7 +15,7 @@ from uqled.data.dataset import Dataset
 from uqled.data.loading import reopen_source
 from uqled.detect.find import read_inputs
 from uqled.errors import InputError, UqledError
-from uqled.run import Predictions, Run
+from uqled.storage.run import Predictions, Run
 
 
 @dataclass(frozen=True)

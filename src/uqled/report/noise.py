@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from uqled.data.table_files import read_csv, read_parquet
 from uqled.errors import FileError
 from uqled.noise.kinds import NoisyLabels
-from uqled.storage.numpy_files import open_npz
+from uqled.storage.arrays.numpy_files import open_npz
 
 LABEL_FILES = tuple(f"noisy_labels{suffix}" for suffix in (".npy", ".npz", ".csv", ".parquet"))
 FILES = (

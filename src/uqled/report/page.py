@@ -21,8 +21,8 @@ from uqled.report import findings
 from uqled.report.findings import Tile
 from uqled.report.material import Material, gathered
 from uqled.report.suspects import Suspect, suspects
-from uqled.run import Predictions, Run
 from uqled.storage.atomic import remove_leftovers, replace_file
+from uqled.storage.run import Predictions, Run
 
 _AXIS_NAME = 22  # characters of a class's name beside a heat map
 _ADVICE: dict[Reason, str] = {

@@ -41,8 +41,8 @@ from uqled.review.decision_rows import (
     read_description,
     refuse_row,
 )
-from uqled.run import Predictions
 from uqled.storage.reading import name_file
+from uqled.storage.run import Predictions
 
 __all__ = [
     "ACTIONS",

@@ -16,7 +16,7 @@ from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
 from uqled.report.suspects import shown_probabilities, told
 from uqled.review.decisions import Change, Decisions, action_number
-from uqled.run import Predictions
+from uqled.storage.run import Predictions
 
 State = Literal["undecided", "decided", "keep", "relabel", "drop"]
 Order = Literal["suspect", "random", "hundred"]

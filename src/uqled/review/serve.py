@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from uqled.data.dataset import Dataset
-from uqled.data.loading import reopened
+from uqled.data.loading import reopen_samples
 from uqled.errors import InputError, MissingInputError
 from uqled.limits import get_limit
 from uqled.report.page import all_errors
 from uqled.review.decisions import Decisions
-from uqled.run import Predictions, Run
+from uqled.storage.run import Predictions, Run
 
 _LOOPBACK = "127.0.0.1"
 _PORT = 8790  # usually the same, so that the browser remembers the reviewer's name
@@ -148,7 +148,7 @@ def _predictions(run: Run | Predictions | Path | str) -> Predictions:
 
 def _samples(predictions: Predictions, data: Dataset | None) -> Dataset | None:
     if data is None:
-        return reopened(predictions)
+        return reopen_samples(predictions)
     if data.ids.tolist() != predictions.ids:
         raise InputError(
             "data", "holds other samples than the run", "Pass what the run was made of"

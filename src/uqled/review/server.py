@@ -29,7 +29,7 @@ from uqled.review.decisions import ConflictError, Decisions
 from uqled.review.listing import ORDERS, STATES, Asked, Flags, Listing, Standing, standing_of
 from uqled.review.outlook import Outlooks
 from uqled.review.samples import Pictures, content, preview
-from uqled.run import Predictions
+from uqled.storage.run import Predictions
 
 _LARGEST_PAGE = 500  # samples
 _MANY_CHANGES = 500  # after which a page loads its list anew

@@ -77,7 +77,7 @@ def find_label_errors_in_parts(
     Parameters
     ----------
     labels, pred_probs, passes
-        [N], [N,K] and [F,N,K]: addresses of shards as `uqled.data.shards.open_shards` takes them
+        [N], [N,K] and [F,N,K]: addresses of shards as `open_shards` takes them
         (a folder, a file, Zarr, `s3://...`), what that gives, or arrays.
     out
         Folder of the result: a path, or an address such as `s3://bucket/found`. On a cluster, one
@@ -201,7 +201,7 @@ def prepare(
 
 def _opened(*sources: Any) -> list[Any]:
     """Labels, probabilities and passes as arrays, where they are addresses."""
-    from uqled.data.shards import open_shards, spare_page_cache
+    from uqled.storage.arrays.shards import open_shards, spare_page_cache
 
     return spare_page_cache(
         [

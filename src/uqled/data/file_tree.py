@@ -15,7 +15,7 @@ from uqled.storage.zip_files import check_member_name, check_members, open_zip, 
 
 
 @dataclass(frozen=True)
-class Tree:
+class FileTree:
     """Files below one place; hidden ones and those of operating systems left out."""
 
     place: Path
@@ -36,10 +36,10 @@ class Tree:
     def top_files(self) -> list[str]:
         return [file for file in self.files if "/" not in file]
 
-    def below(self, folder: str) -> Tree:
+    def subtree(self, folder: str) -> FileTree:
         """The tree whose root is one of the folders."""
         start = f"{folder}/"
-        return Tree(
+        return FileTree(
             self.place,
             self.read,
             tuple(file.removeprefix(start) for file in self.files if file.startswith(start)),
@@ -50,11 +50,11 @@ class Tree:
     def has(self, file: str) -> bool:
         return file in self._known
 
-    def bytes_of(self, file: str) -> bytes:
+    def read_image(self, file: str) -> bytes:
         """The bytes of an image."""
         return self.read(self.prefix + file, "image_bytes")
 
-    def lines_of(self, file: str) -> list[str]:
+    def read_lines(self, file: str) -> list[str]:
         """The lines of a text."""
         content = self.read(self.prefix + file, "json_bytes")
         return content.decode("utf-8", "replace").splitlines()
@@ -64,7 +64,7 @@ class Tree:
         return frozenset(self.files)
 
 
-def folder_tree(place: Path) -> Tree:
+def list_folder(place: Path) -> FileTree:
     """The files of a folder, links followed."""
     files, folders = list[str](), list[str]()
     for start, below, names in walk_folder(place):
@@ -74,7 +74,7 @@ def folder_tree(place: Path) -> Tree:
     def read(name: str, limit: str) -> bytes:
         return read_file(f"{place}/{name}", limit)
 
-    return Tree(place, read, tuple(sorted(files)), tuple(sorted(folders)))
+    return FileTree(place, read, tuple(sorted(files)), tuple(sorted(folders)))
 
 
 def walk_folder(place: Path) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -96,7 +96,7 @@ def walk_folder(place: Path) -> Iterator[tuple[str, list[str], list[str]]]:
         yield "" if start == "." else f"{start}/", below, names
 
 
-def zip_tree(place: Path) -> Tree:
+def list_zip(place: Path) -> FileTree:
     """The files of a zip; a single folder around all of them is left out."""
     archive = open_zip(place)
     for member in archive.filelist:
@@ -112,9 +112,9 @@ def zip_tree(place: Path) -> Tree:
     def read(name: str, limit: str) -> bytes:
         return read_member(archive, members[name], place, limit)
 
-    tree = Tree(place, read, tuple(sorted(members)), tuple(sorted(folders)))
+    tree = FileTree(place, read, tuple(sorted(members)), tuple(sorted(folders)))
     alone = len(tree.top_folders) == 1 and not tree.top_files
-    return tree.below(tree.top_folders[0]) if alone else tree
+    return tree.subtree(tree.top_folders[0]) if alone else tree
 
 
 def _refuse_folder(error: OSError) -> None:

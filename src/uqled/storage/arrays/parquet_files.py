@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.stored import converted, explain_problems
 from uqled.errors import FileError
 from uqled.limits import check_limit
+from uqled.storage.arrays.row_files import converted, explain_problems
 from uqled.storage.location import Entry, Location, quoted, read_ranges
 
 _FOOTER_BYTES = 65_536

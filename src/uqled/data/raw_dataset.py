@@ -25,33 +25,33 @@ _SAME_SPLIT = {
 
 
 @dataclass(frozen=True)
-class Found:
+class RawDataset:
     """Samples of one format."""
 
     kind: Kind
     inputs: Any
-    """As in `Dataset`, or `Encoded` images."""
+    """As in `Dataset`, or `EncodedImages` images."""
     labels: Labels
     ids: NDArray[Any]
     truth: NDArray[np.int32] | None = None
 
 
-def as_ids(names: Iterable[Any]) -> NDArray[Any]:
+def make_ids(names: Iterable[Any]) -> NDArray[Any]:
     """[N] strings as objects, any of which can be written as UTF-8."""
     plain = [
         str(name).encode("utf-8", "surrogateescape").decode("utf-8", "replace") for name in names
     ]
-    return as_objects(plain)
+    return make_object_array(plain)
 
 
-def as_objects(entries: Sequence[Any]) -> NDArray[Any]:
+def make_object_array(entries: Sequence[Any]) -> NDArray[Any]:
     """[N] Python objects, whatever they are."""
     found = np.empty(len(entries), dtype=object)
     found[:] = entries
     return found
 
 
-def chosen_split(split: str | None, there: Sequence[str], place: Any) -> str:
+def choose_split(split: str | None, there: Sequence[str], place: Any) -> str:
     """The one of the splits `there` that was asked for; the training one unless asked."""
     for one in there:
         if _plain(one) == _plain(split or "train"):
@@ -65,7 +65,7 @@ def chosen_split(split: str | None, there: Sequence[str], place: Any) -> str:
     )
 
 
-def no_split(split: str | None, place: Any) -> None:
+def refuse_split(split: str | None, place: Any) -> None:
     """Refuse a choice among splits where there is one set of samples."""
     if split is not None:
         raise InputError(

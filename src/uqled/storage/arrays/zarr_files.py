@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.stored import converted, explain_problems
 from uqled.errors import FileError
 from uqled.limits import check_limit
+from uqled.storage.arrays.row_files import converted, explain_problems
 from uqled.storage.location import Entry, Location, quoted
 
 #: One of these says that a folder is an array or a group of arrays.

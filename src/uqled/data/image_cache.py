@@ -52,7 +52,7 @@ Out = TypeVar("Out")
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedImages:
     """Images as files hold them."""
 
     read: Callable[[Any], bytes]
@@ -63,12 +63,12 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __getitem__(self, chosen: Any) -> Encoded:
-        return Encoded(self.read, self.keys[chosen])
+    def __getitem__(self, chosen: Any) -> EncodedImages:
+        return EncodedImages(self.read, self.keys[chosen])
 
 
 @dataclass(frozen=True)
-class Decoded:
+class DecodedImages:
     """Images of one size."""
 
     images: NDArray[np.uint8]
@@ -85,15 +85,15 @@ def cache_folder(cache: Path | str | None = None) -> Path:
     return Path(cache).expanduser()
 
 
-def decoded(
-    encoded: Encoded,
+def decode_images(
+    encoded: EncodedImages,
     *,
     size: int | tuple[int, int] | None = None,
     cache: Path | str | bool | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> Decoded:
-    """All images, resized to `size` or else to what `common_size` says.
+) -> DecodedImages:
+    """All images, resized to `size` or else to what `choose_size` says.
 
     One channel where every image is grey, otherwise three. `cache=False` decodes into memory.
     """
@@ -108,7 +108,7 @@ def decoded(
         if cache is False:
             images, unreadable = work.decode(off_boundary)
             kept = np.delete(images, list(unreadable), axis=0) if unreadable else images
-            return Decoded(kept, unreadable)
+            return DecodedImages(kept, unreadable)
         folder = cache_folder(None if cache is True else cache) / "images"
         return _on_disk(folder / f"{work.key()}.npy", work)
 
@@ -117,7 +117,11 @@ class _Work:
     """Images on their way from bytes to pixels."""
 
     def __init__(
-        self, encoded: Encoded, size: tuple[int, int] | None, engine: Threads, progress: Progress
+        self,
+        encoded: EncodedImages,
+        size: tuple[int, int] | None,
+        engine: Threads,
+        progress: Progress,
     ) -> None:
         self._from, self._keys, self._size = encoded.read, encoded.keys.tolist(), size
         self._everything = range(len(encoded))
@@ -203,7 +207,7 @@ class _Work:
         return (images, odd) if 2 * len(odd) < len(rows) else None
 
     def _shape(self, seen: list[Look]) -> tuple[int, int, int, int]:
-        height, width = self._size or (common_size(seen) if seen else (1, 1))
+        height, width = self._size or (choose_size(seen) if seen else (1, 1))
         return len(self._keys), height, width, 1 if all(one.grey for one in seen) else 3
 
     def _look(self, rows: Sequence[int]) -> dict[int, Look | str]:
@@ -249,7 +253,7 @@ class _Work:
                 advance(len(block))
 
 
-def resized(images: NDArray[np.uint8], size: int | tuple[int, int]) -> NDArray[np.uint8]:
+def resize_images(images: NDArray[np.uint8], size: int | tuple[int, int]) -> NDArray[np.uint8]:
     """Images [N,H,W,C] in memory at another size."""
     height, width = _as_size(size)
     if images.shape[1:3] == (height, width):
@@ -260,7 +264,7 @@ def resized(images: NDArray[np.uint8], size: int | tuple[int, int]) -> NDArray[n
     return found
 
 
-def common_size(seen: list[Look]) -> tuple[int, int]:
+def choose_size(seen: list[Look]) -> tuple[int, int]:
     """(height, width) of most images, or the medians where no size has half of them.
 
     Shrunk in proportion so that the longer side is at most `MAX_SIDE`.
@@ -282,7 +286,7 @@ def _as_size(size: int | tuple[int, int]) -> tuple[int, int]:
     return height, width
 
 
-def _on_disk(path: Path, work: _Work) -> Decoded:
+def _on_disk(path: Path, work: _Work) -> DecodedImages:
     """The images in `path`, decoded into it unless it is there and whole."""
     found = _open(path, len(work))
     if found is not None:
@@ -309,7 +313,7 @@ def _on_disk(path: Path, work: _Work) -> Decoded:
     return found
 
 
-def _open(path: Path, total: int) -> Decoded | None:
+def _open(path: Path, total: int) -> DecodedImages | None:
     """A whole cache of `total` images, or None: whatever else lies there is not believed."""
     try:
         about = read_json(path.with_suffix(".json"))
@@ -319,12 +323,12 @@ def _open(path: Path, total: int) -> Decoded | None:
         if not is_whole or not unreadable.keys() <= set(range(total)):
             return None
         if 0 in shape:
-            return Decoded(np.empty(shape, np.uint8), unreadable)
+            return DecodedImages(np.empty(shape, np.uint8), unreadable)
         images = open_array(path)
     except (FileError, InputError, ValueError, LookupError, TypeError, AttributeError):
         return None
     is_same = images.shape == shape and images.dtype == np.uint8
-    return Decoded(images, unreadable) if is_same else None
+    return DecodedImages(images, unreadable) if is_same else None
 
 
 def _new_array(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.uint8]]:

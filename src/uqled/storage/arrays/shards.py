@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.parquet_files import ParquetFile, parquet_files
-from uqled.data.stored import PassFiles, Stored, npy_files, use_direct_io
-from uqled.data.zarr_files import ZARR_FILES, zarr_array
 from uqled.errors import FileError, InputError
 from uqled.limits import check_limit, measure_memory
+from uqled.storage.arrays.parquet_files import ParquetFile, parquet_files
+from uqled.storage.arrays.row_files import PassFiles, Stored, npy_files, use_direct_io
+from uqled.storage.arrays.zarr_files import ZARR_FILES, zarr_array
 from uqled.storage.location import Entry, Location, quoted
 
 ENDINGS = (".npy", ".parquet")

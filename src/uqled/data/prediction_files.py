@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.shards import open_shards, split_key
 from uqled.data.table_files import read_csv, read_parquet
 from uqled.errors import FileError
 from uqled.limits import check_limit
+from uqled.storage.arrays.numpy_files import open_npz
+from uqled.storage.arrays.shards import open_shards, split_key
 from uqled.storage.location import Location, quoted
-from uqled.storage.numpy_files import open_npz
 from uqled.storage.reading import explain_file_problems, open_array
 
 FORMATS = (".npy", ".npz", ".csv", ".parquet", ".zarr")

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import FileError, InputError, UqledError
+from uqled.storage.arrays.numpy_files import HEADER_BYTES, parse_npy_header
 from uqled.storage.location import Entry, Location, quoted, read_ranges
-from uqled.storage.numpy_files import HEADER_BYTES, parse_npy_header
 from uqled.storage.reading import first_line
 
 _PIECE_BYTES = 2**22  # converted at a time: small enough to stay in the processor's cache
