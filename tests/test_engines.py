@@ -8,7 +8,7 @@ import time
 import pytest
 
 import uqled
-from uqled.engines import Engine, FileTree, engine_of
+from uqled.engines import Engine, Tree, engine_of
 from uqled.engines.local import Threads, available_threads
 
 
@@ -73,7 +73,7 @@ def test_the_error_is_that_of_the_first_item_that_has_one(threads):
 
 def test_a_tree_keeps_as_many_as_its_height():
     most = 0
-    tree = FileTree(lambda left, right: f"({left}{right})")
+    tree = Tree(lambda left, right: f"({left}{right})")
     for letter in "abcdefghijklmnop":
         tree.add(letter)
         most = max(most, sum(map(len, tree._kept)))
@@ -82,7 +82,7 @@ def test_a_tree_keeps_as_many_as_its_height():
     for letter in "abcde":
         tree.add(letter)
     assert tree.all() == "(((ab)(cd))e)"
-    wide = FileTree(lambda *some: f"({''.join(some)})", at_a_time=3)
+    wide = Tree(lambda *some: f"({''.join(some)})", at_a_time=3)
     for letter in "abcdefghijklmn":
         wide.add(letter)
     assert wide.all() == "(((abc)(def)(ghi))((jkl)mn))"
