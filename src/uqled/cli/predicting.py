@@ -11,7 +11,7 @@ from uqled.terminal import escape_controls
 
 if TYPE_CHECKING:
     from uqled.data.dataset import Dataset
-    from uqled.run import Predictions
+    from uqled.storage.run import Predictions
 
 
 def load_and_predict(

@@ -93,7 +93,7 @@ def detect(
     FILE::KEY names an array of an .npz or Zarr group, or a column of a table. Labels and
     probabilities may also be folders of .npy or Parquet shards, or addresses such as s3://...
     """
-    from uqled.run import check_issues_path
+    from uqled.storage.run import check_issues_path
 
     options = vars(how) | {"progress": output.progress}
     if no_decisions and folder is None:
@@ -117,10 +117,10 @@ def detect(
 def _detect_in_files(
     files: FileOptions, table: Path | None, options: dict[str, Any]
 ) -> CommandOutput:
-    from uqled.data.files import open_labels, open_probabilities
+    from uqled.data.prediction_files import open_labels, open_probabilities
     from uqled.detect.answer import describe_answer
     from uqled.detect.find import find_label_errors
-    from uqled.run import write_issues
+    from uqled.storage.run import write_issues
 
     if files.labels is None:
         raise InputError("labels", "are missing", "Pass --labels FILE, or name a run")
@@ -202,7 +202,7 @@ def _detect_in_run(
     from uqled.detect.find import find_label_errors
     from uqled.detect.request import check_request, name_inputs
     from uqled.review.decisions import reviewed
-    from uqled.run import Run, write_issues
+    from uqled.storage.run import Run, write_issues
 
     run = Run.open(folder)
     predictions = run.predictions()

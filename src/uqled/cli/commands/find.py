@@ -33,7 +33,7 @@ def find(
     from uqled.detect.find import find_label_errors
     from uqled.detect.request import check_request
     from uqled.report.page import write_report
-    from uqled.run import Run
+    from uqled.storage.run import Run
 
     point = decision.operating_point()
     check_request(method, given=model.name_inputs(), **point)

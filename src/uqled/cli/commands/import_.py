@@ -25,7 +25,7 @@ def import_(
 ) -> CommandOutput:
     """Make decisions of annotations: the way back from `export --to label-studio`."""
     from uqled.export.annotations import import_annotations, import_summary
-    from uqled.run import Run
+    from uqled.storage.run import Run
 
     predictions = Run.open(folder).predictions()
     done = import_annotations(annotations, predictions, overwrite=overwrite, dry_run=dry_run)

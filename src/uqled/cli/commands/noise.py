@@ -33,7 +33,7 @@ def noise(
 
     FILE::KEY names an array of an .npz or Zarr group, or a column of a table.
     """
-    from uqled.data.files import open_labels, open_probabilities
+    from uqled.data.prediction_files import open_labels, open_probabilities
     from uqled.noise.kinds import noise_of_kind
     from uqled.noise.transition import TransitionMatrix
     from uqled.report.noise import check_noise_folder, noise_summary, write_noise

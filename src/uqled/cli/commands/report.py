@@ -20,7 +20,7 @@ def report(
     """Show what was found as one HTML file."""
     from uqled.report.page import report_run
     from uqled.review.decisions import reviewed
-    from uqled.run import Run
+    from uqled.storage.run import Run
 
     verdicts = reviewed(Run.open(folder).predictions())
     page = report_run(folder, out, method=method, verdicts=verdicts, top=top)
