@@ -196,7 +196,7 @@ ACCIDENTS: dict[str, Callable[[Stage, int, Random], dict[str, int]]] = {
 def kill_review(kills: int, rng: Random, scratch: Path, log: Path) -> dict[str, int]:
     """Kill the page's application while it writes decisions; count what it had answered."""
     from uqled.review.decisions import Decisions
-    from uqled.run import Run
+    from uqled.storage.run import Run
 
     scratch.mkdir(parents=True)
     make_table_run(scratch)
@@ -230,7 +230,7 @@ def _decide_forever(run: Path, writer: int) -> None:
     from uqled.report.page import all_errors
     from uqled.review.decisions import Decisions
     from uqled.review.server import Room, application
-    from uqled.run import Run
+    from uqled.storage.run import Run
 
     opened = Run.open(run)
     predictions = opened.predictions()
