@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.data.classes import encode_labels
+from uqled.data.columns import Column
 from uqled.errors import InputError
 
 Kind = Literal["images", "texts", "table"]
@@ -42,6 +43,8 @@ class Dataset:
     """What could not be read and was left out: the id, and the reason."""
     source: Mapping[str, Any] | None = None
     """The arguments of `load` that give these samples again; None where it was not `load`."""
+    columns: tuple[Column, ...] = ()
+    """Of a table: what each of its columns is, and whether a model sees it."""
 
     def __post_init__(self) -> None:
         _check_inputs(self.kind, self.inputs)
@@ -84,6 +87,36 @@ class Dataset:
     @property
     def n_classes(self) -> int:
         return self.labels.n_classes
+
+    @property
+    def images(self) -> NDArray[np.uint8] | None:
+        """[N,H,W,C] where the samples are images."""
+        return self.inputs if self.kind == "images" else None
+
+    @property
+    def texts(self) -> NDArray[Any] | None:
+        """[N] strings: the texts, or the text columns of a table joined; None without any."""
+        if self.kind == "texts":
+            return cast("NDArray[Any]", self.inputs)
+        names = self.text_columns
+        return join_texts(self.inputs[names]) if names else None
+
+    @property
+    def features(self) -> Any | None:
+        """A frame, or floats [N,D], of all that is neither text nor image; None without any."""
+        if self.kind != "table":
+            return None
+        names = self.text_columns
+        features = self.inputs.drop(columns=names) if names else self.inputs
+        return features if features.shape[1] else None
+
+    @property
+    def text_columns(self) -> list[str]:
+        """Columns of a table's `inputs` that hold texts."""
+        if not hasattr(self.inputs, "columns"):
+            return []
+        texts = {column.name for column in self.columns if column.role == "text"}
+        return [name for name in self.inputs.columns if name in texts]
 
     @cached_property
     def fingerprint(self) -> str:
@@ -176,6 +209,14 @@ def on_white(rgba: NDArray[np.uint8]) -> NDArray[np.uint8]:
     alpha = rgba[..., 3:].astype(np.uint32)
     mixed = rgba[..., :3] * alpha + 255 * (255 - alpha)
     return ((mixed + 127) // 255).astype(np.uint8)
+
+
+def join_texts(frame: Any) -> NDArray[Any]:
+    """[N] one text per row: the columns one below the other; a missing one is empty."""
+    columns = [frame[name].fillna("").astype(str).tolist() for name in frame.columns]
+    joined = np.empty(len(frame), dtype=object)
+    joined[:] = ["\n".join(row) for row in zip(*columns, strict=True)]
+    return joined
 
 
 def _as_inputs(inputs: Any) -> tuple[Kind, Any]:

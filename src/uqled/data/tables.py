@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from uqled.arrays import Labels
 from uqled.data.classes import encode_labels
-from uqled.data.dataset import Kind
+from uqled.data.dataset import Kind, join_texts
 from uqled.data.hub import read_class_names
 from uqled.data.image_cache import EncodedImages
 from uqled.data.images import ENDINGS
@@ -138,7 +138,7 @@ def _choose_columns(table: _Table, asked: Asked) -> RawDataset:
     if kind == "images":
         inputs, ids = _images(table, columns[0], rows)
     elif kind == "texts":
-        inputs = _texts(table.written(columns).iloc[rows])
+        inputs = join_texts(table.written(columns).iloc[rows])
     else:
         frame = table.frame[columns].iloc[rows].reset_index(drop=True)
         inputs = _features(frame, table.place)
@@ -314,12 +314,6 @@ def _embedded(
     chosen = [paths[row] for row in rows]
     named = all(chosen) and len(set(chosen)) == len(chosen)
     return EncodedImages(read, rows), make_ids(chosen if named else rows)
-
-
-def _texts(frame: Any) -> NDArray[Any]:
-    """One text per row: the columns one below the other; a missing one is empty."""
-    columns = [frame[name].fillna("").astype(str).tolist() for name in frame.columns]
-    return make_object_array(["\n".join(row) for row in zip(*columns, strict=True)])
 
 
 def _features(frame: Any, place: Any) -> Any:
