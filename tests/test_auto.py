@@ -7,7 +7,7 @@ import pytest
 
 import uqled
 from conftest import make_predictions
-from uqled.detect.answer import describe_answer
+from uqled.answer import describe_answer
 from uqled.detect.auto import evidence as auto_evidence
 from uqled.detect.auto import kernels as auto_kernels
 from uqled.detect.auto import readings as auto

@@ -330,7 +330,7 @@ def test_an_export_follows_what_the_run_was_asked_for(tmp_path):
     frame = pd.DataFrame({"x": np.arange(30.0), "label": list("abc") * 10})
     run = table_run(tmp_path, frame, wrong={0: 1, 4: 2, 8: 0})
     assert planned(run, "csv").errors.n_flagged == 3
-    Run.open(run).write_detection("auto", {"budget": 2, "cost": None})
+    Run.open(run).write_detection("auto", {"budget": 2})
     plan = planned(run, "csv")
     assert (plan.errors.method, plan.errors.n_flagged) == ("auto", 2)
     Run.open(run).write_detection("alg-ens-2", {})

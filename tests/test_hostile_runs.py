@@ -157,9 +157,11 @@ def test_json_of_another_shape_is_named(run, name, text):
 
 
 @pytest.mark.parametrize(
-    "point",
+    "options",
     [
         {"threads": 10**9},
+        {"entropy_class": 3},
+        {"frac_noise": "1"},
         {"budget": "many"},
         {"budget": 1.5},
         {"precision": [1]},
@@ -168,8 +170,8 @@ def test_json_of_another_shape_is_named(run, name, text):
         [],
     ],
 )
-def test_detection_takes_nothing_but_an_operating_point(run, point):
-    edit_json(run, "detection.json", method="auto", point=point)
+def test_detection_takes_no_other_options(run, options):
+    edit_json(run, "detection.json", method="auto", options=options)
     with pytest.raises(FileError, match=r"detection\.json' "):
         Run.open(run).detection()
     for command in COMMANDS:
@@ -177,7 +179,7 @@ def test_detection_takes_nothing_but_an_operating_point(run, point):
 
 
 def test_an_unknown_method_is_refused(run):
-    edit_json(run, "detection.json", method="../../x", point={})
+    edit_json(run, "detection.json", method="../../x", options={})
     for command in ("report", "export"):
         assert invoke(command, run).exit_code == 2
 

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet as pq
 from typer.testing import CliRunner
 
+from uqled.answer import describe_answer
 from uqled.cli import app
-from uqled.detect.answer import describe_answer
 from uqled.detect.auto import evidence as auto_evidence
 from uqled.detect.core import cuts as cuts_module
 from uqled.detect.core.cuts import GroupedSamples, find_cuts, keys_to_values, values_to_keys

@@ -22,6 +22,7 @@ from conftest import make_predictions
 from uqled.cli import app
 from uqled.cli.predicting import describe_skipped
 from uqled.data import Dataset, load
+from uqled.detect.find import find_errors_in_run
 from uqled.detect.reasons import reasons
 from uqled.report import findings
 from uqled.report.page import report_run
@@ -178,7 +179,7 @@ def test_the_noise_map_is_the_noise_matrix(data):
     largest = np.argmax(np.array(noise.cells) * off)
     assert strengths.argmax() == largest
     off_joint = errors.joint[~np.eye(5, dtype=bool)].sum()
-    assert findings.estimated_errors(errors) == off_joint
+    assert errors.answer.n_off_diagonal == off_joint
 
 
 @pytest.mark.parametrize("K", [60, 2_100])
@@ -425,8 +426,8 @@ def test_the_command_line(data, tmp_path):
     assert invoke(folder, "--method", "alg-ens").exit_code == 0
     refused = invoke(folder, "--method", "x")
     assert refused.exit_code == 2
-    assert "method 'x' was not run here. Choose one of " in refused.stderr
-    assert "alg-ens-3, alg-ens-2" in refused.stderr
+    assert "method is 'x'. Choose one of " in refused.stderr
+    assert "cl-mcd-ens, alg-ens, " in refused.stderr
     assert "holds no run" in invoke(tmp_path).stderr
 
     (tmp_path / "data.csv").unlink()  # the data has gone; what the run knows is still there
@@ -435,6 +436,30 @@ def test_the_command_line(data, tmp_path):
     page = page_of(out)
     assert "The samples cannot be shown" in page.text
     assert len(page.articles) >= 60
+
+
+def test_the_report_repeats_the_last_detection_of_the_run(data, tmp_path):
+    folder = hostile_run(tmp_path, data, [f"text {z}" for z in range(600)])
+    predictions = Run.open(folder).predictions()
+    for options in (
+        {"method": "alg-ens", "agreement": 4},
+        {"method": "alg-ens", "agreement": 1},
+        {"method": "cl-mcd-e", "entropy_class": "given"},
+        {"method": "cl-pbnr", "frac_noise": 0.3, "min_examples_per_class": 5},
+        {"method": "auto", "budget": 7},
+        {"method": "auto", "cost": (1, 20)},
+    ):
+        words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        words = [word.replace("(1, 20)", "1,20") for word in words]
+        result = CliRunner().invoke(app, ["detect", str(folder), *words])
+        assert result.exit_code == 0, result.output
+        errors = uqled.find_label_errors(predictions, **options)
+        again = find_errors_in_run(predictions)
+        assert again.method == errors.method
+        np.testing.assert_array_equal(again.mask, errors.mask)
+        result = CliRunner().invoke(app, ["report", str(folder), "--top", "0"])
+        assert result.exit_code == 0, result.output
+        assert f"{errors.n_flagged} of 600 labels" in page_of(folder / "report.html").text
 
 
 def test_find_ends_with_a_report(tmp_path):

@@ -13,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from review_runs import image_run
+from uqled.answer import Estimate
 from uqled.cli import app
-from uqled.detect.auto.estimate import ErrorEstimate, Estimate
+from uqled.detect.auto.estimate import ErrorEstimate
 from uqled.detect.find import find_label_errors
 from uqled.review.decisions import Decisions, reviewed
 from uqled.review.listing import Asked, Listing, Standing
@@ -333,7 +334,7 @@ def test_detect_uses_what_was_decided(own):
     np.testing.assert_array_equal(table["error_probability"], expected.probability)
     assert json.loads((own.path / "detection.json").read_text()) == {
         "method": "auto",
-        "point": {"recall": 0.8},
+        "options": {"recall": 0.8},
     }
 
     out = own.path.parent / "issues.csv"

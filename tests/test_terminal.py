@@ -123,7 +123,7 @@ def test_summary_names_classes_and_samples_in_one_line():
     probs[0] = [0.01, 0.97, 0.01, 0.01]
     data = uqled.Dataset.from_arrays(np.zeros((8, 2)), labels, classes=HOSTILE)
     errors = uqled.find_label_errors(data.labels, probs, method="cl-pbnr")
-    from uqled.detect.answer import describe_answer
+    from uqled.answer import describe_answer
 
     text = describe_answer(errors.answer, ids=[FORGED] * 8)
     assert not STEERING.search(text)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from uqled import noise
+from uqled.answer import describe_answer
 from uqled.data import Dataset, load
-from uqled.detect.answer import describe_answer, measure_methods
 from uqled.detect.find import find_label_errors
 from uqled.predict.crossval import cross_validate
 from uqled.storage.run import Run
@@ -30,7 +30,7 @@ def demo(out: Path, *, seed: int = 0) -> str:
             f"{len(data):,} handwritten digits, {wrong} of them given the label of a digit that "
             "looks like them.",
             "",
-            describe_answer(errors.answer, metrics=measure_methods(errors, data.truth)),
+            describe_answer(errors.answer, metrics=errors.measure_methods(data.truth)),
             "",
             f"The table of all samples is {table}",
             f"The report, to open in a browser, is {page}",

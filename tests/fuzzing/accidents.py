@@ -227,7 +227,7 @@ def kill_review(kills: int, rng: Random, scratch: Path, log: Path) -> dict[str, 
 
 def _decide_forever(run: Path, writer: int) -> None:
     """Decide sample after sample; say (sample, version) when the page has answered."""
-    from uqled.report.page import all_errors
+    from uqled.detect.find import find_errors_in_run
     from uqled.review.decisions import Decisions
     from uqled.review.server import Room, application
     from uqled.storage.run import Run
@@ -235,7 +235,7 @@ def _decide_forever(run: Path, writer: int) -> None:
     opened = Run.open(run)
     predictions = opened.predictions()
     with Decisions.of(predictions) as decisions:
-        errors = all_errors(opened, predictions, None)
+        errors = find_errors_in_run(predictions)
         page = application(Room(predictions, errors, decisions, None, reviewer="ana"))
         os.write(writer, bytes(8))
         step = 0

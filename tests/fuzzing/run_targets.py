@@ -23,9 +23,9 @@ from fuzzing.formats import mutate_content
 from fuzzing.mutations import damage_tree
 from uqled.cli import app
 from uqled.data.loading import reopen_samples
+from uqled.detect.find import find_errors_in_run
 from uqled.errors import UqledError
 from uqled.export.record import given_labels
-from uqled.report.page import all_errors
 from uqled.review.decisions import Decisions
 from uqled.storage.run import Run
 
@@ -254,7 +254,7 @@ def _review(scene: Scene) -> None:
 
     run = Run.open(scene.input / "run")
     predictions = run.predictions()
-    errors = all_errors(run, predictions, None)
+    errors = find_errors_in_run(predictions)
     data = reopen_samples(predictions)
     with Decisions.of(predictions) as decisions:
         page = application(Room(predictions, errors, decisions, data, reviewer="ana"))

@@ -142,13 +142,13 @@ def find_errors_in_run(
     headline: str | None = None,
     verdicts: tuple[Any, Any] | None = None,
 ) -> LabelErrors:
-    """Every method's result at the operating point that the run was asked for.
+    """Every method's result, with the options of the run's last detection.
 
-    `headline` leads: the method that the run was asked for, unless given.
+    `headline` leads: the method of the run's last detection, unless given.
     """
-    method, point = Run.open(predictions.path).detection()
+    method, options = Run.open(predictions.path).detection()
     return find_label_errors(
-        predictions, method=ALL, headline=headline or method, verdicts=verdicts, **point
+        predictions, method=ALL, headline=headline or method, verdicts=verdicts, **options
     )
 
 

@@ -13,6 +13,17 @@ from uqled.detect.methods import ALL, Choice, Ranking, choose_methods
 from uqled.errors import InputError
 from uqled.uncertainty import PassesKind, check_passes_kind
 
+#: The options that say which flags a probabilistic method gives.
+POINT_OPTIONS = ("target", "precision", "recall", "budget", "cost")
+
+#: The default of every option that a run records; the best F1 has no number of its own.
+_DEFAULTS = {
+    "f1": 0.0,
+    "entropy_class": "candidate",
+    "min_examples_per_class": 1,
+    "frac_noise": 1.0,
+}
+
 
 @dataclass(frozen=True)
 class SweepPlan:
@@ -59,6 +70,21 @@ class DetectionRequest:
     def asks_for_probabilities(self) -> bool:
         """If some method wants to know how probable it is that a label is wrong."""
         return any(choice.method.is_probabilistic for choice in self.choices)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that differ from their defaults, as `find_label_errors` takes them; verdicts
+        are not among them, because a run keeps those in a file of their own."""
+        point: Any = self.point.value
+        if self.point.kind == "cost":
+            point = (self.point.value, self.point.missed)
+        options = {
+            self.point.kind: point,
+            "entropy_class": self.entropy_class,
+            "min_examples_per_class": self.min_examples_per_class,
+            "frac_noise": self.frac_noise,
+        }
+        return {name: value for name, value in options.items() if value != _DEFAULTS.get(name)}
 
     def plan_sweeps(self, n_passes: int, *, has_softmax: bool) -> SweepPlan:
         """What the sweeps do, for so many passes and with or without a softmax."""

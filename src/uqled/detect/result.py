@@ -6,21 +6,25 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.arrays import Labels
-from uqled.detect.answer import (
+from uqled.answer import (
+    MAX_PAIRS,
+    MAX_SUSPECTS,
     Answer,
-    compute_answer,
-    count_confused_pairs,
-    rank_confused_pairs,
+    Estimate,
+    FlaggedSample,
+    FlagMetrics,
+    choose_confidence,
+    measure_flags,
 )
-from uqled.detect.auto.estimate import ErrorEstimate, Estimate
+from uqled.arrays import Labels
+from uqled.detect.auto.estimate import ErrorEstimate
+from uqled.detect.core.joint import count_confused_pairs, rank_confused_pairs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +135,58 @@ class LabelErrors:
     def answer(self) -> Answer:
         """How many labels are wrong, how many flags are real, which classes are confused, which
         samples are most suspect."""
-        return compute_answer(self)
+        n_errors = precision = recall = unsure = None
+        n_verdicts = 0
+        if self.estimate is not None:
+            n_errors, unsure = self.estimate.number, self.estimate.unsure
+            if self.n_flagged:
+                confidence = choose_confidence(unsure)
+                precision = self.estimate.precision(self.mask, confidence=confidence)
+                recall = self.estimate.recall(self.mask)
+            if self.estimate.known is not None:
+                n_verdicts = int(np.count_nonzero(self.estimate.known >= 0))
+        return Answer(
+            method=self.method,
+            n_samples=len(self),
+            flags_by_method={name: one.n_flagged for name, one in self.each_method.items()},
+            n_errors=n_errors,
+            precision=precision,
+            recall=recall,
+            unsure=unsure,
+            n_off_diagonal=int(self.joint.sum() - self.joint.diagonal().sum()),
+            n_as_predicted=self.n_as_predicted,
+            confused_pairs=self.confused_pairs()[:MAX_PAIRS],
+            most_suspect=self.list_most_suspect(),
+            n_verdicts=n_verdicts,
+        )
+
+    def list_most_suspect(self, *, first_index: int = 0) -> list[FlaggedSample]:
+        """The most suspect samples; `first_index` is that of sample 0 in a part of the data."""
+        names, codes, probability = self.labels.names, self.labels.codes, self.probability
+        return [
+            FlaggedSample(
+                first_index + z,
+                names[codes[z]],
+                names[self.best[z]],
+                float(self.scores[z]),
+                int(self.votes[z]),
+                None if probability is None else float(probability[z]),
+            )
+            for z in self.ranked[:MAX_SUSPECTS].tolist()
+        ]
+
+    @property
+    def each_method(self) -> Mapping[str, LabelErrors]:
+        """Method -> its result: those of `by_method`, or this one alone."""
+        return self.by_method or {self.method: self}
+
+    def measure_methods(self, truth: NDArray[Any] | None) -> dict[str, FlagMetrics]:
+        """Method -> how good its flags are by the true class numbers [N]; empty where these are not
+        known or no label is wrong."""
+        is_error = self.labels.codes != truth
+        if truth is None or not is_error.any():
+            return {}
+        return {name: measure_flags(one.mask, is_error) for name, one in self.each_method.items()}
 
     def to_frame(self) -> pd.DataFrame:
         """One row per sample, in the order of the data.
@@ -184,8 +239,6 @@ class LabelErrors:
         top
             How many samples to show, most suspect first.
         """
-        page = import_module("uqled.report.page")  # by name: detection needs no report
-        written: Path = page.write_report(
-            self, path, data, pred_probs, passes, truth=truth, top=top
-        )
-        return written
+        from uqled.report.page import write_report  # detection itself needs no report
+
+        return write_report(self, path, data, pred_probs, passes, truth=truth, top=top)

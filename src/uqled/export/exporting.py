@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 from urllib.parse import quote
 
-from uqled.detect.find import find_label_errors
+from uqled.detect.find import find_errors_in_run
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
 from uqled.export import folders, huggingface, label_studio, places, tables
@@ -55,7 +55,7 @@ def planned(
     if kind == "label-studio" and flags is not None:
         raise InputError("flags", "do not go with label-studio", "There, people decide")
     predictions = Run.open(run).predictions()
-    errors = _errors(predictions, method)
+    errors = find_errors_in_run(predictions, headline=method)
     decisions = _decisions(predictions)
     flags = flags or ("keep" if kind in _SHOWING else "remove")
     done = cleaning(predictions.labels, errors, decisions, flags=flags, ids=predictions.ids)
@@ -166,16 +166,6 @@ def _write_folder(
         )
         return {"tasks": tasks, "options": {"url": url}}
     return {}
-
-
-def _errors(predictions: Predictions, method: str | None) -> LabelErrors:
-    """A method's flags, the run's own unless given; `alg-ens-2` has an agreement of 2."""
-    asked, point = Run.open(predictions.path).detection()
-    method = method or asked or "all"
-    name, _, number = method.rpartition("-")
-    if name == "alg-ens" and number.isdecimal():
-        return find_label_errors(predictions, method=name, agreement=int(number))
-    return find_label_errors(predictions, method=method, **(point if method == asked else {}))
 
 
 def _samples(predictions: Predictions, kind: Kind) -> Samples | None:

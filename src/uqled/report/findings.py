@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.answer import Answer, FlagMetrics
 from uqled.detect.reasons import REASONS, Reason
 from uqled.detect.result import LabelErrors
-from uqled.detect.summary import Score, score
 
 #: Classes up to which the noise matrix is shown whole.
 WHOLE_MATRIX = 40
@@ -41,8 +41,8 @@ class MethodRow:
     share: float
     """Of all samples."""
     is_headline: bool
-    score: Score | None
-    """How right it is, where the truth is known and some label is wrong."""
+    metrics: FlagMetrics | None
+    """How good its flags are, where the truth is known and some label is wrong."""
 
 
 @dataclass(frozen=True)
@@ -105,18 +105,11 @@ class ReasonRow:
     """How many of these are wrong indeed, where the truth is known."""
 
 
-def method_rows(errors: LabelErrors, is_error: Bools | None) -> list[MethodRow]:
-    """Every method's number of flags, in the order they were found."""
-    known = is_error is not None and is_error.any()
+def method_rows(answer: Answer, metrics: Mapping[str, FlagMetrics]) -> list[MethodRow]:
+    """Every method's number of flags, the one that leads first."""
     return [
-        MethodRow(
-            name,
-            one.n_flagged,
-            one.n_flagged / len(one),
-            name == errors.method,
-            score(one.mask, is_error) if known and is_error is not None else None,
-        )
-        for name, one in _by_method(errors).items()
+        MethodRow(name, n, n / answer.n_samples, name == answer.method, metrics.get(name))
+        for name, n in answer.flags_by_method.items()
     ]
 
 
@@ -125,7 +118,7 @@ def agreement(errors: LabelErrors) -> HeatMap | None:
 
     None where there is nothing to compare: one method, or none that flags anything.
     """
-    methods = _by_method(errors)
+    methods = errors.each_method
     if len(methods) < 2 or not any(one.n_flagged for one in methods.values()):
         return None
     masks = [one.mask for one in methods.values()]
@@ -136,15 +129,10 @@ def agreement(errors: LabelErrors) -> HeatMap | None:
 
 def times_flagged(errors: LabelErrors) -> list[int]:
     """[M+1] how many samples are flagged by none, one, ... all of the methods."""
-    masks = [one.mask for one in _by_method(errors).values()]
+    masks = [one.mask for one in errors.each_method.values()]
     times = np.sum(masks, axis=0, dtype=np.int16)
     numbers: list[int] = np.bincount(times, minlength=len(masks) + 1).tolist()
     return numbers
-
-
-def estimated_errors(errors: LabelErrors) -> int:
-    """How many samples the estimated joint puts off its diagonal."""
-    return int(errors.joint.sum() - errors.joint.diagonal().sum())
 
 
 def noise_map(errors: LabelErrors) -> HeatMap:
@@ -186,7 +174,7 @@ def pair_rows(errors: LabelErrors) -> list[PairRow]:
     names, given_counts = errors.labels.names, _given_counts(errors)
     return [
         PairRow(names[i], names[j], number, number / int(given_counts[i]))
-        for i, j, number in _flagged_pairs(errors)[:_PAIRS]
+        for i, j, number in errors.ranked_pairs[:_PAIRS]
     ]
 
 
@@ -216,19 +204,9 @@ def class_rows(errors: LabelErrors, is_error: Bools | None) -> list[ClassRow]:
 def _usual_suggestions(errors: LabelErrors) -> dict[int, int]:
     """For each class with flags, what the flagged are most often taken for."""
     found: dict[int, int] = {}
-    for given, suggested, _ in _flagged_pairs(errors):
+    for given, suggested, _ in errors.ranked_pairs:
         found.setdefault(given, suggested)
     return found
-
-
-def _flagged_pairs(errors: LabelErrors) -> list[tuple[int, int, int]]:
-    """(given, suggested, number flagged) with most flags first; the two classes differ."""
-    K = errors.labels.n_classes
-    given, best = errors.labels.codes[errors.mask].astype(np.int64), errors.best[errors.mask]
-    pairs, counts = np.unique_counts((given * K + best)[given != best])
-    return [
-        (*divmod(int(pairs[at]), K), int(counts[at])) for at in np.argsort(-counts, kind="stable")
-    ]
 
 
 def distributions(errors: LabelErrors) -> list[Distribution]:
@@ -304,7 +282,3 @@ def _overlap(a: Bools, b: Bools) -> float:
 
 def _given_counts(errors: LabelErrors) -> NDArray[np.intp]:
     return np.bincount(errors.labels.codes, minlength=errors.labels.n_classes)
-
-
-def _by_method(errors: LabelErrors) -> Mapping[str, LabelErrors]:
-    return errors.by_method or {errors.method: errors}

@@ -11,18 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
+from uqled.answer import Answer, FlagMetrics
 from uqled.data.dataset import Dataset
-from uqled.detect.find import find_label_errors
+from uqled.detect.find import find_errors_in_run
 from uqled.detect.reasons import REASONS, Reason, reasons
 from uqled.detect.result import LabelErrors
-from uqled.detect.summary import score
-from uqled.errors import InputError
 from uqled.report import findings
 from uqled.report.findings import Tile
 from uqled.report.material import Material, gathered
 from uqled.report.suspects import Suspect, suspects
 from uqled.storage.atomic import remove_leftovers, replace_file
-from uqled.storage.run import Predictions, Run
+from uqled.storage.run import Run
 
 _AXIS_NAME = 22  # characters of a class's name beside a heat map
 _ADVICE: dict[Reason, str] = {
@@ -72,36 +71,12 @@ def report_run(
     given. `data` saves opening the samples again; `verdicts` are what reviewers decided, as
     `find_label_errors` takes them.
     """
-    run = Run.open(folder)
-    found = run.predictions()
-    errors = all_errors(run, found, method, verdicts)
+    predictions = Run.open(folder).predictions()
+    errors = find_errors_in_run(predictions, headline=method, verdicts=verdicts)
     out = Path(folder) / "report.html" if out is None else Path(out)
     if data is None:
-        return write_report(errors, out, found, top=top)
-    return write_report(errors, out, data, found.pred_probs, found.passes, top=top)
-
-
-def all_errors(
-    run: Run,
-    found: Predictions,
-    method: str | None,
-    verdicts: tuple[Any, Any] | None = None,
-) -> LabelErrors:
-    """Every method's result at the run's operating point, led by `method` or the run's own."""
-    asked, point = run.detection()
-    errors = find_label_errors(found, method="all", verdicts=verdicts, **point)
-    return headed_by(errors, method or asked)
-
-
-def headed_by(errors: LabelErrors, method: str | None) -> LabelErrors:
-    """The result of all methods, led by this one's; None leaves it as it is."""
-    if method is None or method == "all":
-        return errors
-    found = errors.by_method.get("alg-ens-3" if method == "alg-ens" else method)
-    if found is None:
-        known = ", ".join(errors.by_method)
-        raise InputError("method", f"{method!r} was not run here", f"Choose one of {known}")
-    return replace(found, by_method=errors.by_method)
+        return write_report(errors, out, predictions, top=top)
+    return write_report(errors, out, data, predictions.pred_probs, predictions.passes, top=top)
 
 
 def write_report(
@@ -128,21 +103,22 @@ def write_report(
 def report_of(errors: LabelErrors, material: Material, *, top: int) -> Report:
     """Everything that the page shows, as plain data."""
     errors = replace(errors, labels=material.labels)
-    ranked, truth = errors.ranked, material.truth
+    ranked, truth, answer = errors.ranked, material.truth, errors.answer
+    metrics = errors.measure_methods(truth)
     is_error = None if truth is None else errors.labels.codes != truth
     why = None
     if material.pred_probs is not None or material.passes is not None:
         why = reasons(errors.labels.codes, material.pred_probs, material.passes, ranked)
     return Report(
         title=material.title,
-        notes=[*material.notes, *_doubts(errors)],
+        notes=[*material.notes, *_describe_doubts(answer)],
         n_samples=len(errors),
         n_classes=errors.labels.n_classes,
         n_flagged=errors.n_flagged,
         method=errors.method,
         knows_truth=is_error is not None,
-        tiles=_tiles(errors, is_error),
-        methods=findings.method_rows(errors, is_error),
+        tiles=_list_tiles(answer, metrics.get(answer.method)),
+        methods=findings.method_rows(answer, metrics),
         agreement=findings.agreement(errors),
         times_flagged=findings.times_flagged(errors),
         reasons=findings.reason_rows(why, None if is_error is None else is_error[ranked]),
@@ -204,36 +180,37 @@ def _share(share: float) -> str:
     return f"{share:.1%}"
 
 
-def _tiles(errors: LabelErrors, is_error: findings.Bools | None) -> list[Tile]:
-    N, agreeing = len(errors), float(np.mean(errors.best == errors.labels.codes))
-    return [
-        Tile("labels flagged", f"{errors.n_flagged:,}", f"{errors.n_flagged / N:.1%} of {N:,}"),
-        _number_tile(errors),
-        *(_right_tiles(errors, is_error) if is_error is not None else _real_tiles(errors)),
-        Tile("predicted as labelled", f"{agreeing:.1%}", "by models that had not seen the sample"),
+def _list_tiles(answer: Answer, metrics: FlagMetrics | None) -> list[Tile]:
+    n, N = answer.n_flagged, answer.n_samples
+    tiles = [
+        Tile("labels flagged", f"{n:,}", f"{n / N:.1%} of {N:,}"),
+        _number_tile(answer),
+        *(_estimate_tiles(answer) if metrics is None else _metric_tiles(metrics)),
     ]
+    if answer.predicted_as_labelled is not None:
+        note = "by models that had not seen the sample"
+        tiles.append(Tile("predicted as labelled", f"{answer.predicted_as_labelled:.1%}", note))
+    return tiles
 
 
-def _number_tile(errors: LabelErrors) -> Tile:
+def _number_tile(answer: Answer) -> Tile:
     """How many labels are wrong: from probabilities where there are some."""
-    title = "labels wrong, estimated"
-    if errors.estimate is None:
-        counted = findings.estimated_errors(errors)
-        return Tile(title, f"{counted:,}", f"{counted / len(errors):.1%}, by the noise matrix")
-    number = errors.estimate.number
+    title, number = "labels wrong, estimated", answer.n_errors
+    if number is None:
+        wrong = answer.n_off_diagonal
+        return Tile(title, f"{wrong:,}", f"{wrong / answer.n_samples:.1%}, by the noise matrix")
     return Tile(title, f"{number.value:,.0f}", f"80% sure: {number.low:,.0f} to {number.high:,.0f}")
 
 
-def _real_tiles(errors: LabelErrors) -> list[Tile]:
+def _estimate_tiles(answer: Answer) -> list[Tile]:
     """What part of the flags is real and what part of the errors flagged, as far as is known."""
-    if errors.estimate is None or not errors.n_flagged:
+    if answer.precision is None or answer.recall is None:
         return []
     estimates = {
-        "flags that are real": errors.estimate.precision(errors.mask),
-        "errors that are flagged": errors.estimate.recall(errors.mask),
+        "flags that are real": answer.precision,
+        "errors that are flagged": answer.recall,
     }
-    if errors.estimate.unsure is not None:
-        estimates["flags that are real"] = errors.estimate.precision(errors.mask, confidence=0.95)
+    if answer.unsure is not None:
         return [
             Tile(title, f"{one.low:.0%} to {one.high:.0%}", "unsure, see the note above")
             for title, one in estimates.items()
@@ -244,28 +221,23 @@ def _real_tiles(errors: LabelErrors) -> list[Tile]:
     ]
 
 
-def _doubts(errors: LabelErrors) -> list[str]:
+def _describe_doubts(answer: Answer) -> list[str]:
     """What a reader of the estimates should know."""
-    if errors.estimate is None:
-        return []
-    found = []
-    if errors.estimate.known is not None:
-        number = int(np.count_nonzero(errors.estimate.known >= 0))
-        found.append(
-            f"{number:,} decisions of reviewers are taken as certain, and the estimates follow."
+    notes = []
+    if answer.n_verdicts:
+        notes.append(
+            f"{answer.n_verdicts:,} decisions of reviewers are taken as certain, and the estimates "
+            "follow."
         )
-    if errors.estimate.unsure is not None:
-        found.append(f"Unsure. {errors.estimate.unsure}")
-    return found
+    if answer.unsure is not None:
+        notes.append(f"Unsure. {answer.unsure}")
+    return notes
 
 
-def _right_tiles(errors: LabelErrors, is_error: findings.Bools) -> list[Tile]:
+def _metric_tiles(metrics: FlagMetrics) -> list[Tile]:
     """Precision and recall, where the truth is known and some label is wrong."""
-    right, wrong = score(errors.mask, is_error), int(is_error.sum())
-    if not wrong:
-        return []
-    found = int(np.count_nonzero(errors.mask & is_error))
+    real, wrong = metrics.n_real, metrics.n_errors
     return [
-        Tile("precision", f"{right.precision:.1%}", f"{found:,} of the flags are right"),
-        Tile("recall", f"{right.recall:.1%}", f"of the {wrong:,} wrong labels are flagged"),
+        Tile("precision", f"{metrics.precision:.1%}", f"{real:,} of the flags are right"),
+        Tile("recall", f"{metrics.recall:.1%}", f"of the {wrong:,} wrong labels are flagged"),
     ]

@@ -109,6 +109,7 @@ class Flags:
         """[n]"""
         self.given = errors.labels.codes[self.indices]
         self.suggested = errors.best[self.indices]
+        self._pairs = errors.ranked_pairs
         self._predictions = predictions
 
     def __len__(self) -> int:
@@ -214,15 +215,11 @@ class Flags:
     def overview(self) -> dict[str, Any]:
         """How many flags have each class, pair and reason."""
         K = self._predictions.labels.n_classes
-        pairs, numbers = np.unique_counts(self.given.astype(np.int64) * K + self.suggested)
-        most = np.argsort(-numbers, kind="stable")[:_SHOWN_PAIRS]
         return {
             "given": np.bincount(self.given, minlength=K).tolist(),
             "suggested": np.bincount(self.suggested, minlength=K).tolist(),
             "reasons": np.bincount(self.reasons, minlength=len(REASONS)).tolist(),
-            "pairs": [
-                [int(pairs[at] // K), int(pairs[at] % K), int(numbers[at])] for at in most.tolist()
-            ],
+            "pairs": self._pairs[:_SHOWN_PAIRS],
         }
 
 
@@ -230,13 +227,13 @@ class Listing:
     """The flags of every method that a run allows; each is looked at when first asked for."""
 
     def __init__(self, errors: LabelErrors, predictions: Predictions) -> None:
-        self._errors: Mapping[str, LabelErrors] = errors.by_method or {errors.method: errors}
+        self._errors: Mapping[str, LabelErrors] = errors.each_method
         self._predictions = predictions
         self._flags: dict[str, Flags] = {}
         self._lock = threading.Lock()
         self.headline = errors.method
-        self.methods = {name: one.n_flagged for name, one in self._errors.items()}
-        """Name: the number flagged."""
+        self.methods = dict(errors.answer.flags_by_method)
+        """Name -> the number flagged."""
 
     def of(self, method: str) -> Flags:
         if method not in self._errors:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.auto.estimate import ErrorEstimate, Estimate
+from uqled.answer import Estimate
+from uqled.detect.auto.estimate import ErrorEstimate
 from uqled.review.listing import Flags, Standing
 
 

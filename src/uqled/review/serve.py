@@ -16,9 +16,9 @@ from typing import Any
 
 from uqled.data.dataset import Dataset
 from uqled.data.loading import reopen_samples
+from uqled.detect.find import find_errors_in_run
 from uqled.errors import InputError, MissingInputError
 from uqled.limits import get_limit
-from uqled.report.page import all_errors
 from uqled.review.decisions import Decisions
 from uqled.storage.run import Predictions, Run
 
@@ -82,7 +82,7 @@ def serving(
         ) from error
 
     predictions = _predictions(run)
-    errors = all_errors(Run.open(predictions.path), predictions, method)
+    errors = find_errors_in_run(predictions, headline=method)
     data = _samples(predictions, data)
     token = new_token()
     with Decisions.of(predictions) as decisions, _listening(host, port) as listener:

@@ -288,21 +288,21 @@ class Run:
             return None
         return run_checks.check_passes(self._read_json("passes.json"), path)
 
-    def write_result(self, errors: LabelErrors, point: Mapping[str, Any]) -> Path:
-        """Write what was asked for and what detection found, both of the same call."""
+    def write_result(self, errors: LabelErrors, options: Mapping[str, Any]) -> Path:
+        """Write the options and the result of one detection."""
         with lock_folder(self.path):
-            self.write_detection(errors.method, point)
+            self.write_detection(errors.method, options)
             path = self.write_issues(errors)
             remove_leftovers(self.path)
             return path
 
-    def write_detection(self, method: str, point: Mapping[str, Any]) -> None:
-        """Write what was asked for: report, review and export follow it unless told otherwise."""
-        asked = {name: value for name, value in point.items() if value is not None}
-        write_json(self.path / "detection.json", {"method": method, "point": asked})
+    def write_detection(self, method: str, options: Mapping[str, Any]) -> None:
+        """Write how errors were detected: report, review and export do it the same way."""
+        content = {"method": method, "options": dict(options)}
+        write_json(self.path / "detection.json", content)
 
     def detection(self) -> tuple[str | None, dict[str, Any]]:
-        """(method, operating point) that were asked for; (None, {}) if nothing was."""
+        """(method, options) of the last detection; (None, {}) if there was none."""
         if not (self.path / "detection.json").exists():
             return None, {}
         path = self.path / "detection.json"

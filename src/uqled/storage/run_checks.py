@@ -62,15 +62,17 @@ _ABOUT: dict[str, Callable[[Any], bool]] = {
     "source": _is_none_or(lambda value: isinstance(value, dict)),
     "source_fingerprint": _is_text,
 }
-_POINT: dict[str, Callable[[Any], bool]] = {
-    "target": _is_text,
+_OPTIONS: dict[str, Callable[[Any], bool]] = {
+    "entropy_class": _is_text,
+    "min_examples_per_class": _is_whole,
+    "frac_noise": lambda value: type(value) in (int, float),
     "precision": lambda value: type(value) in (int, float),
     "recall": lambda value: type(value) in (int, float),
     "budget": _is_whole,
     "cost": lambda value: (
         isinstance(value, list)
         and len(value) == 2
-        and all(type(one) in (int, float, str) for one in value)
+        and all(type(one) in (int, float) for one in value)
     ),
 }
 
@@ -102,17 +104,17 @@ def check_about(content: Any, path: Path) -> dict[str, Any]:
 
 
 def check_detection(content: Any, path: Path) -> tuple[str, dict[str, Any]]:
-    """What `detection.json` holds: the method, and the operating point as detection takes it."""
+    """What `detection.json` holds: the method and its options as `find_label_errors` takes them."""
     fix = "Remove it, and detect again"
     detection = _as_object(content, path, fix)
-    method, point = detection.get("method"), detection.get("point", {})
-    if not isinstance(method, str) or not isinstance(point, dict):
-        raise FileError(name_file(path), "names no method and operating point", fix)
-    _refuse_unknown(point, _POINT, path, fix)
-    for name, value in point.items():
-        if not _POINT[name](value):
+    method, options = detection.get("method"), detection.get("options", {})
+    if not isinstance(method, str) or not isinstance(options, dict):
+        raise FileError(name_file(path), "names no method and options", fix)
+    _refuse_unknown(options, _OPTIONS, path, fix)
+    for name, value in options.items():
+        if not _OPTIONS[name](value):
             raise _wrong_field(name, value, path, fix)
-    return method, {k: tuple(v) if isinstance(v, list) else v for k, v in point.items()}
+    return method, {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
 
 
 def open_probabilities(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -117,8 +117,8 @@ def detect(
 def _detect_in_files(
     files: FileOptions, table: Path | None, options: dict[str, Any]
 ) -> CommandOutput:
+    from uqled.answer import describe_answer
     from uqled.data.prediction_files import open_labels, open_probabilities
-    from uqled.detect.answer import describe_answer
     from uqled.detect.find import find_label_errors
     from uqled.storage.run import write_issues
 
@@ -198,28 +198,31 @@ def _detect_in_run(
 
     Where no operating point is asked for, it is the one that the run was asked for before.
     """
-    from uqled.detect.answer import describe_answer, measure_methods
+    from uqled.answer import describe_answer
     from uqled.detect.find import find_label_errors
-    from uqled.detect.request import check_request, name_inputs
+    from uqled.detect.request import POINT_OPTIONS, check_request, name_inputs
     from uqled.review.decisions import reviewed
     from uqled.storage.run import Run, write_issues
 
     run = Run.open(folder)
     predictions = run.predictions()
     inputs = name_inputs(predictions.pred_probs, predictions.passes)
-    request = check_request(options["method"], given=inputs, agreement=options["agreement"])
+    detection = {k: v for k, v in options.items() if k not in ("threads", "progress")}
+    request = check_request(given=inputs, **detection, **point)
     is_probabilistic = request.asks_for_probabilities
     if is_probabilistic and not any(value is not None for value in point.values()):
-        point = run.detection()[1]
+        last = run.detection()[1]
+        point = {name: last[name] for name in POINT_OPTIONS if name in last}
+        request = check_request(given=inputs, **detection, **point)
     verdicts = reviewed(predictions) if use_decisions else None
     errors = find_label_errors(
         predictions, **options, **point, verdicts=verdicts if is_probabilistic else None
     )
     if table is None:
-        table = run.write_result(errors, point)
+        table = run.write_result(errors, request.options)
     else:
         write_issues(errors, table, ids=predictions.ids)
-    metrics = measure_methods(errors, predictions.truth)
+    metrics = errors.measure_methods(predictions.truth)
     text = describe_answer(errors.answer, ids=predictions.ids, metrics=metrics)
     if verdicts is not None:
         use = (

@@ -29,21 +29,21 @@ def find(
     seed: Seed = 0,
 ) -> CommandOutput:
     """Find wrong labels in labelled data: predict, detect and report in one."""
-    from uqled.detect.answer import describe_answer, measure_methods
+    from uqled.answer import describe_answer
     from uqled.detect.find import find_label_errors
     from uqled.detect.request import check_request
     from uqled.report.page import write_report
     from uqled.storage.run import Run
 
     point = decision.operating_point()
-    check_request(method, given=model.name_inputs(), **point)
+    request = check_request(method, given=model.name_inputs(), **point)
     loaded, predictions = load_and_predict(data, out, reading, model, cluster, output, seed=seed)
     errors = find_label_errors(predictions, method="all", headline=method, **point)
-    table = Run.open(out).write_result(errors, point)
+    table = Run.open(out).write_result(errors, request.options)
     page = write_report(
         errors, out / "report.html", loaded, predictions.pred_probs, predictions.passes, top=60
     )
-    metrics = measure_methods(errors, predictions.truth)
+    metrics = errors.measure_methods(predictions.truth)
     text = describe_answer(errors.answer, ids=predictions.ids, metrics=metrics)
     return CommandOutput(
         f"{text}\n\nThe table of all samples is {table}\n"

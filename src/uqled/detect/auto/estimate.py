@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
+from uqled.answer import Estimate
 from uqled.detect.auto.levels import Levels, levels_of, units
 from uqled.errors import InputError
 
@@ -25,15 +26,6 @@ WIDE = 0.3
 
 #: Where verdicts are concerned, no reading is surer than this: a verdict may be a slip.
 _LEAST = 0.01
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number and its 80 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, eq=False)

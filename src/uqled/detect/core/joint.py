@@ -187,6 +187,27 @@ def compute_quotas(
     return Quotas(pairs, np.maximum(per_class, 0))
 
 
+def count_confused_pairs(
+    given: NDArray[Any], suggested: NDArray[Any], n_classes: int
+) -> PairCounts:
+    """How many flagged samples have each pair of given and suggested class [n], where these differ.
+
+    >>> pairs = count_confused_pairs(np.array([0, 1, 0, 2]), np.array([1, 2, 1, 2]), 3)
+    >>> rank_confused_pairs(pairs)
+    [(0, 1, 2), (1, 2, 1)]
+    """
+    differ = given != suggested
+    keys, counts = np.unique_counts(given[differ].astype(np.int64) * n_classes + suggested[differ])
+    return PairCounts.from_keys(n_classes, keys, counts)
+
+
+def rank_confused_pairs(pairs: PairCounts) -> list[tuple[int, int, int]]:
+    """(given class, suggested class, number), the most frequent first; ties to lower classes."""
+    order = np.argsort(-pairs.counts, kind="stable")
+    columns = (pairs.given, pairs.true, pairs.counts)
+    return list(zip(*(column[order].tolist() for column in columns), strict=True))
+
+
 def noise_matrix(joint: ArrayLike) -> NDArray[np.float64]:
     """[K,K] true x given: P(given label | true class), from a joint [K,K] given x true.
 

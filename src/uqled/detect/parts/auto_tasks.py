@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.answer import choose_confidence
+from uqled.answer import Estimate, choose_confidence
 from uqled.detect.auto.estimate import (
     ErrorEstimate,
-    Estimate,
     OperatingPoint,
     doubt,
     interval,

@@ -12,9 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.detect.answer import MAX_PAIRS, Answer, rank_confused_pairs
+from uqled.answer import MAX_PAIRS, Answer
 from uqled.detect.core.cuts import Cuts, find_cuts
-from uqled.detect.core.joint import PairCounter, PairCounts, Quotas, calibrate_joint, compute_quotas
+from uqled.detect.core.joint import (
+    PairCounter,
+    PairCounts,
+    Quotas,
+    calibrate_joint,
+    compute_quotas,
+    rank_confused_pairs,
+)
 from uqled.detect.core.sweeps import ClassStatistics, Member
 from uqled.detect.methods import SOFTMAX, Ranking
 from uqled.detect.parts import tasks

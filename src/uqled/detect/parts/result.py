@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.answer import Answer, describe_answer
+from uqled.answer import Answer, describe_answer
 from uqled.detect.core.joint import PairCounts
 from uqled.detect.parts.store import Store
 from uqled.storage.reading import explain_file_problems

@@ -15,15 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
+from uqled.answer import MAX_SUSPECTS, FlaggedSample
 from uqled.arrays import Labels
-from uqled.detect.answer import (
-    MAX_SUSPECTS,
-    FlaggedSample,
-    count_confused_pairs,
-    list_most_suspect,
-)
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, values_to_keys
-from uqled.detect.core.joint import PairCounts, Quotas
+from uqled.detect.core.joint import PairCounts, Quotas, count_confused_pairs
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.selection import TopPerPair
 from uqled.detect.core.sweeps import (
@@ -426,7 +421,7 @@ def write_issues(asked: Asked, limits: ClassStatistics, decided: Decided, part: 
     return Tally(
         {one.method: one.n_flagged for one in found},
         count_confused_pairs(given, suggested, len(asked.values)),
-        list_most_suspect(first, start=part.start),
+        first.list_most_suspect(first_index=part.start),
         evidence.n_as_predicted,
         {} if first.estimate is None else first.estimate.units_over(first.mask),
     )

@@ -1,31 +1,35 @@
 """The answer of a detection: how many labels are wrong, how many flags are real, which classes are
 confused and which samples are most suspect.
 
-It is computed once, as plain data. The command line, the report, the review page and a detection in
-parts show it.
+Plain data, so it stands to the left of detection: `LabelErrors.answer` fills it in for arrays, the
+driver for a detection in parts, and the command line, the report and the review page show it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.auto.estimate import Estimate
-from uqled.detect.core.joint import PairCounts
 from uqled.terminal import escape_controls
-
-if TYPE_CHECKING:
-    from uqled.detect.result import LabelErrors
 
 Bools = NDArray[np.bool_]
 
 #: Most frequent pairs and most suspect samples that an answer holds.
 MAX_PAIRS = 100
 MAX_SUSPECTS = 100
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its interval, of 80 % unless said otherwise."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -171,73 +175,6 @@ def choose_confidence(unsure: str | None) -> float:
     return 0.8 if unsure is None else 0.95
 
 
-def compute_answer(errors: LabelErrors) -> Answer:
-    """The answer of a detection in memory."""
-    estimate, mask = errors.estimate, errors.mask
-    results = errors.by_method or {errors.method: errors}
-    unsure = None if estimate is None else estimate.unsure
-    n_errors = precision = recall = None
-    if estimate is not None:
-        n_errors = estimate.number
-        if errors.n_flagged:
-            precision = estimate.precision(mask, confidence=choose_confidence(unsure))
-            recall = estimate.recall(mask)
-    n_verdicts = 0
-    if estimate is not None and estimate.known is not None:
-        n_verdicts = int(np.count_nonzero(estimate.known >= 0))
-    return Answer(
-        method=errors.method,
-        n_samples=len(errors),
-        flags_by_method={name: one.n_flagged for name, one in results.items()},
-        n_errors=n_errors,
-        precision=precision,
-        recall=recall,
-        unsure=unsure,
-        n_off_diagonal=int(errors.joint.sum() - errors.joint.diagonal().sum()),
-        n_as_predicted=errors.n_as_predicted,
-        confused_pairs=errors.confused_pairs()[:MAX_PAIRS],
-        most_suspect=list_most_suspect(errors),
-        n_verdicts=n_verdicts,
-    )
-
-
-def list_most_suspect(errors: LabelErrors, *, start: int = 0) -> list[FlaggedSample]:
-    """The most suspect samples; `start` is the index of the first sample, in a part of the data."""
-    names, codes, probability = errors.labels.names, errors.labels.codes, errors.probability
-    return [
-        FlaggedSample(
-            start + z,
-            names[codes[z]],
-            names[errors.best[z]],
-            float(errors.scores[z]),
-            int(errors.votes[z]),
-            None if probability is None else float(probability[z]),
-        )
-        for z in errors.ranked[:MAX_SUSPECTS].tolist()
-    ]
-
-
-def count_confused_pairs(
-    given: NDArray[Any], suggested: NDArray[Any], n_classes: int
-) -> PairCounts:
-    """How many flagged samples have each pair of given and suggested class [n], where these differ.
-
-    >>> pairs = count_confused_pairs(np.array([0, 1, 0, 2]), np.array([1, 2, 1, 2]), 3)
-    >>> rank_confused_pairs(pairs)
-    [(0, 1, 2), (1, 2, 1)]
-    """
-    differ = given != suggested
-    keys, counts = np.unique_counts(given[differ].astype(np.int64) * n_classes + suggested[differ])
-    return PairCounts.from_keys(n_classes, keys, counts)
-
-
-def rank_confused_pairs(pairs: PairCounts) -> list[tuple[int, int, int]]:
-    """(given class, suggested class, number), the most frequent first; ties to lower classes."""
-    order = np.argsort(-pairs.counts, kind="stable")
-    columns = (pairs.given, pairs.true, pairs.counts)
-    return list(zip(*(column[order].tolist() for column in columns), strict=True))
-
-
 def measure_flags(mask: Bools, is_error: Bools) -> FlagMetrics:
     """Compare flags [N] with the truth [N].
 
@@ -246,16 +183,6 @@ def measure_flags(mask: Bools, is_error: Bools) -> FlagMetrics:
     (0.5, 1.0, 0.667)
     """
     return FlagMetrics(*(int(np.count_nonzero(m)) for m in (mask, is_error, mask & is_error)))
-
-
-def measure_methods(errors: LabelErrors, truth: NDArray[Any] | None) -> dict[str, FlagMetrics]:
-    """Method -> how good its flags are by the true class numbers [N]; empty where these are not
-    known or no label is wrong."""
-    is_error = errors.labels.codes != truth
-    if truth is None or not is_error.any():
-        return {}
-    results = errors.by_method or {errors.method: errors}
-    return {name: measure_flags(one.mask, is_error) for name, one in results.items()}
 
 
 def describe_answer(
