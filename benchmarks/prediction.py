@@ -136,8 +136,8 @@ def probe(N: int) -> dict[str, Any]:
     from uqled.data import Dataset
     from uqled.models import probe as room
     from uqled.predict.crossval import stratified_parts
-    from uqled.predict.network import NetworkLearner
-    from uqled.predict.probing import head_training
+    from uqled.predict.learners.network import NetworkLearner
+    from uqled.predict.learners.probe import head_training
 
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 10, N)

@@ -34,7 +34,7 @@ from uqled import InputError, LabelCleaner, LabelErrors
 from uqled.arrays import Labels
 from uqled.cleaner import _treated
 from uqled.errors import MissingInputError
-from uqled.predict.sources import fold_predictions
+from uqled.predict.learners.classifier_fold import predict_held_out
 
 #: scikit-learn expects the same of its own TunedThresholdClassifierCV and BaggingClassifier: a
 #: repeated sample can lie in two folds, and is drawn twice; one of weight 2 lies in one.
@@ -148,9 +148,9 @@ def test_no_passes_where_the_method_needs_none(monkeypatch):
 
     def noted(*args, uncertainty, **options):
         seen.append(uncertainty)
-        return fold_predictions(*args, uncertainty=uncertainty, **options)
+        return predict_held_out(*args, uncertainty=uncertainty, **options)
 
-    monkeypatch.setattr(module, "fold_predictions", noted)
+    monkeypatch.setattr(module, "predict_held_out", noted)
     X, given, _ = noisy()
     LabelCleaner(SCALED, method="cl-both").fit(X, given)
     LabelCleaner(SCALED, method="cl-mcd", folds=2).fit(X, given)

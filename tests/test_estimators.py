@@ -25,7 +25,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from uqled import Dataset, InputError, find_label_errors
 from uqled.predict.crossval import cross_validate
-from uqled.predict.estimators import estimator_learner
+from uqled.predict.learners import choose_learner
 
 X, Y = load_wine(return_X_y=True)
 
@@ -51,7 +51,7 @@ def learned(model, data, tmp_path, *, uncertainty="auto", passes=3, test=None, s
     everyone = np.arange(len(data))
     test = everyone[::4] if test is None else np.asarray(test)
     shares = []
-    found = estimator_learner(model, data, uncertainty).fit_predict(
+    found = choose_learner(model, data, uncertainty=uncertainty).fit_predict(
         data, np.setdiff1d(everyone, test), test, passes=passes, seed=seed, folder=tmp_path,
         advance=shares.append,
     )  # fmt: skip
@@ -105,7 +105,7 @@ def test_texts(model, tmp_path):
 
 
 def test_texts_give_pairs_of_words():
-    learner = estimator_learner("auto", texts())
+    learner = choose_learner("auto", texts())
     assert learner.name == "logistic"
     learner.features.fit(["the high sea", "the sea"])
     assert learner.features.get_feature_names_out().tolist() == [
@@ -214,7 +214,7 @@ def test_learners_learn_class_numbers(tmp_path, recorder):
 )
 def test_refusals(model, uncertainty, message):
     with pytest.raises(InputError, match=message):
-        estimator_learner(model, Dataset.from_arrays(X, Y), uncertainty)
+        choose_learner(model, Dataset.from_arrays(X, Y), uncertainty=uncertainty)
 
 
 def test_the_advice_about_probabilities_works(tmp_path):
@@ -225,7 +225,7 @@ def test_the_advice_about_probabilities_works(tmp_path):
 
 def test_dense_models_of_texts_are_refused():
     with pytest.raises(InputError, match=r"sparse features of texts.*TruncatedSVD\(100\)"):
-        estimator_learner("boosting", texts())
+        choose_learner("boosting", texts())
 
 
 @pytest.mark.parametrize("as_frame", [True, False])
@@ -235,7 +235,7 @@ def test_infinite_values_are_refused(as_frame):
     frame = pd.DataFrame(table, columns=[f"c{i}" for i in range(X.shape[1])])
     column = "'c2'" if as_frame else "2"
     with pytest.raises(InputError, match=f"infinite value in column {column}, row 7"):
-        estimator_learner("auto", Dataset.from_arrays(frame if as_frame else table, Y))
+        choose_learner("auto", Dataset.from_arrays(frame if as_frame else table, Y))
 
 
 LONG = [[f"w{i}" for i in range(n)] for n in (100, 101)]
@@ -249,7 +249,7 @@ def test_settings_say_what_changes_the_result():
     data = Dataset.from_arrays(X, Y)
 
     def settings(model, uncertainty="auto"):
-        return json.dumps(estimator_learner(model, data, uncertainty).settings())
+        return json.dumps(choose_learner(model, data, uncertainty=uncertainty).settings())
 
     assert settings(RandomForestClassifier(20, n_jobs=2)) == settings(RandomForestClassifier(20))
     assert settings(RandomForestClassifier(20)) != settings(RandomForestClassifier(21))

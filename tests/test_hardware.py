@@ -10,7 +10,7 @@ import torch
 
 from uqled.errors import InputError
 from uqled.models import hardware
-from uqled.predict.training import Training, resolved_precision
+from uqled.predict.training import Training, resolve_precision
 
 ILLEGAL_INSTRUCTION = -4
 
@@ -41,13 +41,13 @@ def processor(monkeypatch):
 )
 def test_units_that_do_not_work_are_not_used(processor, flags, returncode, wanted):
     processor(flags, returncode)
-    assert resolved_precision(Training(precision="auto", device="cpu")) == wanted
+    assert resolve_precision(Training(precision="auto", device="cpu")) == wanted
 
 
 def test_asking_for_units_that_do_not_work_is_refused(processor):
     processor("amx_bf16", ILLEGAL_INSTRUCTION)
     with pytest.raises(InputError, match=r"precision is 'bf16-mixed'.*Use 32-true"):
-        resolved_precision(Training(precision="bf16-mixed", device="cpu"))
+        resolve_precision(Training(precision="bf16-mixed", device="cpu"))
 
 
 def test_the_probe_multiplies():

@@ -18,9 +18,10 @@ from torch import nn
 import uqled
 from test_predict import QUICK, digits, same
 from uqled.models import probe
-from uqled.predict import checkpoints, folds, network, sources, training
+from uqled.predict import checkpoints, folds, training
 from uqled.predict.crossval import cross_validate
-from uqled.predict.learner import read_kept
+from uqled.predict.fold_files import read_partial
+from uqled.predict.learners import classifier_fold, network
 from uqled.predict.samples import samples_like
 from uqled.predict.training_options import Training
 
@@ -295,7 +296,7 @@ MODELS = {
 MOMENTS = {
     "before a fold is written": (folds.Run, "write_fold", {"before": True}),
     "after a fold is written": (folds.Run, "write_fold", {}),
-    "before the leftovers are removed": (folds, "remove_kept", {"before": True}),
+    "before the leftovers are removed": (folds, "remove_partial_files", {"before": True}),
     "while the predictions are put together": (folds.Run, "write_predictions", {"before": True}),
 }
 
@@ -331,7 +332,7 @@ def test_a_rerun_leaves_nothing_behind(kind, moment, finished, tmp_path, monkeyp
     ("kind", "file", "module"),
     [
         ("an ensemble", "folds/0/member-1/softmax.npy", network),
-        ("bootstrap", "folds/0/fit-1.npy", sources),
+        ("bootstrap", "folds/0/fit-1.npy", classifier_fold),
     ],
 )
 def test_a_damaged_part_of_a_fold_is_computed_again(
@@ -347,20 +348,20 @@ def test_a_damaged_part_of_a_fold_is_computed_again(
 
 def test_parts_of_a_fold_are_used_only_if_they_fit(tmp_path):
     path, whole = tmp_path / "fit-0.npy", np.full((4, 3), 1 / 3, np.float32)
-    assert read_kept(path, (4, 3)) is None
+    assert read_partial(path, (4, 3)) is None
     for array in (whole[:, :2], whole[:3], whole.astype(np.float64), whole * np.nan, whole[None]):
         np.save(path, array)
-        assert read_kept(path, (4, 3)) is None
+        assert read_partial(path, (4, 3)) is None
     np.save(path, np.array([{}]), allow_pickle=True)
-    assert read_kept(path, (4, 3)) is None
+    assert read_partial(path, (4, 3)) is None
     np.save(path, whole)
-    assert (read_kept(path, (4, 3)) == whole).all()
+    assert (read_partial(path, (4, 3)) == whole).all()
     for content in (b"", path.read_bytes()[:-3], b"\x93NUMPY\x09\x09" + bytes(200)):
         path.write_bytes(content)
-        assert read_kept(path, (4, 3)) is None
+        assert read_partial(path, (4, 3)) is None
     path.unlink()
     os.mkfifo(path)
-    assert read_kept(path, (4, 3)) is None
+    assert read_partial(path, (4, 3)) is None
 
 
 def test_a_note_of_progress_is_no_more_than_a_note(tmp_path):

@@ -22,9 +22,9 @@ import uqled
 from uqled.arrays import Labels
 from uqled.data.dataset import Dataset
 from uqled.predict import samples as samples_module
-from uqled.predict.choice import learner_for
 from uqled.predict.crossval import cross_validate, stratified_parts
 from uqled.predict.learner import FoldPredictions
+from uqled.predict.learners import choose_learner
 from uqled.predict.training import PRESETS, pace
 from uqled.storage.run import Run
 
@@ -107,7 +107,7 @@ def test_two_runs_give_the_same_arrays(finished, tmp_path):
 
 
 def test_a_finished_run_is_not_trained_again(finished, monkeypatch):
-    monkeypatch.setattr("uqled.predict.network.train", None)
+    monkeypatch.setattr("uqled.predict.learners.network.train", None)
     same(cross_validate(digits(), tiny, out=finished.path, **QUICK), finished)
     same(Run.open(finished.path).predictions(), finished)
 
@@ -335,7 +335,7 @@ def test_a_scikit_learn_classifier(tmp_path):
     assert found.accuracy > 0.8
     assert found.passes.shape == (2, 240, 10)
     with pytest.raises(uqled.InputError, match="epochs is given"):
-        learner_for(LogisticRegression(), data, epochs=3)
+        choose_learner(LogisticRegression(), data, epochs=3)
 
 
 def test_classes_smaller_than_the_folds_are_named():
@@ -379,7 +379,7 @@ def test_options_are_refused_by_name(tmp_path, options, message):
 
 
 def test_predictions_that_diverged_are_not_stored(tmp_path, monkeypatch):
-    from uqled.predict.network import NetworkLearner
+    from uqled.predict.learners.network import NetworkLearner
 
     def nan(*arguments, **_):
         return FoldPredictions(np.full((len(arguments[3]), 10), np.nan, np.float32), None)

@@ -22,8 +22,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from uqled import Dataset, InputError
-from uqled.predict.estimators import estimator_learner
-from uqled.predict.sources import fold_predictions, seeded
+from uqled.predict.learners import choose_learner
+from uqled.predict.learners.classifier_fold import predict_held_out, set_random_states
 
 X, Y = load_wine(return_X_y=True)
 PARTS = np.random.default_rng(0).permutation(len(Y))
@@ -31,7 +31,7 @@ TRAIN, TEST = PARTS[:120], PARTS[120:]
 
 
 def predicted(model, *, passes=5, uncertainty="auto", y=Y, seed=0, classes=(0, 1, 2), **options):
-    return fold_predictions(
+    return predict_held_out(
         model, X[TRAIN], y[TRAIN], X[TEST], classes=np.array(classes), passes=passes,
         uncertainty=uncertainty, seed=seed, **options,
     )  # fmt: skip
@@ -95,7 +95,7 @@ def test_forests_take_missing_values():
     holes = X.copy()
     holes[::3, 0] = np.nan
     model = RandomForestClassifier(10, random_state=0)
-    found = fold_predictions(
+    found = predict_held_out(
         model, holes[TRAIN], Y[TRAIN], holes[TEST], classes=np.arange(3), passes=2
     )
     fitted = clone(model).fit(holes[TRAIN], Y[TRAIN])
@@ -163,15 +163,15 @@ def test_ensemble_of_seeds():
 
 def test_ensemble_without_randomness_is_refused():
     with pytest.raises(InputError, match=r"KNeighborsClassifier gives the same.*Use 'bootstrap'"):
-        estimator_learner(
-            KNeighborsClassifier(), Dataset.from_arrays(X, Y), "ensemble"
+        choose_learner(
+            KNeighborsClassifier(), Dataset.from_arrays(X, Y), uncertainty="ensemble"
         )  # has no seed
     with pytest.raises(InputError, match=r"LogisticRegression gives the same.*Use 'bootstrap'"):
         predicted(  # has one, and does not use it
             make_pipeline(StandardScaler(), LogisticRegression()), uncertainty="ensemble"
         )
     easy = np.repeat([[0.0], [1.0]], 20, axis=0)
-    sure = fold_predictions(  # agree because there is no doubt, not for want of randomness
+    sure = predict_held_out(  # agree because there is no doubt, not for want of randomness
         DecisionTreeClassifier(), easy, np.repeat([0, 1], 20), easy, classes=np.arange(2),
         passes=3, uncertainty="ensemble",
     )  # fmt: skip
@@ -205,7 +205,7 @@ def test_same_seed_same_passes(uncertainty):
 
 def test_random_states_of_every_step():
     model = make_pipeline(RandomForestClassifier(random_state=5), MLPClassifier())
-    kept, drawn = seeded(model, (0, 1), keep=True), seeded(model, (0, 1))
+    kept, drawn = set_random_states(model, (0, 1), keep=True), set_random_states(model, (0, 1))
     assert kept[0].random_state == 5
     assert kept[1].random_state == drawn[1].random_state is not None
     assert drawn[0].random_state not in (5, drawn[1].random_state)

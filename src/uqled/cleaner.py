@@ -27,15 +27,14 @@ from uqled.detect.find import find_label_errors
 from uqled.detect.methods import choose_methods
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
-from uqled.predict.estimators import default_forest
-from uqled.predict.sources import (
-    Uncertainty,
+from uqled.predict.learners.classifier_fold import (
     check_classifier,
     check_uncertainty,
-    fit,
-    fold_predictions,
-    seeded,
+    fit_weighted,
+    predict_held_out,
+    set_random_states,
 )
+from uqled.predict.learners.estimator import make_forest
 
 
 class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -96,7 +95,7 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         folds: int = 4,
         passes: int = 5,
         treatment: Literal["drop", "relabel"] = "drop",
-        uncertainty: Uncertainty = "auto",
+        uncertainty: str = "auto",
         seed: int = 0,
     ) -> None:
         self.estimator = estimator
@@ -126,8 +125,8 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         classes = found.labels.values
         rows, codes = _treated(found, self.treatment)
         weight = None if sample_weight is None else sample_weight[rows]
-        fitted = seeded(model, (self.seed,), keep=True)
-        fit(fitted, _safe_indexing(X, rows), classes[codes], weight)
+        fitted = set_random_states(model, (self.seed,), keep=True)
+        fit_weighted(fitted, _safe_indexing(X, rows), classes[codes], weight)
         self.classes_, self.label_errors_, self.estimator_ = classes, found, fitted
         return self
 
@@ -164,9 +163,9 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         return tags
 
     def _model(self) -> Any:
-        return default_forest() if self.estimator is None else self.estimator
+        return make_forest() if self.estimator is None else self.estimator
 
-    def _checked(self, model: Any) -> Uncertainty:
+    def _checked(self, model: Any) -> str:
         """The source of passes, once every parameter is known to be usable."""
         arrays.whole_number(self.folds, "folds", low=2)
         arrays.whole_number(self.passes, "passes", low=1)
@@ -189,7 +188,7 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
     def _errors(
         self,
         model: Any,
-        uncertainty: Uncertainty,
+        uncertainty: str,
         X: Any,
         y: NDArray[Any],
         sample_weight: NDArray[Any] | None,
@@ -202,7 +201,7 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         pred_probs = np.empty((N, K), np.float32)
         passes = None if uncertainty == "none" else np.empty((self.passes, N, K), np.float32)
         for fold, (train, test) in enumerate(_splits(labels, self.folds, self.seed)):
-            predicted = fold_predictions(
+            predicted = predict_held_out(
                 model,
                 _safe_indexing(X, train),
                 y[train],

@@ -28,9 +28,9 @@ from uqled.data.dataset import Dataset, draw_stratified
 from uqled.data.loading import load
 from uqled.errors import InputError
 from uqled.noise.kinds import NoisyLabels, noise_of_kind
-from uqled.predict.choice import learner_for
 from uqled.predict.crossval import fold_seed, stratified_parts
 from uqled.predict.learner import FoldPredictions, Learner
+from uqled.predict.learners import choose_learner
 
 Found = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """What tables need, and the arrays that later cells need."""
@@ -102,7 +102,7 @@ def _loaded(data: Data, folder: Path) -> tuple[Dataset, int]:
 @cache
 def _whole(data: Data, folder: Path) -> Whole:
     both, N = _loaded(data, folder)
-    learner = learner_for(data.model, both, **dict(data.training))
+    learner = choose_learner(data.model, both, **dict(data.training))
     everyone = np.arange(len(both))
     return Whole(both, everyone[:N], everyone[N:], learner)
 

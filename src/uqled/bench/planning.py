@@ -25,7 +25,7 @@ from uqled.data.dataset import Dataset
 from uqled.data.image_cache import cache_folder
 from uqled.engines.local import available_threads
 from uqled.errors import FileError
-from uqled.predict.choice import learner_for
+from uqled.predict.learners import choose_learner
 from uqled.predict.training_options import resolve_training
 from uqled.progress import Progress
 
@@ -131,11 +131,11 @@ def _speed(data: Data, folder: Path, passes: int) -> _Speed | None:
         return None
     learner: Any
     if data.model.split(":")[0] != "probe":
-        learner = learner_for(data.model, both, **dict(data.training))
+        learner = choose_learner(data.model, both, **dict(data.training))
         return _Speed(_seconds_per_sample(learner, both, N, passes), 0.0, N, probes=False)
     # The head learns from stand-ins: its speed does not depend on what the features are.
     few = both.subset(_spread(len(both), _IMAGES))
-    learner = learner_for(data.model, few, **dict(data.training))
+    learner = choose_learner(data.model, few, **dict(data.training))
     width = learner.inputs_of(few).shape[1]
     stand_in = np.random.default_rng(0).standard_normal((len(both), width), np.float32)
     learner = replace(learner, inputs_of=lambda _: stand_in)
@@ -169,8 +169,8 @@ def _seconds_per_sample(learner: Any, data: Dataset, N: int, passes: int) -> flo
 def _feature_seconds(data: Data, both: Dataset, few: Dataset) -> float:
     """Seconds to compute all features, by those of a few images; 0 if they are kept."""
     from uqled.models import probe
-    from uqled.predict.network import image_inputs
-    from uqled.predict.training import make_fabric, resolved_precision
+    from uqled.predict.learners.network import select_images
+    from uqled.predict.training import make_fabric, resolve_precision
 
     options = {name: value for name, value in data.training.items() if name != "uncertainty"}
     training = resolve_training(options)
@@ -178,12 +178,12 @@ def _feature_seconds(data: Data, both: Dataset, few: Dataset) -> float:
         probe.features,
         backbone=data.model.partition(":")[2] or probe.DEFAULT,
         device=make_fabric(training).device,
-        bfloat16=resolved_precision(training) == "bf16-mixed",
+        bfloat16=resolve_precision(training) == "bf16-mixed",
     )
     try:
-        computed(image_inputs(both), cache_folder=cache_folder(), progress=_NoneNeeded())
+        computed(select_images(both), cache_folder=cache_folder(), progress=_NoneNeeded())
     except _NotKeptError:
-        images, seconds = image_inputs(few), 0.0
+        images, seconds = select_images(few), 0.0
         for part in (images[:2], images):  # the first one warms up
             began = time.perf_counter()
             computed(part, cache_folder=None)

@@ -18,8 +18,10 @@ from uqled.errors import InputError, MissingInputError
 from uqled.export.names import safe_name
 from uqled.limits import check_limit
 from uqled.noise.kinds import KINDS
-from uqled.predict.choice import ESTIMATORS, NETWORKS, SOURCES
+from uqled.predict.learners import LEARNERS
+from uqled.predict.learners.estimator import CLASSIFIERS
 from uqled.predict.training_options import resolve_training
+from uqled.predict.uncertainty import list_sources
 
 if TYPE_CHECKING:
     from uqled.bench.suite import Data, Stage2, Suite
@@ -106,18 +108,19 @@ def _check_data(data: Data) -> None:
 def _check_model(model: Any, options: dict[str, Any]) -> None:
     """Refuse an unknown model, and options of training that it does not have."""
     uncertainty = options.pop("uncertainty", "auto")
-    if uncertainty not in SOURCES:
+    sources = list_sources()
+    if uncertainty not in sources:
         raise InputError(
-            "uncertainty", f"is {show_value(uncertainty)}", f"Choose one of {', '.join(SOURCES)}"
+            "uncertainty", f"is {show_value(uncertainty)}", f"Choose one of {', '.join(sources)}"
         )
-    names = ("auto", *NETWORKS, "probe", *ESTIMATORS)
+    names = LEARNERS.names()
     if not isinstance(model, str) or (model not in names and ":" not in model):
         raise InputError(
             "model",
             f"is {show_value(model)}",
             f"Choose one of {', '.join(names)}, or name a function of your own as module:function",
         )
-    if model in ESTIMATORS and options:
+    if model in CLASSIFIERS and options:
         raise InputError(
             next(iter(options)), f"is given with {model!r}", "It is an option of networks"
         )

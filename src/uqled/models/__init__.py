@@ -23,20 +23,20 @@ if TYPE_CHECKING:
         enable_dropout,
         has_dropout,
     )
-    from uqled.models.mcd import SplitNetwork, split_at_dropout, stochastic_passes
+    from uqled.models.monte_carlo import SplitNetwork, split_at_dropout, stochastic_passes
     from uqled.models.networks import build
 
 #: Where each public name lives; loaded when it is first used, because torch takes a while.
 _HOMES = {
     "Dropout": "dropout",
-    "SplitNetwork": "mcd",
+    "SplitNetwork": "monte_carlo",
     "add_dropout": "dropout",
     "build": "networks",
     "dropout_layers": "dropout",
     "enable_dropout": "dropout",
     "has_dropout": "dropout",
-    "split_at_dropout": "mcd",
-    "stochastic_passes": "mcd",
+    "split_at_dropout": "monte_carlo",
+    "stochastic_passes": "monte_carlo",
 }
 
 __all__ = [

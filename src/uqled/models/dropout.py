@@ -62,7 +62,7 @@ def has_dropout(model: nn.Module) -> bool:
     return bool(dropout_layers(model))
 
 
-def need_dropout(model: nn.Module) -> list[nn.Module]:
+def require_dropout(model: nn.Module) -> list[nn.Module]:
     """The network's dropout layers, or the reason why there can be no Monte Carlo dropout."""
     layers = dropout_layers(model)
     if not layers:
@@ -82,7 +82,7 @@ def enable_dropout(model: nn.Module) -> Iterator[list[nn.Module]]:
 
     Yields the dropout layers. Afterwards every module is in the mode it was in.
     """
-    layers = need_dropout(model)
+    layers = require_dropout(model)
     modes = [(module, module.training) for module in model.modules()]
     # torch's fused transformer layers leave dropout out when they themselves are in eval mode.
     fast_path = torch.backends.mha.get_fastpath_enabled()

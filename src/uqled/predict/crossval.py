@@ -15,9 +15,9 @@ from uqled.arrays import Labels
 from uqled.data.dataset import Dataset
 from uqled.engines import ENGINES, Engine, engine_of
 from uqled.errors import InputError
-from uqled.predict.choice import learner_for
 from uqled.predict.folds import Folds, compute_distributed, compute_here
 from uqled.predict.history import write_history
+from uqled.predict.learners import choose_learner
 from uqled.progress import Progress
 from uqled.storage.run import Predictions, Run
 
@@ -75,8 +75,8 @@ def cross_validate(
     seed = arrays.whole_number(seed, "seed", low=0)
     where: dict[str, Any] = {"workers": workers, "cpus": cpus, "gpus": gpus, "address": address}
     _check_engine(engine, where)
-    given, uncertainty = _given_passes(uncertainty, data)
-    learner = learner_for(model, data, uncertainty=uncertainty, **training)
+    own_passes, uncertainty = _split_uncertainty(uncertainty, data)
+    learner = choose_learner(model, data, uncertainty=uncertainty, **training)
     parts = stratified_parts(data.labels, folds, seed=seed)
     configuration = {
         "data": {"name": data.name, "fingerprint": data.fingerprint, "samples": len(data)},
@@ -84,7 +84,9 @@ def cross_validate(
         "model": learner.name,
         "settings": learner.settings(),
         "folds": folds,
-        "passes": passes if given is None else hashlib.blake2b(given.tobytes()).hexdigest(),
+        "passes": passes
+        if own_passes is None
+        else hashlib.blake2b(own_passes.tobytes()).hexdigest(),
         "seed": seed,
     }
     fold_of = np.empty(len(data), np.int32)
@@ -103,14 +105,14 @@ def cross_validate(
         )
         work = Folds(run, learner, data, parts, seeds, passes)
         with (
-            engine_of(engine if work.missing else None, **where, store=_size(data)) as opened,
-            Progress(progress).stage(name, folds * _UNITS) as told,
+            engine_of(engine if work.missing else None, **where, store=_size(data)) as workplace,
+            Progress(progress).stage(name, folds * _UNITS) as advance,
         ):
             # Threads share one random state, so that they compute one fold after the other too.
-            distributed = partial(compute_distributed, engine=opened)
-            compute = distributed if opened.is_distributed else compute_here
-            compute(work, lambda share: told(share * _UNITS))
-        run.write_predictions(parts, data.n_classes, given)
+            distributed = partial(compute_distributed, engine=workplace)
+            compute = distributed if workplace.is_distributed else compute_here
+            compute(work, lambda share: advance(share * _UNITS))
+        run.write_predictions(parts, data.n_classes, own_passes)
         write_history(run, folds)
     return run.predictions()
 
@@ -168,7 +170,7 @@ def _size(data: Dataset) -> int:
     )
 
 
-def _given_passes(uncertainty: Any, data: Dataset) -> tuple[NDArray[np.float32] | None, str]:
+def _split_uncertainty(uncertainty: Any, data: Dataset) -> tuple[NDArray[np.float32] | None, str]:
     """(the user's own passes or None, the name of the source)."""
     if isinstance(uncertainty, str):
         return None, uncertainty

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,41 +23,18 @@ from numpy.typing import NDArray
 from uqled.data.dataset import Dataset
 from uqled.engines import Engine
 from uqled.errors import FileError, InputError
-from uqled.predict.learner import (
+from uqled.predict.fold_files import (
     PROGRESS,
-    Advance,
-    FoldPredictions,
-    Learner,
-    find_member_folders,
+    list_member_folders,
     make_member_folder,
-    remove_kept,
+    remove_partial_files,
 )
+from uqled.predict.learner import Advance, EnsembleLearner, FoldPredictions, Learner
 from uqled.storage.atomic import replace_file
 from uqled.storage.reading import read_text
 from uqled.storage.run import Run
 
 _LOOK_SECONDS = 0.5  # between two looks at how far the folds are
-
-
-@runtime_checkable
-class InMembers(Protocol):
-    """A learner whose fold is several trainings, each of which can be done apart."""
-
-    def members(self, passes: int) -> int:
-        """How many; 0: the fold is one training."""
-
-    def fit_member(
-        self,
-        data: Dataset,
-        train: NDArray[np.intp],
-        test: NDArray[np.intp],
-        member: int,
-        *,
-        seed: int,
-        folder: Path,
-        advance: Advance,
-    ) -> Any:
-        """Train one of them, leaving in `folder` what `fit_predict` then finds done."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,30 +57,30 @@ class Folds:
     def compute(self, fold: int, advance: Advance) -> None:
         """Compute a fold and store it, unless it is."""
         if self.run.read_fold(fold) is None:
-            found = self.learner.fit_predict(
-                self.data, *self._split(fold), passes=self.passes, **self._own(fold, advance)
+            predictions = self.learner.fit_predict(
+                self.data, *self._split(fold), passes=self.passes, **self._options(fold, advance)
             )
-            _check_fold(found, len(self.parts[fold]), self.data.n_classes, fold)
-            self.run.write_fold(fold, found.pred_probs, found.passes)
-            remove_kept(self.run.fold_folder(fold))
+            _check_fold(predictions, len(self.parts[fold]), self.data.n_classes, fold)
+            self.run.write_fold(fold, predictions.pred_probs, predictions.passes)
+            remove_partial_files(self.run.fold_folder(fold))
 
     def compute_member(self, fold: int, member: int, advance: Advance) -> None:
         """One training of several in a fold."""
-        assert isinstance(self.learner, InMembers)
+        assert isinstance(self.learner, EnsembleLearner)
         if self.run.read_fold(fold) is None:
             split = self._split(fold)
-            self.learner.fit_member(self.data, *split, member, **self._own(fold, advance))
+            self.learner.fit_member(self.data, *split, member, **self._options(fold, advance))
 
-    def remove_kept(self) -> None:
-        """Remove what finished folds have kept, also those that a killed process finished."""
+    def remove_partial_files(self) -> None:
+        """Remove the partial results of finished folds, also those that a killed process left."""
         for fold in range(len(self.parts)):
-            remove_kept(self.run.fold_folder(fold))
+            remove_partial_files(self.run.fold_folder(fold))
 
     def _split(self, fold: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         test = self.parts[fold]
         return np.setdiff1d(np.arange(len(self.data)), test), test
 
-    def _own(self, fold: int, advance: Advance) -> dict[str, Any]:
+    def _options(self, fold: int, advance: Advance) -> dict[str, Any]:
         folder = self.run.fold_folder(fold)
         return {"seed": self.seeds[fold], "folder": folder, "advance": advance}
 
@@ -114,7 +91,7 @@ def compute_here(folds: Folds, advance: Advance) -> None:
     advance(len(folds.parts) - len(missing))
     for fold in missing:
         folds.compute(fold, advance)
-    folds.remove_kept()
+    folds.remove_partial_files()
 
 
 def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
@@ -123,15 +100,15 @@ def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
     run = Run(folds.run.path.resolve())  # a worker has another working directory
     sent = replace(folds, run=run, data=replace(folds.data))  # without the hashes it has cached
     learner = folds.learner
-    members = learner.members(folds.passes) if isinstance(learner, InMembers) else 0
-    with _watched(run, len(folds.parts), advance):
+    members = learner.count_fits(folds.passes) if isinstance(learner, EnsembleLearner) else 0
+    with _watch_notes(run, len(folds.parts), advance):
         for _ in engine.map(
             _member_task, [(fold, m) for fold in missing for m in range(members)], given=(sent,)
         ):
             pass
         for _ in engine.map(_fold_task, missing, given=(sent,)):
             pass
-    folds.remove_kept()
+    folds.remove_partial_files()
     if folds.missing:
         raise FileError(
             f"folder {str(run.path)!r}",
@@ -142,14 +119,14 @@ def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
 
 def _fold_task(folds: Folds, fold: int) -> None:
     _check_worker(folds)
-    folds.compute(fold, _noted(folds.run.fold_folder(fold)))
+    folds.compute(fold, _make_note_writer(folds.run.fold_folder(fold)))
 
 
 def _member_task(folds: Folds, item: tuple[int, int]) -> None:
     _check_worker(folds)
     fold, member = item
     folder = make_member_folder(folds.run.fold_folder(fold), member)
-    folds.compute_member(fold, member, _noted(folder))
+    folds.compute_member(fold, member, _make_note_writer(folder))
 
 
 def _check_worker(folds: Folds) -> None:
@@ -173,8 +150,8 @@ def _check_worker(folds: Folds) -> None:
             )
 
 
-def _noted(folder: Path) -> Advance:
-    """Keeps the share that is done in a small file of `folder`."""
+def _make_note_writer(folder: Path) -> Advance:
+    """A function that writes the share that is done to a small file of `folder`."""
     share, last = 0.0, 0.0
 
     def advance(more: float) -> None:
@@ -189,19 +166,19 @@ def _noted(folder: Path) -> Advance:
 
 
 @contextmanager
-def _watched(run: Run, n: int, advance: Advance) -> Iterator[None]:
-    """Tell `advance` what the folds have noted, from time to time."""
-    shown, over = 0.0, Event()
+def _watch_notes(run: Run, n: int, advance: Advance) -> Iterator[None]:
+    """Call `advance` with what the folds have written down, from time to time."""
+    reported, is_over = 0.0, Event()
 
     def look() -> None:
-        nonlocal shown
+        nonlocal reported
         now = sum(_share(run, fold) for fold in range(n))
-        if now > shown:  # a fold that is repeated starts again from its checkpoint
-            advance(now - shown)
-            shown = now
+        if now > reported:  # a fold that is repeated starts again from its checkpoint
+            advance(now - reported)
+            reported = now
 
     def watch() -> None:
-        while not over.wait(_LOOK_SECONDS):
+        while not is_over.wait(_LOOK_SECONDS):
             look()
 
     thread = Thread(target=watch, daemon=True)
@@ -210,7 +187,7 @@ def _watched(run: Run, n: int, advance: Advance) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        is_over.set()
         thread.join()
     look()
 
@@ -219,20 +196,20 @@ def _share(run: Run, fold: int) -> float:
     """How much of a fold is done: by its own note, or by those of its members."""
     if run.read_fold(fold) is not None:
         return 1.0
-    folder, noted = run.fold_folder(fold), [0.0, 0.0]
-    for path in (folder / PROGRESS, *(own / PROGRESS for own in find_member_folders(folder))):
+    folder, shares = run.fold_folder(fold), [0.0, 0.0]  # of the fold, of its members
+    for path in (folder / PROGRESS, *(own / PROGRESS for own in list_member_folders(folder))):
         try:
             share = float(read_text(path))
         except ValueError:  # none yet, renamed under our hands, or no number
             continue
         if share > 0:  # and so no NaN
-            noted[path.parent != folder] += share
-    return min(max(noted), 1.0)
+            shares[path.parent != folder] += share
+    return min(max(shares), 1.0)
 
 
-def _check_fold(found: FoldPredictions, n: int, n_classes: int, fold: int) -> None:
+def _check_fold(predictions: FoldPredictions, n: int, n_classes: int, fold: int) -> None:
     """Refuse what is no prediction before it is stored: a diverged training, a wrong shape."""
-    for name, array in (("pred_probs", found.pred_probs), ("passes", found.passes)):
+    for name, array in (("pred_probs", predictions.pred_probs), ("passes", predictions.passes)):
         if array is None:
             continue
         if array.shape[-2:] != (n, n_classes) or array.dtype != np.float32:

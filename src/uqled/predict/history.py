@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 from uqled.errors import FileError
-from uqled.predict.learner import find_member_folders
+from uqled.predict.fold_files import list_member_folders
 from uqled.storage.atomic import replace_file
 from uqled.storage.reading import explain_file_problems, name_file, read_file
 from uqled.storage.run import Run
@@ -16,7 +16,7 @@ Rows = list[tuple[str, int, float, float]]
 
 def write_history(run: Run, folds: int) -> None:
     """Gather the folds' histories into `history.csv` and `training.png`, where there are any."""
-    rows = [row for fold in range(folds) for row in _rows(run.fold_folder(fold), str(fold))]
+    rows = [row for fold in range(folds) for row in _read_rows(run.fold_folder(fold), str(fold))]
     if not rows:
         return
     with replace_file(run.path / "history.csv") as part, part.open("w", newline="") as file:
@@ -26,15 +26,15 @@ def write_history(run: Run, folds: int) -> None:
     _draw(rows, run.path / "training.png")
 
 
-def _rows(folder: Path, name: str) -> Rows:
+def _read_rows(folder: Path, name: str) -> Rows:
     """A fold's own history, or those of the members of its ensemble."""
-    found: Rows = []
+    rows: Rows = []
     path = folder / "history.csv"
     if path.exists():
-        found += [(name, *row) for row in _read_epochs(path)]
-    for member in find_member_folders(folder):
-        found += _rows(member, f"{name} {member.name}")
-    return found
+        rows += [(name, *row) for row in _read_epochs(path)]
+    for member in list_member_folders(folder):
+        rows += _read_rows(member, f"{name} {member.name}")
+    return rows
 
 
 def _read_epochs(path: Path) -> list[tuple[int, float, float]]:

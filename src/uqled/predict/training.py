@@ -37,7 +37,7 @@ from uqled.predict.training_options import PRESETS, Training
 from uqled.storage.atomic import replace_file
 from uqled.storage.reading import name_file
 
-__all__ = ["PRESETS", "Training", "make_fabric", "mixed", "pace", "resolved_precision", "train"]
+__all__ = ["PRESETS", "Training", "make_fabric", "mix_seed", "pace", "resolve_precision", "train"]
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it tells what it was told
 
@@ -46,7 +46,7 @@ _FIRST_RATE = 0.04  # of the highest
 _MOMENTUM_SWING = 0.05  # up and down from the momentum given
 
 
-def resolved_precision(training: Training) -> str:
+def resolve_precision(training: Training) -> str:
     """The precision that `auto` stands for on this machine."""
     if training.precision != "auto":
         if training.precision.startswith("bf16") and not survives_bfloat16():
@@ -69,7 +69,7 @@ def make_fabric(training: Training) -> Any:
                 accelerator=training.device,
                 devices=training.devices,
                 strategy="auto" if training.devices == 1 else "ddp_spawn",
-                precision=resolved_precision(training),  # type: ignore[arg-type]
+                precision=resolve_precision(training),  # type: ignore[arg-type]
             )
         except (ValueError, RuntimeError, TypeError) as error:
             raise InputError(
@@ -80,7 +80,7 @@ def make_fabric(training: Training) -> Any:
             ) from error
 
 
-def mixed(seed: int, *keys: int) -> int:
+def mix_seed(seed: int, *keys: int) -> int:
     """A seed of its own for each use."""
     # SeedSequence takes (s, 1) and (s, 1, 0) for the same, so the number of keys goes in too.
     return int(np.random.SeedSequence([seed, len(keys), *keys]).generate_state(1)[0])
@@ -150,8 +150,8 @@ def _fit(
     module.train()
     with torch.random.fork_rng(devices=_cuda(fabric)):
         for epoch in range(first, training.epochs):
-            draws = torch.Generator().manual_seed(mixed(seed, epoch))
-            torch.manual_seed(mixed(seed, epoch, 1 + fabric.global_rank))  # dropout
+            draws = torch.Generator().manual_seed(mix_seed(seed, epoch))
+            torch.manual_seed(mix_seed(seed, epoch, 1 + fabric.global_rank))  # dropout
             order = torch.randperm(n, generator=draws)
             total, right = torch.zeros((), device=fabric.device), torch.zeros((), dtype=torch.int64)
             for step in range(steps):

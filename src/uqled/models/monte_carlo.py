@@ -16,7 +16,7 @@ from torch import Tensor, fx, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from uqled.errors import InputError
-from uqled.models.dropout import dropout_layers, enable_dropout, need_dropout, switch
+from uqled.models.dropout import dropout_layers, enable_dropout, require_dropout, switch
 
 _CHECKED_SAMPLES = 2  # that a cut network must treat as the whole network does
 
@@ -83,7 +83,7 @@ def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
     The first samples of `example`, a batch, are run both ways: a cut that gives other numbers, say
     because something before it draws random numbers too or is overwritten after it, is not used.
     """
-    need_dropout(model)
+    require_dropout(model)
     example = example[:_CHECKED_SAMPLES]
     with torch.no_grad(), enable_dropout(model) as layers:
         whole = SplitNetwork(model)

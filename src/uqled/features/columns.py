@@ -1,0 +1,105 @@
+"""Features of texts and tables for scikit-learn classifiers: TF-IDF, scaled numbers, categories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from uqled.data.dataset import Dataset
+from uqled.errors import InputError
+
+_MAX_CATEGORIES = 100  # of a column: rarer ones share a column
+_MANY_TEXTS = 20_000  # from here on, a word or pair of words must occur in two texts
+
+
+def select_rows(data: Dataset, indices: NDArray[np.intp]) -> Any:
+    """These samples as scikit-learn takes them; images as rows of pixels from 0 to 1."""
+    if data.kind == "images":
+        return data.inputs[indices].reshape(len(indices), -1).astype(np.float32) / 255
+    return data.inputs.iloc[indices] if hasattr(data.inputs, "iloc") else data.inputs[indices]
+
+
+def make_transformer(data: Dataset, *, takes_sparse: bool, name: str) -> Any:
+    """A transformer that makes features of the data for the classifier `name`, or None."""
+    if data.kind == "images":
+        return None
+    if data.kind == "texts":
+        if not takes_sparse:
+            raise InputError(
+                "model",
+                f"is {name}, which cannot read the sparse features of texts",
+                "Use 'logistic' or 'forest', or a pipeline with dense features: make_pipeline("
+                f"TfidfVectorizer(), TruncatedSVD(100), {name}(...))",
+            )
+        return make_tfidf(len(data))
+    _refuse_infinite(data.inputs)
+    numbers = make_pipeline(
+        SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
+    )
+    if not hasattr(data.inputs, "columns"):
+        return numbers
+    numeric = [at for at, dtype in enumerate(data.inputs.dtypes) if _is_number(dtype)]
+    words = [at for at, dtype in enumerate(data.inputs.dtypes) if not _is_number(dtype)]
+    # A missing category is a category; one that training did not see is none.
+    one_hot = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=_MAX_CATEGORIES)
+    parts = [("numbers", numbers, numeric), ("words", one_hot, words)]
+    return make_pipeline(
+        FunctionTransformer(_to_plain_columns),
+        ColumnTransformer(
+            [part for part in parts if part[2]], sparse_threshold=0.3 if takes_sparse else 0.0
+        ),
+    )
+
+
+def make_tfidf(n: int) -> TfidfVectorizer:
+    """TF-IDF of words and pairs of words, for n texts."""
+    rarest = 1 if n < _MANY_TEXTS else 2
+    return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=rarest, dtype=np.float32)
+
+
+def _to_plain_columns(frame: Any) -> Any:
+    """The columns as floats and as strings, with NaN where a value is missing."""
+    import pandas as pd
+
+    plain: dict[str, NDArray[Any]] = {}
+    for at, dtype in enumerate(frame.dtypes):
+        column = frame.iloc[:, at]
+        if _is_number(dtype):
+            plain[str(at)] = _to_floats(column)
+        else:
+            texts = column.astype(object).map(str, na_action="ignore").to_numpy(dtype=object)
+            plain[str(at)] = np.where(pd.isna(texts), np.nan, texts)
+    return pd.DataFrame(plain, index=frame.index)
+
+
+def _is_number(dtype: Any) -> bool:
+    from pandas.api.types import is_numeric_dtype  # true of booleans too
+
+    return bool(is_numeric_dtype(dtype))
+
+
+def _to_floats(column: Any) -> NDArray[np.float64]:
+    floats: NDArray[np.float64] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return floats
+
+
+def _refuse_infinite(table: Any) -> None:
+    if hasattr(table, "columns"):
+        numbers = {c: column for c, column in table.items() if _is_number(column.dtype)}
+        infinite = [(c, np.isinf(_to_floats(column))) for c, column in numbers.items()]
+    else:
+        infinite = [(at, np.isinf(table[:, at])) for at in range(table.shape[1])]
+    for column, rows in infinite:
+        if rows.any():
+            raise InputError(
+                "data",
+                f"has an infinite value in column {column!r}, row {int(np.argmax(rows))}",
+                "Replace it with a number, or with NaN if it is missing",
+            )

@@ -1,0 +1,59 @@
+"""Learners by name, one file each, and from what the user calls a model to a learner.
+
+An entry is a function `make_learner(model, data, *, uncertainty, training)`; `model` is what the
+user wrote, such as `probe:NAME`, and `training` the options of training that were set. Another
+package adds one with an entry point of the group `uqled.learners`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from uqled.data.dataset import Dataset
+from uqled.errors import InputError
+from uqled.predict.learner import Learner
+from uqled.predict.uncertainty import AUTO, check_source_name
+from uqled.registry import Registry
+
+_HERE = "uqled.predict.learners"
+
+LEARNERS: Registry[Callable[..., Learner]] = Registry(
+    "uqled.learners",
+    {
+        "auto": f"{_HERE}.auto:make_learner",
+        "logistic": f"{_HERE}.estimator:make_learner",
+        "forest": f"{_HERE}.estimator:make_learner",
+        "boosting": f"{_HERE}.estimator:make_learner",
+        "small": f"{_HERE}.network:make_learner",
+        "vgg11": f"{_HERE}.network:make_learner",
+        "resnet50": f"{_HERE}.network:make_learner",
+        "probe": f"{_HERE}.probe:make_learner",
+    },
+    argument="model",
+)
+
+
+def choose_learner(
+    model: Any, data: Dataset, *, uncertainty: str = AUTO, **training: Any
+) -> Learner:
+    """A learner of a name, a scikit-learn classifier, or a function that makes a network."""
+    check_source_name(uncertainty)
+    options = {name: value for name, value in training.items() if value is not None}
+    return _find_maker(model)(model, data, uncertainty=uncertainty, training=options)
+
+
+def _find_maker(model: Any) -> Callable[..., Learner]:
+    if not isinstance(model, str):
+        is_classifier = hasattr(model, "fit") and hasattr(model, "get_params")
+        return LEARNERS.load("forest" if is_classifier else "small")  # the files that make them
+    name, colon, _ = model.partition(":")
+    if name in LEARNERS:
+        return LEARNERS.load(name)
+    if colon:  # module:function makes a network
+        return LEARNERS.load("small")
+    raise InputError(
+        "model",
+        f"is {model!r}",
+        f"Choose one of {', '.join(LEARNERS.names())}, or module:function of your own",
+    )

@@ -1,0 +1,69 @@
+"""A learner and a source of uncertainty of another package, as docs/extending.md writes them."""
+
+from __future__ import annotations
+
+import doctest
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+
+from uqled import Dataset, InputError, registry
+from uqled.predict.crossval import cross_validate
+from uqled.predict.learners import choose_learner
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "extending.md"
+POINTS = {
+    "uqled.learners": {"base-rate": "my_package:make_learner"},
+    "uqled.uncertainty": {"halves": "my_package:RandomHalves"},
+}
+
+
+@pytest.fixture
+def my_package(monkeypatch):
+    """A package that holds what the document's examples define, with its entry points."""
+    package = ModuleType("my_package")
+    for example in doctest.DocTestParser().get_examples(DOCUMENT.read_text()):
+        exec(example.source, package.__dict__)
+    monkeypatch.setitem(sys.modules, "my_package", package)
+
+    def list_points(group):
+        return [EntryPoint(name, value, group) for name, value in POINTS.get(group, {}).items()]
+
+    monkeypatch.setattr(registry, "entry_points", list_points)
+    return package
+
+
+@pytest.fixture
+def iris():
+    return Dataset.from_arrays(*load_iris(return_X_y=True))
+
+
+@pytest.mark.usefixtures("my_package")
+def test_a_learner_of_another_package(iris, tmp_path):
+    predictions = cross_validate(iris, "base-rate", out=tmp_path, folds=3, progress=False)
+    assert predictions.pred_probs == pytest.approx(np.full((150, 3), 1 / 3), abs=0.01)
+    with pytest.raises(InputError, match=r"Choose one of auto.*base-rate"):
+        choose_learner("base-rates", iris)
+
+
+@pytest.mark.usefixtures("my_package")
+def test_a_source_of_uncertainty_of_another_package(iris, tmp_path):
+    model = LogisticRegression(max_iter=500)
+    predictions = cross_validate(
+        iris, model, uncertainty="halves", passes=3, folds=3, out=tmp_path, progress=False
+    )
+    assert predictions.accuracy > 0.9
+    assert len({one.tobytes() for one in predictions.passes}) == 3
+
+
+def test_the_document_names_these_entry_points():
+    text = DOCUMENT.read_text()
+    for group, points in POINTS.items():
+        ((name, value),) = points.items()
+        assert f'[project.entry-points."{group}"]\n{name} = "{value}"' in text
