@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
+import types
 import warnings
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +24,10 @@ from exports import decide, hashes, image_run, make_run, probabilities, table_ru
 from uqled.arrays import Labels
 from uqled.cli import app
 from uqled.errors import FileError, InputError
-from uqled.export.cleaning import cleaning, restored, summary
-from uqled.export.exporting import planned, write
-from uqled.export.record import given_labels, read_changes
+from uqled.export import registry
+from uqled.export.corrections import correct_labels, describe_corrections, restore_labels
+from uqled.export.plan import plan_export, write_export
+from uqled.export.record import read_corrections, restore_given_labels
 from uqled.review.decisions import Decision, Decisions
 from uqled.storage.run import Run
 
@@ -33,8 +37,10 @@ def command(*words):
 
 
 def export(run, to, out, **options):
-    flags, method = options.pop("flags", None), options.pop("method", "alg-ens")
-    return write(planned(run, to, flags=flags, method=method), out, **options)
+    unreviewed, method = options.pop("unreviewed", None), options.pop("method", "alg-ens")
+    if unreviewed is None and to in ("csv", "parquet", "folder", "huggingface"):
+        unreviewed = "drop"
+    return write_export(plan_export(run, to, unreviewed=unreviewed, method=method), out, **options)
 
 
 def encode_labels(codes, K=3):
@@ -61,20 +67,20 @@ CODES, WRONG = [0, 0, 0, 1, 1, 1, 2, 2, 2], {0: 1, 4: 2, 8: 0}
 def test_flags_remove_relabel_or_keep():
     labels, errors = encode_labels(CODES), found_errors(CODES, WRONG)
     assert errors.ranked.tolist() == [0, 4, 8]
-    removed = cleaning(labels, errors)
+    removed = correct_labels(labels, errors, unreviewed="drop")
     assert removed.rows.tolist() == [1, 2, 3, 5, 6, 7]
     assert [
-        (c.index, c.action, c.given, c.label, c.because, c.reviewer) for c in removed.changes
+        (c.index, c.action, c.given, c.label, c.because, c.reviewer) for c in removed.corrections
     ] == [
         (0, "drop", 0, None, "cl-pbnr", None),
         (4, "drop", 1, None, "cl-pbnr", None),
         (8, "drop", 2, None, "cl-pbnr", None),
     ]
-    assert removed.changes[0].score == pytest.approx(0.02)
-    relabelled = cleaning(labels, errors, flags="relabel")
+    assert removed.corrections[0].score == pytest.approx(0.02)
+    relabelled = correct_labels(labels, errors, unreviewed="relabel")
     assert relabelled.codes.tolist() == [1, 0, 0, 1, 2, 1, 2, 2, 0]
-    assert relabelled.kept.all()
-    assert cleaning(labels, errors, flags="keep").changes == []
+    assert relabelled.is_kept.all()
+    assert correct_labels(labels, errors, unreviewed="keep").corrections == []
     assert labels.codes.tolist() == CODES
 
 
@@ -86,68 +92,87 @@ def test_decisions_win_over_flags():
         6: decision(6, "relabel", 1),  # not flagged
         7: decision(7, "relabel", 2),  # what it already is
     }
-    for flags in ("remove", "relabel", "keep"):
-        done = cleaning(encode_labels(CODES), found_errors(CODES, WRONG), decisions, flags=flags)
-        by = {c.index: (c.action, c.label, c.because, c.reviewer) for c in done.changes}
+    for unreviewed in ("drop", "relabel", "keep"):
+        done = correct_labels(
+            encode_labels(CODES), found_errors(CODES, WRONG), decisions, unreviewed=unreviewed
+        )
+        by = {c.index: (c.action, c.label, c.because, c.reviewer) for c in done.corrections}
         flagged = {
-            "remove": {8: ("drop", None, "cl-pbnr", None)},
+            "drop": {8: ("drop", None, "cl-pbnr", None)},
             "relabel": {8: ("relabel", 0, "cl-pbnr", None)},
             "keep": {},
-        }[flags]
+        }[unreviewed]
         assert by == flagged | {
             4: ("relabel", 0, "decision", "ann"),
             5: ("drop", None, "decision", "ann"),
             6: ("relabel", 1, "decision", "ann"),
         }
-        assert (done.n_overruled, done.n_undecided) == (1, 1)
+        assert (done.n_overruled, done.n_unreviewed) == (1, 1)
 
 
 @given(
     st.lists(st.integers(0, 2), min_size=6, max_size=30),
     st.dictionaries(st.integers(0, 5), st.sampled_from(["keep", "drop", 0, 1, 2])),
     st.dictionaries(st.integers(0, 5), st.integers(0, 2)),
-    st.sampled_from(["remove", "relabel", "keep"]),
+    st.sampled_from(["drop", "relabel", "keep"]),
 )
-def test_changes_say_all_and_lead_back(codes, said, wrong, flags):
+def test_changes_say_all_and_lead_back(codes, said, wrong, unreviewed):
     codes = [0, 1, 2, *codes]
     decisions = {
         i: decision(i, "relabel", what) if isinstance(what, int) else decision(i, what)
         for i, what in said.items()
     }
-    done = cleaning(encode_labels(codes), found_errors(codes, wrong), decisions, flags=flags)
+    done = correct_labels(
+        encode_labels(codes), found_errors(codes, wrong), decisions, unreviewed=unreviewed
+    )
     # Whoever has the given labels and the changes can do it alone, without this package.
     series = pd.Series(codes)
-    for change in done.changes:
+    for change in done.corrections:
         if change.label is None:
             series = series.drop(change.index)
         else:
             assert series[change.index] == change.given != change.label
             series[change.index] = change.label
     assert series.tolist() == done.codes[done.rows].tolist()
-    assert restored(done.changes, series.to_numpy()).tolist() == codes
+    assert restore_labels(done.corrections, series.to_numpy()).tolist() == codes
 
 
 def test_what_cannot_be_is_refused():
     labels, errors = encode_labels(CODES), found_errors(CODES, WRONG)
-    with pytest.raises(InputError, match="flags is 'delete'"):
-        cleaning(labels, errors, flags="delete")
+    with pytest.raises(InputError, match="unreviewed is 'delete'"):
+        correct_labels(labels, errors, unreviewed="delete")
     with pytest.raises(InputError, match="name sample 9 and class None"):
-        cleaning(labels, errors, {9: decision(9, "drop")})
+        correct_labels(labels, errors, {9: decision(9, "drop")})
     with pytest.raises(InputError, match="name sample 1 and class 3"):
-        cleaning(labels, errors, {1: decision(1, "relabel", 3)})
+        correct_labels(labels, errors, {1: decision(1, "relabel", 3)})
     with pytest.raises(InputError, match="name sample 1 and class None"):
-        cleaning(labels, errors, {1: decision(1, "relabel")})
-    assert cleaning(labels, None, {1: decision(1, None)}).changes == []  # undecided again
+        correct_labels(labels, errors, {1: decision(1, "relabel")})
+    assert correct_labels(labels, None, {1: decision(1, None)}).corrections == []  # undecided again
     with pytest.raises(InputError, match="8 samples"):
-        cleaning(labels, found_errors(CODES[:8], {0: 1}))
+        correct_labels(labels, found_errors(CODES[:8], {0: 1}))
     with pytest.raises(InputError, match="reach to sample 8 of 8"):
-        restored(cleaning(labels, errors).changes, np.zeros(5, int))
+        restore_labels(
+            correct_labels(labels, errors, unreviewed="drop").corrections, np.zeros(5, int)
+        )
+
+
+def test_flags_nobody_looked_at_are_kept_unless_asked_otherwise(tmp_path):
+    run = image_run(tmp_path, decisions=[(1, "drop", None), (9, "relabel", 2)])
+    result = command("export", run, "--to", "csv", "--out", tmp_path / "kept.csv")
+    assert result.exit_code == 0, result.output
+    assert "2 of 24 samples change, 23 are left" in " ".join(result.output.split())
+    assert len(pd.read_csv(tmp_path / "kept.csv")) == 23
+    words = ("--out", tmp_path / "dropped.csv", "--unreviewed", "drop", "--method", "alg-ens")
+    assert command("export", run, "--to", "csv", *words).exit_code == 0
+    assert len(pd.read_csv(tmp_path / "dropped.csv")) == 21
 
 
 def test_summary_counts():
     decisions = {0: decision(0, "keep"), 5: decision(5, "drop")}
-    done = cleaning(encode_labels(CODES), found_errors(CODES, WRONG), decisions, flags="relabel")
-    lines = [" ".join(line.split()) for line in summary(done).splitlines()]
+    done = correct_labels(
+        encode_labels(CODES), found_errors(CODES, WRONG), decisions, unreviewed="relabel"
+    )
+    lines = [" ".join(line.split()) for line in describe_corrections(done).splitlines()]
     assert lines[0] == "3 of 9 samples change, 8 are left"
     assert "2 relabelled by cl-pbnr" in lines
     assert "1 dropped by decision" in lines
@@ -155,8 +180,8 @@ def test_summary_counts():
     assert "1 b -> c" in lines
     assert "1 b -> (dropped)" in lines
     assert "5: b -> (dropped), by decision of ann" in lines
-    one_left = cleaning(encode_labels([0, 1, 1]), None, {0: decision(0, "drop")})
-    assert "No samples are left of class a" in summary(one_left)
+    one_left = correct_labels(encode_labels([0, 1, 1]), None, {0: decision(0, "drop")})
+    assert "No samples are left of class a" in describe_corrections(one_left)
 
 
 def test_clean_gives_the_data_set_without_touching_it(tmp_path):
@@ -171,7 +196,7 @@ def test_clean_gives_the_data_set_without_touching_it(tmp_path):
     path = tmp_path / "decisions.sqlite"
     with Decisions(path, n_samples=9, classes=["a", "b", "c"]) as store:
         store.decide([(0, "keep", None), (4, "relabel", 0)], reviewer="ann")
-        cleaned = uqled.clean(data, errors, store, flags="relabel")
+        cleaned = uqled.clean(data, errors, store, unreviewed="relabel")
         assert uqled.clean(data, None, store).labels.codes.tolist() == [0, 0, 0, 1, 0, 1, 2, 2, 2]
     assert cleaned.labels.codes.tolist() == [0, 0, 0, 1, 0, 1, 2, 2, 0]
     with pytest.raises(InputError, match="other labels"):
@@ -200,7 +225,7 @@ def test_csv_keeps_all_but_the_labels(tmp_path):
     wrong, decisions = {0: 2, 3: 0, 8: 1}, [(8, "keep", None)]
     run = table_run(tmp_path, texts(), wrong=wrong, inputs="text", decisions=decisions)
     before = (tmp_path / "data.csv").read_bytes()
-    export(run, "csv", tmp_path / "clean.csv", flags="relabel")
+    export(run, "csv", tmp_path / "clean.csv", unreviewed="relabel")
     assert (tmp_path / "data.csv").read_bytes() == before
     source, cleaned = (
         pd.read_csv(tmp_path / name, dtype=str, keep_default_na=False)
@@ -219,10 +244,10 @@ def test_only_changed_lines_of_a_csv_differ(tmp_path, end, mark):
     before = f"{mark}{end.join(lines)}{end}".encode()
     (tmp_path / "data.csv").write_bytes(before)
     run = make_run(tmp_path / "run", uqled.load(tmp_path / "data.csv"), {4: 2})
-    export(run, "csv", tmp_path / "clean.csv", flags="relabel")
+    export(run, "csv", tmp_path / "clean.csv", unreviewed="relabel")
     after = (tmp_path / "clean.csv").read_bytes()
     assert after == before.replace(b"text 4,b", b"text 4,c") != before
-    assert given_labels(tmp_path / "clean.csv").tolist() == list("aaabbbccc")
+    assert restore_given_labels(tmp_path / "clean.csv").tolist() == list("aaabbbccc")
 
 
 def test_dropped_rows_leave_a_csv(tmp_path):
@@ -257,7 +282,7 @@ def test_other_types_of_labels_keep_their_type(tmp_path):
     frame = pd.DataFrame({"x": np.arange(9.0), "y": np.arange(9.0) ** 2})
     frame["label"] = pd.Categorical(np.array(["u", "v", "w"])[CODES])
     run = table_run(tmp_path, frame, "data.parquet", wrong=WRONG)
-    export(run, "parquet", tmp_path / "clean.parquet", flags="relabel")
+    export(run, "parquet", tmp_path / "clean.parquet", unreviewed="relabel")
     cleaned = pd.read_parquet(tmp_path / "clean.parquet")
     assert str(cleaned["label"].dtype) == "category"
     assert cleaned["label"].tolist() == ["v", "u", "u", "v", "w", "v", "w", "w", "u"]
@@ -266,8 +291,8 @@ def test_other_types_of_labels_keep_their_type(tmp_path):
 
 def test_what_is_no_table_becomes_ids_and_labels(tmp_path):
     run = image_run(tmp_path)
-    export(run, "csv", tmp_path / "clean.csv", flags="relabel")
-    export(run, "parquet", tmp_path / "clean.parquet", flags="relabel")
+    export(run, "csv", tmp_path / "clean.csv", unreviewed="relabel")
+    export(run, "parquet", tmp_path / "clean.parquet", unreviewed="relabel")
     frame = pd.read_csv(tmp_path / "clean.csv")
     assert frame.equals(pd.read_parquet(tmp_path / "clean.parquet").astype(frame.dtypes))
     labels = dict(zip(frame["id"], frame["label"], strict=True))
@@ -320,7 +345,7 @@ def test_labels_of_a_csv_stay_as_they_are_written(tmp_path):
     place.write_text("\n".join(lines) + "\n")
     data = uqled.load(place, cache=False)
     run = make_run(tmp_path / "run", data, {0: 1, 4: 2})
-    export(run, "csv", tmp_path / "out.csv", flags="relabel")
+    export(run, "csv", tmp_path / "out.csv", unreviewed="relabel")
     found = (tmp_path / "out.csv").read_text().splitlines()
     assert [i - 1 for i in range(31) if found[i] != lines[i]] == [0, 4]
     assert (found[1], found[5]) == ("0.5,02", "4.5,3.")
@@ -329,13 +354,13 @@ def test_labels_of_a_csv_stay_as_they_are_written(tmp_path):
 def test_an_export_follows_what_the_run_was_asked_for(tmp_path):
     frame = pd.DataFrame({"x": np.arange(30.0), "label": list("abc") * 10})
     run = table_run(tmp_path, frame, wrong={0: 1, 4: 2, 8: 0})
-    assert planned(run, "csv").errors.n_flagged == 3
+    assert plan_export(run, "csv").errors.n_flagged == 3
     Run.open(run).write_detection("auto", {"budget": 2})
-    plan = planned(run, "csv")
+    plan = plan_export(run, "csv")
     assert (plan.errors.method, plan.errors.n_flagged) == ("auto", 2)
     Run.open(run).write_detection("alg-ens-2", {})
-    assert planned(run, "csv").errors.method == "alg-ens-2"
-    assert planned(run, "csv", method="cl-mcd").errors.method == "cl-mcd"
+    assert plan_export(run, "csv").errors.method == "alg-ens-2"
+    assert plan_export(run, "csv", method="cl-mcd").errors.method == "cl-mcd"
 
 
 def test_a_dry_run_refuses_what_cannot_be_written(tmp_path):
@@ -420,16 +445,16 @@ def test_cleanlab_trains_on_what_is_no_issue(tmp_path):
 # ---- the record, and the way back
 
 
-@pytest.mark.parametrize("flags", ["remove", "relabel", "keep"])
+@pytest.mark.parametrize("unreviewed", ["drop", "relabel", "keep"])
 @pytest.mark.parametrize("to", ["csv", "parquet", "huggingface", "folder", "fiftyone"])
-def test_the_record_leads_back_to_the_given_labels(tmp_path, to, flags):
+def test_the_record_leads_back_to_the_given_labels(tmp_path, to, unreviewed):
     decisions = [(0, "drop", None), (5, "relabel", 2), (9, "keep", None)]
     run = image_run(tmp_path, decisions=decisions)
     out = tmp_path / f"clean.{to}"
-    written = export(run, to, out, flags=flags)
+    written = export(run, to, out, unreviewed=unreviewed)
     assert all(path.exists() for path in written)
     given = Run.open(run).predictions().labels
-    assert given_labels(out).tolist() == given.values[given.codes].tolist()
+    assert restore_given_labels(out).tolist() == given.values[given.codes].tolist()
 
 
 @pytest.mark.parametrize("values", [[3, 7, 11], [True, False], ["1", "01", "x"], [1.0, 2.0, 5.0]])
@@ -441,13 +466,13 @@ def test_the_way_back_keeps_the_kind_of_labels(tmp_path, values, to):
     frame["label"] = frame["label"].astype(str) if isinstance(values[0], str) else frame["label"]
     run = table_run(tmp_path, frame, "data.parquet", wrong={0: 1}, inputs=["x", "z"])
     decide(run, (3, "drop", None))
-    export(run, to, tmp_path / f"clean.{to}", flags="relabel")
-    assert given_labels(tmp_path / f"clean.{to}").tolist() == frame["label"].tolist()
+    export(run, to, tmp_path / f"clean.{to}", unreviewed="relabel")
+    assert restore_given_labels(tmp_path / f"clean.{to}").tolist() == frame["label"].tolist()
 
 
 def test_the_record_is_a_plain_table(tmp_path):
     run = image_run(tmp_path, decisions=[(3, "relabel", 2), (4, "drop", None)])
-    export(run, "csv", tmp_path / "clean.csv", flags="relabel", method="cl-pbnr")
+    export(run, "csv", tmp_path / "clean.csv", unreviewed="relabel", method="cl-pbnr")
     with (tmp_path / "clean.csv.changes.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["index"] for row in rows] == ["1", "3", "4", "9", "17", "18"]
@@ -461,7 +486,7 @@ def test_the_record_is_a_plain_table(tmp_path):
         "because": "decision", "reviewer": "ann", "score": "",
     }  # fmt: skip
     about = json.loads((tmp_path / "clean.csv.changes.json").read_text())
-    assert (about["to"], about["flags"], about["method"]) == ("csv", "relabel", "cl-pbnr")
+    assert (about["to"], about["unreviewed"], about["method"]) == ("csv", "relabel", "cl-pbnr")
     assert (about["samples"], about["left"], about["relabelled"], about["dropped"]) == (
         24,
         23,
@@ -474,23 +499,23 @@ def test_the_way_back_refuses_what_it_does_not_know(tmp_path):
     run = image_run(tmp_path)
     out = tmp_path / "clean.csv"
     with pytest.raises(FileError, match="no record"):
-        given_labels(out)
+        restore_given_labels(out)
     export(run, "cleanlab", tmp_path / "issues.csv")
     with pytest.raises(FileError, match="cleanlab"):
-        given_labels(tmp_path / "issues.csv")
+        restore_given_labels(tmp_path / "issues.csv")
     export(run, "csv", out)
     whole = out.read_text()
     out.write_text("\n".join(whole.splitlines()[:-1]) + "\n")
     with pytest.raises(FileError, match="19 samples, and its record says 20"):
-        given_labels(out)
+        restore_given_labels(out)
     out.write_text(whole.replace(",dog", ",wolf"))
     with pytest.raises(FileError, match="'wolf'"):
-        given_labels(out)
+        restore_given_labels(out)
     record = tmp_path / "clean.csv.changes.csv"
     record.write_text(record.read_text().replace("drop", "eat"))
     out.write_text(whole)
     with pytest.raises(FileError, match="eat"):
-        given_labels(out)
+        restore_given_labels(out)
 
 
 # ---- the command
@@ -501,21 +526,13 @@ def test_a_dry_run_says_and_writes_nothing(tmp_path):
     before = hashes(tmp_path)
     for to, out in [("csv", "c.csv"), ("folder", "f"), ("label-studio", "l"), ("huggingface", "h")]:
         words = ["--to", to, "--out", tmp_path / out, "--dry-run"]
+        words += [] if to == "label-studio" else ["--unreviewed", "drop"]
         result = command("export", run, *words)
         assert result.exit_code == 0, result.output
         assert "Nothing was written" in result.output
         assert hashes(tmp_path) == before
-    result = command(
-        "export",
-        run,
-        "--to",
-        "csv",
-        "--out",
-        tmp_path / "c.csv",
-        "--dry-run",
-        "--method",
-        "alg-ens",
-    )
+    words = ["--out", tmp_path / "c.csv", "--dry-run", "--method", "alg-ens"]
+    result = command("export", run, "--to", "csv", *words, "--unreviewed", "drop")
     text = " ".join(result.output.split())
     assert "3 of 24 samples change, 21 are left" in text
     assert "3 dropped by alg-ens-3" in text
@@ -526,7 +543,7 @@ def test_a_dry_run_says_and_writes_nothing(tmp_path):
 def test_the_command_writes_and_names_what_it_wrote(tmp_path):
     run = image_run(tmp_path)
     out = tmp_path / "clean.csv"
-    words = ["--flags", "relabel", "--method", "cl-mcd"]
+    words = ["--unreviewed", "relabel", "--method", "cl-mcd"]
     result = command("export", run, "--to", "csv", "--out", out, *words)
     assert result.exit_code == 0, result.output
     assert f"Written: {out}" in result.output
@@ -542,7 +559,7 @@ def test_an_existing_file_is_refused_unless_it_may_be_replaced(tmp_path):
     assert result.exit_code == 2
     assert "--overwrite" in result.output
     assert out.read_text() == "mine"
-    words = ["--overwrite", "--flags", "keep"]
+    words = ["--overwrite", "--unreviewed", "keep"]
     assert command("export", run, "--to", "csv", "--out", out, *words).exit_code == 0
     assert len(pd.read_csv(out)) == 24
 
@@ -550,10 +567,13 @@ def test_an_existing_file_is_refused_unless_it_may_be_replaced(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--to", "xls", "--out", "a.xls"], "Choose one of csv, parquet"),
+        (["--to", "xls", "--out", "a.xls"], "Choose one of cleanlab, csv"),
         (["--to", "csv", "--out", "a.txt"], "has the ending '.txt'"),
         (["--to", "csv", "--out", "no/a.csv"], "Make the folder first"),
-        (["--to", "csv", "--out", "a.csv", "--flags", "burn"], "Choose one of remove"),
+        (
+            ["--to", "csv", "--out", "a.csv", "--unreviewed", "burn"],
+            "Choose one of keep, drop, relabel",
+        ),
         (["--to", "csv", "--out", "a.csv", "--method", "magic"], "method is 'magic'"),
         (["--to", "csv", "--out", "a.csv", "--link"], "link does not go with csv"),
         (["--to", "csv", "--out", "a.csv", "--url", "x"], "url does not go with csv"),
@@ -576,21 +596,21 @@ def test_other_methods_and_agreements(tmp_path):
     run = image_run(tmp_path)
     predictions = Run.open(run).predictions()
     stands_for_all = uqled.find_label_errors(predictions, method="all").method
-    assert planned(run, "csv").cleaning.method == stands_for_all
+    assert plan_export(run, "csv").corrected.method == stands_for_all
     for method, name in [
         ("alg-ens", "alg-ens-3"),
         ("alg-ens-2", "alg-ens-2"),
         ("cl-mcd", "cl-mcd"),
     ]:
-        plan = planned(run, "csv", method=method)
-        assert (plan.cleaning.method, len(plan.cleaning.changes)) == (name, 4)
+        plan = plan_export(run, "csv", method=method, unreviewed="drop")
+        assert (plan.corrected.method, len(plan.corrected.corrections)) == (name, 4)
 
 
 def test_nothing_left_is_refused(tmp_path):
     data = uqled.Dataset.from_arrays(np.zeros((4, 2)), [0, 0, 1, 1])
     run = make_run(tmp_path / "run", data, {}, decisions=[(i, "drop", None) for i in range(4)])
     with pytest.raises(InputError, match="no sample would stay"):
-        planned(run, "csv")
+        plan_export(run, "csv")
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -628,10 +648,37 @@ def test_old_data_are_there_until_new_data_are(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "replace", stops_at_the_data)
     with pytest.raises(KeyboardInterrupt):
-        export(run, "csv", out, overwrite=True, flags="keep")
+        export(run, "csv", out, overwrite=True, unreviewed="keep")
     assert out.read_bytes() == before
     # Beside a record that is not theirs, and says so.
-    assert json.loads((tmp_path / "clean.csv.changes.json").read_text())["flags"] == "keep"
-    for read in (given_labels, read_changes):
+    assert json.loads((tmp_path / "clean.csv.changes.json").read_text())["unreviewed"] == "keep"
+    for read in (restore_given_labels, read_corrections):
         with pytest.raises(FileError, match=r"clean\.csv' was interrupted.*--overwrite"):
             read(out)
+
+
+def test_another_package_adds_a_format(tmp_path, monkeypatch):
+    """The example of docs/extending.md, found by its entry point."""
+    text = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
+    example = text.split("## Add an export format")[1].split("```python\n")[1].split("```")[0]
+    lines = [line[4:] for line in example.splitlines() if line[:3] in (">>>", "...")]
+    assert len(lines) <= 30
+    module = types.ModuleType("my_package")
+    exec("\n".join(lines), vars(module))
+    monkeypatch.setitem(sys.modules, "my_package", module)
+    entry = EntryPoint("jsonl", "my_package:JsonLines", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] * (group == entry.group))
+    registry.load_formats.cache_clear()
+    try:
+        run = image_run(tmp_path, decisions=[(1, "drop", None), (9, "relabel", 2)])
+        out = tmp_path / "clean.jsonl"
+        assert command("export", run, "--to", "jsonl", "--out", out).exit_code == 0
+        rows = [json.loads(line) for line in out.read_text().splitlines()]
+        assert (len(rows), rows[8]) == (23, {"id": "dog/1.png", "label": "ship"})
+        assert len(read_corrections(out)) == 2
+        result = command("export", run, "--to", "jsonl", "--out", tmp_path / "clean.txt")
+        assert "Use .jsonl for this format" in result.output
+        with pytest.raises(FileError, match="labels are as they were given"):
+            restore_given_labels(out)
+    finally:
+        registry.load_formats.cache_clear()

@@ -23,16 +23,20 @@ from exports import HOSTILE, hashes, image_folder, image_run, make_run, table_ru
 from pictures import encoded, photo
 from uqled.cli import app
 from uqled.errors import FileError, InputError
-from uqled.export.exporting import planned, write
-from uqled.export.names import class_folders, safe_file_name, safe_name
+from uqled.export.file_names import name_class_folders, sanitize_file_name, sanitize_name
+from uqled.export.plan import plan_export, write_export
 from uqled.storage.run import Run
 
 #: What `image_run` makes wrong, and what becomes of it.
 MOVED = {"cat/1.png": "dog", "dog/1.png": "ship", "ship/1.png": "cat", "ship/2.jpg": "cat"}
 
 
-def export(run, to, out, *, flags=None, **options):
-    return write(planned(run, to, method="alg-ens", flags=flags), out, **options)
+def export(run, to, out, *, unreviewed=None, **options):
+    if unreviewed is None and to in ("csv", "parquet", "folder", "huggingface"):
+        unreviewed = "drop"
+    return write_export(
+        plan_export(run, to, method="alg-ens", unreviewed=unreviewed), out, **options
+    )
 
 
 def files_of(out):
@@ -56,7 +60,7 @@ def test_a_folder_holds_the_original_bytes(tmp_path, packed):
     place = Path(archive) if packed else source
     run = image_run(tmp_path, place=place, decisions=[(0, "drop", None), (18, "keep", None)])
     before = hashes(source) | {"zip": place.read_bytes() if packed else None}
-    export(run, "folder", tmp_path / "clean", flags="relabel")
+    export(run, "folder", tmp_path / "clean", unreviewed="relabel")
     assert hashes(source) | {"zip": place.read_bytes() if packed else None} == before
 
     found = load_files(tmp_path / "clean", shuffle=False)  # scikit-learn's reader
@@ -90,6 +94,7 @@ def test_a_cleaned_folder_loads_again(tmp_path):
 def test_links_lead_to_the_source(tmp_path):
     run = image_run(tmp_path)
     words = ["--to", "folder", "--out", str(tmp_path / "clean"), "--link", "--method", "cl-mcd"]
+    words += ["--unreviewed", "drop"]
     result = CliRunner().invoke(app, ["export", str(run), *words])
     assert result.exit_code == 0, result.output
     for name, file in files_of(tmp_path / "clean").values():
@@ -113,7 +118,7 @@ def test_pixels_without_files_become_pngs(tmp_path):
     np.savez(tmp_path / "data.npz", X=pixels, y=[0, 0, 0, 1, 1, 1])
     data = uqled.load(tmp_path / "data.npz")
     run = make_run(tmp_path / "run", data, {2: 1})
-    export(run, "folder", tmp_path / "clean", flags="relabel")
+    export(run, "folder", tmp_path / "clean", unreviewed="relabel")
     for index, (_, file) in files_of(tmp_path / "clean").items():
         assert file.split("/")[0] == str(int(index >= 2))
         with Image.open(tmp_path / "clean" / file) as picture:
@@ -150,7 +155,7 @@ def test_class_folders_are_called_as_the_source_calls_them(tmp_path):
         image_folder(place / "train" / wnid, ["images"], n=4)
     run = image_run(tmp_path, place=place, wrong={1: 1})
     assert Run.open(run).predictions().labels.names == ("goldfish", "salamander")
-    export(run, "folder", tmp_path / "clean", flags="relabel")
+    export(run, "folder", tmp_path / "clean", unreviewed="relabel")
     assert load_files(tmp_path / "clean").target_names == ["n01", "n02"]
     assert sorted(p.name for p in (tmp_path / "clean/n02").iterdir()) == [
         "0.jpg", "1.png", "1~2.png", "2.jpg", "3.png"
@@ -189,19 +194,19 @@ def test_hostile_classes_and_files_stay_inside(tmp_path):
 
 @pytest.mark.parametrize("name", [*HOSTILE, "", " ", "...", "x" * 300, "\ud800", "a\0b", "é" * 90])
 def test_safe_names_are_one_visible_part_of_a_path(tmp_path, name):
-    safe = safe_name(name)
+    safe = sanitize_name(name)
     folder = tmp_path / safe
     folder.mkdir()
     assert folder.resolve().parent == tmp_path.resolve()
     assert not safe.startswith(".")
     assert not set(safe) & set('<>:"/\\|?*')
-    file = safe_file_name(f"{name}.jpg")
+    file = sanitize_file_name(f"{name}.jpg")
     assert file.endswith(".jpg")
     (tmp_path / file).write_bytes(b"")
 
 
 def test_classes_never_share_a_folder():
-    folders = class_folders(["a/b", "a_b", "A_B", "a_b~2", "changes.csv"])
+    folders = name_class_folders(["a/b", "a_b", "A_B", "a_b~2", "changes.csv"])
     assert len({name.casefold() for name in folders}) == 5
     assert "changes.csv" not in folders
     assert folders[0] == "a_b"
@@ -252,14 +257,14 @@ def current_umask():
 
 SLOWLY = """
 import sys, time
-from uqled.export import samples
-from uqled.export.exporting import planned, write
-original = samples.Samples.image
+from uqled.export.source_samples import SourceSamples
+from uqled.export.plan import plan_export, write_export
+original = SourceSamples.read_image
 def slow(self, index):
     time.sleep(0.05)
     return original(self, index)
-samples.Samples.image = slow
-write(planned(sys.argv[1], sys.argv[2], method="alg-ens"), sys.argv[3])
+SourceSamples.read_image = slow
+write_export(plan_export(sys.argv[1], sys.argv[2], method="alg-ens"), sys.argv[3])
 """
 
 
@@ -294,10 +299,10 @@ def test_a_failure_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(FileError, match=r"ship/7\.png"):
         export(run, "folder", tmp_path / "clean")
     (tmp_path / "gone.png").rename(tmp_path / "data/ship/7.png")
-    plan = planned(run, "huggingface")
-    monkeypatch.setattr("uqled.export.exporting.write_record", lambda *_: 1 / 0)
+    plan = plan_export(run, "huggingface")
+    monkeypatch.setattr("uqled.export.plan.write_record", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        write(plan, tmp_path / "clean")
+        write_export(plan, tmp_path / "clean")
     (tmp_path / "data/ship/7.png").rename(tmp_path / "gone.png")
     assert hashes(tmp_path) == before
     assert not list(tmp_path.glob(".uqled-*"))
@@ -317,7 +322,7 @@ def test_a_hub_data_set_of_images(tmp_path):
     from datasets import Image as ImageFeature
 
     run = image_run(tmp_path, decisions=[(0, "drop", None)])
-    export(run, "huggingface", tmp_path / "clean", flags="relabel")
+    export(run, "huggingface", tmp_path / "clean", unreviewed="relabel")
     found = hub(tmp_path / "clean", tmp_path)
     assert found.features["label"] == ClassLabel(names=["cat", "dog", "ship"])
     assert found.features["image"] == ImageFeature()
@@ -358,7 +363,7 @@ def test_a_hub_data_set_keeps_its_columns(tmp_path):
     whole.to_parquet(str(tmp_path / "data/test-00000-of-00001.parquet"))
     data = uqled.load(tmp_path / "data", label="fine", split="test", cache=False)
     run = make_run(tmp_path / "run", data, {4: 2}, decisions=[(0, "drop", None)])
-    export(run, "huggingface", tmp_path / "clean", flags="relabel")
+    export(run, "huggingface", tmp_path / "clean", unreviewed="relabel")
     found = hub(tmp_path / "clean", tmp_path, "test")
     assert found.features == features
     assert found["fine"][:] == [0, 0, 1, 2, 1, 2, 2, 2]
@@ -388,7 +393,7 @@ def test_texts_and_features_as_a_hub_data_set(tmp_path):
     )
     (tmp_path / "t").mkdir()
     run = table_run(tmp_path / "t", frame, wrong={0: 1}, decisions=[(8, "drop", None)])
-    export(run, "huggingface", tmp_path / "texts", flags="relabel")
+    export(run, "huggingface", tmp_path / "texts", unreviewed="relabel")
     found = hub(tmp_path / "texts", tmp_path)
     assert found["text"][:] == [f"text {i}" for i in range(8)]
     assert found.features["label"].int2str(found["label"][:]) == list("baabbbcc")
@@ -413,7 +418,7 @@ def test_a_data_set_of_the_hub_by_name(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("datasets.load_dataset", lambda *_, **__: whole)
         run = make_run(tmp_path / "run", uqled.load("hf:someone/texts", split="test"), {1: 1})
-        export(run, "huggingface", tmp_path / "clean", flags="relabel")
+        export(run, "huggingface", tmp_path / "clean", unreviewed="relabel")
     found = hub(tmp_path / "clean", tmp_path, "test")
     assert found.features == features
     assert found["label"][:] == [0, 1, 0, 1, 1, 1]
@@ -421,8 +426,8 @@ def test_a_data_set_of_the_hub_by_name(tmp_path, monkeypatch):
 
 
 def test_a_large_hub_data_set_is_cut_into_shards(tmp_path, monkeypatch):
-    monkeypatch.setattr("uqled.export.huggingface._SHARD_BYTES", 10_000)
-    monkeypatch.setattr("uqled.export.huggingface._BATCH_IMAGES", 3)
+    monkeypatch.setattr("uqled.export.formats.huggingface._SHARD_BYTES", 10_000)
+    monkeypatch.setattr("uqled.export.formats.huggingface._BATCH_IMAGES", 3)
     run = image_run(tmp_path)
     export(run, "huggingface", tmp_path / "clean")
     assert len([*(tmp_path / "clean/data").iterdir()]) > 2

@@ -20,15 +20,15 @@ from uqled.cli import app
 from uqled.errors import FileError, InputError, LimitError
 from uqled.export import annotations
 from uqled.export.annotations import import_annotations, read_annotations
-from uqled.export.exporting import planned, write
-from uqled.export.label_studio import labelling_config
+from uqled.export.formats.label_studio import make_labelling_config
+from uqled.export.plan import plan_export, write_export
 from uqled.limits import override_limits
 from uqled.review.decisions import ConflictError, Decisions
 from uqled.storage.run import Run
 
 
 def exported(run, out, **options):
-    write(planned(run, "label-studio", method="alg-ens"), out, **options)
+    write_export(plan_export(run, "label-studio", method="alg-ens"), out, **options)
     return json.loads((out / "tasks.json").read_text())
 
 
@@ -123,11 +123,11 @@ def test_texts_and_rows_are_shown(tmp_path):
 
 def test_any_class_name_is_in_the_configuration_as_it_is():
     names = [*HOSTILE, "name=\"x\" toName='y'", "&amp;", "]]>", "ü"]
-    config = ET.fromstring(labelling_config("images", names))
+    config = ET.fromstring(make_labelling_config("images", names))
     assert [one.get("value") for one in config.iter("Choice")] == [*names, "drop this sample"]
     for name in ("a\0b", "a\nb", " ", "\ud800"):
         with pytest.raises(InputError, match="Rename the class"):
-            labelling_config("images", [name])
+            make_labelling_config("images", [name])
 
 
 # ---- checked with Label Studio's own package
@@ -250,7 +250,7 @@ def test_annotators_who_disagree_decide_nothing(tmp_path):
         18: [says("cat"), says("DROP", was_cancelled=True)],
     }
     found = read_annotations(saved(tmp_path, answered(tasks, answers)), Run.open(run).predictions())
-    assert found.disagreed == [1]
+    assert found.disagreements == [1]
     assert {i: d[:2] for i, d in found.decisions.items()} == {
         9: ("keep", None), 17: ("keep", None), 18: ("relabel", 0)
     }  # fmt: skip
@@ -353,14 +353,14 @@ def said_by_three(tmp_path):
 
 def test_a_conflict_leaves_all_as_it_was(tmp_path, monkeypatch):
     run, path = said_by_three(tmp_path)
-    read = annotations._so_far
+    read = annotations._read_decisions
 
     def somebody_decides_meanwhile(predictions):
         before = read(predictions)
         decide(run, (17, "keep", None), reviewer="dora")
         return before
 
-    monkeypatch.setattr(annotations, "_so_far", somebody_decides_meanwhile)
+    monkeypatch.setattr(annotations, "_read_decisions", somebody_decides_meanwhile)
     with pytest.raises(ConflictError, match="samples 17 were decided by dora in the meantime"):
         import_annotations(path, Run.open(run).predictions())
     assert current(run) == {17: ("keep", None, "dora")}

@@ -27,8 +27,8 @@ from exports import hashes, image_folder, image_run, make_run, table_run
 from uqled.cli import app
 from uqled.data.loading import reopen_samples, reopen_source
 from uqled.errors import FileError, InputError
-from uqled.export.exporting import planned, write
-from uqled.export.record import given_labels, read_changes
+from uqled.export.plan import plan_export, write_export
+from uqled.export.record import read_corrections, restore_given_labels
 from uqled.storage.run import Run
 
 KINDS = [
@@ -43,9 +43,13 @@ def command(*words):
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
-def export(run, to, out, *, flags=None, **options):
-    flags = None if to == "label-studio" else flags
-    return write(planned(run, to, method="alg-ens", flags=flags), out, **options)
+def export(run, to, out, *, unreviewed=None, **options):
+    if unreviewed is None and to in ("csv", "parquet", "folder", "huggingface"):
+        unreviewed = "drop"
+    unreviewed = None if to == "label-studio" else unreviewed
+    return write_export(
+        plan_export(run, to, method="alg-ens", unreviewed=unreviewed), out, **options
+    )
 
 
 def digits(N=30):
@@ -65,8 +69,8 @@ def save(frame, path):
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
-@pytest.mark.parametrize("flags", ["relabel", "keep", "remove"])
-def test_labels_that_were_edited_are_not_undone(tmp_path, name, flags):
+@pytest.mark.parametrize("unreviewed", ["relabel", "keep", "drop"])
+def test_labels_that_were_edited_are_not_undone(tmp_path, name, unreviewed):
     """A relabel to d3 was written as d8, and a correction by hand was taken back."""
     frame = digits()
     run = table_run(tmp_path, frame, name, wrong={1: 0, 4: 0})
@@ -75,8 +79,10 @@ def test_labels_that_were_edited_are_not_undone(tmp_path, name, flags):
     before = hashes(tmp_path)
     for to, out in KINDS:
         with pytest.raises(FileError, match=r"1 of 30 labels \('0' was 'd3' and is 'd8'\)"):
-            export(run, to, tmp_path / out, flags=flags)
-    result = command("export", run, "--to", "csv", "--out", tmp_path / "out.csv", "--flags", flags)
+            export(run, to, tmp_path / out, unreviewed=unreviewed)
+    result = command(
+        "export", run, "--to", "csv", "--out", tmp_path / "out.csv", "--unreviewed", unreviewed
+    )
     assert result.exit_code == 2
     said = " ".join(result.output.split())
     assert f"{name}' has other labels than when run" in said
@@ -118,7 +124,7 @@ def test_labels_edited_outside_of_the_run_are_no_harm(tmp_path):
     ids = Run.open(run).predictions().ids
     frame.loc[~frame.index.astype(str).isin(ids), "label"] = "d5"
     save(frame, tmp_path / "data.csv")
-    export(run, "csv", tmp_path / "out.csv", flags="keep")
+    export(run, "csv", tmp_path / "out.csv", unreviewed="keep")
     cleaned = pd.read_csv(tmp_path / "out.csv")
     assert cleaned["label"].tolist() == frame["label"][[int(name) for name in ids]].tolist()
 
@@ -179,12 +185,12 @@ def test_labels_made_wrong_on_purpose_are_no_edit(tmp_path, name):
     )
     assert len(reopen_source(Run.open(run).predictions()).relabelled) == 0
     out = tmp_path / f"out{Path(name).suffix}"
-    export(run, out.suffix[1:], out, flags="relabel")
+    export(run, out.suffix[1:], out, unreviewed="relabel")
     read = pd.read_csv if out.suffix == ".csv" else pd.read_parquet
     expected = frame["label"].tolist()
     expected[0] = "d8"  # as the run was told; sample 1 is back where it was
     assert read(out)["label"].tolist() == expected
-    given = given_labels(out).tolist()
+    given = restore_given_labels(out).tolist()
     assert given == data.labels.values[noisy].tolist()
     frame.loc[2, "label"] = "d5"
     save(frame, tmp_path / name)
@@ -218,10 +224,10 @@ def test_columns_of_one_name_keep_their_places(tmp_path):
     lines = ["x,label,label,x", *(f"{i},{'ab'[i % 2]},other,{-i}" for i in range(12))]
     (tmp_path / "data.csv").write_text("\n".join(lines) + "\n")
     run = make_run(tmp_path / "run", uqled.load(tmp_path / "data.csv", inputs=["x", "x.1"]), {0: 1})
-    export(run, "csv", tmp_path / "out.csv", flags="relabel")
+    export(run, "csv", tmp_path / "out.csv", unreviewed="relabel")
     lines[1] = lines[1].replace("0,a,", "0,b,")
     assert (tmp_path / "out.csv").read_text() == "\n".join(lines) + "\n"
-    assert given_labels(tmp_path / "out.csv").tolist() == ["a", "b"] * 6
+    assert restore_given_labels(tmp_path / "out.csv").tolist() == ["a", "b"] * 6
 
 
 def test_a_split_is_chosen_as_it_was(tmp_path):
@@ -262,32 +268,32 @@ def test_a_kill_at_any_rename_loses_nothing(tmp_path, monkeypatch, number):
     run = image_run(tmp_path)
     out, note = tmp_path / "clean.csv", tmp_path / "clean.csv.changes.json"
     export(run, "csv", out)
-    old, given = out.read_bytes(), given_labels(out).tolist()
+    old, given = out.read_bytes(), restore_given_labels(out).tolist()
     with monkeypatch.context() as patch:
         done = kill_at_rename(patch, number)
         try:
-            export(run, "csv", out, overwrite=True, flags="relabel")
+            export(run, "csv", out, overwrite=True, unreviewed="relabel")
         except Killed:
             assert number < 5
     names = [note.name, out.name, f"{out.name}.changes.csv", note.name]
     assert done == names[: number - 1]
     if number in (2, 3, 4):  # what is there belongs together or not: nobody is misled
         with pytest.raises(FileError, match="was interrupted"):
-            given_labels(out)
+            restore_given_labels(out)
     else:
-        assert given_labels(out).tolist() == given
-        assert json.loads(note.read_text())["flags"] == ("remove" if number == 1 else "relabel")
+        assert restore_given_labels(out).tolist() == given
+        assert json.loads(note.read_text())["unreviewed"] == ("drop" if number == 1 else "relabel")
     assert (out.read_bytes() == old) == (number <= 2)
     assert len(pd.read_csv(out)) == (20 if number <= 2 else 24)
     export(run, "csv", out, overwrite=True)
     assert out.read_bytes() == old
-    assert given_labels(out).tolist() == given
+    assert restore_given_labels(out).tolist() == given
     assert not list(tmp_path.glob(".uqled-*"))
 
 
 DIES = """
 import os, signal, sys
-from uqled.export.exporting import planned, write
+from uqled.export.plan import plan_export, write_export
 rename, done = os.replace, []
 def dies(old, new):
     if len(done) == 1:
@@ -295,7 +301,8 @@ def dies(old, new):
     done.append(new)
     rename(old, new)
 os.replace = dies
-write(planned(sys.argv[1], "csv", method="alg-ens", flags="relabel"), sys.argv[2], overwrite=True)
+plan = plan_export(sys.argv[1], "csv", method="alg-ens", unreviewed="relabel")
+write_export(plan, sys.argv[2], overwrite=True)
 """
 
 
@@ -308,14 +315,14 @@ def test_a_killed_process_leaves_the_old_data(tmp_path):
     assert done.returncode == -signal.SIGKILL
     assert out.read_bytes() == old
     assert len(list(tmp_path.glob(".uqled-*"))) == 3
-    export(run, "csv", out, overwrite=True, flags="keep")
+    export(run, "csv", out, overwrite=True, unreviewed="keep")
     assert not list(tmp_path.glob(".uqled-*"))  # nobody writes them any more
     assert len(pd.read_csv(out)) == 24
 
 
 def test_all_is_on_the_disk_before_anything_is_renamed(tmp_path, monkeypatch):
     run = image_run(tmp_path)
-    table, folder = planned(run, "csv"), planned(run, "folder", method="alg-ens")
+    table, folder = plan_export(run, "csv"), plan_export(run, "folder", method="alg-ens")
     steps = []
 
     def record(name, original):
@@ -327,11 +334,11 @@ def test_all_is_on_the_disk_before_anything_is_renamed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", record("flush", os.fsync))
     monkeypatch.setattr(os, "replace", record("rename", os.replace))
-    write(table, tmp_path / "clean.csv")
+    write_export(table, tmp_path / "clean.csv")
     assert steps.index("rename") >= 3
     steps.clear()
     monkeypatch.setattr(Path, "rename", record("rename", Path.rename))
-    write(folder, tmp_path / "clean")
+    write_export(folder, tmp_path / "clean")
     at = steps.index("rename")
     assert steps[:at].count("flush") >= 20 + 3  # images, records
     assert steps[at:] == ["rename", "flush"]  # the folder's entry
@@ -405,16 +412,16 @@ def test_a_full_disk_is_our_error(tmp_path, to, name):
     run = image_run(tmp_path, place=place, wrong={1: 1})
     out = tmp_path / name
     if to in ("csv", "parquet"):
-        export(run, to, out, flags="keep")
+        export(run, to, out, unreviewed="keep")
     before = hashes(tmp_path)
-    plan = planned(run, to, method="alg-ens")
+    plan = plan_export(run, to, method="alg-ens")
     with (
         no_file_larger_than(300),
         pytest.raises(
             FileError, match=rf"file '.*{name}.*' cannot be written \(.*File too large\)"
         ),
     ):
-        write(plan, out, overwrite=to in ("csv", "parquet"))
+        write_export(plan, out, overwrite=to in ("csv", "parquet"))
     assert hashes(tmp_path) == before
     assert not list(tmp_path.glob(".uqled-*"))
 
@@ -434,14 +441,16 @@ def path_table(tmp_path):
 def test_a_file_that_is_no_image_is_not_copied(tmp_path, to):
     """A table may name any file; only what is an image leaves by way of an export."""
     run, files = path_table(tmp_path)
-    plan = planned(run, to, method="alg-ens", flags=None if to == "label-studio" else "keep")
+    plan = plan_export(
+        run, to, method="alg-ens", unreviewed=None if to == "label-studio" else "keep"
+    )
     secret = "-----BEGIN OPENSSH PRIVATE KEY-----"
     Path(files[0]).write_text(secret)
     with pytest.raises(FileError, match=r"sample '.*0\.jpg' cannot be read"):
-        write(plan, tmp_path / "out")
+        write_export(plan, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     with pytest.raises(FileError, match="1 unreadable of 9 images"):
-        planned(run, to)
+        plan_export(run, to)
     copies = [path for path in tmp_path.rglob("*") if path.is_file() and path != Path(files[0])]
     assert not any(secret.encode() in path.read_bytes() for path in copies)
 
@@ -449,22 +458,22 @@ def test_a_file_that_is_no_image_is_not_copied(tmp_path, to):
 @pytest.mark.parametrize("to", ["folder", "huggingface"])
 def test_a_pipe_in_the_place_of_an_image_is_refused_at_once(tmp_path, to):
     run, files = path_table(tmp_path)
-    plan = planned(run, to, method="alg-ens", flags="keep")
+    plan = plan_export(run, to, method="alg-ens", unreviewed="keep")
     Path(files[0]).unlink()
     os.mkfifo(files[0])
     with pytest.raises(FileError, match=r"cannot be read \(is no regular file\)"):
-        write(plan, tmp_path / "out")
+        write_export(plan, tmp_path / "out")
 
 
 def test_links_lead_to_regular_files_only(tmp_path):
     run, files = path_table(tmp_path)
-    plan = planned(run, "folder", method="alg-ens", flags="keep")
-    export(run, "folder", tmp_path / "links", flags="keep", link=True)
+    plan = plan_export(run, "folder", method="alg-ens", unreviewed="keep")
+    export(run, "folder", tmp_path / "links", unreviewed="keep", link=True)
     assert sorted(os.path.realpath(path) for path in (tmp_path / "links").rglob("*.*g")) == files
     Path(files[0]).unlink()
     os.mkfifo(files[0])
     with pytest.raises(InputError, match="needs files"):
-        write(plan, tmp_path / "out", link=True)
+        write_export(plan, tmp_path / "out", link=True)
     assert not (tmp_path / "out").exists()
 
 
@@ -493,9 +502,9 @@ def test_a_note_of_another_shape_is_refused(tmp_path, to):
     for content in changed:
         note.write_text(json.dumps(content))
         with pytest.raises(FileError, match=r"clean\.(csv|folder)"):
-            given_labels(out)
+            restore_given_labels(out)
     note.write_text(json.dumps(about))
-    assert len(given_labels(out)) == 24
+    assert len(restore_given_labels(out)) == 24
 
 
 def test_changes_of_another_shape_are_refused(tmp_path):
@@ -519,9 +528,9 @@ def test_changes_of_another_shape_are_refused(tmp_path):
         assert old in text
         table.write_bytes(text.replace(old, new).encode("utf-8", "surrogateescape"))
         with pytest.raises(InputError):
-            given_labels(out)
+            restore_given_labels(out)
     table.write_text(text)
-    assert len(given_labels(out)) == 24
+    assert len(restore_given_labels(out)) == 24
 
 
 def test_class_numbers_that_no_class_has(tmp_path):
@@ -531,7 +540,7 @@ def test_class_numbers_that_no_class_has(tmp_path):
     for values in ([9] * 20, [-1] * 20, [0.5] * 20, ["cat"] * 20):
         pq.write_table(pa.table({"label": values}), shard)
         with pytest.raises(FileError, match="its labels are not class numbers below 3"):
-            given_labels(tmp_path / "out")
+            restore_given_labels(tmp_path / "out")
 
 
 def test_records_that_are_no_files(tmp_path):
@@ -544,10 +553,10 @@ def test_records_that_are_no_files(tmp_path):
         path.unlink()
         os.mkfifo(path)
         with pytest.raises(FileError, match="is no regular file"):
-            given_labels(out)
+            restore_given_labels(out)
         path.unlink()
         path.write_bytes(content)
-    assert len(read_changes(out)) == 4
+    assert len(read_corrections(out)) == 4
 
 
 # ---- a run whose source leads elsewhere

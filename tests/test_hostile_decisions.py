@@ -25,7 +25,7 @@ from decision_files import (
 )
 from review_runs import image_run
 from uqled.errors import FileError
-from uqled.review.decisions import Decisions, reviewed
+from uqled.review.decisions import Decisions, read_verdicts
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT"
 
@@ -353,10 +353,10 @@ def test_a_journal_beside_the_file_deletes_nothing(path, tmp_path):
 def test_a_run_whose_decisions_are_no_file_is_refused(tmp_path):
     """Not as if nobody had reviewed it."""
     predictions = image_run(tmp_path).predictions()
-    assert reviewed(predictions) is None
+    assert read_verdicts(predictions) is None
     (predictions.path / "decisions.sqlite").symlink_to("nowhere")
     with pytest.raises(FileError, match="is a symbolic link"):
-        reviewed(predictions)
+        read_verdicts(predictions)
 
 
 def test_odd_folders_are_no_addresses(tmp_path, monkeypatch):

@@ -111,7 +111,7 @@ def suggested(run, index):
 def changes_exported(run):
     """Index -> (action, label) of every change that an export of the decisions made."""
     out = run.path.parent / "cleaned.csv"
-    words = ["export", str(run.path), "--to", "csv", "--flags", "keep", "--out", str(out)]
+    words = ["export", str(run.path), "--to", "csv", "--unreviewed", "keep", "--out", str(out)]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     with out.with_name("cleaned.csv.changes.csv").open(newline="") as file:

@@ -17,7 +17,7 @@ from uqled.answer import Estimate
 from uqled.cli import app
 from uqled.detect.auto.estimate import ErrorEstimate
 from uqled.detect.find import find_label_errors
-from uqled.review.decisions import Decisions, reviewed
+from uqled.review.decisions import Decisions, read_verdicts
 from uqled.review.listing import Asked, Listing, Standing
 from uqled.review.outlook import Outlooks, doubt
 
@@ -295,7 +295,7 @@ def test_all_of_the_hundred_can_be_decided_at_once(served):
     assert client.post("api/decide-all", body | {"order": "best"})[0] == 400
     status, answer = client.post("api/decide-all", body)
     assert (status, answer["number_decided"]) == (200, 100)
-    actions, _ = reviewed(run.predictions())
+    actions, _ = read_verdicts(run.predictions())
     assert np.flatnonzero(actions).tolist() == sorted(listed)
 
 
@@ -318,10 +318,10 @@ def test_detect_uses_what_was_decided(own):
     assert result.exit_code == 0, result.output
     assert "decisions" not in result.output
     assert not (own.path / "decisions.sqlite").exists()  # nobody reviewed
-    assert reviewed(predictions) is None
+    assert read_verdicts(predictions) is None
 
     with Decisions.of(predictions) as decisions:
-        assert reviewed(predictions) is None
+        assert read_verdicts(predictions) is None
         decisions.decide(right(predictions, plain.ranked[:30]), reviewer="ana")
         verdicts = decisions.verdicts(len(predictions))
     result = invoke("detect", own.path)  # at the operating point that the run has

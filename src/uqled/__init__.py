@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from uqled.detect.quality import confident_joint, label_quality_scores
     from uqled.detect.result import LabelErrors
     from uqled.errors import FileError, InputError, MissingInputError, UqledError
-    from uqled.export.cleaning import clean
+    from uqled.export.corrections import clean
     from uqled.predict.crossval import cross_validate
     from uqled.review.serve import review
 
@@ -31,7 +31,7 @@ _HOMES = {
     "LabelErrors": "uqled.detect.result",
     "MissingInputError": "uqled.errors",
     "UqledError": "uqled.errors",
-    "clean": "uqled.export.cleaning",
+    "clean": "uqled.export.corrections",
     "confident_joint": "uqled.detect.quality",
     "cross_validate": "uqled.predict.crossval",
     "find_label_errors": "uqled.detect.find",

@@ -22,7 +22,7 @@ from uqled.bench.matrix import configuration_of, pilot_cells, stage1_cells, stag
 from uqled.bench.running import Benchmark, write_tables
 from uqled.bench.suite import Suite, read_suite
 from uqled.errors import UqledError
-from uqled.export.record import given_labels, read_changes
+from uqled.export.record import read_corrections, restore_given_labels
 from uqled.noise.transition import TransitionMatrix
 
 SUITE = """
@@ -93,7 +93,7 @@ def _make_exports(folder: Path) -> None:
     ):  # fmt: skip
         out = folder / name
         run_command(
-            "export", folder / run / "run", "--to", kind, "--out", out, "--flags", "relabel"
+            "export", folder / run / "run", "--to", kind, "--out", out, "--unreviewed", "relabel"
         )
     shutil.rmtree(folder / "table")
     shutil.rmtree(folder / "images")
@@ -110,9 +110,9 @@ def _read_exports(scene: Scene) -> None:
     refusal = None
     for name in ("clean.csv", "clean.parquet", "hub", "folder"):
         try:
-            labels = given_labels(scene.input / name)
+            labels = restore_given_labels(scene.input / name)
             require(labels.ndim == 1 and len(labels) > 0, "labels of another shape")
-            for change in read_changes(scene.input / name):
+            for change in read_corrections(scene.input / name):
                 require(0 <= change.index < len(labels), "a change out of range")
         except UqledError as error:
             refusal = error

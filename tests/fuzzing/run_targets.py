@@ -25,7 +25,7 @@ from uqled.cli import app
 from uqled.data.loading import reopen_samples
 from uqled.detect.find import find_errors_in_run
 from uqled.errors import UqledError
-from uqled.export.record import given_labels
+from uqled.export.record import restore_given_labels
 from uqled.review.decisions import Decisions
 from uqled.storage.run import Run
 
@@ -166,13 +166,16 @@ def _export(scene: Scene) -> None:
     flags = (
         ()
         if kind == "label-studio"
-        else ("--flags", scene.rng.choice(("remove", "relabel", "keep")))
+        else ("--unreviewed", scene.rng.choice(("drop", "relabel", "keep")))
     )
     run_command("export", scene.input / "run", "--to", kind, "--out", target, *flags)
     if kind in _RESTORABLE:
         about = json.loads((scene.input / "run" / "ids.json").read_text())
         expected = np.asarray(about["classes"])[np.load(scene.input / "run" / "labels.npy")]
-        require(given_labels(target).tolist() == expected.tolist(), "labels that do not come back")
+        require(
+            restore_given_labels(target).tolist() == expected.tolist(),
+            "labels that do not come back",
+        )
 
 
 def _resume(scene: Scene) -> None:

@@ -84,12 +84,12 @@ def _prepare_old_export(folder: Path) -> None:
     make_table_run(folder)
     (folder / "out").mkdir()
     options = ("--to", "csv", "--out", folder / "out" / "clean.csv")
-    run_command("export", folder / "run", *options, "--flags", "keep")
+    run_command("export", folder / "run", *options, "--unreviewed", "keep")
 
 
 def _replace_export(folder: Path) -> None:
     options = ("--to", "csv", "--out", folder / "out" / "clean.csv", "--overwrite")
-    run_command("export", folder / "run", *options, "--flags", "relabel")
+    run_command("export", folder / "run", *options, "--unreviewed", "relabel")
 
 
 def _check_old_export(folder: Path) -> None:

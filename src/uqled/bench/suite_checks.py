@@ -15,7 +15,7 @@ from uqled import arrays
 from uqled.arrays import show_value
 from uqled.bench.flags import check_methods
 from uqled.errors import InputError, MissingInputError
-from uqled.export.names import safe_name
+from uqled.export.file_names import sanitize_name
 from uqled.limits import check_limit
 from uqled.noise.kinds import KINDS
 from uqled.predict.learners import LEARNERS
@@ -63,7 +63,7 @@ def _check_names(suite: Suite) -> None:
         raise InputError("data", "has no entry", "Name at least one data set under [[data]]")
     names = Counter(data.name for data in suite.data)
     for name, times in names.items():
-        if times > 1 or not is_line(name) or safe_name(name) != name or " " in name:
+        if times > 1 or not is_line(name) or sanitize_name(name) != name or " " in name:
             raise InputError(
                 "name",
                 f"{show_value(name)} is taken twice or no folder's name",

@@ -5,130 +5,107 @@ A task carries the sample's index and id. Annotations of another run's tasks are
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uqled.arrays import show_value
 from uqled.errors import FileError
-from uqled.export.label_studio import DROP, DROPPED, LABEL
-from uqled.export.names import distinct
+from uqled.export.file_names import number_repeats
+from uqled.export.formats.label_studio import DROP, DROPPED, LABEL
 from uqled.review.decision_rows import LONGEST_NAME, is_reviewer_name
-from uqled.review.decisions import Action, ConflictError, Decision, Decisions, has_decisions
+from uqled.review.decisions import Action, Decision, Decisions, Item, has_decisions
 from uqled.storage.reading import name_file, read_json
 from uqled.storage.run import Predictions
 
 _SHOWN = 5  # samples in a message
 
-Item = tuple[int, Action | None, int | None]
-"""Sample, action, class number of a relabel."""
-
 
 @dataclass(frozen=True)
-class Annotated:
+class AnnotationSet:
     """What annotators said of a run's samples."""
 
     decisions: dict[int, tuple[Action, int | None, str]]
     """By sample: action, class number of a relabel, and who."""
-    disagreed: list[int]
+    disagreements: list[int]
     """Samples on which annotators disagree."""
-    unanswered: int
+    n_unanswered: int
     """Tasks without an answer, or skipped."""
 
 
-def read_annotations(path: Path | str, predictions: Predictions) -> Annotated:
+def read_annotations(path: Path | str, predictions: Predictions) -> AnnotationSet:
     """What annotators said, in Label Studio's export as JSON or JSON-MIN.
 
     An annotation marked as ground truth speaks for its task. Where annotators disagree, nothing
     is decided.
     """
     path = Path(path)
-    tasks = _tasks(path)
-    number = {name: code for code, name in enumerate(distinct(predictions.labels.names))}
+    tasks = _read_tasks(path)
+    number = {name: code for code, name in enumerate(number_repeats(predictions.labels.names))}
     answers: dict[int, list[tuple[Action, int | None, str, bool]]] = {}
     for task in tasks:
         data = task.get("data", task)
-        index = _index_of(data, predictions, path)
+        index = _read_index(data, predictions, path)
         given = int(predictions.labels.codes[index])
-        found = answers.setdefault(index, [])
+        of_sample = answers.setdefault(index, [])
         for annotation in task["annotations"] if "data" in task else [task]:
-            said = _said(annotation, number, given, path)
-            if said is not None:
-                who = _annotator(annotation, path)
-                found.append((*said, who, bool(annotation.get("ground_truth"))))
-    decided: dict[int, tuple[Action, int | None, str]] = {}
-    disagreed, unanswered = [], 0
-    for index, said_of_it in answers.items():
-        counting = [one for one in said_of_it if one[3]] or said_of_it
+            verdict = _parse_verdict(annotation, number, given, path)
+            if verdict is not None:
+                who = _read_annotator(annotation, path)
+                of_sample.append((*verdict, who, bool(annotation.get("ground_truth"))))
+    decisions: dict[int, tuple[Action, int | None, str]] = {}
+    disagreements, n_unanswered = [], 0
+    for index, of_sample in answers.items():
+        counting = [one for one in of_sample if one[3]] or of_sample
         if not counting:
-            unanswered += 1
+            n_unanswered += 1
         elif len({one[:2] for one in counting}) > 1:
-            disagreed.append(index)
+            disagreements.append(index)
         else:
-            decided[index] = counting[-1][:3]
-    return Annotated(decided, sorted(disagreed), unanswered)
+            decisions[index] = counting[-1][:3]
+    return AnnotationSet(decisions, sorted(disagreements), n_unanswered)
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """What became of annotations."""
 
-    written: int
-    same: int
+    n_written: int
+    n_same: int
     """Decisions that the run already had."""
-    differing: list[int]
+    conflicts: list[int]
     """Samples that the run has another decision for, which stayed."""
-    annotated: Annotated
+    annotations: AnnotationSet
 
 
 def import_annotations(
     path: Path | str, predictions: Predictions, *, overwrite: bool = False, dry_run: bool = False
-) -> Imported:
+) -> ImportResult:
     """Make decisions of annotations, all of them or, where somebody decides meanwhile, none.
 
     A decision that the run already has stays, unless `overwrite`.
     """
-    annotated = read_annotations(path, predictions)
-    current, versions = _so_far(predictions)
-    differing, same = [], 0
+    annotations = read_annotations(path, predictions)
+    current, versions = _read_decisions(predictions)
+    conflicts, n_same = [], 0
     by_reviewer: dict[str, list[Item]] = {}
-    for index, (action, label, who) in sorted(annotated.decisions.items()):
+    for index, (action, label, who) in sorted(annotations.decisions.items()):
         now = current.get(index)
         if now is not None and (now.action, now.label) == (action, label):
-            same += 1
+            n_same += 1
         elif now is not None and not overwrite:
-            differing.append(index)
+            conflicts.append(index)
         else:
             by_reviewer.setdefault(who, []).append((index, action, label))
     if by_reviewer and not dry_run:
-        with _ImportedDecisions.of(predictions) as store:
-            assert isinstance(store, _ImportedDecisions)
-            store.decide_together(by_reviewer, seen=None if overwrite else versions)
-    written = sum(map(len, by_reviewer.values()))
-    return Imported(written, same, differing, annotated)
+        with Decisions.of(predictions) as store:
+            store.decide_for_reviewers(by_reviewer, seen=None if overwrite else versions)
+    n_written = sum(map(len, by_reviewer.values()))
+    return ImportResult(n_written, n_same, conflicts, annotations)
 
 
-class _ImportedDecisions(Decisions):
-    """A run's decisions, to which several reviewers add in one transaction."""
-
-    def decide_together(
-        self, by_reviewer: Mapping[str, Sequence[Item]], *, seen: Mapping[int, int] | None
-    ) -> None:
-        """Write what each reviewer decided, on samples of their own; `seen` as in `decide`."""
-        checked = {who: [self._checked(*item) for item in by_reviewer[who]] for who in by_reviewer}
-        with self._writing():
-            before = self._latest(index for items in checked.values() for index, _, _ in items)
-            if seen is not None:
-                newer = [now for i, now in before.items() if now.version > seen.get(i, 0)]
-                if newer:
-                    raise ConflictError(newer)
-            for who, items in checked.items():
-                for _ in self._write(items, before, who, ""):
-                    pass
-
-
-def _so_far(predictions: Predictions) -> tuple[dict[int, Decision], dict[int, int]]:
+def _read_decisions(predictions: Predictions) -> tuple[dict[int, Decision], dict[int, int]]:
     """A run's decisions and the versions of all samples that ever had one.
 
     Versions are read first: whoever decides in between has a newer one, which is a conflict.
@@ -140,39 +117,39 @@ def _so_far(predictions: Predictions) -> tuple[dict[int, Decision], dict[int, in
         return store.current(), versions
 
 
-def import_summary(done: Imported, *, dry_run: bool = False) -> str:
+def describe_import(result: ImportResult, *, dry_run: bool = False) -> str:
     """What became of annotations, in a few lines."""
-    said = done.annotated
-    actions = [action for action, _, _ in said.decisions.values()]
+    annotations = result.annotations
+    actions = [action for action, _, _ in annotations.decisions.values()]
     counts = ", ".join(f"{actions.count(a):,} {a}" for a in ("keep", "relabel", "drop"))
     verb = "would be written" if dry_run else "written"
     lines = [
-        f"{len(actions):,} samples are annotated ({counts}); {done.written:,} decisions {verb}"
+        f"{len(actions):,} samples are annotated ({counts}); {result.n_written:,} decisions {verb}"
     ]
-    if done.same:
-        lines.append(f"{done.same:,} decisions the run already had")
-    if done.differing:
+    if result.n_same:
+        lines.append(f"{result.n_same:,} decisions the run already had")
+    if result.conflicts:
         lines.append(
-            f"{len(done.differing):,} samples have another decision in the run, which stays "
-            f"({_first(done.differing)}); --overwrite replaces it"
+            f"{len(result.conflicts):,} samples have another decision in the run, which stays "
+            f"({_list_first(result.conflicts)}); --overwrite replaces it"
         )
-    if said.disagreed:
+    if annotations.disagreements:
         lines.append(
-            f"{len(said.disagreed):,} samples stay as they are because annotators disagree "
-            f"({_first(said.disagreed)})"
+            f"{len(annotations.disagreements):,} samples stay as they are because annotators "
+            f"disagree ({_list_first(annotations.disagreements)})"
         )
-    if said.unanswered:
-        lines.append(f"{said.unanswered:,} tasks have no answer")
+    if annotations.n_unanswered:
+        lines.append(f"{annotations.n_unanswered:,} tasks have no answer")
     return "\n".join(lines)
 
 
-def _tasks(path: Path) -> list[dict[str, Any]]:
-    found = read_json(path, "Export JSON from Label Studio")
-    fits = isinstance(found, list) and all(
+def _read_tasks(path: Path) -> list[dict[str, Any]]:
+    content = read_json(path, "Export JSON from Label Studio")
+    fits = isinstance(content, list) and all(
         isinstance(task, dict)
         and ("data" not in task or isinstance(task["data"], dict))
-        and ("data" not in task or _is_annotations(task.get("annotations")))
-        for task in found
+        and ("data" not in task or _is_annotation_list(task.get("annotations")))
+        for task in content
     )
     if not fits:
         raise FileError(
@@ -180,15 +157,15 @@ def _tasks(path: Path) -> list[dict[str, Any]]:
             "is no list of tasks with annotations",
             "Export JSON or JSON-MIN from Label Studio",
         )
-    tasks: list[dict[str, Any]] = found
+    tasks: list[dict[str, Any]] = content
     return tasks
 
 
-def _is_annotations(found: Any) -> bool:
-    return isinstance(found, list) and all(isinstance(one, dict) for one in found)
+def _is_annotation_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
 
 
-def _index_of(data: Mapping[str, Any], predictions: Predictions, path: Path) -> int:
+def _read_index(data: Mapping[str, Any], predictions: Predictions, path: Path) -> int:
     index, sample = data.get("uqled_index"), data.get("sample")
     ok = isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(predictions)
     if not ok or predictions.ids[index] != sample:  # type: ignore[index]
@@ -202,15 +179,15 @@ def _index_of(data: Mapping[str, Any], predictions: Predictions, path: Path) -> 
     return index
 
 
-def _said(
+def _parse_verdict(
     annotation: Mapping[str, Any], number: Mapping[str, int], given: int, path: Path
 ) -> tuple[Action, int | None] | None:
     """The decision that an annotation is; None if it was skipped or left empty."""
     if annotation.get("was_cancelled"):
         return None
-    if DROPPED in _answers(annotation, DROP):
+    if DROPPED in _read_choices(annotation, DROP):
         return "drop", None
-    labels = _answers(annotation, LABEL)
+    labels = _read_choices(annotation, LABEL)
     if not labels:
         return None
     if len(labels) > 1 or labels[0] not in number:
@@ -223,7 +200,7 @@ def _said(
     return ("keep", None) if label == given else ("relabel", label)
 
 
-def _answers(annotation: Mapping[str, Any], question: str) -> list[str]:
+def _read_choices(annotation: Mapping[str, Any], question: str) -> list[str]:
     """The choices of one question, in JSON or in JSON-MIN."""
     if "result" in annotation:
         results = annotation["result"] if isinstance(annotation["result"], list) else []
@@ -231,12 +208,12 @@ def _answers(annotation: Mapping[str, Any], question: str) -> list[str]:
             str(answer)
             for result in results
             if isinstance(result, dict) and result.get("from_name") == question
-            for answer in _choices(result.get("value"))
+            for answer in _list_choices(result.get("value"))
         ]
-    return _choices(annotation.get(question))
+    return _list_choices(annotation.get(question))
 
 
-def _choices(value: Any) -> list[str]:
+def _list_choices(value: Any) -> list[str]:
     """What was chosen: one answer, several, or a value that holds them."""
     if isinstance(value, dict):
         value = value.get("choices")
@@ -245,7 +222,7 @@ def _choices(value: Any) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
 
 
-def _annotator(annotation: Mapping[str, Any], path: Path) -> str:
+def _read_annotator(annotation: Mapping[str, Any], path: Path) -> str:
     who = annotation.get("completed_by", annotation.get("annotator"))
     if isinstance(who, dict):
         who = who.get("email") or who.get("id")
@@ -261,5 +238,5 @@ def _annotator(annotation: Mapping[str, Any], path: Path) -> str:
     return name
 
 
-def _first(indices: list[int]) -> str:
+def _list_first(indices: list[int]) -> str:
     return ", ".join(map(str, indices[:_SHOWN])) + (", ..." if len(indices) > _SHOWN else "")

@@ -52,12 +52,17 @@ __all__ = [
     "ConflictError",
     "Decision",
     "Decisions",
+    "Item",
     "action_number",
     "has_decisions",
-    "reviewed",
+    "read_decisions",
+    "read_verdicts",
 ]
 
 FILE_NAME = "decisions.sqlite"
+
+Item = tuple[int, Action | None, int | None]
+"""Sample, action, class number of a relabel."""
 
 _LATEST = f"SELECT {COLUMNS} FROM latest JOIN changes USING (number, sample)"
 #: A sample whose `latest` is not the last of its changes, or names none of them.
@@ -138,7 +143,7 @@ class Decisions:
 
     def decide(
         self,
-        items: Sequence[tuple[int, Action | None, int | None]],
+        items: Sequence[Item],
         *,
         reviewer: str,
         seen: Mapping[int, int] | None = None,
@@ -150,17 +155,34 @@ class Decisions:
         where it has none: a newer one raises `ConflictError`. What a sample already has is no
         change. `tab` tells apart the windows of one reviewer, for `undo`.
         """
-        items = [self._checked(*item) for item in items]
-        if len({index for index, _, _ in items}) < len(items):
+        return self.decide_for_reviewers({reviewer: items}, seen=seen, tab=tab)
+
+    def decide_for_reviewers(
+        self,
+        by_reviewer: Mapping[str, Sequence[Item]],
+        *,
+        seen: Mapping[int, int] | None = None,
+        tab: str = "",
+    ) -> list[Decision]:
+        """The same for several reviewers, each with samples of their own, all or none."""
+        checked = {
+            _check_name(who): [self._check_item(*item) for item in items]
+            for who, items in by_reviewer.items()
+        }
+        indices = [index for items in checked.values() for index, _, _ in items]
+        if len(set(indices)) < len(indices):
             raise InputError("items", "name a sample twice", "Decide once per sample")
-        reviewer = _checked_name(reviewer)
         with self._writing():
-            before = self._latest(index for index, _, _ in items)
+            before = self._latest(indices)
             if seen is not None:
                 newer = [now for i, now in before.items() if now.version > seen.get(i, 0)]
                 if newer:
                     raise ConflictError(newer)
-            return list(self._write(items, before, reviewer, tab))
+            return [
+                decision
+                for who, items in checked.items()
+                for decision in self._write(items, before, who, tab)
+            ]
 
     def undo(self, reviewer: str, *, tab: str | None = None) -> list[int]:
         """Take back the reviewer's last call of `decide` that was not taken back yet.
@@ -168,7 +190,7 @@ class Decisions:
         Returns the samples that have their earlier decision again. What somebody changed since
         then stays as it is. With `tab`, only calls from that tab count.
         """
-        reviewer = _checked_name(reviewer)
+        reviewer = _check_name(reviewer)
         with self._writing():
             found = self._connection.execute(
                 f"SELECT {COLUMNS} FROM changes WHERE reviewer = ? AND undoes IS NULL"
@@ -253,9 +275,7 @@ class Decisions:
                 )
         return about
 
-    def _checked(
-        self, index: int, action: Action | None, label: int | None
-    ) -> tuple[int, Action | None, int | None]:
+    def _check_item(self, index: int, action: Action | None, label: int | None) -> Item:
         index = arrays.whole_number(index, "index", low=0)
         if index >= self._about.samples:
             raise InputError("index", f"is {index}", f"There are {self._about.samples} samples")
@@ -333,7 +353,7 @@ class Decisions:
 
     def _write(
         self,
-        items: Sequence[tuple[int, Action | None, int | None]],
+        items: Sequence[Item],
         before: Mapping[int, Decision],
         reviewer: str,
         tab: str,
@@ -359,7 +379,7 @@ class Decisions:
             yield Decision(index, action, label, reviewer, at, version)
 
 
-def reviewed(predictions: Predictions) -> tuple[NDArray[np.int8], NDArray[np.int32]] | None:
+def read_verdicts(predictions: Predictions) -> tuple[NDArray[np.int8], NDArray[np.int32]] | None:
     """A run's (actions [N], labels [N]), as `find_label_errors` takes verdicts.
 
     None where nothing is decided; no file is made where nobody reviewed.
@@ -369,6 +389,14 @@ def reviewed(predictions: Predictions) -> tuple[NDArray[np.int8], NDArray[np.int
     with Decisions.of(predictions) as decisions:
         actions, labels = decisions.verdicts(len(predictions))
     return (actions, labels) if actions.any() else None
+
+
+def read_decisions(predictions: Predictions) -> dict[int, Decision]:
+    """What reviewers of a run decided so far; no file is made where nobody reviewed."""
+    if not has_decisions(predictions):
+        return {}
+    with Decisions.of(predictions) as store:
+        return store.current()
 
 
 def has_decisions(predictions: Predictions) -> bool:
@@ -387,7 +415,7 @@ def _decision(change: Change) -> Decision:
     )
 
 
-def _checked_name(reviewer: str) -> str:
+def _check_name(reviewer: str) -> str:
     name = reviewer.strip() if isinstance(reviewer, str) else ""
     if not is_reviewer_name(name):
         raise InputError(

@@ -201,7 +201,7 @@ def _detect_in_run(
     from uqled.answer import describe_answer
     from uqled.detect.find import find_label_errors
     from uqled.detect.request import POINT_OPTIONS, check_request, name_inputs
-    from uqled.review.decisions import reviewed
+    from uqled.review.decisions import read_verdicts
     from uqled.storage.run import Run, write_issues
 
     run = Run.open(folder)
@@ -214,7 +214,7 @@ def _detect_in_run(
         last = run.detection()[1]
         point = {name: last[name] for name in POINT_OPTIONS if name in last}
         request = check_request(given=inputs, **detection, **point)
-    verdicts = reviewed(predictions) if use_decisions else None
+    verdicts = read_verdicts(predictions) if use_decisions else None
     errors = find_label_errors(
         predictions, **options, **point, verdicts=verdicts if is_probabilistic else None
     )

@@ -20,9 +20,12 @@ def export(
     out: Annotated[Path, typer.Option(help="File or folder to write.")],
     output: OutputOptions,
     method: RunMethod = None,
-    flags: Annotated[
+    unreviewed: Annotated[
         str | None,
-        typer.Option(help="What a flag does where nobody decided: remove, relabel or keep."),
+        typer.Option(
+            help="What happens to flagged samples without a decision: keep, drop or relabel. "
+            "Default: keep."
+        ),
     ] = None,
     link: Annotated[bool, typer.Option("--link", help="Of images: links, not copies.")] = False,
     url: Annotated[
@@ -35,17 +38,19 @@ def export(
         bool, typer.Option("--dry-run", help="Say what would be done, write nothing.")
     ] = False,
 ) -> CommandOutput:
-    """Write cleaned data: decisions applied, and a method's flags where none was made.
+    """Write the data with the labels that reviewers corrected.
 
-    Sources stay as they are. A record of every change is written beside the data.
+    The source stays as it is. A record of every change is written beside the data.
     """
-    from uqled.export.exporting import check_target, described, planned, write
+    from uqled.export.plan import check_target, plan_export, write_export
 
-    plan = planned(folder, to, method=method, flags=flags)  # type: ignore[arg-type]
+    plan = plan_export(folder, to, method=method, unreviewed=unreviewed)  # type: ignore[arg-type]
     check_target(plan, out, link=link, url=url, overwrite=overwrite)
-    text = described(plan)
+    text = plan.format.describe(plan)
     if dry_run:
         return CommandOutput(f"{text}\n\nNothing was written (--dry-run).")
     output.tell(text)
-    written = write(plan, out, link=link, url=url, overwrite=overwrite, progress=output.progress)
+    written = write_export(
+        plan, out, link=link, url=url, overwrite=overwrite, progress=output.progress
+    )
     return CommandOutput(f"Written: {', '.join(map(str, written))}")

@@ -24,9 +24,9 @@ def import_(
     ] = False,
 ) -> CommandOutput:
     """Make decisions of annotations: the way back from `export --to label-studio`."""
-    from uqled.export.annotations import import_annotations, import_summary
+    from uqled.export.annotations import describe_import, import_annotations
     from uqled.storage.run import Run
 
     predictions = Run.open(folder).predictions()
     done = import_annotations(annotations, predictions, overwrite=overwrite, dry_run=dry_run)
-    return CommandOutput(import_summary(done, dry_run=dry_run))
+    return CommandOutput(describe_import(done, dry_run=dry_run))

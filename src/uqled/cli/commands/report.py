@@ -19,9 +19,9 @@ def report(
 ) -> CommandOutput:
     """Show what was found as one HTML file."""
     from uqled.report.page import report_run
-    from uqled.review.decisions import reviewed
+    from uqled.review.decisions import read_verdicts
     from uqled.storage.run import Run
 
-    verdicts = reviewed(Run.open(folder).predictions())
+    verdicts = read_verdicts(Run.open(folder).predictions())
     page = report_run(folder, out, method=method, verdicts=verdicts, top=top)
     return CommandOutput(f"The report, to open in a browser, is {page}")

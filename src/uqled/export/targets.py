@@ -1,4 +1,5 @@
-"""Where an export goes: nothing is overwritten unasked, and nothing is half there."""
+"""Where an export is written: nothing is overwritten without --overwrite, nothing is left half
+written."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from uqled.errors import FileError
-from uqled.export.record import record_paths
+from uqled.export.record import name_record
 from uqled.storage.atomic import PREFIX, explain_disk_problems, flush_to_disk, flush_tree
 from uqled.storage.reading import explain_file_problems
 
@@ -22,7 +23,7 @@ if sys.platform != "win32":  # there, abandoned folders are recognised by their 
 
 _HIDDEN = f"{PREFIX}export-"  # how folders are called that are being built, and nothing else is
 _STALE_SECONDS = 86_400  # where there are no locks
-_MANY = 1_000  # files that are flushed one by one at the most
+_MAX_FLUSHES = 1_000  # files that are flushed one by one at the most
 
 
 def check_file(out: Path, endings: tuple[str, ...], *, overwrite: bool) -> None:
@@ -35,10 +36,10 @@ def check_file(out: Path, endings: tuple[str, ...], *, overwrite: bool) -> None:
         )
     if out.is_dir():
         raise FileError(f"file {str(out)!r}", "is a folder", "Name a file in it")
-    for there in (out, *record_paths(out)):
-        if os.path.lexists(there) and not overwrite:
+    for path in (out, *name_record(out)):
+        if os.path.lexists(path) and not overwrite:
             raise FileError(
-                f"file {str(there)!r}", "exists", "Choose another name, or pass --overwrite"
+                f"file {str(path)!r}", "exists", "Choose another name, or pass --overwrite"
             )
     _check_parent(out)
 
@@ -47,10 +48,10 @@ def check_folder(out: Path) -> None:
     """Refuse a folder that holds something."""
     if os.path.lexists(out) and not out.is_dir():
         raise FileError(f"folder {str(out)!r}", "is a file", "Name a new or an empty folder")
-    if out.is_dir() and (there := sorted(path.name for path in out.iterdir())):
+    if out.is_dir() and (names := sorted(path.name for path in out.iterdir())):
         raise FileError(
             f"folder {str(out)!r}",
-            f"already holds {there[0]!r}" + (" and more" if len(there) > 1 else ""),
+            f"already holds {names[0]!r}" + (" and more" if len(names) > 1 else ""),
             "Name a new or an empty folder",
         )
     _check_parent(out)
@@ -72,7 +73,7 @@ def check_outside(out: Path, source: dict[str, Any] | None) -> None:
 
 
 @contextmanager
-def building(out: Path) -> Iterator[Path]:
+def build_folder(out: Path) -> Iterator[Path]:
     """Yield a hidden folder beside `out`; it becomes `out` when the block succeeds.
 
     It is locked meanwhile. The system drops the lock with the process, so that the next export
@@ -142,7 +143,10 @@ def _lock(folder: Path) -> int | None:
 
 def _flush(folder: Path) -> None:
     """Wait until all that was written survives a power loss."""
-    if sys.platform == "linux" and sum(len(names) for _, _, names in os.walk(folder)) > _MANY:
+    if (
+        sys.platform == "linux"
+        and sum(len(names) for _, _, names in os.walk(folder)) > _MAX_FLUSHES
+    ):
         os.sync()  # everything at once: fifty times as fast as file by file
     else:
         flush_tree(folder)

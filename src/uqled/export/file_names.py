@@ -11,13 +11,13 @@ _DEVICES = {"con", "prn", "aux", "nul"} | {f"{n}{i}" for n in ("com", "lpt") for
 _LONGEST = 120  # bytes of a name, endings and numbers not counted; file systems allow 255
 
 
-def safe_name(name: str, default: str = "unnamed") -> str:
+def sanitize_name(name: str, default: str = "unnamed") -> str:
     """One part of a path that stays where it is put, on any system.
 
     No slashes, no characters that a system refuses, no leading dot (hidden, or the folder above),
     no trailing dot or space (Windows drops them).
 
-    >>> safe_name("../../etc"), safe_name("a/b"), safe_name("..")
+    >>> sanitize_name("../../etc"), sanitize_name("a/b"), sanitize_name("..")
     ('_.._etc', 'a_b', 'unnamed')
     """
     plain = _UNSAFE.sub("_", name).strip().lstrip(".").rstrip(". ")
@@ -25,27 +25,29 @@ def safe_name(name: str, default: str = "unnamed") -> str:
     return f"_{plain}" if plain.split(".")[0].casefold() in _DEVICES else plain
 
 
-def safe_file_name(name: str) -> str:
+def sanitize_file_name(name: str) -> str:
     """The same for a file, whose ending stays.
 
-    >>> safe_file_name("..png"), safe_file_name('a"b.JPG')
+    >>> sanitize_file_name("..png"), sanitize_file_name('a"b.JPG')
     ('unnamed.png', 'a_b.JPG')
     """
     stem, _, ending = name.rpartition(".")
-    return f"{safe_name(stem)}.{safe_name(ending)}"
+    return f"{sanitize_name(stem)}.{sanitize_name(ending)}"
 
 
-def distinct(names: Sequence[str]) -> list[str]:
+def number_repeats(names: Sequence[str]) -> list[str]:
     """The names, with a number behind those that an earlier one is equal to.
 
-    >>> distinct(["cat", "Cat", "cat"])
+    >>> number_repeats(["cat", "Cat", "cat"])
     ['cat', 'Cat', 'cat~2']
     """
     taken: set[str] = set()
-    return [free_name(name, taken, alike=str) for name in names]
+    return [pick_free_name(name, taken, alike=str) for name in names]
 
 
-def free_name(name: str, taken: set[str], *, alike: Callable[[str], str] = str.casefold) -> str:
+def pick_free_name(
+    name: str, taken: set[str], *, alike: Callable[[str], str] = str.casefold
+) -> str:
     """The name, with a number before its ending if it is taken; it is then taken.
 
     Names are taken as `alike` has them: some file systems hold upper and lower case for one.
@@ -53,19 +55,19 @@ def free_name(name: str, taken: set[str], *, alike: Callable[[str], str] = str.c
     stem, dot, ending = name.rpartition(".")
     if not stem:
         stem, dot, ending = name, "", ""
-    number, found = 1, name
-    while alike(found) in taken:
+    number, free = 1, name
+    while alike(free) in taken:
         number += 1
-        found = f"{stem}~{number}{dot}{ending}"
-    taken.add(alike(found))
-    return found
+        free = f"{stem}~{number}{dot}{ending}"
+    taken.add(alike(free))
+    return free
 
 
-def class_folders(names: Sequence[str]) -> list[str]:
+def name_class_folders(names: Sequence[str]) -> list[str]:
     """A folder's name for each class, beside the record of the export.
 
-    >>> class_folders(["cat", "Cat", "a/b"])
+    >>> name_class_folders(["cat", "Cat", "a/b"])
     ['cat', 'Cat~2', 'a_b']
     """
     taken = {"changes.csv", "changes.json", "files.csv"}
-    return [free_name(safe_name(name), taken) for name in names]
+    return [pick_free_name(sanitize_name(name), taken) for name in names]

@@ -26,12 +26,12 @@ from uqled.errors import FileError, InputError
 from uqled.storage.reading import explain_file_problems
 from uqled.storage.run import Predictions
 
-_PEEKED = 1 << 16  # bytes of a CSV that show how it is written
-_FORMATS = {"JPEG": ".jpg", "MPO": ".jpg", "TIFF": ".tif", "JPEG2000": ".jp2", "PPM": ".ppm"}
+_STYLE_BYTES = 1 << 16  # bytes of a CSV that show how it is written
+_ENDINGS = {"JPEG": ".jpg", "MPO": ".jpg", "TIFF": ".tif", "JPEG2000": ".jp2", "PPM": ".ppm"}
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class SourceSamples:
     """The samples of a run, read again."""
 
     ids: list[str]
@@ -50,11 +50,11 @@ class Samples:
     def kind(self) -> Kind:
         return self.found.kind
 
-    def image(self, index: int) -> tuple[bytes, str]:
+    def read_image(self, index: int) -> tuple[bytes, str]:
         """An image as a file: its own bytes and their ending, or a PNG of its pixels."""
         inputs, row = self.found.inputs, self.rows[index]
         if not isinstance(inputs, EncodedImages):
-            return _png(inputs[row]), ".png"
+            return _encode_png(inputs[row]), ".png"
         try:
             data = inputs.read(inputs.keys[row])
             # A table can name any file of this machine: none leaves it but as the image it was.
@@ -64,9 +64,9 @@ class Samples:
             raise FileError(
                 f"sample {self.ids[index]!r}", f"cannot be read ({why})", "Put the file back"
             ) from error
-        return data, _ending(self.ids[index], data)
+        return data, _choose_ending(self.ids[index], data)
 
-    def file(self, index: int) -> Path | None:
+    def find_file(self, index: int) -> Path | None:
         """The file that a sample is, if it is one on this machine."""
         inputs = self.found.inputs
         if not isinstance(inputs, EncodedImages):
@@ -77,18 +77,18 @@ class Samples:
             return tree.place / f"{tree.prefix}{key}" if tree.place.is_dir() else None
         return Path(key) if isinstance(key, str) and Path(key).is_absolute() else None
 
-    def name(self, index: int) -> str:
+    def get_file_name(self, index: int) -> str:
         """What a sample's file is called, without folders; empty where it has no name."""
         name = PurePosixPath(self.ids[index].replace("\\", "/")).name
         return name if name.lower().endswith(ENDINGS) else ""
 
-    def inputs(self, rows: NDArray[np.intp]) -> Any:
+    def read_inputs(self, rows: NDArray[np.intp]) -> Any:
         """Texts, features or pixels of some samples."""
         inputs, chosen = self.found.inputs, self.rows[rows]
         return inputs.iloc[chosen] if hasattr(inputs, "iloc") else inputs[chosen]
 
 
-def samples_of(predictions: Predictions) -> Samples:
+def read_source_samples(predictions: Predictions) -> SourceSamples:
     """The samples of a run; refused where they did not come of files, or have changed since."""
     source = predictions.source
     if source is None:
@@ -107,7 +107,7 @@ def samples_of(predictions: Predictions) -> Samples:
             "Put them back as they were, or find the errors anew in another folder: an export "
             "would undo your corrections",
         )
-    return Samples(predictions.ids, again.found, again.rows, again.codes, source)
+    return SourceSamples(predictions.ids, again.found, again.rows, again.codes, source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +115,10 @@ class SourceTable:
     """The table that samples came from, with all its columns."""
 
     table: Any
-    """pyarrow; its rows are those of `Samples.found`."""
+    """pyarrow; its rows are those of `SourceSamples.found`."""
     label: str
 
-    def batches(self, rows: NDArray[np.intp], size: int) -> Iterator[Any]:
+    def iterate_batches(self, rows: NDArray[np.intp], size: int) -> Iterator[Any]:
         """The given rows, ascending, in parts of at most `size` rows of the source."""
         wanted = np.zeros(self.table.num_rows, np.bool_)
         wanted[rows] = True
@@ -128,7 +128,7 @@ class SourceTable:
                 yield self.table.slice(start, size).filter(mask)
 
 
-def source_table(samples: Samples | None) -> SourceTable | None:
+def read_source_table(samples: SourceSamples | None) -> SourceTable | None:
     """The table that a run's samples came from; None where it was no table."""
     if samples is None:
         return None
@@ -145,23 +145,23 @@ def source_table(samples: Samples | None) -> SourceTable | None:
     return SourceTable(table, "label" if source["label"] is None else source["label"])
 
 
-def image_column(found: SourceTable, samples: Samples) -> str:
+def find_image_column(source_table: SourceTable, samples: SourceSamples) -> str:
     """The column of a table that its images came from: bytes, or paths."""
-    asked = samples.source["inputs"]
-    if asked is not None:
-        return asked if isinstance(asked, str) else str(asked[0])
-    names = image_columns(found.table)
+    column = samples.source["inputs"]
+    if column is not None:
+        return column if isinstance(column, str) else str(column[0])
+    names = find_image_columns(source_table.table)
     if names:
         return names[0]
     folder, keys = Path(samples.source["place"]).parent, samples.found.inputs.keys.tolist()
-    for name in found.table.column_names:
-        column = found.table.column(name).to_pylist()
+    for name in source_table.table.column_names:
+        column = source_table.table.column(name).to_pylist()
         if [os.path.normpath(folder / str(path).strip()) for path in column] == keys:
             return str(name)
     raise InputError("inputs", "are in no column of the table", "Name the column: inputs='...'")
 
 
-def image_columns(table: Any) -> list[str]:
+def find_image_columns(table: Any) -> list[str]:
     """Columns of encoded images: bytes, or the hub's pairs of bytes and path."""
     import pyarrow as pa
 
@@ -174,19 +174,19 @@ def image_columns(table: Any) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class WrittenCsv:
+class CsvText:
     """A CSV as it is written, all texts."""
 
     frame: Any
-    """pandas, its columns numbered; its rows are those of `Samples.found`."""
+    """pandas, its columns numbered; its rows are those of `SourceSamples.found`."""
     header: list[str]
     label: str
     """The column of labels, as pandas calls it."""
-    place: int
+    label_column: int
     """Its number."""
 
 
-def written_csv(samples: Samples | None) -> WrittenCsv | None:
+def read_csv_text(samples: SourceSamples | None) -> CsvText | None:
     """The rows of a CSV as they are written; None where the source is no CSV."""
     if samples is None or not is_csv(samples.source["place"]):
         return None
@@ -200,14 +200,14 @@ def written_csv(samples: Samples | None) -> WrittenCsv | None:
     # As pandas calls the columns, two of one name told apart.
     names = read_csv(file, nrows=0).columns.tolist()
     label = "label" if source["label"] is None else source["label"]
-    return WrittenCsv(frame, header, label, names.index(label))
+    return CsvText(frame, header, label, names.index(label))
 
 
-def csv_manner(source: dict[str, Any] | None) -> dict[str, str]:
+def detect_csv_style(source: dict[str, Any] | None) -> dict[str, str]:
     """How a CSV ends its lines and begins: what `to_csv` needs to write one like it."""
     if source is None or not is_csv(source["place"]):
         return {}
-    start = read_csv_start(source["place"], _PEEKED)
+    start = read_csv_start(source["place"], _STYLE_BYTES)
     encoding = "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8"
     first_line = start[: start.find(b"\n") + 1]
     return {
@@ -222,7 +222,7 @@ def is_table(source: dict[str, Any]) -> bool:
     if is_csv(place) or place.startswith("hf:") or place.lower().endswith(".parquet"):
         return True
     with explain_file_problems(place, "Check where the run says its data is"):
-        return bool(_parquet_files(Path(place)))
+        return bool(_list_parquet_files(Path(place)))
 
 
 def _read_arrow(source: dict[str, Any]) -> Any | None:
@@ -242,21 +242,21 @@ def _read_arrow(source: dict[str, Any]) -> Any | None:
             return pa.Table.from_pandas(plain, preserve_index=False)
     if place.is_file() and place.name.lower().endswith(".parquet"):
         return read_parquet(place)
-    files = _parquet_files(place)
+    files = _list_parquet_files(place)
     if not files:
         return None
     splits = parquet_splits(files)
     return join_parquet(splits[choose_split(source["split"], list(splits), place)], place)
 
 
-def _parquet_files(folder: Path) -> list[Path]:
+def _list_parquet_files(folder: Path) -> list[Path]:
     """The Parquet files below a folder; none where it is no folder."""
     if not folder.is_dir():
         return []
     return [folder / file for file in list_folder(folder).files if file.endswith(".parquet")]
 
 
-def _check_unchanged(n_rows: int, samples: Samples) -> None:
+def _check_unchanged(n_rows: int, samples: SourceSamples) -> None:
     """Refuse a table that has other rows than a moment ago."""
     if n_rows != len(samples.found.ids):
         raise FileError(
@@ -264,7 +264,7 @@ def _check_unchanged(n_rows: int, samples: Samples) -> None:
         )
 
 
-def _png(pixels: NDArray[np.uint8]) -> bytes:
+def _encode_png(pixels: NDArray[np.uint8]) -> bytes:
     from PIL import Image
 
     file = io.BytesIO()
@@ -273,10 +273,10 @@ def _png(pixels: NDArray[np.uint8]) -> bytes:
     return file.getvalue()
 
 
-def _ending(name: str, data: bytes) -> str:
+def _choose_ending(name: str, data: bytes) -> str:
     """The ending that the name has, or else what the bytes are."""
     ending = PurePosixPath(name).suffix.lower()
     if ending in ENDINGS:
         return ending
     kind = identify_format(data) or "PNG"
-    return _FORMATS.get(kind, f".{kind.lower()}")
+    return _ENDINGS.get(kind, f".{kind.lower()}")

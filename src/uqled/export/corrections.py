@@ -1,4 +1,4 @@
-"""What becomes of every sample: decisions first, a method's flags where none was made.
+"""What becomes of every sample: reviewers' decisions, and flags where nobody decided.
 
 Pure functions of labels, flags and decisions. Nothing here reads or writes a file.
 """
@@ -21,14 +21,14 @@ from uqled.errors import InputError
 from uqled.review.decisions import Decision, Decisions
 from uqled.terminal import escape_controls
 
-Flags = Literal["remove", "relabel", "keep"]
-FLAGS: tuple[Flags, ...] = get_args(Flags)
+Unreviewed = Literal["keep", "drop", "relabel"]
+UNREVIEWED: tuple[Unreviewed, ...] = get_args(Unreviewed)
 BY_DECISION = "decision"
 
 
 @dataclass(frozen=True)
-class Change:
-    """One sample that is not what it was."""
+class Correction:
+    """One sample that is dropped or gets another label."""
 
     index: int
     id: str
@@ -45,22 +45,22 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class Cleaning:
+class CorrectedLabels:
     """What becomes of every sample."""
 
     labels: Labels
-    """As they were given."""
+    """The given labels."""
     codes: NDArray[np.int32]
     """[N] class numbers afterwards; of a dropped sample the given one."""
-    kept: NDArray[np.bool_]
+    is_kept: NDArray[np.bool_]
     """[N] False = dropped."""
-    changes: list[Change]
+    corrections: list[Correction]
     """In the order of the samples."""
-    flags: Flags
+    unreviewed: Unreviewed
     method: str | None
     n_overruled: int
-    """Flagged samples whose label somebody decided to keep."""
-    n_undecided: int
+    """Flagged samples whose label a reviewer kept."""
+    n_unreviewed: int
     """Flagged samples without a decision."""
 
     def __len__(self) -> int:
@@ -69,71 +69,72 @@ class Cleaning:
     @cached_property
     def rows(self) -> NDArray[np.intp]:
         """Indices of the samples that stay."""
-        return np.flatnonzero(self.kept)
+        return np.flatnonzero(self.is_kept)
 
     @cached_property
     def values(self) -> NDArray[Any]:
         """The labels of the samples that stay, as the user writes them."""
-        return self.labels.values[self.codes[self.kept]]
+        return self.labels.values[self.codes[self.is_kept]]
 
     @cached_property
-    def emptied(self) -> list[str]:
+    def empty_classes(self) -> list[str]:
         """Names of classes that had samples and have none left."""
         K = self.labels.n_classes
         before = np.bincount(self.labels.codes, minlength=K)
-        after = np.bincount(self.codes[self.kept], minlength=K)
+        after = np.bincount(self.codes[self.is_kept], minlength=K)
         return [self.labels.names[k] for k in np.flatnonzero((before > 0) & (after == 0))]
 
 
-def cleaning(
+def correct_labels(
     labels: Labels,
     errors: LabelErrors | None = None,
     decisions: Mapping[int, Decision] | None = None,
     *,
-    flags: Flags = "remove",
+    unreviewed: Unreviewed = "keep",
     ids: Sequence[str] | None = None,
-) -> Cleaning:
-    """Decide for every sample: what somebody decided holds, a flag where nobody did.
+) -> CorrectedLabels:
+    """Apply reviewers' decisions, and to flagged samples without one what `unreviewed` says.
 
-    `flags` says what a flag does: `remove` drops the sample, `relabel` gives it the suggested
-    label, `keep` nothing. A relabel to the label that the sample has is no change.
+    `keep` leaves such a sample as it is, `drop` removes it, `relabel` gives it the suggested label.
     """
-    if flags not in FLAGS:
-        raise InputError("flags", f"is {flags!r}", f"Choose one of {', '.join(FLAGS)}")
+    if unreviewed not in UNREVIEWED:
+        raise InputError(
+            "unreviewed", f"is {unreviewed!r}", f"Choose one of {', '.join(UNREVIEWED)}"
+        )
     decisions = {i: d for i, d in (decisions or {}).items() if d.action is not None}
-    _check(labels, errors, decisions)
-    codes, kept = labels.codes.copy(), np.ones(len(labels), np.bool_)
+    _check_inputs(labels, errors, decisions)
+    codes, is_kept = labels.codes.copy(), np.ones(len(labels), np.bool_)
     flagged = set() if errors is None else set(np.flatnonzero(errors.mask).tolist())
     undecided = flagged - decisions.keys()
-    changes = []
+    corrections = []
 
-    def change(index: int, label: int | None, because: str, reviewer: str | None) -> None:
+    def correct(index: int, label: int | None, because: str, reviewer: str | None) -> None:
         given = int(labels.codes[index])
         if label == given:
             return
         if label is None:
-            kept[index] = False
+            is_kept[index] = False
         else:
             codes[index] = label
         name = str(index) if ids is None else ids[index]
         score = None if errors is None else float(errors.scores[index])
         action: Literal["relabel", "drop"] = "drop" if label is None else "relabel"
-        changes.append(Change(index, name, action, given, label, because, reviewer, score))
+        corrections.append(Correction(index, name, action, given, label, because, reviewer, score))
 
     for index in sorted(undecided | decisions.keys()):
         decision = decisions.get(index)
         if decision is not None and decision.action != "keep":
-            change(index, decision.label, BY_DECISION, decision.reviewer)
-        elif decision is None and flags != "keep":
+            correct(index, decision.label, BY_DECISION, decision.reviewer)
+        elif decision is None and unreviewed != "keep":
             assert errors is not None
-            best = int(errors.best[index]) if flags == "relabel" else None
-            change(index, best, errors.method, None)
-    return Cleaning(
+            best = int(errors.best[index]) if unreviewed == "relabel" else None
+            correct(index, best, errors.method, None)
+    return CorrectedLabels(
         labels,
         codes,
-        kept,
-        changes,
-        flags,
+        is_kept,
+        corrections,
+        unreviewed,
         None if errors is None else errors.method,
         sum(decisions[index].action == "keep" for index in flagged & decisions.keys()),
         len(undecided),
@@ -145,21 +146,21 @@ def clean(
     errors: LabelErrors | None = None,
     decisions: Decisions | Mapping[int, Decision] | None = None,
     *,
-    flags: Flags = "remove",
+    unreviewed: Unreviewed = "drop",
 ) -> Dataset:
-    """The samples that stay, with their corrected labels; `dataset` stays as it is.
+    """A data set without label errors: corrected labels, without the dropped samples.
 
     Parameters
     ----------
     dataset
-        The samples that the errors were found in.
+        The samples that the errors were found in; it stays as it is.
     errors
-        What `find_label_errors` found; one of its `by_method` for another method's flags.
+        The result of `find_label_errors`; one of its `by_method` for another method's flags.
     decisions
-        What reviewers decided: they win over flags. `Decisions(path)`, or its `current()`.
-    flags
-        What a flag without a decision does: `"remove"` drops the sample, `"relabel"` gives it the
-        suggested label, `"keep"` nothing.
+        Reviewers' decisions, which win over flags: `Decisions(path)`, or its `current()`.
+    unreviewed
+        What happens to a flagged sample without a decision: `"drop"` removes it, `"relabel"` gives
+        it the suggested label, `"keep"` leaves it as it is.
 
     Examples
     --------
@@ -168,7 +169,7 @@ def clean(
     >>> data = uqled.Dataset.from_arrays(np.zeros((5, 2)), ["cat", "cat", "dog", "dog", "dog"])
     >>> probs = [[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.2, 0.8], [0.95, 0.05]]
     >>> errors = uqled.find_label_errors(data.labels, probs, method="cl-pbnr")
-    >>> len(clean(data, errors)), clean(data, errors, flags="relabel").labels.codes.tolist()
+    >>> len(clean(data, errors)), clean(data, errors, unreviewed="relabel").labels.codes.tolist()
     (4, [0, 0, 1, 1, 0])
     """
     current = decisions.current() if isinstance(decisions, Decisions) else decisions or {}
@@ -186,69 +187,75 @@ def clean(
             f"were found in {len(errors):,} other labels than the {len(dataset):,} of the data",
             "Pass the data that they were found in",
         )
-    done = cleaning(dataset.labels, errors, current, flags=flags, ids=dataset.ids.tolist())
-    corrected = replace(dataset, labels=replace(dataset.labels, codes=done.codes))
-    return corrected if not done.changes else corrected.subset(done.rows)
+    ids = dataset.ids.tolist()
+    corrected = correct_labels(dataset.labels, errors, current, unreviewed=unreviewed, ids=ids)
+    result = replace(dataset, labels=replace(dataset.labels, codes=corrected.codes))
+    return result.subset(corrected.rows) if corrected.corrections else result
 
 
-def restored(changes: Sequence[Change], codes: NDArray[Any]) -> NDArray[np.int32]:
-    """The given class numbers [N], of the class numbers of the samples that stayed, in order.
+def restore_labels(corrections: Sequence[Correction], codes: NDArray[Any]) -> NDArray[np.int32]:
+    """The given class numbers [N], from those of the samples that stayed, in order.
 
-    What `cleaning` did, backwards.
+    The inverse of `correct_labels`.
     """
-    dropped = [change.index for change in changes if change.label is None]
-    if len({change.index for change in changes}) < len(changes):
+    dropped = [one.index for one in corrections if one.label is None]
+    if len({one.index for one in corrections}) < len(corrections):
         raise InputError("changes", "name a sample twice", "Pass those of one export")
     N = len(codes) + len(dropped)
-    if any(not 0 <= change.index < N for change in changes):
+    if any(not 0 <= one.index < N for one in corrections):
         raise InputError(
             "changes",
-            f"reach to sample {max(change.index for change in changes)} of {N}",
+            f"reach to sample {max(one.index for one in corrections)} of {N}",
             "Pass the labels of exactly the samples that stayed",
         )
-    stayed = np.ones(N, np.bool_)
-    stayed[dropped] = False
+    is_kept = np.ones(N, np.bool_)
+    is_kept[dropped] = False
     given = np.empty(N, np.int32)
-    given[stayed] = codes
-    for change in changes:
-        given[change.index] = change.given
+    given[is_kept] = codes
+    for one in corrections:
+        given[one.index] = one.given
     return given
 
 
-def summary(done: Cleaning, *, pairs: int = 8, first: int = 5) -> str:
-    """What changes, in a few lines: by action and reason, by pair of classes, and the first few."""
-    N, n = len(done), len(done.changes)
-    names = [escape_controls(name) for name in done.labels.names]
-    kinds = Counter((c.action, c.because) for c in done.changes)
+def describe_corrections(corrected: CorrectedLabels, *, pairs: int = 8, examples: int = 5) -> str:
+    """What changes, in a few lines: by action and cause, by pair of classes, and the first few."""
+    changes = corrected.corrections
+    N, n = len(corrected), len(changes)
+    names = [escape_controls(name) for name in corrected.labels.names]
     verbs = {"drop": "dropped", "relabel": "relabelled"}
-    lines = [f"{n:,} of {N:,} samples change, {len(done.rows):,} are left"]
-    lines += [f"  {m:>9,}  {verbs[a]} by {why}" for (a, why), m in kinds.most_common()]
-    if done.n_overruled:
-        lines.append(f"  {done.n_overruled:>9,}  flagged by {done.method}, kept by decision")
-    if left := done.n_undecided - sum(c.because != BY_DECISION for c in done.changes):
-        lines.append(f"  {left:>9,}  flagged by {done.method}, left as they are")
-    if done.emptied:
-        emptied = escape_controls(", ".join(done.emptied))
-        lines.append(f"  No samples are left of class {emptied}")
+    lines = [f"{n:,} of {N:,} samples change, {len(corrected.rows):,} are left"]
+    for (action, cause), m in Counter((c.action, c.because) for c in changes).most_common():
+        lines.append(f"  {m:>9,}  {verbs[action]} by {cause}")
+    if corrected.n_overruled:
+        lines.append(
+            f"  {corrected.n_overruled:>9,}  flagged by {corrected.method}, kept by decision"
+        )
+    if left := corrected.n_unreviewed - sum(c.because != BY_DECISION for c in changes):
+        lines.append(f"  {left:>9,}  flagged by {corrected.method}, left as they are")
+    if corrected.empty_classes:
+        classes = escape_controls(", ".join(corrected.empty_classes))
+        lines.append(f"  No samples are left of class {classes}")
     if not n:
         return "\n".join(lines)
-    counted = Counter((c.given, c.label) for c in done.changes)
+    by_pair = Counter((c.given, c.label) for c in changes)
     lines += ["", "given -> afterwards:"]
-    for (given, label), m in counted.most_common(pairs):
+    for (given, label), m in by_pair.most_common(pairs):
         lines.append(
             f"  {m:>9,}  {names[given]} -> {'(dropped)' if label is None else names[label]}"
         )
-    if len(counted) > pairs:
-        lines.append(f"  and {len(counted) - pairs:,} pairs more")
+    if len(by_pair) > pairs:
+        lines.append(f"  and {len(by_pair) - pairs:,} pairs more")
     lines += ["", "the first of them:"]
-    for c in done.changes[:first]:
+    for c in changes[:examples]:
         to = "(dropped)" if c.label is None else names[c.label]
         who = c.because if c.reviewer is None else f"{c.because} of {c.reviewer}"
         lines.append(f"  {escape_controls(c.id)}: {names[c.given]} -> {to}, by {who}")
     return "\n".join(lines)
 
 
-def _check(labels: Labels, errors: LabelErrors | None, decisions: Mapping[int, Decision]) -> None:
+def _check_inputs(
+    labels: Labels, errors: LabelErrors | None, decisions: Mapping[int, Decision]
+) -> None:
     N, K = len(labels), labels.n_classes
     if errors is not None and (len(errors) != N or errors.labels.n_classes != K):
         raise InputError(

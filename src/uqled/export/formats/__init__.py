@@ -1,0 +1,1 @@
+"""One file per export format; `uqled.export.registry` finds them here."""

@@ -1,0 +1,30 @@
+"""`folder`: one folder of images per class, with the bytes that the source has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from uqled.export.file_names import name_class_folders, pick_free_name, sanitize_file_name
+from uqled.export.image_files import ImageFolderFormat, write_images
+from uqled.export.registry import ExportPlan, WriteOptions
+from uqled.export.source_samples import SourceSamples
+
+
+class ClassFolderFormat(ImageFolderFormat):
+    name = "folder"
+
+    def write(self, plan: ExportPlan, target: Path, options: WriteOptions) -> dict[str, Any]:
+        labels, codes = plan.corrected.labels, plan.corrected.codes
+        # The class as the source writes it where that is a text, else the name that is shown.
+        is_text = labels.values.dtype.kind in "UTO"
+        folders = name_class_folders(labels.values.tolist() if is_text else labels.names)
+        taken: dict[str, set[str]] = {}
+
+        def name_file(samples: SourceSamples, index: int, ending: str) -> str:
+            folder = folders[codes[index]]
+            name = sanitize_file_name(samples.get_file_name(index) or f"{index:08d}{ending}")
+            return f"{folder}/{pick_free_name(name, taken.setdefault(folder, set()))}"
+
+        write_images(plan, target, options, name_file)
+        return {}

@@ -1,0 +1,43 @@
+"""`fiftyone`: `data/` and `labels.json` as FiftyOneImageClassificationDataset has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from uqled.export.image_files import ImageFolderFormat, write_images
+from uqled.export.registry import ExportPlan, WriteOptions
+from uqled.export.source_samples import SourceSamples
+from uqled.storage.atomic import write_json
+
+
+class FiftyOneFormat(ImageFolderFormat):
+    """Files are named by the sample's index: FiftyOne takes files that differ in their ending only
+    for one. A label's attributes say how mistaken the given label seems, and if it was decided."""
+
+    name = "fiftyone"
+
+    def write(self, plan: ExportPlan, target: Path, options: WriteOptions) -> dict[str, Any]:
+        write_images(plan, target, options, _name_file)
+        corrected, errors = plan.corrected, plan.errors
+        names = corrected.labels.names
+        labels = {
+            f"{index:08d}": {
+                "label": int(corrected.codes[index]),
+                "attributes": {
+                    "mistakenness": 1.0 - float(errors.scores[index]),
+                    "is_label_issue": bool(errors.mask[index]) and index not in plan.decisions,
+                    "is_decided": index in plan.decisions,
+                    "given_label": names[corrected.labels.codes[index]],
+                    "suggested_label": names[errors.best[index]],
+                    "sample": plan.predictions.ids[index],
+                },
+            }
+            for index in corrected.rows.tolist()
+        }
+        write_json(target / "labels.json", {"classes": list(names), "labels": labels})
+        return {}
+
+
+def _name_file(_: SourceSamples, index: int, ending: str) -> str:
+    return f"data/{index:08d}{ending}"

@@ -1,0 +1,141 @@
+"""`uqled export`: plan what becomes of a run's samples, and write it in one of the formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from uqled.detect.find import find_errors_in_run
+from uqled.errors import InputError
+from uqled.export import targets
+from uqled.export.corrections import Unreviewed, correct_labels
+from uqled.export.record import mark_unfinished, name_record, write_record
+from uqled.export.registry import (
+    ExportFormat,
+    ExportPlan,
+    WriteOptions,
+    check_options,
+    get_format,
+)
+from uqled.export.source_samples import SourceSamples, is_table, read_source_samples
+from uqled.progress import Progress
+from uqled.review.decisions import read_decisions, read_verdicts
+from uqled.storage.atomic import flush_to_disk, remove_leftovers, replace_file
+from uqled.storage.run import Predictions, Run
+
+
+def plan_export(
+    run: Path | str,
+    to: str,
+    *,
+    method: str | None = None,
+    unreviewed: Unreviewed | None = None,
+) -> ExportPlan:
+    """What an export of a run would do; nothing is written.
+
+    Flags follow reviewers' decisions, as on the review page. `method` names whose flags: the one
+    that the run was asked for, unless given. `unreviewed` says what happens to flagged samples
+    without a decision: `keep` (the default), `drop` or `relabel`.
+    """
+    form = get_format(to)
+    check_options(form, unreviewed=unreviewed)
+    predictions = Run.open(run).predictions()
+    errors = find_errors_in_run(predictions, headline=method, verdicts=read_verdicts(predictions))
+    decisions = read_decisions(predictions)
+    corrected = correct_labels(
+        predictions.labels,
+        errors,
+        decisions,
+        unreviewed=unreviewed or "keep",
+        ids=predictions.ids,
+    )
+    if not len(corrected.rows):
+        raise InputError(
+            "unreviewed", f"is {unreviewed!r}, and no sample would stay", "Pass unreviewed='keep'"
+        )
+    samples = _read_samples(predictions, form)
+    return ExportPlan(form, predictions, errors, decisions, corrected, samples)
+
+
+def check_target(
+    plan: ExportPlan,
+    out: Path,
+    *,
+    link: bool = False,
+    url: str | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Refuse a target or options that the export cannot have, before anything is done."""
+    form = plan.format
+    targets.check_outside(out, plan.predictions.source)
+    if form.file_endings:
+        targets.check_file(out, form.file_endings, overwrite=overwrite)
+    else:
+        targets.check_folder(out)
+        if overwrite:
+            raise InputError(
+                "overwrite", f"does not go with {form.name}", "Name a new or empty folder"
+            )
+    check_options(form, link=link, url=url)
+
+
+def write_export(
+    plan: ExportPlan,
+    out: Path | str,
+    *,
+    link: bool = False,
+    url: str | None = None,
+    overwrite: bool = False,
+    progress: bool | None = None,
+) -> list[Path]:
+    """Write what was planned and the record of every change; returns what was written.
+
+    A folder is built beside `out` and renamed. A file and its record are renamed one after the
+    other: meanwhile the record says that it is unfinished.
+    """
+    out = Path(out)
+    check_target(plan, out, link=link, url=url, overwrite=overwrite)
+    options = WriteOptions(out, Progress(progress), link, url)
+    note = {
+        "to": plan.format.name,
+        "run": str(plan.predictions.path.resolve()),
+        "options": {"link": link} if "link" in plan.format.options else {},
+    }
+    if plan.format.file_endings:
+        _write_file(plan, options, note)
+    else:
+        with targets.build_folder(out) as folder:
+            note |= plan.format.write(plan, folder, options)
+            write_record(*name_record(folder), plan.corrected, note)
+    return [out, *name_record(out)]
+
+
+def _write_file(plan: ExportPlan, options: WriteOptions, note: dict[str, Any]) -> None:
+    out = options.out
+    table, note_file = name_record(out)
+    remove_leftovers(out.parent)
+    # They are renamed in reverse: the data first, the note last.
+    with (
+        replace_file(note_file) as note_part,
+        replace_file(table) as table_part,
+        replace_file(out) as part,
+    ):
+        note |= plan.format.write(plan, part, options)
+        write_record(table_part, note_part, plan.corrected, note)
+        # A full disk is noticed while the old files are still there.
+        for file in (part, table_part, note_part):
+            flush_to_disk(file)
+        mark_unfinished(note_part, note_file)
+
+
+def _read_samples(predictions: Predictions, form: ExportFormat) -> SourceSamples | None:
+    """The samples that this format writes; refused where it cannot have them."""
+    source = predictions.source
+    if form.needs == "labels":
+        return None
+    if form.needs == "table" and (source is None or not is_table(source)):
+        return None
+    samples = read_source_samples(predictions)
+    if form.needs == "images" and samples.kind != "images":
+        raise InputError("to", f"makes a folder of images, of {samples.kind}", "Export csv")
+    return samples

@@ -1,0 +1,122 @@
+"""The export formats: one file each in `formats/`, and those that other packages add.
+
+Another package adds a format with an entry point of the group `uqled.exports` that names an
+`ExportFormat`.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.detect.result import LabelErrors
+from uqled.errors import FileError, InputError
+from uqled.export.corrections import CorrectedLabels, describe_corrections
+from uqled.export.source_samples import SourceSamples
+from uqled.progress import Progress
+from uqled.review.decisions import Decision
+from uqled.storage.run import Predictions
+
+GROUP = "uqled.exports"
+
+
+@dataclass(frozen=True, eq=False)
+class ExportPlan:
+    """What an export will write."""
+
+    format: ExportFormat
+    predictions: Predictions
+    errors: LabelErrors
+    decisions: Mapping[int, Decision]
+    corrected: CorrectedLabels
+    samples: SourceSamples | None
+    """The samples as their source holds them, for a format that needs them."""
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How a format writes; it takes those that are in its `options`."""
+
+    out: Path
+    """Where the export will lie when it is finished."""
+    progress: Progress
+    link: bool = False
+    """Link images instead of copying them."""
+    url: str | None = None
+    """What precedes the name of an image in Label Studio."""
+
+
+class ExportFormat(ABC):
+    """One format that `uqled export --to NAME` writes."""
+
+    name: ClassVar[str]
+    file_endings: ClassVar[tuple[str, ...]] = ()
+    """Endings of a format that is one file; a format without any is a folder."""
+    needs: ClassVar[Literal["labels", "table", "samples", "images"]] = "samples"
+    """What it reads again from the source: `labels` nothing, `table` the other columns where the
+    source is a table, `samples` the samples of any kind, `images` samples that must be images."""
+    options: ClassVar[frozenset[str]] = frozenset({"unreviewed"})
+    """The options it takes, of `unreviewed`, `link` and `url`."""
+
+    @abstractmethod
+    def write(self, plan: ExportPlan, target: Path, options: WriteOptions) -> dict[str, Any]:
+        """Write to `target`, an empty folder or a new file; returns what the record says of it."""
+
+    def read_class_numbers(self, out: Path, note: Mapping[str, Any]) -> NDArray[np.int32]:
+        """The class numbers of an export, in order; `note` is its record."""
+        raise FileError(
+            f"export {str(out)!r}",
+            f"is of the kind {note['to']!r}, in which labels are as they were given",
+            "Read them there",
+        )
+
+    def describe(self, plan: ExportPlan) -> str:
+        """What the export will do, in a few lines."""
+        return describe_corrections(plan.corrected)
+
+
+@cache
+def load_formats() -> dict[str, ExportFormat]:
+    """Every format by its name; one of another package replaces ours of the same name."""
+    formats = import_module("uqled.export.formats")
+    modules = [
+        import_module(f"uqled.export.formats.{module.name}")
+        for module in pkgutil.iter_modules(formats.__path__)
+    ]
+    classes = [
+        one
+        for module in modules
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, ExportFormat) and hasattr(one, "name")
+    ]
+    classes += [entry.load() for entry in entry_points(group=GROUP)]
+    formats_by_name = {one.name: one() for one in classes}
+    return dict(sorted(formats_by_name.items()))
+
+
+def get_format(name: str) -> ExportFormat:
+    """The format of this name."""
+    formats = load_formats()
+    if name not in formats:
+        raise InputError("to", f"is {name!r}", f"Choose one of {', '.join(formats)}")
+    return formats[name]
+
+
+def check_options(form: ExportFormat, **options: Any) -> None:
+    """Refuse an option that was given to a format which does not take it."""
+    for name, value in options.items():
+        if value not in (None, False) and name not in form.options:
+            takers = [one.name for one in load_formats().values() if name in one.options]
+            raise InputError(
+                name, f"does not go with {form.name}", f"It goes with {', '.join(takers)}"
+            )
