@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -140,8 +141,19 @@ def test_headers_that_python_cannot_parse_are_named(run, header):
     padded = header.ljust(1000)
     content = b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded
     (run / "labels.npy").write_bytes(content)
-    with pytest.raises(FileError, match=r"labels\.npy' cannot be read"):
+    with pytest.raises(FileError, match=r"labels\.npy' is no \.npy file"):
         Run.open(run).predictions()
+
+
+def test_a_header_that_claims_gigabytes_takes_no_memory(run):
+    (run / "folds.npy").write_bytes(b"\x93NUMPY\x02\x00" + b"\xff" * 4 + bytes(300))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileError, match=r"folds\.npy' is no \.npy file"):
+            Run.open(run).predictions()
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("name", ["run.json", "ids.json", "detection.json"])

@@ -200,6 +200,11 @@ def test_shards_with_names_for_labels(tmp_path: Path, in_shards: Any) -> None:
     again = ErrorsInParts.open(tmp_path / "out")
     assert again.flagged()["given_label"].tolist() == whole.given[whole.ranked].tolist()
     assert "auto" in repr(again)
+    assert again.table().count_rows() == len(whole.mask)
+    part = tmp_path / "out" / "issues" / "000001.parquet"
+    part.write_bytes(part.read_bytes()[:-40])
+    with pytest.raises(FileError, match=r"issues' cannot be read .*000001\.parquet"):
+        again.table()
 
 
 def test_a_finished_detection_is_not_repeated(tmp_path: Path, in_shards: Any) -> None:

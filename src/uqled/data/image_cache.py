@@ -36,8 +36,9 @@ from uqled.engines.local import Threads, available_threads
 from uqled.errors import FileError, InputError
 from uqled.limits import exceed_limit, get_limit
 from uqled.progress import Progress
+from uqled.storage.arrays.numpy_files import open_array
 from uqled.storage.atomic import create_array, remove_leftovers, replace_file, write_json
-from uqled.storage.reading import first_line, open_array, read_json
+from uqled.storage.reading import first_line, read_json
 
 MAX_SIDE = 224
 """Pixels of the longer side, where the data chooses the size itself."""

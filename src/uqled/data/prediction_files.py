@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from uqled.data.table_files import read_csv, read_parquet
 from uqled.errors import FileError
 from uqled.limits import check_limit
-from uqled.storage.arrays.numpy_files import open_npz
+from uqled.storage.arrays.numpy_files import open_array, open_npz
 from uqled.storage.arrays.shards import open_shards, split_key
 from uqled.storage.location import Location, quoted
-from uqled.storage.reading import explain_file_problems, open_array
+from uqled.storage.reading import explain_file_problems
 
 FORMATS = (".npy", ".npz", ".csv", ".parquet", ".zarr")
 

@@ -21,8 +21,9 @@ from torch.nn import functional
 from uqled.errors import FileError, InputError
 from uqled.models.dropout import Dropout
 from uqled.progress import Progress
+from uqled.storage.arrays.numpy_files import read_array
 from uqled.storage.atomic import write_array
-from uqled.storage.reading import name_file, read_array
+from uqled.storage.reading import name_file
 
 DEFAULT = "efficientnet_lite0"
 

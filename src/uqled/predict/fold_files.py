@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import FileError
-from uqled.storage.reading import first_line, read_array
+from uqled.storage.arrays.numpy_files import read_array
+from uqled.storage.reading import first_line
 
 #: The share of the fold that is done, and what one fit of several predicts: of a network, in its
 #: member's folder, and of a scikit-learn classifier.

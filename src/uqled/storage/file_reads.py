@@ -32,7 +32,7 @@ class Descriptor:
         self.number = os.open(path, os.O_RDONLY | flags)
         about = os.fstat(self.number)
         if not stat.S_ISREG(about.st_mode):
-            raise FileError(name_file(path), "cannot be read: it is no regular file", "Name a file")
+            raise FileError(name_file(path), "is no regular file", "Name a file with content")
         self.file = about.st_dev, about.st_ino
 
     def __del__(self) -> None:

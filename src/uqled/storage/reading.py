@@ -16,9 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
-
 from uqled.errors import FileError, UqledError
 from uqled.limits import check_limit, exceed_limit, get_limit
 
@@ -122,26 +119,6 @@ def read_json(path: Path | str, fix: str = "Write it again") -> Any:
     """Plain data of a JSON file."""
     with explain_file_problems(path, fix):
         return json.loads(read_file(path, "json_bytes"))
-
-
-def open_array(path: Path | str, fix: str = "Write it again") -> NDArray[Any]:
-    """An `.npy` as a memory map: its header is checked against the file, no value is read.
-
-    Numbers and texts only: nothing is ever unpickled.
-    """
-    with explain_file_problems(path, fix):
-        open_regular(path).close()
-        array: NDArray[Any] = np.lib.format.open_memmap(path, "r")
-        if array.dtype.kind not in "biufUS" or not array.dtype.itemsize:
-            raise FileError(name_file(path), f"holds {array.dtype}", "Save numbers or texts")
-        return array
-
-
-def read_array(path: Path | str, fix: str = "Write it again") -> NDArray[Any]:
-    """An `.npy` in memory."""
-    array = open_array(path, fix)
-    check_limit("memory_bytes", array.nbytes, name_file(path))
-    return np.array(array)
 
 
 def decompress(data: BinaryIO, size: int, subject: str) -> bytes:

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from uqled.arrays import Labels
 from uqled.errors import FileError, InputError
 from uqled.storage import run_checks
+from uqled.storage.arrays.numpy_files import open_array
 from uqled.storage.atomic import (
     check_target,
     create_array,
@@ -45,7 +46,7 @@ from uqled.storage.atomic import (
     write_json,
 )
 from uqled.storage.lock import lock_folder
-from uqled.storage.reading import name_file, open_array, read_json
+from uqled.storage.reading import name_file, read_json
 from uqled.uncertainty import PassesKind
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import FileError
-from uqled.storage.reading import name_file, open_array, read_array
+from uqled.storage.arrays.numpy_files import open_array, read_array
+from uqled.storage.reading import name_file
 from uqled.uncertainty import PassesKind
 
 _ANEW = "Begin the run anew"

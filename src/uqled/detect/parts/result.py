@@ -85,12 +85,16 @@ class ErrorsInParts:
         import pyarrow.dataset as ds
 
         issues = self.store.place / "issues"
-        if issues.is_local:
-            return ds.dataset(issues.path, format="parquet")
-        import fsspec  # type: ignore[import-untyped]
+        files, path = None, issues.path if issues.is_local else None
+        if path is None:
+            import fsspec  # type: ignore[import-untyped]
 
-        files, path = fsspec.core.url_to_fs(str(issues))
-        return ds.dataset(path, filesystem=files, format="parquet")
+            files, path = fsspec.core.url_to_fs(str(issues))
+        with explain_file_problems(str(issues), "Repeat the detection"):
+            table = ds.dataset(path, filesystem=files, format="parquet")
+            for fragment in table.get_fragments():  # a damaged part is named here, not in a query
+                fragment.ensure_complete_metadata()
+        return table
 
     def summary(self, *, pairs: int = 5, suspects: int = 10) -> str:
         """The answer in a few lines of text."""

@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError, UqledError
 from uqled.limits import check_limit
-from uqled.storage.reading import check_expansion, explain_file_problems, first_line, name_file
+from uqled.storage.reading import (
+    check_expansion,
+    explain_file_problems,
+    first_line,
+    name_file,
+    open_regular,
+)
 from uqled.storage.zip_files import open_zip
 
 #: Bytes that hold every header: NumPy itself reads no longer ones.
@@ -48,7 +54,7 @@ class NpyHeader:
         return self.dtype.kind in "biufcmMUS" and self.dtype.itemsize > 0
 
 
-def parse_npy_header(head: bytes, subject: str) -> NpyHeader:
+def parse_npy_header(head: bytes, subject: str, fix: str = "Write it again") -> NpyHeader:
     """Read a header out of the first `HEADER_BYTES` bytes of a file, or all where it has fewer.
 
     NumPy evaluates it as a Python literal, and where that fails, by Python's own tokenizer: on
@@ -66,10 +72,29 @@ def parse_npy_header(head: bytes, subject: str) -> NpyHeader:
     except UqledError:
         raise
     except Exception as error:
-        raise FileError(
-            subject, f"is no .npy file ({first_line(error)})", "Write it again"
-        ) from error
+        raise FileError(subject, f"is no .npy file ({first_line(error)})", fix) from error
     return NpyHeader(tuple(map(int, shape)), dtype, bool(is_fortran), file.tell())
+
+
+def open_array(path: Path | str, fix: str = "Write it again") -> NDArray[Any]:
+    """An `.npy` as a memory map: its header is checked against the file, no value is read.
+
+    Numbers and texts only: nothing is ever unpickled.
+    """
+    with explain_file_problems(path, fix):
+        with open_regular(path) as file:
+            header = parse_npy_header(file.read(HEADER_BYTES), name_file(path), fix)
+        if header.dtype.kind not in "biufUS" or not header.dtype.itemsize:
+            raise FileError(name_file(path), f"holds {header.dtype}", "Save numbers or texts")
+        array: NDArray[Any] = np.lib.format.open_memmap(path, "r")
+        return array
+
+
+def read_array(path: Path | str, fix: str = "Write it again") -> NDArray[Any]:
+    """An `.npy` in memory."""
+    array = open_array(path, fix)
+    check_limit("memory_bytes", array.nbytes, name_file(path))
+    return np.array(array)
 
 
 class ArrayArchive:
