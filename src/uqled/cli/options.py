@@ -89,6 +89,14 @@ class ModelOptions:
         str | None, typer.Option(help="Of networks: auto, 32-true, bf16-mixed, 16-mixed.")
     ] = None
 
+    batch_norm: Annotated[
+        str | None,
+        typer.Option(
+            help="Statistics of batch norm behind dropout, for the softmax of a network: "
+            "re-estimated without dropout (the default), or as-trained."
+        ),
+    ] = None
+
     def name_inputs(self) -> tuple[str, ...]:
         """What detection is going to get from the model."""
         return ("pred_probs",) if self.uncertainty == "none" else ("pred_probs", "passes")

@@ -4,6 +4,7 @@ build                                    vgg11, resnet50, small, or a network of
 add_dropout, enable_dropout,
     dropout_layers, has_dropout          dropout in any network
 stochastic_passes, split_at_dropout      Monte Carlo dropout that does not repeat itself
+reestimate_batch_norm                    batch norm behind dropout, put right for the softmax
 probe.features, probe.head               a pretrained network's features, and a head for them
 """
 
@@ -16,6 +17,7 @@ from uqled.errors import InputError
 
 if TYPE_CHECKING:
     from uqled.models import probe
+    from uqled.models.batch_norm import SoftmaxStatistics, reestimate_batch_norm
     from uqled.models.dropout import (
         Dropout,
         add_dropout,
@@ -29,18 +31,21 @@ if TYPE_CHECKING:
 #: Where each public name lives; loaded when it is first used, because torch takes a while.
 _HOMES = {
     "Dropout": "dropout",
+    "SoftmaxStatistics": "batch_norm",
     "SplitNetwork": "monte_carlo",
     "add_dropout": "dropout",
     "build": "networks",
     "dropout_layers": "dropout",
     "enable_dropout": "dropout",
     "has_dropout": "dropout",
+    "reestimate_batch_norm": "batch_norm",
     "split_at_dropout": "monte_carlo",
     "stochastic_passes": "monte_carlo",
 }
 
 __all__ = [
     "Dropout",
+    "SoftmaxStatistics",
     "SplitNetwork",
     "add_dropout",
     "build",
@@ -48,6 +53,7 @@ __all__ = [
     "enable_dropout",
     "has_dropout",
     "probe",
+    "reestimate_batch_norm",
     "split_at_dropout",
     "stochastic_passes",
 ]

@@ -16,13 +16,19 @@ from torch import Tensor, fx, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from uqled.errors import InputError
+from uqled.models.batch_norm import AS_TRAINED, SoftmaxStatistics
 from uqled.models.dropout import dropout_layers, enable_dropout, require_dropout, switch
 
 _CHECKED_SAMPLES = 2  # that a cut network must treat as the whole network does
 
 
 def stochastic_passes(
-    model: nn.Module | SplitNetwork, batch: Tensor, passes: int, *, seed: int
+    model: nn.Module | SplitNetwork,
+    batch: Tensor,
+    passes: int,
+    *,
+    seed: int,
+    softmax_statistics: SoftmaxStatistics = AS_TRAINED,
 ) -> tuple[Tensor, Tensor]:
     """Softmax probabilities [n,K] without dropout, and those of F passes with it [F,n,K].
 
@@ -39,12 +45,15 @@ def stochastic_passes(
         What the network takes: images [n,C,H,W] or features [n,D].
     passes
         F, the number of passes.
+    softmax_statistics
+        What `reestimate_batch_norm` gives, for the softmax alone: a network with batch norm behind
+        dropout needs it.
     """
     if passes < 1:
         raise InputError("passes", f"is {passes}", "Ask for at least one, such as 5")
     network = model if isinstance(model, SplitNetwork) else split_at_dropout(model, batch)
     with torch.no_grad(), _seeded(seed, batch.device), enable_dropout(network.model) as layers:
-        return _probabilities(network, layers, batch, passes)
+        return _probabilities(network, layers, batch, passes, softmax_statistics)
 
 
 class SplitNetwork:
@@ -117,11 +126,16 @@ def _agree(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> bool:
 
 
 def _probabilities(
-    network: SplitNetwork, layers: list[nn.Module], batch: Tensor, passes: int
+    network: SplitNetwork,
+    layers: list[nn.Module],
+    batch: Tensor,
+    passes: int,
+    softmax_statistics: SoftmaxStatistics = AS_TRAINED,
 ) -> tuple[Tensor, Tensor]:
     shared = network.shared(batch)
     switch(layers, on=False)
-    softmax = _softmax(network.logits(shared))
+    with softmax_statistics.in_use():
+        softmax = _softmax(network.logits(shared))
     switch(layers, on=True)
     return softmax, torch.stack([_softmax(network.logits(shared)) for _ in range(passes)])
 

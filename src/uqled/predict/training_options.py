@@ -41,6 +41,9 @@ class Training:
     """auto, cpu, cuda or mps."""
     devices: int = 1
     """How many of them share each batch."""
+    batch_norm: Literal["re-estimated", "as-trained"] = "re-estimated"
+    """Statistics of batch norm behind dropout, for the softmax: estimated again without dropout, or
+    as training left them, which is the paper's letter."""
     precision: str = "auto"
     """32-true, bf16-mixed, 16-mixed; auto: bfloat16 where the hardware has it."""
 
@@ -91,6 +94,7 @@ def _check_training(training: Training) -> None:
         ("precision", ("auto", "32-true", "bf16-mixed", "16-mixed")),
         ("augment", ("auto", "crop-flip", "none")),
         ("schedule", ("one-cycle", "steps")),
+        ("batch_norm", ("re-estimated", "as-trained")),
     ):
         if getattr(training, name) not in known:
             shown = arrays.show_value(getattr(training, name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,11 @@ try:
     from torch import nn
 
     from uqled import models
+    from uqled.models.batch_norm import (
+        AS_TRAINED,
+        has_batch_norm_behind_dropout,
+        reestimate_batch_norm,
+    )
     from uqled.models.monte_carlo import split_at_dropout, stochastic_passes
     from uqled.predict.samples import Samples, other_samples, samples_like
     from uqled.predict.training import (
@@ -47,6 +52,9 @@ except ImportError as error:
 
 _TRAINING_SHARE = 0.9  # of the progress of a fold
 _BATCH = 512  # samples predicted at a time
+_STATISTICS_BATCHES = (
+    20  # of training samples, at most, for batch norm: means of 10,000 are precise
+)
 
 
 def make_learner(
@@ -87,7 +95,10 @@ class NetworkLearner:
     def settings(self) -> dict[str, Any]:
         settings = asdict(self.training) | {"uncertainty": self.source}
         settings["precision"] = resolve_precision(self.training)
-        return settings | {"network": hash_network(self.make(0))}
+        network = self.make(0)
+        if not has_batch_norm_behind_dropout(network):
+            del settings["batch_norm"]  # which changes nothing
+        return settings | {"network": hash_network(network)}
 
     def fit_predict(
         self,
@@ -185,30 +196,52 @@ class NetworkFold:
             advance=lambda share: self.advance(share * _TRAINING_SHARE),
         )
         held_out = other_samples(seen, inputs, self.test)
-        predictions = predict_samples(network.eval(), held_out, passes, seed, learner.training)
+        predictions = predict_samples(
+            network.eval(), held_out, passes, seed, learner.training, seen
+        )
         self.advance(1 - _TRAINING_SHARE)
         return predictions
 
 
 def predict_samples(
-    network: nn.Module, samples: Samples, passes: int, seed: int, training: Training
+    network: nn.Module,
+    samples: Samples,
+    passes: int,
+    seed: int,
+    training: Training,
+    seen: Samples,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-    """(softmax [m,K], Monte Carlo passes [F,m,K] or None) of a trained network."""
+    """(softmax [m,K], Monte Carlo passes [F,m,K] or None) of a network trained on `seen`."""
     fabric = make_fabric(replace(training, devices=1))
     network, samples = network.to(fabric.device), samples.to(fabric.device)
     softmax, stochastic = [], []
     with torch.inference_mode(), fabric.autocast():
+        statistics = AS_TRAINED
+        if training.batch_norm == "re-estimated":
+            statistics = reestimate_batch_norm(network, _spread_batches(seen.to(fabric.device)))
         split = split_at_dropout(network, samples.batch(slice(0, 2))) if passes else None
         for start in range(0, len(samples), _BATCH):
             batch = samples.batch(slice(start, start + _BATCH))
             if split is None:
-                probabilities = torch.softmax(network(batch).float(), dim=1)
+                with statistics.in_use():
+                    probabilities = torch.softmax(network(batch).float(), dim=1)
             else:
                 own_seed = mix_seed(seed, 1, start)
-                probabilities, several = stochastic_passes(split, batch, passes, seed=own_seed)
+                probabilities, several = stochastic_passes(
+                    split, batch, passes, seed=own_seed, softmax_statistics=statistics
+                )
                 stochastic.append(several.float().cpu().numpy())
             softmax.append(probabilities.float().cpu().numpy())
     return np.concatenate(softmax), np.concatenate(stochastic, axis=1) if stochastic else None
+
+
+def _spread_batches(samples: Samples) -> Iterator[Any]:
+    """Batches of one size, spread evenly over the samples and never augmented."""
+    size = min(_BATCH, len(samples))
+    count = min(_STATISTICS_BATCHES, len(samples) // size)
+    chosen = torch.linspace(0, len(samples) - 1, count * size).long()
+    for part in chosen.chunk(count):
+        yield samples.batch(part)
 
 
 def hash_network(network: nn.Module) -> str:
