@@ -137,8 +137,8 @@ def test_all_methods(folder):
     [
         (["--labels", "none.npy", "--pred-probs", "probs.npy"], "none.npy' does not exist"),
         (["--labels", "labels.txt", "--pred-probs", "probs.npy"], "has the ending '.txt'"),
-        (["--labels", "labels.npy"], "pred_probs and passes are both missing"),
-        (["--labels", "labels.npy", "--pred-probs", "passes.npy"], "go in as `passes`"),
+        (["--labels", "labels.npy"], "--pred-probs and passes are both missing"),
+        (["--labels", "labels.npy", "--pred-probs", "passes.npy"], "go in as --passes"),
         (["--labels", "all.npz", "--pred-probs", "probs.npy"], "KEY one of labels, probs, passes"),
         (["--labels", "all.npz::x", "--pred-probs", "probs.npy"], "has no array 'x'"),
         (["--labels", "all.zarr", "--pred-probs", "probs.npy"], "is a group"),
@@ -175,7 +175,7 @@ def test_a_refused_run_leaves_the_old_table(folder):
         "--out", out,
     )  # fmt: skip
     assert result.exit_code == 2
-    assert "pred_probs sums to 2.5 instead of 1 at row 7" in result.stderr
+    assert "--pred-probs sums to 2.5 instead of 1 at row 7" in result.stderr
     assert out.read_text() == "precious"
 
 

@@ -199,11 +199,14 @@ def test_a_run_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--rate", 0.2], "pred_probs is missing. Noise of the kind 'similarity' needs it"),
+        (["--rate", 0.2], "--pred-probs is missing. Noise of the kind 'similarity' needs it"),
         (["--kind", "symmetric"], "rate is missing"),
         (["--kind", "pair", "--rate", 1.2], "rate is 1.2. Pass a number from 0 to 1"),
         (["--kind", "sparse", "--rate", 0.2], "zeros is missing"),
-        (["--kind", "pairs", "--rate", 0.2], "kind is 'pairs'. Choose one of similarity, "),
+        (
+            ["--kind", "pairs", "--rate", 0.2],
+            "--kind is 'pairs'. Did you mean 'pair'? Choose one of similarity, ",
+        ),
         (["--kind", "pair", "--rate", 0.2, "--seed", -1], "seed is -1"),
         (["--kind", "pair", "--rate", 0.2, "--classes", "cat,dog"], "contain 'newt' at index 160"),
         (["--kind", "matrix", "--matrix", "no.csv"], "file 'no.csv' is no transition matrix"),

@@ -110,7 +110,8 @@ def test_every_word_of_the_command_line_passes_one_place():
     lines = [line.strip() for path in sources for line in path.read_text().splitlines()]
     printing = [line for line in lines if re.search(r"\becho\(|secho\(|\bprint\(", line)]
     assert printing == [
-        "typer.echo(escape_message(output.text))",
+        "typer.echo(escape_message(text))",
+        "typer.echo(json.dumps(document, indent=1, allow_nan=False, default=str))",
         "typer.echo(escape_message(text), err=True)",
         'typer.secho(escape_message(text), fg="red", err=True)',
     ]

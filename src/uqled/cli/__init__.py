@@ -7,6 +7,8 @@ A command is a function that opens, calls, and returns what to print. A new one 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -22,30 +24,94 @@ from uqled.cli.commands import (
     report,
     review,
 )
-from uqled.cli.console import CommandOutput
+from uqled.cli.console import CommandOutput, print_error, print_text
 from uqled.cli.running import make_command
+from uqled.errors import UqledError
 
 #: Panel of the help -> its commands.
-COMMANDS: dict[str, list[Callable[..., CommandOutput | None]]] = {
-    "Find and fix wrong labels": [find.find, review.review, export.export, import_.import_],
-    "One step at a time": [predict.predict, detect.detect, report.report],
-    "Experiments": [noise.noise, bench.bench, demo.demo],
+COMMANDS: dict[str, dict[str, Callable[..., CommandOutput | None]]] = {
+    "Find and fix wrong labels": {
+        "find": find.find,
+        "review": review.review,
+        "export": export.export,
+        "import": import_.import_,
+    },
+    "One step at a time": {
+        "predict": predict.predict,
+        "detect": detect.detect,
+        "report": report.report,
+    },
+    "Experiments": {"noise": noise.noise, "bench": bench.bench, "demo": demo.demo},
+}
+
+#: Command -> option of an earlier version -> what replaces it.
+RENAMED = {
+    "find": {
+        "--precision": "--min-precision for the flags, or --dtype for the network's arithmetic",
+        "--wanted-precision": "--min-precision",
+    },
+    "predict": {"--precision": "--dtype"},
+    "detect": {"--precision": "--min-precision"},
+    "export": {"--flags": "--unreviewed"},
 }
 
 app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-@app.callback()
-def main() -> None:
+@app.callback(invoke_without_command=True)
+def main(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Read the options that one repeats from this file. Default: uqled.toml, if the "
+            "current folder has one.",
+        ),
+    ] = None,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
     """Find wrong labels in classification data."""
+    if version:
+        from uqled import __version__
+
+        print_text(f"uqled {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print_text(context.get_help())
+        raise typer.Exit
+    from uqled.cli.settings import FILE, read_settings
+
+    if config is None and not Path(FILE).is_file():
+        return
+    try:
+        context.default_map = read_settings(config or Path(FILE), _list_options(context))
+    except UqledError as error:
+        print_error(f"error: {error}.")
+        raise typer.Exit(2) from None
 
 
-for _panel, _functions in COMMANDS.items():
-    for _function in _functions:
-        _name = _function.__name__.rstrip("_")
-        app.command(_name, rich_help_panel=_panel)(make_command(_function))
+def _list_options(context: Any) -> dict[str, dict[str, str]]:
+    """Command -> option without dashes -> its parameter."""
+    return {
+        name: {
+            flag.removeprefix("--"): parameter.name
+            for parameter in command.params
+            if not getattr(parameter, "hidden", False)
+            for flag in parameter.opts
+            if flag.startswith("--")
+        }
+        for name, command in context.command.commands.items()
+    }
+
+
+for _panel, _commands in COMMANDS.items():
+    for _name, _function in _commands.items():
+        _run, _help, _examples = make_command(_name, _function, renamed=RENAMED.get(_name))
+        app.command(
+            _name, help=_help, epilog=_examples, rich_help_panel=_panel, no_args_is_help=False
+        )(_run)

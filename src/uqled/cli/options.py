@@ -12,19 +12,64 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
+from uqled.cli.choices import Choices
 from uqled.cli.console import print_message
 
 DataArgument = Annotated[
-    str, typer.Argument(metavar="DATA", help="Folder, file, archive, hf:NAME or digits.")
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A folder of images with one folder per class, a table (.csv, .tsv or .parquet), an "
+        "archive, hf:NAME for a data set of the Hugging Face hub, or digits for a small example.",
+    ),
 ]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
-RunFolder = Annotated[Path, typer.Option("--out", help="The run; a killed one continues there.")]
-Method = Annotated[str, typer.Option(help="auto, alg-ens, cl-mcd, cl-pbnr, ... or all.")]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The folder of a finished run, such as runs/photos.")
+]
+RunFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FOLDER",
+        help="Write the run to this folder. A run that was interrupted continues there. "
+        "Default: runs/NAME, with the name of the data.",
+    ),
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        metavar="METHOD",
+        help="The detection method: auto, one of the paper's (alg-ens, cl-mcd, cl-mcd-e, "
+        "cl-mcd-ens, cl-pbnr), another one of docs/choosing.md, or all.",
+    ),
+]
 RunMethod = Annotated[
-    str | None, typer.Option(help="Whose flags: alg-ens, cl-mcd, cl-pbnr, ... Default: the run's.")
+    str | None,
+    typer.Option(
+        metavar="METHOD",
+        help="Use the flags of this method, such as auto, alg-ens or cl-pbnr. "
+        "Default: the method that the run was made with.",
+    ),
 ]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
-RayAddress = Annotated[str | None, typer.Option(help="Of a Ray cluster, such as auto.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        metavar="N", help="Seed of all random choices: the same seed gives the same result."
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Address of the Ray cluster, such as auto or ray://HOST:10001. Needs --engine ray. "
+        "Default: a cluster on this machine.",
+    ),
+]
+Engine = Annotated[
+    str | None,
+    Choices("local", "ray"),
+    typer.Option(help="Compute on this machine (local) or on a Ray cluster (ray). Default: local."),
+]
 
 
 @dataclass(frozen=True)
@@ -33,15 +78,50 @@ class DataOptions:
 
     panel: ClassVar[str] = "Data"
 
-    label: Annotated[str | None, typer.Option(help="Of a table: the column of labels.")] = None
-    inputs: Annotated[str | None, typer.Option(help="Of a table: input columns, a,b,c.")] = None
-    image_size: Annotated[
-        int | None, typer.Option(help="Side in pixels that images are brought to.")
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of a table, or array of an .npz, that holds the labels. "
+            "Default: the one that is plainly meant, such as label.",
+        ),
     ] = None
-    split: Annotated[str | None, typer.Option(help="Part of the data set: train, test, ...")] = None
-    limit: Annotated[int | None, typer.Option(help="Use so many samples only.")] = None
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Columns of a table that hold the paths, texts or features, separated by commas. "
+            "Default: all columns that can be used.",
+        ),
+    ] = None
+    image_size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PIXELS",
+            help="Resize images to this many pixels on each side. "
+            "Default: the size of most images, at most 224 on the longer side.",
+        ),
+    ] = None
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Read this split of a data set that has splits, such as test. Default: train.",
+        ),
+    ] = None
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Use at most this many samples, drawn with the shares of the classes. "
+            "Default: all samples.",
+        ),
+    ] = None
     skip_unreadable: Annotated[
-        bool, typer.Option(help="Go on without files that cannot be read.")
+        bool,
+        typer.Option(
+            "--skip-unreadable", help="Leave out images that cannot be read, instead of stopping."
+        ),
     ] = False
 
     def load(self, data: str, *, seed: int, progress: bool) -> Any:
@@ -68,25 +148,74 @@ class ModelOptions:
     panel: ClassVar[str] = "Model"
 
     model: Annotated[
-        str, typer.Option(help="small, vgg11, resnet50, probe, logistic, forest, ...")
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="The model. For images: small, vgg11, resnet50 or probe (also probe:NETWORK). "
+            "For texts and tables: logistic, forest or boosting. Or module:function of your own.",
+        ),
     ] = "auto"
     folds: Annotated[
-        int, typer.Option(help="Each is predicted by a model trained on the others.")
+        int,
+        typer.Option(
+            metavar="N",
+            help="Number of folds. Each fold is predicted by a model trained on the other folds.",
+        ),
     ] = 4
-    passes: Annotated[int, typer.Option(help="Stochastic passes per sample.")] = 5
+    passes: Annotated[
+        int, typer.Option(metavar="N", help="Number of stochastic predictions of each sample.")
+    ] = 5
     uncertainty: Annotated[
-        str, typer.Option(help="mc-dropout, ensemble, bootstrap, members, none.")
+        str,
+        Choices("auto", "mc-dropout", "ensemble", "bootstrap", "members", "none"),
+        typer.Option(
+            help="Where the stochastic predictions come from. auto takes the first source that "
+            "the model has."
+        ),
     ] = "auto"
-    epochs: Annotated[int | None, typer.Option(help="Of networks: passes over the data.")] = None
-    batch_size: Annotated[int | None, typer.Option(help="Of networks: samples per step.")] = None
-    lr: Annotated[float | None, typer.Option(help="Of networks: learning rate.")] = None
-    preset: Annotated[str | None, typer.Option(help="Of networks: fast, paper or paper-mnist.")] = (
-        None
-    )
-    device: Annotated[str | None, typer.Option(help="Of networks: auto, cpu, cuda or mps.")] = None
-    devices: Annotated[int | None, typer.Option(help="Of networks: how many share a batch.")] = None
+    preset: Annotated[
+        str | None,
+        Choices("fast", "paper", "paper-mnist"),
+        typer.Option(help="How a network is trained. Default: fast."),
+    ] = None
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Train a network for this many epochs. Default: 12, or the preset's."
+        ),
+    ] = None
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Train a network on this many samples a step. Default: 128, or the preset's.",
+        ),
+    ] = None
+    lr: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE", help="Learning rate of a network. Default: 0.05, or the preset's."
+        ),
+    ] = None
+    device: Annotated[
+        str | None,
+        Choices("auto", "cpu", "cuda", "mps"),
+        typer.Option(help="Where a network is trained. Default: auto."),
+    ] = None
+    devices: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Train a network on this many devices, which share a batch. Default: 1.",
+        ),
+    ] = None
     dtype: Annotated[
-        str | None, typer.Option(help="Of networks: auto, 32-true, bf16-mixed, 16-mixed.")
+        str | None,
+        Choices("auto", "32-true", "bf16-mixed", "16-mixed"),
+        typer.Option(
+            help="Arithmetic of a network. Default: auto, which is bf16-mixed where the hardware "
+            "has it."
+        ),
     ] = None
 
     batch_norm: Annotated[
@@ -108,13 +237,21 @@ class FoldOptions:
 
     panel: ClassVar[str] = "Cluster"
 
-    engine: Annotated[
-        str | None,
-        typer.Option(help="Where folds run: local, one after the other, or ray, as tasks."),
+    engine: Engine = None
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Compute this many folds at a time. Needs --engine ray. Default: all."
+        ),
     ] = None
-    workers: Annotated[int | None, typer.Option(help="Of ray: folds computed at a time.")] = None
-    cpus_per_fold: Annotated[float, typer.Option(help="Of ray: cores that a fold asks for.")] = 1
-    gpus_per_fold: Annotated[float, typer.Option(help="Of ray: GPUs that a fold asks for.")] = 0
+    cpus_per_fold: Annotated[
+        float,
+        typer.Option(metavar="N", help="Cores that Ray reserves for a fold. Needs --engine ray."),
+    ] = 1
+    gpus_per_fold: Annotated[
+        float,
+        typer.Option(metavar="N", help="GPUs that Ray reserves for a fold. Needs --engine ray."),
+    ] = 0
     ray_address: RayAddress = None
 
     def as_arguments(self) -> dict[str, Any]:
@@ -130,23 +267,46 @@ class FoldOptions:
 
 @dataclass(frozen=True)
 class DecisionOptions:
-    """Which samples are flagged."""
+    """Which samples are flagged: at most one of these, all of which are for method auto."""
 
-    panel: ClassVar[str] = "Decision"
+    panel: ClassVar[str] = "Decision (at most one of these, with method auto)"
 
-    target: Annotated[str | None, typer.Option(help="Of auto: f1, which is the default.")] = None
+    target: Annotated[
+        str | None,
+        Choices("f1"),
+        typer.Option(help="Flag the samples that maximise the expected F1. Default: f1."),
+    ] = None
     min_precision: Annotated[
-        float | None, typer.Option(help="Of auto: the most flags of this precision.")
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Flag as many samples as possible while this share of the flags, from 0 to 1, is "
+            "expected to be real.",
+        ),
     ] = None
     recall: Annotated[
-        float | None, typer.Option(help="Of auto: as few flags as reach this recall.")
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Flag as few samples as possible while this share of all wrong labels, from 0 to "
+            "1, is expected to be flagged.",
+        ),
     ] = None
-    budget: Annotated[int | None, typer.Option(help="Of auto: so many, the most worth a look.")] = (
-        None
-    )
-    cost: Annotated[str | None, typer.Option(help="Of auto: of a review and of a miss: 1,20.")] = (
-        None
-    )
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Flag the N samples most likely to be mislabelled, of those nobody has reviewed.",
+        ),
+    ] = None
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REVIEW,MISS",
+            help="Flag what costs least, given the cost of a review and of a wrong label that is "
+            "missed, such as 1,20.",
+        ),
+    ] = None
 
     def operating_point(self) -> dict[str, Any]:
         """As `find_label_errors` takes it; refused now if there is no such."""
@@ -170,8 +330,19 @@ class OutputOptions:
 
     panel: ClassVar[str] = "Output"
 
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the result as one JSON document on standard output."),
+    ] = False
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the result and errors only.")
+        bool,
+        typer.Option("--quiet", "-q", help="Print nothing but the result and errors."),
+    ] = False
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Also print the settings, the time taken and, of errors, where."
+        ),
     ] = False
 
     @property

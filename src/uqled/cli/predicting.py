@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def load_and_predict(
     data: str,
-    out: Path,
+    out: Path | None,
     reading: DataOptions,
     model: ModelOptions,
     cluster: FoldOptions,
@@ -24,7 +24,8 @@ def load_and_predict(
     *,
     seed: int,
 ) -> tuple[Dataset, Predictions]:
-    """The data set and its out-of-fold predictions, which are in the run `out`."""
+    """The data set and its out-of-fold predictions, whose run is `runs/NAME` unless named."""
+    from uqled.data.loading import name_dataset
     from uqled.predict.crossval import cross_validate
 
     loaded = reading.load(data, seed=seed, progress=output.progress)
@@ -37,7 +38,7 @@ def load_and_predict(
         precision=options.pop("dtype"),
         **options,
         **cluster.as_arguments(),
-        out=out,
+        out=out or Path("runs") / name_dataset(data),
         seed=seed,
         progress=output.progress,
     )

@@ -3,87 +3,168 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+import traceback
+from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Annotated, Any, get_args, get_type_hints
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
-from uqled.cli.console import CommandOutput, print_error, print_output
+from uqled.cli.choices import Choices
+from uqled.cli.console import CommandOutput, print_error, print_json, print_message, print_text
 from uqled.cli.options import OutputOptions
-from uqled.errors import UqledError
+from uqled.cli.wording import describe_error
+from uqled.errors import InputError, UqledError
+
+_EXAMPLES = "\n\nExamples:\n"
 
 
-def make_command(function: Callable[..., CommandOutput | None]) -> Callable[..., None]:
-    """The function as Typer takes it: every field of its option groups is a parameter.
+@dataclass
+class _Command:
+    """A function as a command: its parameters, and what the wrapper must know of them."""
 
-    A group is a dataclass whose fields are annotated with `typer.Option`, and whose `panel` is the
-    heading under which the help lists them. Every command has the options of its output; the
-    function may have them as a parameter too.
-    """
-    hints = get_type_hints(function, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, type[Any]] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        hint = hints[parameter.name]
-        if isinstance(hint, type) and is_dataclass(hint):
-            groups[parameter.name] = hint
-            if hint is not OutputOptions:
-                parameters += _list_options(hint)
+    name: str
+    function: Callable[..., CommandOutput | None]
+    renamed: Mapping[str, str]
+    """Option of an earlier version -> what replaces it."""
+    parameters: list[inspect.Parameter] = field(default_factory=list)
+    groups: dict[str, type[Any]] = field(default_factory=dict)
+    """Parameter of the function -> the group of options that it takes."""
+    flags: dict[str, str] = field(default_factory=dict)
+    """Parameter -> as the user types it."""
+    choices: dict[str, Choices] = field(default_factory=dict)
+
+    def add_function(self) -> None:
+        hints = get_type_hints(self.function, include_extras=True)
+        for parameter in inspect.signature(self.function).parameters.values():
+            hint = hints[parameter.name]
+            if isinstance(hint, type) and is_dataclass(hint):
+                self.groups[parameter.name] = hint
+                if hint is not OutputOptions:
+                    self.add_group(hint)
+            else:
+                self.add_parameter(parameter.name, hint, parameter.default)
+        self.add_group(OutputOptions)
+        for old in self.renamed:
+            option = typer.Option(old, hidden=True, help=f"Is now {self.renamed[old]}.")
+            self.add_parameter(_name_parameter(old), Annotated[str | None, option], None)
+
+    def add_group(self, group: type[Any]) -> None:
+        """A group's fields as parameters, each below the group's heading in the help."""
+        hints = get_type_hints(group, include_extras=True)
+        for one in fields(group):
+            default = inspect.Parameter.empty if one.default is MISSING else one.default
+            self.add_parameter(one.name, hints[one.name], default, panel=group.panel)
+
+    def add_parameter(
+        self, name: str, hint: Any, default: Any, *, panel: str | None = None
+    ) -> None:
+        assert get_origin(hint) is Annotated, name
+        kind, *metadata = get_args(hint)
+        [info] = (one for one in metadata if isinstance(one, OptionInfo | ArgumentInfo))
+        info = copy(info)
+        if panel is not None:
+            info.rich_help_panel = panel
+        for one in metadata:
+            if isinstance(one, Choices):
+                self.choices[name], info = one, one.describe(info)
+        self.flags[name] = _name_flag(name, info)
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        annotation = Annotated[kind, info]  # type: ignore[valid-type]
+        self.parameters.append(
+            inspect.Parameter(name, keyword, annotation=annotation, default=default)
+        )
+
+    def run(self, **values: Any) -> None:
+        """Call the function and print its result, or in one line why there is none."""
+        output, began = _take_group(OutputOptions, values), time.monotonic()
+        try:
+            if output.verbose:
+                print_message(self._describe_settings(values))
+            result = self._call(values, output)
+        except (UqledError, OSError) as error:
+            self._print_error(error, output)
+            raise typer.Exit(2) from None
+        if output.verbose:
+            print_message(f"{self.name} took {time.monotonic() - began:.1f} s")
+        if result is None:
+            return
+        if output.as_json:
+            print_json(self.name, result=result.content)
         else:
-            parameters.append(_make_parameter(parameter.name, hint, parameter.default))
-    parameters += _list_options(OutputOptions)
+            print_text(result.text)
+        if result.exit_code:
+            raise typer.Exit(result.exit_code)
 
-    def command(**values: Any) -> None:
-        output = _take_group(OutputOptions, values)
-        for name, group in groups.items():
+    def _call(self, values: dict[str, Any], output: OutputOptions) -> CommandOutput | None:
+        for old, new in self.renamed.items():
+            if values.pop(_name_parameter(old)) is not None:
+                raise InputError(old, "is an option of an earlier version", f"Use {new}")
+        for name, choices in self.choices.items():
+            choices.check(self.flags[name], values[name])
+        for name, group in self.groups.items():
             values[name] = output if group is OutputOptions else _take_group(group, values)
-        with _refuse_in_one_line():
-            result = function(**values)
-        if result is not None:
-            print_output(result)
+        return self.function(**values)
 
-    command.__name__, command.__doc__ = function.__name__, function.__doc__
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
-    return command
+    def _print_error(self, error: UqledError | OSError, output: OutputOptions) -> None:
+        if output.verbose:
+            print_message("".join(traceback.format_exception(error)))
+        if isinstance(error, UqledError):
+            content = describe_error(error, self.flags)
+        else:  # a disk that is full or gone, rights that are missing
+            where = f" {error.filename!r}" if error.filename else ""
+            content = {"message": f"the system refused{where} ({error.strerror or error})"}
+        print_error(f"error: {content['message']}")
+        if output.as_json:
+            print_json(self.name, error=content)
 
-
-def _list_options(group: type[Any]) -> list[inspect.Parameter]:
-    """A group's fields as parameters, each below the group's heading in the help."""
-    hints = get_type_hints(group, include_extras=True)
-    parameters = []
-    for field in fields(group):
-        kind, option = get_args(hints[field.name])
-        option = copy(option)
-        option.rich_help_panel = group.panel
-        parameters.append(_make_parameter(field.name, Annotated[kind, option], field.default))
-    return parameters
+    def _describe_settings(self, values: Mapping[str, Any]) -> str:
+        known = {self.flags[name]: value for name, value in values.items() if value is not None}
+        return f"{self.name}: " + ", ".join(f"{flag} {value}" for flag, value in known.items())
 
 
-def _make_parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    if default is MISSING:
-        default = inspect.Parameter.empty
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, keyword, annotation=annotation, default=default)
+def make_command(
+    name: str,
+    function: Callable[..., CommandOutput | None],
+    *,
+    renamed: Mapping[str, str] | None = None,
+) -> tuple[Callable[..., None], str, str]:
+    """The function as Typer takes it, its help, and the examples that end its help.
+
+    A group of options is a dataclass whose fields are annotated with `typer.Option`, and whose
+    `panel` is the heading under which the help lists them: each field is an option. Every command
+    has the options of its output; the function may have them as a parameter too. Examples are the
+    lines that follow `Examples:` in the docstring.
+    """
+    command = _Command(name, function, renamed or {})
+    command.add_function()
+
+    def run(**values: Any) -> None:
+        command.run(**values)
+
+    run.__signature__ = inspect.Signature(command.parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in command.parameters}
+    text, _, examples = (inspect.getdoc(function) or "").partition(_EXAMPLES)
+    lines = [f"$ {line.strip()}" for line in examples.splitlines() if line.strip()]
+    return run, text, "\n".join(["Examples:", *lines]) if lines else ""
+
+
+def _name_parameter(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
+
+
+def _name_flag(name: str, info: Any) -> str:
+    """A parameter as the user types it."""
+    if isinstance(info, ArgumentInfo):
+        return info.metavar or name.upper()
+    declared = [info.default, *(info.param_decls or ())]
+    long = [one for one in declared if isinstance(one, str) and one.startswith("--")]
+    return long[0] if long else f"--{name.replace('_', '-')}"
 
 
 def _take_group(group: type[Any], values: dict[str, Any]) -> Any:
     """The group of those values that are its fields, which leave `values`."""
-    return group(**{field.name: values.pop(field.name) for field in fields(group)})
-
-
-@contextmanager
-def _refuse_in_one_line() -> Iterator[None]:
-    """Turn what is wrong with the input into one line and exit code 2."""
-    try:
-        yield
-    except UqledError as error:
-        print_error(f"error: {error}.")
-        raise typer.Exit(2) from None
-    except OSError as error:  # a disk that is full or gone, rights that are missing
-        where = f" {error.filename!r}" if error.filename else ""
-        print_error(f"error: the system refused{where} ({error.strerror or error})")
-        raise typer.Exit(2) from None
+    return group(**{one.name: values.pop(one.name) for one in fields(group)})

@@ -80,7 +80,7 @@ def load(
     if skipped:
         arrays.at_least_two_classes(found.labels)
     with explain_file_problems(place, "Check the path"):
-        where, name = _place(place), _name(place)
+        where, name = _place(place), name_dataset(place)
     source = {
         "place": where,
         "label": label,
@@ -179,7 +179,7 @@ def reopen_source(predictions: Predictions) -> ReopenedSource | None:
         samples.inputs,
         predictions.labels,
         samples.ids,
-        _name(place),
+        name_dataset(place),
         predictions.truth,
         skipped,
         source,
@@ -232,7 +232,7 @@ def _place(place: Path | str) -> str:
     return str(place if is_name(place) else Path(place).expanduser().resolve())
 
 
-def _name(place: Path | str) -> str:
+def name_dataset(place: Path | str) -> str:
     """What the data set is called: `cats.tar.gz` and `cats/` are cats."""
     name = Path(str(place).removeprefix("hf:")).expanduser().resolve().name
     for ending in (".gz", ".tar", ".csv", ".tsv", ".parquet", ".npz", ".zip", ".tgz"):

@@ -12,40 +12,86 @@ from uqled.cli.options import OutputOptions
 
 
 def bench(
-    suite: Annotated[str, typer.Argument(help="smoke, laptop, paper, or a .toml file.")],
-    out: Annotated[Path, typer.Option(help="The cells, tables and page; a killed one continues.")],
+    suite: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUITE", help="The suite: smoke, laptop, paper, or a .toml file of your own."
+        ),
+    ],
     output: OutputOptions,
-    data: Annotated[Path, typer.Option(help="Folder of the suite's data sets.")] = Path(),
-    plan: Annotated[bool, typer.Option("--plan", help="Say what it would cost, and stop.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write cells, tables and page to this folder. A benchmark that was interrupted "
+            "continues there. Default: runs/bench-SUITE.",
+        ),
+    ] = None,
+    data: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder that holds the data sets of the suite.")
+    ] = Path(),
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print what the benchmark would cost, and stop.")
+    ] = False,
     pilot: Annotated[
-        bool, typer.Option("--pilot", help="Only the pilot on the test sets.")
+        bool, typer.Option("--pilot", help="Run the pilot on the test sets only.")
     ] = False,
     everyone: Annotated[
-        bool, typer.Option("--all", help="Keep methods that lost the pilot to the baseline.")
+        bool,
+        typer.Option(
+            "--all",
+            help="Keep methods that lost the pilot to the baseline, instead of dropping them.",
+        ),
     ] = False,
-    only: Annotated[str, typer.Option(help="Cells to compute here, such as 'mnist/*'.")] = "*",
+    only: Annotated[
+        str,
+        typer.Option(
+            metavar="PATTERN", help="Compute only the cells whose names match, such as 'mnist/*'."
+        ),
+    ] = "*",
     merge: Annotated[
-        list[Path] | None, typer.Option(help="Take over the cells finished in this folder.")
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Take over the cells that are finished in this folder. May be repeated.",
+        ),
     ] = None,
     tables_only: Annotated[
-        bool, typer.Option("--tables-only", help="Tables of the cells there are; needs no data.")
+        bool,
+        typer.Option(
+            "--tables-only",
+            help="Write the tables of the cells that are finished, without the data.",
+        ),
     ] = False,
-    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of processes. Default: one per core.")
+    ] = None,
 ) -> CommandOutput:
-    """Compare methods where the truth is known: the paper's two-stage benchmark."""
+    """Compare detection methods where the truth is known.
+
+    This is the paper's two-stage benchmark: labels are made wrong, found again, and cleaned.
+
+    Examples:
+        uqled bench smoke
+        uqled bench laptop --data data/ --out runs/laptop --plan
+        uqled bench my-suite.toml --data data/ --only 'mnist/*'
+    """
     from uqled.bench.cells import Cells
     from uqled.bench.planning import plan as planned
     from uqled.bench.running import Benchmark, run_benchmark, write_tables
     from uqled.bench.suite import read_suite
 
+    out = out or Path("runs") / f"bench-{Path(suite).stem}"
     benchmark = Benchmark(read_suite(suite), data, out, only, everyone)
     for folder in merge or []:
         output.tell(f"{Cells(out).merge(folder)} cells taken over from {folder}")
     if plan:
-        return CommandOutput(planned(benchmark, pilot=pilot, jobs=jobs).text())
+        text = planned(benchmark, pilot=pilot, jobs=jobs).text()
+        return CommandOutput(text, {"plan": text})
     if tables_only:
         _, written = write_tables(benchmark)
     else:
         _, written = run_benchmark(benchmark, pilot=pilot, jobs=jobs, progress=output.progress)
     names = ", ".join(str(path.relative_to(out)) for path in written)
-    return CommandOutput(f"In {out}: {names}")
+    files = {str(path.relative_to(out)): str(path) for path in written}
+    return CommandOutput(f"In {out}: {names}", {"files": files})

@@ -8,8 +8,17 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
+from uqled.cli.choices import Choices
 from uqled.cli.console import CommandOutput
-from uqled.cli.options import DecisionOptions, Method, OutputOptions, RayAddress, split_names
+from uqled.cli.contents import describe_answer_content
+from uqled.cli.options import (
+    DecisionOptions,
+    Engine,
+    Method,
+    OutputOptions,
+    RayAddress,
+    split_names,
+)
 from uqled.errors import InputError
 
 
@@ -17,43 +26,95 @@ from uqled.errors import InputError
 class FileOptions:
     """Predictions in files, in place of a run."""
 
-    panel: ClassVar[str] = "Data"
+    panel: ClassVar[str] = "Data (in place of a run)"
 
     labels: Annotated[
-        str | None, typer.Option(help="Given labels: .npy, .npz, .csv, .parquet, .zarr.")
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="The given labels: .npy, .npz, .csv, .parquet or .zarr, or a folder of shards.",
+        ),
     ] = None
-    pred_probs: Annotated[str | None, typer.Option(help="Probabilities [N,K].")] = None
-    passes: Annotated[str | None, typer.Option(help="Stochastic passes [F,N,K].")] = None
-    classes: Annotated[str | None, typer.Option(help="The columns, in order: cat,dog.")] = None
+    pred_probs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Out-of-sample probabilities, one row per sample and one column per class.",
+        ),
+    ] = None
+    passes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Stochastic predictions of the same samples, with the axes pass, sample, class.",
+        ),
+    ] = None
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Names of the columns of the probabilities in their order, such as cat,dog. "
+            "Default: the sorted labels.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
 class MethodOptions:
     """How the method works."""
 
-    panel: ClassVar[str] = "Decision"
+    panel: ClassVar[str] = "Method"
 
     method: Method = "auto"
-    agreement: Annotated[int | None, typer.Option(help="Of alg-ens: how many of four.")] = None
-    entropy_class: Annotated[str, typer.Option(help="Of cl-mcd-e: candidate, given.")] = "candidate"
-    min_examples_per_class: Annotated[int, typer.Option(help="So many stay unflagged.")] = 1
-    frac_noise: Annotated[float, typer.Option(help="Flag this part of each count.")] = 1.0
+    agreement: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Flag what N of the four algorithms of alg-ens flag, from 2 to 4. Default: 3.",
+        ),
+    ] = None
+    entropy_class: Annotated[
+        str,
+        Choices("candidate", "given"),
+        typer.Option(help="Class whose entropy threshold cl-mcd-e compares a sample with."),
+    ] = "candidate"
+    min_examples_per_class: Annotated[
+        int,
+        typer.Option(metavar="N", help="Leave at least this many samples of a class unflagged."),
+    ] = 1
+    frac_noise: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", help="Flag this share, from 0 to 1, of what the method would flag."
+        ),
+    ] = 1.0
 
 
 @dataclass(frozen=True)
 class PartOptions:
     """Where and how a detection in parts works."""
 
-    panel: ClassVar[str] = "Cluster"
+    panel: ClassVar[str] = "Cluster (where --out is a folder)"
 
-    engine: Annotated[
-        str | None, typer.Option(help="Where parts run: local (threads), ray (tasks).")
+    engine: Engine = None
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Work on N parts at a time. Default: one per core."),
     ] = None
-    workers: Annotated[int | None, typer.Option(help="Parts worked on at a time.")] = None
     ray_address: RayAddress = None
-    part_rows: Annotated[int | None, typer.Option(help="Rows of a part.")] = None
-    memory: Annotated[float | None, typer.Option(help="Gigabytes that all may take.")] = None
-    plan: Annotated[bool, typer.Option("--plan", help="Say what parts would cost.")] = False
+    part_rows: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Rows of a part. Default: what fits in memory well."),
+    ] = None
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            metavar="GB", help="Refuse to begin if more gigabytes are needed. Default: no limit."
+        ),
+    ] = None
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print what the detection would cost, and stop.")
+    ] = False
 
     def refuse_outside_parts(self) -> None:
         for name, value in vars(self).items():
@@ -72,26 +133,39 @@ def detect(
     parts: PartOptions,
     output: OutputOptions,
     folder: Annotated[
-        Path | None, typer.Argument(metavar="RUN", help="A finished run, in place of files.")
-    ] = None,
-    no_decisions: Annotated[
-        bool, typer.Option("--no-decisions", help="Of a run: as if nobody had reviewed it.")
-    ] = False,
-    threads: Annotated[
-        int | None, typer.Option(help="Default: one per core. Same result for any.")
+        Path | None,
+        typer.Argument(metavar="RUN", help="The folder of a finished run, in place of files."),
     ] = None,
     out: Annotated[
         str | None,
         typer.Option(
-            help="Table: .csv, .parquet or .json. Of a run: its own. Or a folder (also s3://...): "
-            "work part by part, and write the result in parts."
+            metavar="PATH",
+            help="Write the table of all samples to this file (.csv, .parquet or .json). A folder, "
+            "also s3://..., makes the detection work part by part. Default: the run's own table.",
+        ),
+    ] = None,
+    no_decisions: Annotated[
+        bool, typer.Option("--no-decisions", help="Ignore what reviewers of the run have decided.")
+    ] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Number of threads, which changes the time but not the result. "
+            "Default: one per core.",
         ),
     ] = None,
 ) -> CommandOutput:
-    """Flag wrong labels, given probabilities: those of a run, or of files.
+    """Flag wrong labels, given predictions: those of a run, or of files.
 
     FILE::KEY names an array of an .npz or Zarr group, or a column of a table. Labels and
     probabilities may also be folders of .npy or Parquet shards, or addresses such as s3://...
+
+    Examples:
+        uqled detect runs/photos --budget 200
+        uqled detect --labels labels.npy --pred-probs probs.npy --out issues.csv
+        uqled detect --labels data.csv::label --pred-probs probs.npy --method cl-pbnr
+        uqled detect --labels s3://b/labels --pred-probs s3://b/probs --out s3://b/result --plan
     """
     from uqled.storage.run import check_issues_path
 
@@ -135,7 +209,7 @@ def _detect_in_files(
     if table is not None:
         write_issues(errors, table)
         text += f"\n\nAll {len(errors):,} samples are in {table}."
-    return CommandOutput(text)
+    return CommandOutput(text, describe_answer_content(errors.answer, table=table))
 
 
 def _detect_in_parts(
@@ -178,11 +252,12 @@ def _detect_in_parts(
         if parts.plan:
             planned = plan(prepared, engine)
             planned.refuse_what_cannot_fit(out, memory)
-            return CommandOutput(planned.text())
+            return CommandOutput(planned.text(), {"plan": planned.text()})
         errors = prepared.run(engine, Progress(progress))
     return CommandOutput(
         f"{errors.summary()}\n\n"
-        f"All {len(errors):,} samples are in {out}, one row each (folder issues)."
+        f"All {len(errors):,} samples are in {out}, one row each (folder issues).",
+        describe_answer_content(errors.answer, folder=out),
     )
 
 
@@ -232,4 +307,9 @@ def _detect_in_run(
         )
         number = int((verdicts[0] > 0).sum())
         text = f"Reviewers' decisions so far ({number:,}) are {use}\n\n{text}"
-    return CommandOutput(f"{text}\n\nAll {len(errors):,} samples are in {table}.")
+    return CommandOutput(
+        f"{text}\n\nAll {len(errors):,} samples are in {table}.",
+        describe_answer_content(
+            errors.answer, ids=predictions.ids, metrics=metrics, run=folder, table=table
+        ),
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from uqled.cli.choices import Choices
 from uqled.cli.console import CommandOutput
 from uqled.cli.options import OutputOptions, RunArgument, RunMethod
 
@@ -15,42 +17,70 @@ def export(
     folder: RunArgument,
     to: Annotated[
         str,
-        typer.Option(help="csv, parquet, folder, huggingface, label-studio, fiftyone or cleanlab."),
+        typer.Option(
+            metavar="FORMAT",
+            help="The format: csv, parquet, folder, huggingface, label-studio, fiftyone or "
+            "cleanlab.",
+        ),
     ],
-    out: Annotated[Path, typer.Option(help="File or folder to write.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH", help="Write to this file or, for formats of many files, to this folder."
+        ),
+    ],
     output: OutputOptions,
     method: RunMethod = None,
     unreviewed: Annotated[
         str | None,
+        Choices("keep", "drop", "relabel"),
+        typer.Option(help="What to do with flagged samples that nobody decided. Default: keep."),
+    ] = None,
+    link: Annotated[
+        bool, typer.Option("--link", help="Link to the images instead of copying them.")
+    ] = False,
+    url: Annotated[
+        str | None,
         typer.Option(
-            help="What happens to flagged samples without a decision: keep, drop or relabel. "
-            "Default: keep."
+            metavar="URL", help="Address that precedes the names of images, for --to label-studio."
         ),
     ] = None,
-    link: Annotated[bool, typer.Option("--link", help="Of images: links, not copies.")] = False,
-    url: Annotated[
-        str | None, typer.Option(help="Of label-studio: what precedes an image's name.")
-    ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there.")
+        bool, typer.Option("--overwrite", help="Replace the file, if there is one.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, write nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be done, and write nothing.")
     ] = False,
 ) -> CommandOutput:
     """Write the data with the labels that reviewers corrected.
 
     The source stays as it is. A record of every change is written beside the data.
+
+    Examples:
+        uqled export runs/photos --to folder --out cleaned --dry-run
+        uqled export runs/reviews --to csv --out cleaned.csv
+        uqled export runs/reviews --to csv --out cleaned.csv --unreviewed relabel
+        uqled export runs/photos --to label-studio --out tasks --url http://localhost:8000
     """
     from uqled.export.plan import check_target, plan_export, write_export
 
     plan = plan_export(folder, to, method=method, unreviewed=unreviewed)  # type: ignore[arg-type]
     check_target(plan, out, link=link, url=url, overwrite=overwrite)
     text = plan.format.describe(plan)
+    actions = Counter(one.action for one in plan.corrected.corrections)
+    content = {
+        "format": to,
+        "samples": len(plan.predictions),
+        "dropped": actions["drop"],
+        "relabelled": actions["relabel"],
+        "unreviewed": plan.corrected.n_unreviewed,
+        "files": {},
+    }
     if dry_run:
-        return CommandOutput(f"{text}\n\nNothing was written (--dry-run).")
+        return CommandOutput(f"{text}\n\nNothing was written (--dry-run).", content)
     output.tell(text)
     written = write_export(
         plan, out, link=link, url=url, overwrite=overwrite, progress=output.progress
     )
-    return CommandOutput(f"Written: {', '.join(map(str, written))}")
+    content["files"] = {path.name: str(path) for path in written}
+    return CommandOutput(f"Written: {', '.join(map(str, written))}", content)

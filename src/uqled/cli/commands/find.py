@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from uqled.cli.console import CommandOutput
+from uqled.cli.contents import describe_answer_content
 from uqled.cli.options import (
     DataArgument,
     DataOptions,
@@ -19,16 +20,26 @@ from uqled.cli.predicting import load_and_predict
 
 def find(
     data: DataArgument,
-    out: RunFolder,
     reading: DataOptions,
     model: ModelOptions,
     decision: DecisionOptions,
     cluster: FoldOptions,
     output: OutputOptions,
+    out: RunFolder = None,
     method: Method = "auto",
     seed: Seed = 0,
 ) -> CommandOutput:
-    """Find wrong labels in labelled data: predict, detect and report in one."""
+    """Find wrong labels in your data.
+
+    Each sample is predicted by a model that was not trained on it, labels that contradict the
+    predictions are flagged, and a table and a report are written to a run's folder.
+
+    Examples:
+        uqled find photos/
+        uqled find reviews.csv --label sentiment --out runs/reviews
+        uqled find photos/ --model resnet50 --epochs 30 --device cuda
+        uqled find iris.csv --label species --budget 50 --json
+    """
     from uqled.answer import describe_answer
     from uqled.detect.find import find_label_errors
     from uqled.detect.request import check_request
@@ -39,13 +50,21 @@ def find(
     request = check_request(method, given=model.name_inputs(), **point)
     loaded, predictions = load_and_predict(data, out, reading, model, cluster, output, seed=seed)
     errors = find_label_errors(predictions, method="all", headline=method, **point)
-    table = Run.open(out).write_result(errors, request.options)
-    page = write_report(
-        errors, out / "report.html", loaded, predictions.pred_probs, predictions.passes, top=60
-    )
+    table = Run.open(predictions.path).write_result(errors, request.options)
+    page = predictions.path / "report.html"
+    write_report(errors, page, loaded, predictions.pred_probs, predictions.passes, top=60)
     metrics = errors.measure_methods(predictions.truth)
     text = describe_answer(errors.answer, ids=predictions.ids, metrics=metrics)
     return CommandOutput(
         f"{text}\n\nThe table of all samples is {table}\n"
-        f"The report, to open in a browser, is {page}"
+        f"The report, to open in a browser, is {page}\n"
+        f"To decide about the flagged samples: uqled review {predictions.path}",
+        describe_answer_content(
+            errors.answer,
+            ids=predictions.ids,
+            metrics=metrics,
+            run=predictions.path,
+            table=table,
+            report=page,
+        ),
     )

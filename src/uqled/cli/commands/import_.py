@@ -14,19 +14,36 @@ from uqled.cli.options import RunArgument
 def import_(
     folder: RunArgument,
     annotations: Annotated[
-        Path, typer.Argument(help="What Label Studio exports as JSON or JSON-MIN.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="The file that Label Studio exports as JSON or JSON-MIN."
+        ),
     ],
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace decisions that differ.")
+        bool, typer.Option("--overwrite", help="Replace decisions of the run that differ.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be decided, write nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be decided, and write nothing.")
     ] = False,
 ) -> CommandOutput:
-    """Make decisions of annotations: the way back from `export --to label-studio`."""
+    """Read decisions that were made in Label Studio into a run.
+
+    This is the way back from `uqled export RUN --to label-studio`.
+
+    Examples:
+        uqled import runs/photos annotations.json --dry-run
+        uqled import runs/photos annotations.json
+    """
     from uqled.export.annotations import describe_import, import_annotations
     from uqled.storage.run import Run
 
     predictions = Run.open(folder).predictions()
-    done = import_annotations(annotations, predictions, overwrite=overwrite, dry_run=dry_run)
-    return CommandOutput(describe_import(done, dry_run=dry_run))
+    result = import_annotations(annotations, predictions, overwrite=overwrite, dry_run=dry_run)
+    content = {
+        "decided": result.n_written,
+        "unchanged": result.n_same,
+        "conflicts": [predictions.ids[index] for index in result.conflicts],
+        "disagreements": [predictions.ids[index] for index in result.annotations.disagreements],
+        "unanswered": result.annotations.n_unanswered,
+    }
+    return CommandOutput(describe_import(result, dry_run=dry_run), content)

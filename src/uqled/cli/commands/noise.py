@@ -7,31 +7,80 @@ from typing import Annotated
 
 import typer
 
+from uqled.cli.choices import Choices
 from uqled.cli.console import CommandOutput
 from uqled.cli.options import Seed, split_names
 
 
 def noise(
-    labels: Annotated[str, typer.Option(help="Clean labels: .npy, .npz, .csv, .parquet, .zarr.")],
-    out: Annotated[Path, typer.Option(help="Folder for labels, truth, matrices and picture.")],
+    labels: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="The true labels: .npy, .npz, .csv, .parquet or .zarr."),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write the labels, the truth, the matrices and their picture to this folder.",
+        ),
+    ],
     kind: Annotated[
         str,
-        typer.Option(help="similarity, symmetric, pair, sparse, confusion, matrix or instance."),
+        Choices("similarity", "symmetric", "pair", "sparse", "confusion", "matrix", "instance"),
+        typer.Option(help="How labels are confused: docs/noise.md describes each kind."),
     ] = "similarity",
-    rate: Annotated[float | None, typer.Option(help="Share of wrong labels.")] = None,
-    zeros: Annotated[float | None, typer.Option(help="Of sparse: impossible flips.")] = None,
-    pred_probs: Annotated[str | None, typer.Option(help="Probabilities [N,K].")] = None,
-    model_labels: Annotated[
-        str | None, typer.Option(help="True labels of pred-probs, if of other samples.")
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="Share of labels to make wrong, from 0 to 1. Most kinds need it."
+        ),
     ] = None,
-    matrix: Annotated[Path | None, typer.Option(help="Of matrix: .csv or .json.")] = None,
-    classes: Annotated[str | None, typer.Option(help="In order: cat,dog,ship.")] = None,
+    zeros: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Share of pairs of classes that are never confused, for --kind sparse.",
+        ),
+    ] = None,
+    pred_probs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Probabilities of a model, one row per sample and one column per class, "
+            "for --kind similarity, confusion and instance.",
+        ),
+    ] = None,
+    model_labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="True labels of the samples of --pred-probs. Default: those of --labels.",
+        ),
+    ] = None,
+    matrix: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Transition matrix as .csv or .json, for --kind matrix."),
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Names of the classes in their order, such as cat,dog,ship. "
+            "Default: the sorted labels.",
+        ),
+    ] = None,
     seed: Seed = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace what an earlier call wrote there.")
+    ] = False,
 ) -> CommandOutput:
-    """Make labels wrong, and keep the truth.
+    """Make labels wrong on purpose, and keep the truth.
 
     FILE::KEY names an array of an .npz or Zarr group, or a column of a table.
+
+    Examples:
+        uqled noise --labels labels.npy --kind pair --rate 0.1 --out noisy
+        uqled noise --labels data.csv::label --pred-probs probs.npy --rate 0.2 --out noisy
     """
     from uqled.data.prediction_files import open_labels, open_probabilities
     from uqled.noise.kinds import noise_of_kind
@@ -52,4 +101,10 @@ def noise(
     )
     written = write_noise(noisy, out, labels_file=labels, overwrite=overwrite)
     names = ", ".join(path.name for path in written)
-    return CommandOutput(f"{noise_summary(noisy)}\n\nIn {out}: {names}")
+    content = {
+        "kind": kind,
+        "samples": len(noisy.is_error),
+        "changed": int(noisy.is_error.sum()),
+        "files": {path.stem: str(path) for path in written},
+    }
+    return CommandOutput(f"{noise_summary(noisy)}\n\nIn {out}: {names}", content)

@@ -17,16 +17,25 @@ from uqled.cli.predicting import load_and_predict
 
 def predict(
     data: DataArgument,
-    out: RunFolder,
     reading: DataOptions,
     model: ModelOptions,
     cluster: FoldOptions,
     output: OutputOptions,
+    out: RunFolder = None,
     seed: Seed = 0,
 ) -> CommandOutput:
-    """Predict every sample by a model that was not trained on it."""
+    """Predict each sample by a model that was not trained on it.
+
+    The predictions are written to a run's folder, from which `uqled detect` flags labels.
+
+    Examples:
+        uqled predict photos/
+        uqled predict reviews.csv --label sentiment --model logistic --folds 10
+        uqled predict photos/ --engine ray --ray-address auto --gpus-per-fold 1
+    """
     _, predictions = load_and_predict(data, out, reading, model, cluster, output, seed=seed)
-    accuracy = predictions.accuracy
+    number, accuracy, run = len(predictions), predictions.accuracy, str(predictions.path)
     return CommandOutput(
-        f"{len(predictions):,} samples, {accuracy:.2%} predicted as labelled, in {out}"
+        f"{number:,} samples, {accuracy:.2%} predicted as labelled, in {run}",
+        {"samples": number, "predicted_as_labelled": accuracy, "files": {"run": run}},
     )

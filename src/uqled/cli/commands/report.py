@@ -13,15 +13,27 @@ from uqled.cli.options import RunArgument, RunMethod
 
 def report(
     folder: RunArgument,
-    out: Annotated[Path | None, typer.Option(help="HTML file. Default: RUN/report.html.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the report to this .html file. Default: RUN/report.html."
+        ),
+    ] = None,
     method: RunMethod = None,
-    top: Annotated[int, typer.Option(help="How many of the most suspect to show.")] = 60,
+    top: Annotated[int, typer.Option(metavar="N", help="Show the N most suspect samples.")] = 60,
 ) -> CommandOutput:
-    """Show what was found as one HTML file."""
+    """Write a report of a run as one HTML file.
+
+    Examples:
+        uqled report runs/photos
+        uqled report runs/photos --method alg-ens --top 200 --out alg-ens.html
+    """
     from uqled.report.page import report_run
     from uqled.review.decisions import read_verdicts
     from uqled.storage.run import Run
 
     verdicts = read_verdicts(Run.open(folder).predictions())
     page = report_run(folder, out, method=method, verdicts=verdicts, top=top)
-    return CommandOutput(f"The report, to open in a browser, is {page}")
+    return CommandOutput(
+        f"The report, to open in a browser, is {page}", {"files": {"report": str(page)}}
+    )

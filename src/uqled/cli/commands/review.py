@@ -13,17 +13,38 @@ def review(
     folder: RunArgument,
     method: RunMethod = None,
     reviewer: Annotated[
-        str | None, typer.Option(help="Name to decide under. Default: yours on this machine.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Store decisions under this name. Default: your name on this machine.",
+        ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Where to listen; 0.0.0.0 lets others in.")
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="Listen on this address; 0.0.0.0 lets other machines in."
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int | None, typer.Option(help="Default: 8790, or a free one.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Listen on this port. Default: 8790, or a free one where that is taken.",
+        ),
+    ] = None,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print the address.")
+        bool,
+        typer.Option("--no-browser", help="Print the address of the page, and do not open it."),
     ] = False,
 ) -> None:
-    """Decide about the flagged samples, on a page in the browser."""
+    """Decide about the flagged samples, on a page in the browser.
+
+    Each decision is stored in the run before the page confirms it. Stop with Ctrl+C.
+
+    Examples:
+        uqled review runs/photos
+        uqled review runs/photos --reviewer anna --port 9000 --no-browser
+    """
     from uqled.review.serve import review as serve
 
     serve(folder, method=method, reviewer=reviewer, host=host, port=port, browser=not no_browser)

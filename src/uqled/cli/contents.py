@@ -1,0 +1,53 @@
+"""Results as programs read them: the content of `--json`, which `docs/json.md` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from uqled.answer import Answer, Estimate, FlagMetrics
+
+
+def describe_answer_content(
+    answer: Answer,
+    *,
+    ids: list[str] | None = None,
+    metrics: Mapping[str, FlagMetrics] | None = None,
+    **files: Any,
+) -> dict[str, Any]:
+    """A detection's answer; `files` are what was written, by what it is."""
+    confidence = answer.precision_confidence
+    suspects = [asdict(sample) for sample in answer.most_suspect]
+    for sample in suspects:
+        sample["id"] = None if ids is None else ids[sample["index"]]
+    return {
+        "method": answer.method,
+        "samples": answer.n_samples,
+        "flagged": answer.n_flagged,
+        "flagged_by_method": dict(answer.flags_by_method),
+        "wrong_labels": _describe_estimate(answer.n_errors, 0.8),
+        "precision": _describe_estimate(answer.precision, confidence),
+        "recall": _describe_estimate(answer.recall, None),
+        "unsure": answer.unsure,
+        "predicted_as_labelled": answer.predicted_as_labelled,
+        "verdicts": answer.n_verdicts,
+        "confused_pairs": [
+            {"given": given, "suggested": suggested, "flagged": number}
+            for given, suggested, number in answer.confused_pairs
+        ],
+        "most_suspect": suspects,
+        "metrics": {
+            name: {"precision": one.precision, "recall": one.recall, "f1": one.f1}
+            for name, one in (metrics or {}).items()
+        },
+        "files": {name: str(path) for name, path in files.items() if path is not None},
+    }
+
+
+def _describe_estimate(estimate: Estimate | None, confidence: float | None) -> Any:
+    if estimate is None:
+        return None
+    bounds = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+    return bounds | {"confidence": confidence}

@@ -1,0 +1,53 @@
+"""`uqled.toml`: the options that one repeats.
+
+model = "forest"        # for every command that has such an option
+
+[find]
+label = "species"       # for one command
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from uqled.cli.choices import suggest_name
+from uqled.errors import FileError
+from uqled.storage.reading import explain_file_problems, name_file
+
+FILE = "uqled.toml"
+
+
+def read_settings(path: Path, options: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """Command -> parameter -> value, as Typer takes defaults.
+
+    `options` are those that there are: command -> option without dashes -> parameter.
+    """
+    with explain_file_problems(path, "Write it as TOML"):
+        content = tomllib.loads(path.read_bytes().decode())
+    shared = {key: value for key, value in content.items() if not isinstance(value, dict)}
+    tables = {key: value for key, value in content.items() if isinstance(value, dict)}
+    _check_names(path, "a command", tables, list(options))
+    _check_names(path, "an option", shared, sorted(set().union(*options.values())))
+    settings: dict[str, Any] = {}
+    for command, known in options.items():
+        own = tables.get(command, {})
+        _check_names(path, f"an option of {command}", own, list(known))
+        values = {key: value for key, value in shared.items() if key in known} | own
+        settings[command] = {known[key]: _as_typed(value) for key, value in values.items()}
+    return settings
+
+
+def _check_names(path: Path, what: str, names: Mapping[str, Any], known: list[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise FileError(
+                name_file(path), f"has {name!r}, which is not {what}", suggest_name(name, known)
+            )
+
+
+def _as_typed(value: Any) -> Any:
+    """A value as the user would type it: a list is names separated by commas."""
+    return ",".join(map(str, value)) if isinstance(value, list) else value

@@ -1,0 +1,50 @@
+"""Errors in the words of the command line: `label='...'` of Python is `--label ...` here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from uqled.errors import InputError, UqledError
+from uqled.terminal import escape_message
+
+#: Names of arguments in Python -> of parameters here, where these differ.
+_OTHER_NAMES = {
+    "precision": "min_precision",
+    "cpus": "cpus_per_fold",
+    "gpus": "gpus_per_fold",
+    "address": "ray_address",
+    "flags": "unreviewed",
+}
+
+
+def describe_error(error: UqledError, flags: Mapping[str, str]) -> dict[str, str]:
+    """The error's message, argument, problem and fix, as the user of a command knows these.
+
+    `flags` are the command's: name of the parameter -> as the user types it.
+    """
+    known = dict(flags)
+    known |= {name: flags[other] for name, other in _OTHER_NAMES.items() if other in flags}
+    if not isinstance(error, InputError):
+        return {"message": f"{_translate(str(error), known)}."}
+    argument = known.get(error.argument, error.argument)
+    problem, fix = (_translate(text, known) for text in (error.problem, error.fix))
+    message = escape_message(f"{argument} {problem}. {fix}.")
+    return {"message": message, "argument": argument, "problem": problem, "fix": fix}
+
+
+def _translate(text: str, known: Mapping[str, str]) -> str:
+    """Every argument that the text names as Python does, as an option.
+
+    A name with an underscore is no English word; any other one must be marked as code.
+
+    >>> _translate("Pass `classes`, or inputs='a', but pred_probs has 3", {
+    ...     "classes": "--classes", "inputs": "--inputs", "pred_probs": "--pred-probs"})
+    "Pass --classes, or --inputs 'a', but --pred-probs has 3"
+    """
+    for name, flag in known.items():
+        text = re.sub(rf"`{name}(?:=([^`]+))?`", rf"{flag} \1", text)
+        text = re.sub(rf"(?<![\w.-]){name}=(?=\S)", f"{flag} ", text)
+        if "_" in name:
+            text = re.sub(rf"(?<![\w./'\"-]){name}(?![\w./(\[])", flag, text)
+    return re.sub(r" +(?=[.,; )]|$)", "", text)
