@@ -480,7 +480,7 @@ def test_a_missing_label_is_named(tmp_path: Path) -> None:
     [
         (["--min-precision", "7"], "precision"),
         (["--workers", "0"], "workers"),
-        (["--ray-address", "auto"], "ray_address goes with Ray only"),
+        (["--ray-address", "auto"], "--ray-address goes with Ray only"),
         (["--engine", "spark"], "engine is 'spark'"),
         (["--memory", "0.001"], "memory makes a plan of"),
         (["--method", "cl-pbnr", "--budget", "3"], "knows no probabilities"),
