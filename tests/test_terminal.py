@@ -76,7 +76,8 @@ def test_commands_print_nothing_that_steers(tmp_path, hostile_run):
     assert result.exit_code == 0, result.output
     assert "cat\\x1b[2J" in result.output
     check_output(result)
-    result = command("export", hostile_run, "--to", "csv", "--out", tmp_path / "c.csv", "--dry-run")
+    words = ["--to", "csv", "--out", tmp_path / "c.csv", "--unreviewed", "drop", "--dry-run"]
+    result = command("export", hostile_run, *words)
     assert result.exit_code == 0, result.output
     assert "ship\\u202egnp." in result.output
     assert r"x\nerror: all is lost" in result.output

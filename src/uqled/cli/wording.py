@@ -43,8 +43,9 @@ def _translate(text: str, known: Mapping[str, str]) -> str:
     "Pass --classes, or --inputs 'a', but --pred-probs has 3"
     """
     for name, flag in known.items():
-        text = re.sub(rf"`{name}(?:=([^`]+))?`", rf"{flag} \1", text)
+        text = text.replace(f"`{name}`", flag)
+        text = re.sub(rf"`{name}=([^`]+)`", rf"{flag} \1", text)
         text = re.sub(rf"(?<![\w.-]){name}=(?=\S)", f"{flag} ", text)
         if "_" in name:
             text = re.sub(rf"(?<![\w./'\"-]){name}(?![\w./(\[])", flag, text)
-    return re.sub(r" +(?=[.,; )]|$)", "", text)
+    return text
