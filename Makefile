@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow fuzz accidents check docs bench clean
+.PHONY: demo test test-slow fuzz accidents audit check docs bench clean
 
 demo: .venv/torch
 	$(BIN)/uqled demo --out demo-output
@@ -22,6 +22,10 @@ fuzz: .venv/dev
 accidents: .venv/dev
 	@# Every command killed, on a full disk, twice at once: the same files after a repetition.
 	PYTHONPATH=tests $(BIN)/python -m fuzzing.accidents --kills $(or $(KILLS),200)
+
+audit: .venv/dev
+	@# Known vulnerabilities of what constraints.txt pins.
+	$(BIN)/python .ci/audit.py
 
 check: .venv/dev
 	$(BIN)/ruff check .

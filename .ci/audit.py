@@ -1,0 +1,63 @@
+"""Ask for known vulnerabilities of every pinned package: `make audit`.
+
+A vulnerability that is not in `IGNORED` fails. A service that cannot be reached, or that knows
+nothing of a package, is said loudly and fails nothing: a change cannot mend that.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
+#: Asked in this order, until one knows some of the packages: options of pip-audit.
+SERVICES = (["--vulnerability-service", "pypi"], ["--vulnerability-service", "osv"])
+#: Vulnerability -> why it does no harm here, and until when that is looked at again.
+IGNORED: dict[str, str] = {}
+_SECONDS = 120  # for all packages together
+
+
+def ask_service(service: list[str], constraints: Path) -> list[dict[str, Any]]:
+    """What a service says of each package; empty if it cannot be reached."""
+    command = [sys.executable, "-m", "pip_audit", "--requirement", str(constraints)]
+    command += ["--no-deps", "--disable-pip", "--format", "json", "--desc", "off"]
+    command += ["--progress-spinner", "off", "--timeout", "10", *service]
+    try:
+        ended = subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=_SECONDS
+        )
+        packages: list[dict[str, Any]] = json.loads(ended.stdout)["dependencies"]
+    except (subprocess.TimeoutExpired, ValueError, KeyError):  # no answer, or no JSON
+        return []
+    return packages
+
+
+def audit(constraints: Path = CONSTRAINTS, services: Any = SERVICES) -> int:
+    """Print what is known of the packages; the exit code."""
+    packages: list[dict[str, Any]] = []
+    for service in services:
+        packages = ask_service(service, constraints)
+        if any("skip_reason" not in package for package in packages):
+            break
+    unknown = [package["name"] for package in packages if "skip_reason" in package]
+    if len(unknown) == len(packages):
+        print("WARNING: NOTHING WAS AUDITED: no vulnerability service answers from here.")
+        return 0
+    if unknown:
+        print(f"WARNING: not audited, unknown to the service: {', '.join(unknown)}")
+    problems = [
+        f"{package['name']} {package['version']}: {one['id']}, mended in "
+        f"{', '.join(one['fix_versions']) or 'no version yet'}"
+        for package in packages
+        for one in package.get("vulns", [])
+        if not IGNORED.keys() & {one["id"], *one.get("aliases", [])}
+    ]
+    print("\n".join(problems) or f"{len(packages) - len(unknown)} packages, none vulnerable")
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(audit())
