@@ -240,14 +240,20 @@ def _describe_estimates(answer: Answer) -> list[str]:
 
 
 def _tabulate_suspects(samples: list[FlaggedSample], ids: list[str] | None) -> list[str]:
-    """One line per sample, below a line of column names."""
+    """One line per sample, below a line of column names.
+
+    The probability of an error is what a person can use; the score ranks where there is none.
+    """
     with_votes = any(one.votes > 1 for one in samples)  # of a method that has members
     name = "index" if ids is None else "sample"
-    rows = [(name, "given", "suggested", "score", *["votes"] * with_votes)]
+    by_probability = all(one.error_probability is not None for one in samples)
+    worth = "P(wrong)" if by_probability else "score"
+    rows = [(name, "given", "suggested", worth, *["votes"] * with_votes)]
     for one in samples:
         names = str(one.index) if ids is None else ids[one.index], one.given, one.suggested
         votes = [str(one.votes)] * with_votes
-        rows.append((*map(escape_controls, names), f"{one.score:.4f}", *votes))
+        shown = f"{one.error_probability:.0%}" if by_probability else f"{one.score:.4f}"
+        rows.append((*map(escape_controls, names), shown, *votes))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))

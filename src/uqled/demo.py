@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from uqled import noise
-from uqled.answer import describe_answer
 from uqled.data import Dataset, load
 from uqled.detect.find import find_label_errors
+from uqled.detect.result import LabelErrors
 from uqled.predict.crossval import cross_validate
+from uqled.predict.learners import find_learner_maker
 from uqled.storage.run import Run
 
-RATE = 0.1
+_MODEL = "small"
+_RATE = 0.1  # share of wrong labels
 
 
-def demo(out: Path, *, seed: int = 0) -> str:
-    """Mislabel 10 % of the digits as people would, find them again, and describe the result."""
-    data = noisy_digits(seed=seed)
-    predictions = cross_validate(data, "small", out=out, seed=seed, progress=True)
+@dataclass(frozen=True)
+class DemoResult:
+    """What the example found, and where it is."""
+
+    data: Dataset
+    errors: LabelErrors
+    table: Path
+    report: Path
+
+    @property
+    def n_wrong(self) -> int:
+        return int(np.count_nonzero(self.data.labels.codes != self.data.truth))
+
+
+def run_demo(out: Path, *, seed: int = 0, progress: bool = True) -> DemoResult:
+    """Mislabel a tenth of the digits as people would, and find these labels again."""
+    find_learner_maker(_MODEL)  # refuse a missing package before the work
+    data = make_noisy_digits(seed=seed)
+    predictions = cross_validate(data, _MODEL, out=out, seed=seed, progress=progress)
     errors = find_label_errors(predictions, method="all")
     table = Run.open(out).write_issues(errors)
     page = errors.report(out / "report.html", data, predictions.pred_probs, predictions.passes)
-    wrong = int(np.count_nonzero(data.labels.codes != data.truth))
-    return "\n".join(
-        [
-            f"{len(data):,} handwritten digits, {wrong} of them given the label of a digit that "
-            "looks like them.",
-            "",
-            describe_answer(errors.answer, metrics=errors.measure_methods(data.truth)),
-            "",
-            f"The table of all samples is {table}",
-            f"The report, to open in a browser, is {page}",
-        ]
-    )
+    return DemoResult(data, errors, table, Path(page))
 
 
-def noisy_digits(*, seed: int) -> Dataset:
-    """The digits with similarity noise, and the truth."""
+def make_noisy_digits(*, seed: int) -> Dataset:
+    """The digits, a tenth of them with the label of a digit that looks like them, and the truth."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import cross_val_predict
 
@@ -48,6 +54,6 @@ def noisy_digits(*, seed: int) -> Dataset:
     pixels = data.inputs.reshape(len(data), -1) / 255
     model = LogisticRegression(max_iter=1_000)
     probs = cross_val_predict(model, pixels, true, cv=4, method="predict_proba")
-    matrix = noise.similarity_matrix(true, probs, rate=RATE)
-    labels, _ = noise.apply_noise(true, matrix, rate=RATE, seed=seed)
+    matrix = noise.similarity_matrix(true, probs, rate=_RATE)
+    labels, _ = noise.apply_noise(true, matrix, rate=_RATE, seed=seed)
     return replace(data.with_labels(labels), truth=true, name="digits with similarity noise")

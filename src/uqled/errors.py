@@ -13,6 +13,9 @@ Each message names the argument, the value and the fix.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 from uqled.terminal import escape_message
 
 
@@ -48,3 +51,15 @@ class LimitError(FileError):
 
 class BusyError(FileError):
     """Another process is working in the same folder."""
+
+
+def suggest_name(name: str, names: Iterable[str]) -> str:
+    """The fix for a wrong name: the nearest one, if any is near, and all that there are.
+
+    >>> suggest_name("forrest", ["forest", "logistic"])
+    "Did you mean 'forest'? Choose one of forest, logistic"
+    """
+    known = list(names)
+    near = get_close_matches(name, known, n=1)
+    guess = f"Did you mean {near[0]!r}? " if near else ""
+    return f"{guess}Choose one of {', '.join(known)}"

@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar, cast
 
-from uqled.errors import InputError
+from uqled.errors import InputError, suggest_name
 
 Entry = TypeVar("Entry")
 
@@ -53,7 +53,7 @@ class Registry(Generic[Entry]):
         for point in self._entry_points():
             if point.name == name:
                 return cast(Entry, self._load_entry_point(point))
-        raise InputError(self.argument, f"is {name!r}", f"Choose one of {', '.join(self.names())}")
+        raise InputError(self.argument, f"is {name!r}", suggest_name(name, self.names()))
 
     def _load_entry_point(self, point: EntryPoint) -> Any:
         try:

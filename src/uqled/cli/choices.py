@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
-from difflib import get_close_matches
 from typing import Any
 
-from uqled.errors import InputError
+from uqled.errors import InputError, suggest_name
 
 
 class Choices:
@@ -30,14 +28,3 @@ class Choices:
 
     def _complete(self, incomplete: str) -> list[str]:
         return [name for name in self.names if name.startswith(incomplete)]
-
-
-def suggest_name(name: str, names: Sequence[str]) -> str:
-    """The fix for a wrong name: the one that is nearest, if any is near, and all of them.
-
-    >>> suggest_name("forrest", ["forest", "logistic"])
-    "Did you mean 'forest'? Choose one of forest, logistic"
-    """
-    near = get_close_matches(name, names, n=1)
-    guess = f"Did you mean {near[0]!r}? " if near else ""
-    return f"{guess}Choose one of {', '.join(names)}"

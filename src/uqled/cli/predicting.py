@@ -27,7 +27,9 @@ def load_and_predict(
     """The data set and its out-of-fold predictions, whose run is `runs/NAME` unless named."""
     from uqled.data.loading import name_dataset
     from uqled.predict.crossval import cross_validate
+    from uqled.predict.learners import find_learner_maker
 
+    find_learner_maker(model.model)  # what is misspelt or not installed must not be found out later
     loaded = reading.load(data, seed=seed, progress=output.progress)
     for line in describe_skipped(loaded):
         output.tell(line)

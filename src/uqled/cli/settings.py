@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from uqled.cli.choices import suggest_name
-from uqled.errors import FileError
+from uqled.errors import FileError, suggest_name
 from uqled.storage.reading import explain_file_problems, name_file
 
 FILE = "uqled.toml"

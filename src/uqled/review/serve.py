@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,18 @@ _ACCEPTED = 16
 _QUEUE = 1024  # of connections that wait to be accepted; a longer one than the system's is cut
 
 
-def review(run: Run | Predictions | Path | str, *, browser: bool = True, **options: Any) -> None:
+def print_address(address: str) -> None:
+    """Say where the page is."""
+    print(f"Reviewing at {address}\nStop with Ctrl+C: decisions are saved.", flush=True)
+
+
+def review(
+    run: Run | Predictions | Path | str,
+    *,
+    browser: bool = True,
+    announce: Callable[[str], None] = print_address,
+    **options: Any,
+) -> None:
     """Serve the page on which a person decides about the flagged samples, until Ctrl+C.
 
     Decisions are in `decisions.sqlite` of the run, each before the page says so.
@@ -42,6 +53,8 @@ def review(run: Run | Predictions | Path | str, *, browser: bool = True, **optio
         A finished run, or its folder.
     browser
         Open the page in the browser.
+    announce
+        Called with the address of the page when it is ready. Default: print it.
     data
         The samples, where they did not come from files.
     method
@@ -53,7 +66,7 @@ def review(run: Run | Predictions | Path | str, *, browser: bool = True, **optio
         the address. Without a port it is the usual one, or a free one where that is taken.
     """
     with serving(run, **options) as address, suppress(KeyboardInterrupt):
-        print(f"Reviewing at {address}\nStop with Ctrl+C: decisions are saved.", flush=True)
+        announce(address)
         with _opened(address) if browser else nullcontext():
             while True:
                 time.sleep(3600)

@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from uqled.cli.console import CommandOutput
-from uqled.cli.options import Seed
+from uqled.cli.contents import describe_answer_content
+from uqled.cli.options import OutputOptions, Seed
 
 
 def demo(
+    output: OutputOptions,
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Write the run and its report to this folder.")
     ] = Path("demo-output"),
@@ -26,6 +28,18 @@ def demo(
         uqled demo
         uqled demo --out demo --seed 1
     """
-    from uqled.demo import demo as run_demo
+    from uqled.answer import describe_answer
+    from uqled.demo import run_demo
 
-    return CommandOutput(run_demo(out, seed=seed))
+    result = run_demo(out, seed=seed, progress=output.progress)
+    metrics = result.errors.measure_methods(result.data.truth)
+    return CommandOutput(
+        f"{len(result.data):,} handwritten digits, {result.n_wrong} of them given the label of a "
+        "digit that looks like them.\n\n"
+        f"{describe_answer(result.errors.answer, metrics=metrics)}\n\n"
+        f"The table of all samples is {result.table}\n"
+        f"The report, to open in a browser, is {result.report}",
+        describe_answer_content(
+            result.errors.answer, metrics=metrics, table=result.table, report=result.report
+        ),
+    )

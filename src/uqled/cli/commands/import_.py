@@ -28,7 +28,7 @@ def import_(
 ) -> CommandOutput:
     """Read decisions that were made in Label Studio into a run.
 
-    This is the way back from `uqled export RUN --to label-studio`.
+    The tasks are those that `uqled export` wrote for Label Studio.
 
     Examples:
         uqled import runs/photos annotations.json --dry-run

@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
-from uqled.cli.options import RunArgument, RunMethod
+from uqled.cli.console import print_json
+from uqled.cli.options import OutputOptions, RunArgument, RunMethod
 
 
 def review(
     folder: RunArgument,
+    output: OutputOptions,
     method: RunMethod = None,
     reviewer: Annotated[
         str | None,
@@ -45,6 +47,18 @@ def review(
         uqled review runs/photos
         uqled review runs/photos --reviewer anna --port 9000 --no-browser
     """
+    from uqled.review.serve import print_address
     from uqled.review.serve import review as serve
 
-    serve(folder, method=method, reviewer=reviewer, host=host, port=port, browser=not no_browser)
+    def print_address_as_json(address: str) -> None:
+        print_json("review", result={"address": address})
+
+    serve(
+        folder,
+        method=method,
+        reviewer=reviewer,
+        host=host,
+        port=port,
+        browser=not no_browser,
+        announce=print_address_as_json if output.as_json else print_address,
+    )

@@ -332,7 +332,7 @@ def operating_point(
         return None
     if len(given) > 1:
         raise InputError(
-            next(iter(given)), f"is given beside {list(given)[1]}", "Ask for one of them"
+            next(iter(given)), f"is given beside `{list(given)[1]}`", "Ask for one of them"
         )
     if target is not None:
         if target != "f1":

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from uqled.data.dataset import Dataset
-from uqled.errors import InputError
+from uqled.errors import InputError, suggest_name
 from uqled.predict.learner import Learner
 from uqled.predict.uncertainty import AUTO, check_source_name
 from uqled.registry import Registry
@@ -40,10 +40,11 @@ def choose_learner(
     """A learner of a name, a scikit-learn classifier, or a function that makes a network."""
     check_source_name(uncertainty)
     options = {name: value for name, value in training.items() if value is not None}
-    return _find_maker(model)(model, data, uncertainty=uncertainty, training=options)
+    return find_learner_maker(model)(model, data, uncertainty=uncertainty, training=options)
 
 
-def _find_maker(model: Any) -> Callable[..., Learner]:
+def find_learner_maker(model: Any) -> Callable[..., Learner]:
+    """What makes learners of such a model; refused if there is none, or a package is missing."""
     if not isinstance(model, str):
         is_classifier = hasattr(model, "fit") and hasattr(model, "get_params")
         return LEARNERS.load("forest" if is_classifier else "small")  # the files that make them
@@ -55,5 +56,5 @@ def _find_maker(model: Any) -> Callable[..., Learner]:
     raise InputError(
         "model",
         f"is {model!r}",
-        f"Choose one of {', '.join(LEARNERS.names())}, or module:function of your own",
+        f"{suggest_name(model, LEARNERS.names())}, or module:function of your own",
     )
