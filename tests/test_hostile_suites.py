@@ -6,10 +6,12 @@ import random
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
 import uqled
 from uqled.bench.drawing import file_stems
 from uqled.bench.suite import Data, Suite, builtin_suites, read_suite
+from uqled.cli import app
 
 SMALLEST = """
 about = "One forest on a few digits."
@@ -40,7 +42,7 @@ training = { epochs = 3, milestones = [1, 2] }
 def read(tmp_path, content: str | bytes) -> Suite:
     path = tmp_path / "own.toml"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return read_suite(str(path))
+    return read_suite(str(path), allow_code=True)
 
 
 def refuse(tmp_path, content: str | bytes, problem: str) -> str:
@@ -329,3 +331,26 @@ def test_names_that_are_folders_stay():
 def test_file_stems_are_never_alike():
     names = ["a b", "a-b", "a-b-2", "A.B", "$", "…", "a-b-3"]
     assert len(set(file_stems(names).values())) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"cl-mcd"]', '"cl-mcd", "planted:flag"]'),
+        ('methods = ["cl-pbnr"]', 'methods = ["planted:flag"]'),
+        ('model = "small"', 'model = "planted:flag"'),
+        ("rates", 'clean_first = "planted:flag"\nrates'),
+    ],
+)
+def test_code_of_a_stranger_is_not_imported(tmp_path, monkeypatch, old, new):
+    (tmp_path / "planted.py").write_text("open('ran', 'w').close()\ndef flag(*_): ...\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "suite.toml"
+    assert old in SMALLEST
+    path.write_text(SMALLEST.replace(old, new, 1))
+    with pytest.raises(uqled.InputError, match=r"names code to run, 'planted:flag'.*--allow-code"):
+        read_suite(str(path))
+    result = CliRunner().invoke(app, ["bench", str(path), "--plan"])
+    assert result.exit_code == 2
+    assert not (tmp_path / "ran").exists()

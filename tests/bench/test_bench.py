@@ -97,7 +97,7 @@ model = "forest"
 def suite_of(tmp_path: Path, text: str = SMALLEST):
     path = tmp_path / "own.toml"
     path.write_text(text)
-    return read_suite(str(path))
+    return read_suite(str(path), allow_code=True)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,10 @@ BASELINE = "cl-pbnr"
 PAPER_METHODS = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
 
 
+#: Keys of a suite that name what is computed: `module:function` among them is code.
+_NAMES_OF_CODE = ("methods", "clean_first", "model")
+
+
 @dataclass(frozen=True)
 class Data:
     """One data set of a suite, and the network that is trained on it."""
@@ -103,8 +107,11 @@ def builtin_suites() -> list[str]:
     return sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml"))
 
 
-def read_suite(name: str) -> Suite:
-    """A suite by its name, or of a user's own TOML file."""
+def read_suite(name: str, *, allow_code: bool = False) -> Suite:
+    """A suite by its name, or of a user's own TOML file.
+
+    A file may come from a stranger: only with `allow_code` may it name functions to run.
+    """
     if name.endswith(".toml"):
         text = read_text(name)
     elif name in builtin_suites():
@@ -122,10 +129,25 @@ def read_suite(name: str) -> Suite:
             f"suite {name!r}", f"is no TOML ({first_line(error)})", "Mend that line"
         ) from error
     content.setdefault("name", Path(name).stem)
+    if not allow_code:
+        _refuse_code(content, name)
     try:
         return _suite(content)
     except InputError as error:
         raise type(error)(f"suite {name!r}: {error.argument}", error.problem, error.fix) from error
+
+
+def _refuse_code(content: Any, name: str) -> None:
+    """Refuse `module:function`, wherever a suite may name one."""
+    for key, value in content.items() if isinstance(content, dict) else ():
+        for one in value if isinstance(value, list) else [value]:
+            if key in _NAMES_OF_CODE and isinstance(one, str) and ":" in one:
+                raise InputError(
+                    f"suite {name!r}: {key}",
+                    f"names code to run, {one!r}",
+                    "If you trust it, pass --allow-code (in Python, allow_code=True)",
+                )
+            _refuse_code(one, name)
 
 
 def _suite(content: dict[str, Any]) -> Suite:

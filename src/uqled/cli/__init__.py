@@ -89,7 +89,9 @@ def main(
     if config is None and not Path(FILE).is_file():
         return
     try:
-        context.default_map = read_settings(config or Path(FILE), _list_options(context))
+        context.default_map = read_settings(
+            config or Path(FILE), _list_options(context), is_trusted=config is not None
+        )
     except UqledError as error:
         print_error(f"error: {error}.")
         raise typer.Exit(2) from None

@@ -13,19 +13,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from uqled.arrays import show_value
 from uqled.errors import FileError, suggest_name
-from uqled.storage.reading import explain_file_problems, name_file
+from uqled.storage.reading import explain_file_problems, name_file, read_text
 
 FILE = "uqled.toml"
+#: Options that write, replace or reach what the user did not name. A downloaded data set may bring
+#: a settings file, which is read when somebody works in its folder.
+_RISKY_OPTIONS = ("out", "overwrite", "host", "ray-address")
 
 
-def read_settings(path: Path, options: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def read_settings(
+    path: Path, options: Mapping[str, Mapping[str, str]], *, is_trusted: bool
+) -> dict[str, Any]:
     """Command -> parameter -> value, as Typer takes defaults.
 
-    `options` are those that there are: command -> option without dashes -> parameter.
+    `options` are those that there are: command -> option without dashes -> parameter. A file that
+    the user did not name is not trusted: it may choose no code, address or place to write to.
     """
     with explain_file_problems(path, "Write it as TOML"):
-        content = tomllib.loads(path.read_bytes().decode())
+        content = tomllib.loads(read_text(path))
+    if not is_trusted:
+        _refuse_risky_values(path, content)
     shared = {key: value for key, value in content.items() if not isinstance(value, dict)}
     tables = {key: value for key, value in content.items() if isinstance(value, dict)}
     _check_names(path, "a command", tables, list(options))
@@ -37,6 +46,24 @@ def read_settings(path: Path, options: Mapping[str, Mapping[str, str]]) -> dict[
         values = {key: value for key, value in shared.items() if key in known} | own
         settings[command] = {known[key]: _as_typed(value) for key, value in values.items()}
     return settings
+
+
+def _refuse_risky_values(path: Path, content: Mapping[str, Any]) -> None:
+    for name, value in content.items():
+        if isinstance(value, dict):
+            _refuse_risky_values(path, value)
+        elif name in _RISKY_OPTIONS or _names_code_or_address(value):
+            raise FileError(
+                name_file(path),
+                f"sets {name!r} to {show_value(value)}, which a file that came with data must not",
+                f"If you trust it, pass --config {path}; otherwise remove that line",
+            )
+
+
+def _names_code_or_address(value: Any) -> bool:
+    """If a value is `module:function`, an address such as `s3://...`, or another machine's path."""
+    values = value if isinstance(value, list) else [value]
+    return any(isinstance(one, str) and (":" in one or one[:2] == r"\\") for one in values)
 
 
 def _check_names(path: Path, what: str, names: Mapping[str, Any], known: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""EncodedImages pictures of any kind to bytes [H,W,C]: what a header says, and one picture decoded.
+"""Encoded pictures of any kind to bytes [H,W,C]: what a header says, and one picture decoded.
 
 JPEGs go to simplejpeg where it is installed (the same pixels, many times faster for small ones),
 everything else and whatever it refuses to Pillow, which opens these few formats and no others:

@@ -63,6 +63,13 @@ def bench(
             help="Write the tables of the cells that are finished, without the data.",
         ),
     ] = False,
+    allow_code: Annotated[
+        bool,
+        typer.Option(
+            "--allow-code",
+            help="Let a suite of your own name functions to run, as module:function.",
+        ),
+    ] = False,
     jobs: Annotated[
         int | None, typer.Option(metavar="N", help="Number of processes. Default: one per core.")
     ] = None,
@@ -82,7 +89,7 @@ def bench(
     from uqled.bench.suite import read_suite
 
     out = out or Path("runs") / f"bench-{Path(suite).stem}"
-    benchmark = Benchmark(read_suite(suite), data, out, only, everyone)
+    benchmark = Benchmark(read_suite(suite, allow_code=allow_code), data, out, only, everyone)
     for folder in merge or []:
         output.tell(f"{Cells(out).merge(folder)} cells taken over from {folder}")
     if plan:
