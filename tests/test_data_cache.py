@@ -20,7 +20,6 @@ from pictures import (
 from uqled import FileError, InputError
 from uqled.data import image_cache, images, load
 from uqled.data.image_cache import EncodedImages, decode_images
-from uqled.data.images import Look
 from uqled.data.raw_dataset import make_object_array
 from uqled.storage.atomic import replace_file
 
@@ -72,7 +71,9 @@ def test_sound_headers_are_not_taken_for_sound_images(tmp_path, own_cache):
     cut = {name: broken_files()[name] for name in ("cut.jpg", "cut.png")}
     folder = classes_of(tmp_path, [(name, content) for name, (content, _) in cut.items()])
     data = load(folder, skip_unreadable=True)
-    assert all(isinstance(images.look(content), Look) for content, _ in cut.values())
+    assert all(
+        isinstance(images.read_header(content), images.ImageHeader) for content, _ in cut.values()
+    )
     assert data.skipped.keys() == {"1/cut.jpg", "1/cut.png"}
     about = json.loads(next(own_cache.glob("*.json")).read_text())
     assert about["shape"] == [6, 32, 32, 3]

@@ -102,8 +102,8 @@ def test_folders_that_cannot_be_used(tmp_path):
     with pytest.raises(FileError, match="has no images"):
         load(tmp_path / "empty")
     (tmp_path / "words" / "a").mkdir(parents=True)
-    (tmp_path / "words" / "a" / "x.txt").write_text("")
-    with pytest.raises(FileError, match=r"end in \.txt"):
+    (tmp_path / "words" / "a" / "x.doc").write_text("")
+    with pytest.raises(FileError, match=r"end in \.doc"):
         load(tmp_path / "words")
     root = class_tree(tmp_path / "one", ("cat",))
     with pytest.raises(InputError, match="one class only"):

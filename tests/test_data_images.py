@@ -12,7 +12,7 @@ from pictures import BLACK, BLUE, GREEN, RED, encoded, four_corners, photo, sour
 from uqled import InputError
 from uqled.data import image_cache, images
 from uqled.data.image_cache import choose_size, decode_images
-from uqled.data.images import Look, white_level
+from uqled.data.images import ImageHeader, white_level
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +165,7 @@ def test_a_broken_exif_part_is_passed_over(decoder):
 
 
 def looks(*sizes):
-    return [Look(height, width, True) for height, width in sizes]
+    return [ImageHeader(height, width, True) for height, width in sizes]
 
 
 def test_the_common_size():

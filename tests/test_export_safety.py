@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 import uqled
 from exports import hashes, image_folder, image_run, make_run, table_run
 from uqled.cli import app
-from uqled.data.loading import reopen_samples, reopen_source
+from uqled.data.reopening import reopen_samples, reopen_source
 from uqled.errors import FileError, InputError
 from uqled.export.plan import plan_export, write_export
 from uqled.export.record import read_corrections, restore_given_labels

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from uqled.data import load
-from uqled.data.hub import hub_table, read_features
+from uqled.data.readers.hub import download_table, read_features
 from uqled.data.table_files import read_csv, read_parquet
 from uqled.errors import FileError, InputError, LimitError
 from uqled.limits import override_limits
@@ -78,8 +78,7 @@ def test_entries_that_are_missing_at_the_end_of_a_row_stay_missing(tmp_path):
     path = save(tmp_path / "a.csv", "label,a,b\nx,1,2\ny,3\nx,5,6\n")
     assert load(path).inputs["b"].isna().tolist() == [False, True, False]
     path = save(tmp_path / "b.csv", "text,label\na,x\nb\nc,y\n")
-    with pytest.raises(InputError, match=r"missing in 1 of 3 rows \(row 1\)"):
-        load(path)
+    assert load(path).unlabelled == ("1",)
 
 
 # ---- damage
@@ -238,7 +237,7 @@ def test_pipes_and_devices_in_a_column_of_paths_are_refused(tmp_path, pipe, tabl
 
 
 def test_a_packed_bomb_is_refused(tmp_path):
-    path = save(tmp_path / "a.csv.gz", gzip.compress(b"text,label\n" + bytes(2**26), 6, mtime=0))
+    path = save(tmp_path / "a.csv.gz", gzip.compress(b"text,label\n" + b"a" * 2**26, 6, mtime=0))
     with pytest.raises(LimitError, match=r"a\.csv\.gz.*UQLED_LIMIT_COMPRESSION_RATIO"):
         load(path)
 
@@ -304,4 +303,4 @@ def test_a_name_of_the_hub_is_no_path(name, monkeypatch):
     datasets = pytest.importorskip("datasets")
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: pytest.fail("was opened"))
     with pytest.raises(InputError, match="Name a data set of the hub"):
-        hub_table(name, None)
+        download_table(name, None)

@@ -22,7 +22,7 @@ from fuzzing.data_targets import CLASSES, make_picture
 from fuzzing.formats import mutate_content
 from fuzzing.mutations import damage_tree
 from uqled.cli import app
-from uqled.data.loading import reopen_samples
+from uqled.data.reopening import reopen_samples
 from uqled.detect.find import find_errors_in_run
 from uqled.errors import UqledError
 from uqled.export.record import restore_given_labels

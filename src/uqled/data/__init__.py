@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from uqled.data.dataset import Dataset
-    from uqled.data.loading import load, reopen_samples
+    from uqled.data.loading import load
+    from uqled.data.reopening import reopen_samples
 
 __all__ = ["Dataset", "load", "reopen_samples"]
 
@@ -15,7 +16,7 @@ __all__ = ["Dataset", "load", "reopen_samples"]
 _HOMES = {
     "Dataset": "uqled.data.dataset",
     "load": "uqled.data.loading",
-    "reopen_samples": "uqled.data.loading",
+    "reopen_samples": "uqled.data.reopening",
 }
 
 

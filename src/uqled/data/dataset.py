@@ -45,12 +45,17 @@ class Dataset:
     """The arguments of `load` that give these samples again; None where it was not `load`."""
     columns: tuple[Column, ...] = ()
     """Of a table: what each of its columns is, and whether a model sees it."""
+    groups: NDArray[Any] | None = None
+    """[N] what belongs together, such as a patient: one group's samples must share a fold."""
+    unlabelled: tuple[str, ...] = ()
+    """The ids of samples that were set aside because they have no label."""
 
     def __post_init__(self) -> None:
         _check_inputs(self.kind, self.inputs)
         N = len(self.labels)
         lengths = {"inputs": len(self.inputs), "ids": len(self.ids)}
         lengths |= {} if self.truth is None else {"truth": len(self.truth)}
+        lengths |= {} if self.groups is None else {"groups": len(self.groups)}
         for name, length in lengths.items():
             if length != N:
                 raise InputError(
@@ -149,6 +154,7 @@ class Dataset:
             labels=replace(self.labels, codes=self.labels.codes[chosen]),
             ids=self.ids[chosen],
             truth=None if self.truth is None else self.truth[chosen],
+            groups=None if self.groups is None else self.groups[chosen],
             source=None,
         )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from uqled.errors import FileError
 from uqled.limits import check_limit
-from uqled.storage.reading import first_line, read_file
+from uqled.storage.reading import explain_file_problems, first_line, read_file
 from uqled.storage.zip_files import check_member_name, check_members, open_zip, read_member
 
 
@@ -54,10 +54,17 @@ class FileTree:
         """The bytes of an image."""
         return self.read(self.prefix + file, "image_bytes")
 
+    def read_bytes(self, file: str) -> bytes:
+        """The bytes of a text."""
+        return self.read(self.prefix + file, "json_bytes")
+
+    def find_file(self, file: str) -> Path | None:
+        """Where a file lies on this machine; None for a member of a zip."""
+        return self.place / f"{self.prefix}{file}" if self.place.is_dir() else None
+
     def read_lines(self, file: str) -> list[str]:
         """The lines of a text."""
-        content = self.read(self.prefix + file, "json_bytes")
-        return content.decode("utf-8", "replace").splitlines()
+        return self.read_bytes(file).decode("utf-8", "replace").splitlines()
 
     @cached_property
     def _known(self) -> frozenset[str]:
@@ -75,6 +82,12 @@ def list_folder(place: Path) -> FileTree:
         return read_file(f"{place}/{name}", limit)
 
     return FileTree(place, read, tuple(sorted(files)), tuple(sorted(folders)))
+
+
+def list_names(folder: Path) -> list[str]:
+    """The names in a folder, sorted."""
+    with explain_file_problems(folder, "Check your rights"):
+        return sorted(path.name for path in folder.iterdir())
 
 
 def walk_folder(place: Path) -> Iterator[tuple[str, list[str], list[str]]]:

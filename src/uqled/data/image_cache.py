@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from uqled.arrays import whole_number
 from uqled.data.images import (
-    Look,
+    ImageHeader,
     UnreadableError,
     allow_large_pictures,
     decode_alike,
     decode_into,
-    look,
     off_boundary,
+    read_header,
     resize_into,
     white_level,
 )
@@ -60,12 +60,14 @@ class EncodedImages:
     """The bytes of one; an `OSError` or a `FileError` says why they cannot be had."""
     keys: NDArray[Any]
     """[N] what `read` takes."""
+    find_file: Callable[[Any], Path | None] = lambda _: None
+    """Where the image of a key lies on this machine, if it is a file."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def __getitem__(self, chosen: Any) -> EncodedImages:
-        return EncodedImages(self.read, self.keys[chosen])
+        return EncodedImages(self.read, self.keys[chosen], self.find_file)
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ class _Work:
         else:
             images, odd = filled
         looks = self._look(odd)
-        seen = {i: found for i, found in looks.items() if isinstance(found, Look)}
+        seen = {i: found for i, found in looks.items() if isinstance(found, ImageHeader)}
         unreadable = {i: found for i, found in looks.items() if isinstance(found, str)}
         if images is None:
             images = new(self._shape(list(seen.values())))
@@ -207,14 +209,14 @@ class _Work:
         odd = [*self._over_blocks("decoding images", self._everything, fill)]
         return (images, odd) if 2 * len(odd) < len(rows) else None
 
-    def _shape(self, seen: list[Look]) -> tuple[int, int, int, int]:
+    def _shape(self, seen: list[ImageHeader]) -> tuple[int, int, int, int]:
         height, width = self._size or (choose_size(seen) if seen else (1, 1))
         return len(self._keys), height, width, 1 if all(one.grey for one in seen) else 3
 
-    def _look(self, rows: Sequence[int]) -> dict[int, Look | str]:
-        def look_at(i: int) -> Look | str:
+    def _look(self, rows: Sequence[int]) -> dict[int, ImageHeader | str]:
+        def look_at(i: int) -> ImageHeader | str:
             try:
-                return look(self._read(i))
+                return read_header(self._read(i))
             except UnreadableError as error:
                 return str(error)
 
@@ -265,7 +267,7 @@ def resize_images(images: NDArray[np.uint8], size: int | tuple[int, int]) -> NDA
     return found
 
 
-def choose_size(seen: list[Look]) -> tuple[int, int]:
+def choose_size(seen: list[ImageHeader]) -> tuple[int, int]:
     """(height, width) of most images, or the medians where no size has half of them.
 
     Shrunk in proportion so that the longer side is at most `MAX_SIDE`.

@@ -55,7 +55,12 @@ _SCRATCH_BYTES = 1 << 18
 _ENDS = 1 << 16  # bytes searched for that
 
 
-class Look(NamedTuple):
+def is_image_name(file: str) -> bool:
+    """Whether a file's name ends like an image's."""
+    return file[file.rfind(".") :].lower() in ENDINGS
+
+
+class ImageHeader(NamedTuple):
     """What is known of a picture before it is decoded."""
 
     height: int
@@ -102,7 +107,7 @@ def allow_large_pictures() -> Iterator[None]:
         Image.MAX_IMAGE_PIXELS = before
 
 
-def look(data: bytes) -> Look:
+def read_header(data: bytes) -> ImageHeader:
     """Size and colour of an encoded picture; deeper than eight bits is decoded for its peak.
 
     One that is larger than the limits, or made to take forever, is not decoded at all.
@@ -118,7 +123,7 @@ def look(data: bytes) -> Look:
         raise UnreadableError(_reason(error)) from error
 
 
-def decode_into(row: NDArray[np.uint8], data: bytes, seen: Look, *, white: float) -> None:
+def decode_into(row: NDArray[np.uint8], data: bytes, seen: ImageHeader, *, white: float) -> None:
     """Fill `row` [H,W,C] with a picture, resized where its size is another.
 
     `white` is the value that becomes 255 in pictures with more than eight bits.
@@ -204,7 +209,7 @@ def _fill(row: NDArray[np.uint8], picture: Image.Image) -> None:
     row[...] = np.asarray(picture).reshape(row.shape)
 
 
-def _look_at_jpeg(data: bytes) -> Look | None:
+def _look_at_jpeg(data: bytes) -> ImageHeader | None:
     """What simplejpeg can decode itself."""
     if simplejpeg is None or data[:2] != b"\xff\xd8":
         return None
@@ -218,7 +223,7 @@ def _look_at_jpeg(data: bytes) -> Look | None:
     turned = _orientation(data)
     if turned in _ON_THE_SIDE:
         height, width = width, height
-    return Look(height, width, space == "Gray", plain=turned == 1)
+    return ImageHeader(height, width, space == "Gray", plain=turned == 1)
 
 
 def _open_picture(data: bytes) -> Image.Image:
@@ -265,7 +270,7 @@ def _has_many_scans(data: bytes) -> bool:
     return False
 
 
-def _look_at(picture: Image.Image, data: bytes) -> Look:
+def _look_at(picture: Image.Image, data: bytes) -> ImageHeader:
     width, height = picture.size
     grey, peak = picture.mode in _GREY_MODES, 0.0
     if picture.mode in _DEEP_MODES:
@@ -275,10 +280,12 @@ def _look_at(picture: Image.Image, data: bytes) -> Look:
         peak = float(values.max())
     if _orientation(data, picture) in _ON_THE_SIDE:
         height, width = width, height
-    return Look(height, width, grey, peak)
+    return ImageHeader(height, width, grey, peak)
 
 
-def _opened(data: bytes, seen: Look, size: tuple[int, int], mode: str, white: float) -> Image.Image:
+def _opened(
+    data: bytes, seen: ImageHeader, size: tuple[int, int], mode: str, white: float
+) -> Image.Image:
     """The picture as it is shown, in `mode`; a JPEG far larger than `size` is decoded smaller."""
     if simplejpeg is not None and data[:2] == b"\xff\xd8":
         turned = 1 if seen.plain else _orientation(data)

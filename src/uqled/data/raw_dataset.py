@@ -1,9 +1,9 @@
-"""What a reader of one format hands to `load`: samples whose images may still be encoded."""
+"""What a reader hands to `load`: samples whose images may still be encoded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
+from uqled.data.columns import Column
 from uqled.data.dataset import Kind
 from uqled.errors import InputError
 
@@ -26,7 +27,7 @@ _SAME_SPLIT = {
 
 @dataclass(frozen=True)
 class RawDataset:
-    """Samples of one format."""
+    """Samples as their source holds them."""
 
     kind: Kind
     inputs: Any
@@ -34,6 +35,37 @@ class RawDataset:
     labels: Labels
     ids: NDArray[Any]
     truth: NDArray[np.int32] | None = None
+    is_unlabelled: NDArray[np.bool_] | None = None
+    """[N] where the label is missing, and its class number means nothing; None: nowhere."""
+    columns: tuple[Column, ...] = ()
+    """Of a table: what each of its columns is."""
+    groups: NDArray[Any] | None = None
+    """[N] what belongs together and must not straddle folds, where the user says so."""
+    locate_rows: Callable[[Sequence[int]], str] | None = None
+    """Some rows as the user finds them in the file: "line 7, 12"."""
+
+    @property
+    def labelled_rows(self) -> NDArray[np.intp]:
+        """Where labels are not missing."""
+        if self.is_unlabelled is None:
+            return np.arange(len(self.ids))
+        return np.flatnonzero(~self.is_unlabelled)
+
+    def take(self, rows: NDArray[np.intp]) -> RawDataset:
+        """Some of the samples."""
+        if len(rows) == len(self.ids):
+            return self
+        by_row = self.inputs.iloc if hasattr(self.inputs, "iloc") else self.inputs
+        return replace(
+            self,
+            inputs=by_row[rows],
+            labels=replace(self.labels, codes=self.labels.codes[rows]),
+            ids=self.ids[rows],
+            truth=None if self.truth is None else self.truth[rows],
+            is_unlabelled=None if self.is_unlabelled is None else self.is_unlabelled[rows],
+            groups=None if self.groups is None else self.groups[rows],
+            locate_rows=None,
+        )
 
 
 def make_ids(names: Iterable[Any]) -> NDArray[Any]:
@@ -46,22 +78,22 @@ def make_ids(names: Iterable[Any]) -> NDArray[Any]:
 
 def make_object_array(entries: Sequence[Any]) -> NDArray[Any]:
     """[N] Python objects, whatever they are."""
-    found = np.empty(len(entries), dtype=object)
-    found[:] = entries
-    return found
+    objects = np.empty(len(entries), dtype=object)
+    objects[:] = entries
+    return objects
 
 
-def choose_split(split: str | None, there: Sequence[str], place: Any) -> str:
-    """The one of the splits `there` that was asked for; the training one unless asked."""
-    for one in there:
-        if _plain(one) == _plain(split or "train"):
+def choose_split(split: str | None, names: Sequence[str], place: Any) -> str:
+    """The one of the splits that the user wants: the training one, unless said otherwise."""
+    for one in names:
+        if _normalise_split(one) == _normalise_split(split or "train"):
             return one
-    if split is None and len(there) == 1:
-        return there[0]
+    if split is None and len(names) == 1:
+        return names[0]
     raise InputError(
         "split",
-        f"is {split!r}, and {quoted(place)} has {', '.join(there)}",
-        f"Choose one of {', '.join(there)}",
+        f"is {split!r}, and {name_source(place)} has {', '.join(names)}",
+        f"Choose one of {', '.join(names)}",
     )
 
 
@@ -69,13 +101,22 @@ def refuse_split(split: str | None, place: Any) -> None:
     """Refuse a choice among splits where there is one set of samples."""
     if split is not None:
         raise InputError(
-            "split", f"is {split!r}, but {quoted(place)} has no splits", "Leave it out"
+            "split", f"is {split!r}, but {name_source(place)} has no splits", "Leave it out"
         )
 
 
-def quoted(place: Any) -> str:
-    return f"{'folder' if Path(place).is_dir() else 'file'} {str(place)!r}"
+def is_data_name(place: Any) -> bool:
+    """Whether a place is no file or folder, but a data set's name."""
+    return isinstance(place, str) and (place == "digits" or place.startswith("hf:"))
 
 
-def _plain(split: str) -> str:
+def name_source(place: Any) -> str:
+    """A source as errors name it."""
+    if is_data_name(place):
+        return repr(place)
+    path = Path(place).expanduser()
+    return f"{'folder' if path.is_dir() else 'file'} {str(path)!r}"
+
+
+def _normalise_split(split: str) -> str:
     return _SAME_SPLIT.get(split.lower(), split.lower())

@@ -6,36 +6,32 @@ Whatever is wrong with a file becomes a `FileError` that names it.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, TextIO
 
+from uqled.data.text_dialect import Dialect, detect_dialect
 from uqled.errors import FileError
 from uqled.limits import check_limit, get_limit
-from uqled.storage.reading import (
-    check_expansion,
-    explain_file_problems,
-    name_file,
-    open_regular,
-)
+from uqled.storage.compression import find_table_name, open_decompressed
+from uqled.storage.reading import explain_file_problems, name_file, open_regular
 
-CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-_ENCODING = "utf-8-sig"  # with or without the mark that Excel writes
+CSV_ENDINGS = (".csv", ".tsv", ".tab")
 _WRITE_AGAIN = "Write it again, in UTF-8"
 #: Bytes that a value takes in memory at the least, by how Parquet stores it.
 _WIDTHS = {"INT64": 8, "DOUBLE": 8, "INT96": 8, "FLOAT": 4, "BYTE_ARRAY": 4, "BOOLEAN": 0}
 
 
 def is_csv(path: Path | str) -> bool:
-    """If a file of this name is a CSV, by commas or tabs, packed or not."""
-    return Path(path).name.lower().endswith(CSV_ENDINGS)
+    """If a file of this name is a CSV, whatever its separator, compressed or not."""
+    with explain_file_problems(path):
+        return find_table_name(Path(path)).endswith(CSV_ENDINGS)
 
 
-def read_csv(path: Path | str, **options: Any) -> Any:
+def read_csv(path: Path | str, dialect: Dialect | None = None, **options: Any) -> Any:
     """A CSV as a pandas frame; `options` are those of `pandas.read_csv`.
 
     A row longer than the header is refused: pandas would take the first column for an index, and
@@ -43,34 +39,48 @@ def read_csv(path: Path | str, **options: Any) -> Any:
     """
     import pandas as pd
 
-    separator = "\t" if ".tsv" in Path(path).name else ","
+    dialect = dialect or detect_dialect(path)
     common: dict[str, Any] = {
-        "sep": separator,
-        "encoding": _ENCODING,
+        "sep": dialect.separator,
+        "encoding": dialect.encoding,
         "index_col": False,
         "low_memory": False,
     }
     with explain_file_problems(path, _WRITE_AGAIN):
-        with _open_text(path) as text:  # pandas takes minutes for millions of columns
-            _, header = next(_records(text, separator), (0, []))
+        with _open_text(path, dialect) as text:  # pandas takes minutes for millions of columns
+            _, header = next(_iterate_records(text, dialect.separator), (0, []))
         check_limit("table_columns", len(header), name_file(path))
         try:
             # Without a header pandas compares the first row, too, with the line of names.
-            with _open_csv(path) as stream:
+            with open_decompressed(path) as stream:
                 pd.read_csv(stream, **{**common, "header": None, "nrows": 2, "dtype": str})
-            with _open_csv(path) as stream:
+            with open_decompressed(path) as stream:
                 frame = pd.read_csv(stream, **{**common, **options})
         except pd.errors.ParserError:
-            with _open_text(path) as text:
-                _refuse_long_rows(text, separator, path)
+            with _open_text(path, dialect) as text:
+                _refuse_long_rows(text, dialect.separator, path)
             raise
         check_cells(frame, name_file(path))
     return frame
 
 
+def find_lines(path: Path | str, dialect: Dialect, rows: list[int]) -> list[int]:
+    """The lines of a CSV in which some of its rows begin, counted from 1; the header is no row."""
+    wanted, lines = set(rows), {}
+    with explain_file_problems(path, _WRITE_AGAIN), _open_text(path, dialect) as text:
+        records = _iterate_records(text, dialect.separator)
+        next(records, None)
+        for row, (line, _) in enumerate(records):
+            if row in wanted:
+                lines[row] = line
+            if len(lines) == len(wanted):
+                break
+    return [lines[row] for row in rows if row in lines]
+
+
 def read_csv_start(path: Path | str, size: int) -> bytes:
-    """The first bytes of a CSV, unpacked."""
-    with explain_file_problems(path, _WRITE_AGAIN), _open_csv(path) as stream:
+    """The first bytes of a CSV, decompressed."""
+    with explain_file_problems(path, _WRITE_AGAIN), open_decompressed(path) as stream:
         return stream.read(size)
 
 
@@ -128,49 +138,17 @@ def _longest_of_arrow(table: Any) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def _open_csv(path: Path | str) -> Iterator[BinaryIO]:
-    """The bytes of a CSV, unpacked where they are packed."""
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        check_limit("memory_bytes", size, name_file(path))
-        if Path(path).suffix.lower() == ".gz":
-            unpacked: Any = io.BufferedReader(_Unpacked(file, size, name_file(path)), 2**18)
-            yield unpacked
-        else:
-            yield file
-
-
-@contextmanager
-def _open_text(path: Path | str) -> Iterator[TextIO]:
-    """The same as text, for looking only: what is no UTF-8 is replaced."""
+def _open_text(path: Path | str, dialect: Dialect) -> Iterator[TextIO]:
+    """A CSV as text, for looking only: bytes of another encoding are replaced."""
     with (
-        _open_csv(path) as stream,
-        io.TextIOWrapper(stream, _ENCODING, errors="replace", newline="") as text,
+        open_decompressed(path) as stream,
+        io.TextIOWrapper(stream, dialect.encoding, errors="replace", newline="") as text,
     ):
         yield text
 
 
-class _Unpacked(io.RawIOBase):
-    """What a gzip stream holds, piece by piece, until it is more than the limits allow."""
-
-    def __init__(self, file: BinaryIO, size: int, subject: str) -> None:
-        super().__init__()
-        self._gzip = gzip.GzipFile(fileobj=file)
-        self._size, self._subject, self._total = size, subject, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        piece = self._gzip.read(len(buffer))
-        self._total += len(piece)
-        check_expansion(self._total, self._size, self._subject)
-        buffer[: len(piece)] = piece
-        return len(piece)
-
-
 def _refuse_long_rows(text: TextIO, separator: str, path: Path | str) -> None:
-    records = _records(text, separator)
+    records = _iterate_records(text, separator)
     _, header = next(records, (0, []))
     for line, row in records:
         if len(row) > len(header):
@@ -181,7 +159,7 @@ def _refuse_long_rows(text: TextIO, separator: str, path: Path | str) -> None:
             )
 
 
-def _records(text: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _iterate_records(text: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
     """(the line that it begins in, entries) of every row; lines of white space are none."""
     reader, line = csv.reader(text, delimiter=separator), 1
     for row in reader:

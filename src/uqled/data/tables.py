@@ -1,12 +1,11 @@
-"""Tables, CSV or Parquet: a label column, and paths, images, texts, features or embeddings."""
+"""A table's columns as samples: labels, and images, texts, features or embeddings."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,249 +14,394 @@ from numpy.typing import NDArray
 
 from uqled.arrays import Labels
 from uqled.data.classes import encode_labels
+from uqled.data.column_roles import (
+    USED_ROLES,
+    check_roles,
+    convert_column,
+    is_text,
+    understand_column,
+)
+from uqled.data.columns import Column
 from uqled.data.dataset import Kind, join_texts
-from uqled.data.hub import read_class_names
 from uqled.data.image_cache import EncodedImages
-from uqled.data.images import ENDINGS
 from uqled.data.raw_dataset import (
-    SPLITS,
     RawDataset,
     choose_split,
     make_ids,
     make_object_array,
-    quoted,
+    name_source,
     refuse_split,
 )
-from uqled.data.table_files import check_cells, read_csv, read_parquet
+from uqled.data.reader import ReadRequest
+from uqled.data.table_files import check_cells
+from uqled.data.table_images import list_image_types, read_cells, read_image_file
 from uqled.errors import FileError, InputError, UqledError
-from uqled.storage.reading import first_line, read_file
+from uqled.storage.reading import first_line
 
-_SHARD = re.compile(r"(.+?)-\d{5}-of-\d{5}(-[0-9a-f]+)?$")
-_NO_FEATURES = ("id", "split")  # columns that are never features unless named as such
-_PEEKED = 100  # values that decide whether a column holds paths
+#: Names of a column of labels, where the user does not say which it is.
+LABEL_NAMES = ("label", "labels", "target", "class", "y")
+_PEEKED = 100  # paths of which one at least must lead to a file
 _SHOWN = 5  # names in a message
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the user says of the table."""
+class Table:
+    """A table as a reader hands it over."""
 
-    label: str | None = None
-    inputs: str | Sequence[str] | None = None
-    kind: Kind | None = None
-    split: str | None = None
-
-
-@dataclass(frozen=True)
-class _Table:
     place: Any
     folder: Path
     """Where relative paths begin."""
     frame: Any
-    """Every column but the images."""
+    """pandas: every column but the images."""
+    read_strings: Callable[[list[str]], Any]
+    """Columns as they are written, as strings: a class may be called NA."""
     images: dict[str, Any]
     """Arrow columns of encoded images: {bytes, path}, or bytes."""
     class_names: dict[str, list[str]]
     """By column, what its numbers stand for."""
-    written: Callable[[list[str]], Any]
-    """Columns of strings as they are written: a class may be called NA."""
+    locate_rows: Callable[[list[int]], str] = lambda rows: f"row {', '.join(map(str, rows))}"
+    """Some rows as the user finds them in the file: "line 7, 12"."""
+
+    @property
+    def subject(self) -> str:
+        """The table as errors name it."""
+        return name_source(self.place)
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.images, *map(str, self.frame.columns)]
 
 
-def csv_table(path: Path, asked: Asked) -> RawDataset:
-    frame = read_csv(path)
-
-    def written(columns: list[str]) -> Any:
-        return read_csv(path, usecols=columns, dtype=str, keep_default_na=False)
-
-    return _found(_Table(path, path.parent, frame, {}, {}, written), asked)
-
-
-def parquet_table(place: Path, files: list[Path], asked: Asked) -> RawDataset:
-    """One Parquet file, or those of a folder in the layout of the Hugging Face hub."""
-    if place.is_dir():
-        splits = parquet_splits(files)
-        files = splits[choose_split(asked.split, list(splits), place)]
-        asked = Asked(asked.label, asked.inputs, asked.kind)
-    return arrow_table(join_parquet(files, place), place, asked)
-
-
-def join_parquet(files: list[Path], place: Path) -> Any:
-    """The Arrow table that several Parquet files are the parts of."""
-    import pyarrow as pa
-
-    parts = [read_parquet(file) for file in files]
-    with _explain_table_problems(place):
-        return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else parts[0]
-
-
-def parquet_splits(files: list[Path]) -> dict[str, list[Path]]:
-    """Files by split: `train-00000-of-00002.parquet`, `train.parquet` or `train/0000.parquet`."""
-    splits: dict[str, list[Path]] = {}
-    for file in files:
-        shard = _SHARD.match(file.stem)
-        name = shard[1] if shard else file.stem
-        if name.lower() not in SPLITS and file.parent.name.lower() in SPLITS:
-            name = file.parent.name
-        splits.setdefault(name, []).append(file)
-    if not set(map(str.lower, splits)) & set(SPLITS):  # names that mean nothing: one set
-        return {"train": files}
-    return splits
-
-
-def arrow_table(table: Any, place: Any, asked: Asked) -> RawDataset:
-    """An Arrow table, with the Hugging Face metadata that its schema may have."""
-    names = read_class_names(table.schema, _named(place))
-    with _explain_table_problems(place):
-        images = {
-            field.name: table.column(field.name)
-            for field in table.schema
-            if _holds_images(field.type)
-        }
+def make_arrow_table(table: Any, place: Any, class_names: dict[str, list[str]]) -> Table:
+    """An Arrow table, whose columns of images stay as they are."""
+    with explain_table_problems(place):
+        images = {name: table.column(name) for name in list_image_types(table.schema)}
         plain = table.drop_columns(list(images))
-        check_cells(plain, _named(place))
+        check_cells(plain, name_source(place))
         frame = plain.to_pandas().reset_index(drop=True)
     path = Path(str(place))
     folder = path if path.is_dir() else path.parent
-    return _found(
-        _Table(place, folder, frame, images, names, lambda columns: frame[columns]), asked
-    )
+    return Table(place, folder, frame, lambda columns: frame[columns], images, class_names)
 
 
-def _found(table: _Table, asked: Asked) -> RawDataset:
-    with _explain_table_problems(table.place):
-        return _choose_columns(table, asked)
+def make_frame_table(frame: Any, place: Any, locate_rows: Callable[[list[int]], str]) -> Table:
+    """A pandas frame without images."""
+    check_cells(frame, name_source(place))
+    folder = Path(str(place)).parent
+    return Table(place, folder, frame, lambda columns: frame[columns], {}, {}, locate_rows)
 
 
-def _choose_columns(table: _Table, asked: Asked) -> RawDataset:
-    label = _label_column(table, asked)
-    rows = _rows_of_split(table, asked.split)
-    kind, columns = _roles(table, label, asked)
-    labels = _labels(table, label, rows)
-    inputs: Any
-    ids = make_ids(rows)
-    if kind == "images":
-        inputs, ids = _images(table, columns[0], rows)
-    elif kind == "texts":
-        inputs = join_texts(table.written(columns).iloc[rows])
-    else:
-        frame = table.frame[columns].iloc[rows].reset_index(drop=True)
-        inputs = _features(frame, table.place)
-    if "id" in table.frame.columns and "id" not in (label, *columns):
-        own = table.frame["id"].iloc[rows]
-        ids = make_ids(own) if own.is_unique and not own.isna().any() else ids
-    return RawDataset(kind, inputs, labels, ids)
+def convert_to_arrow(frame: Any) -> Any:
+    """A pandas frame as an Arrow table; columns of several types become strings."""
+    import pyarrow as pa
+
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException:
+        plain = frame.map(lambda value: value if value is None else str(value))
+        return pa.Table.from_pandas(plain, preserve_index=False)
 
 
-def _label_column(table: _Table, asked: Asked) -> str:
-    label = "label" if asked.label is None else asked.label
-    columns = [*map(str, table.frame.columns)]
-    if label not in columns:
-        raise InputError(
-            "label",
-            f"is {label!r}, and {_named(table.place)} has the columns "
-            f"{', '.join([*table.images, *columns])}",
-            "Say which one holds the labels: label='...'",
+def read_table(table: Table, request: ReadRequest) -> RawDataset:
+    """The samples of a table."""
+    with explain_table_problems(table.place):
+        if len(set(table.names)) < len(table.names):
+            raise FileError(table.subject, "has two columns of one name", "Rename one of them")
+        check_roles(request.columns, table.names, table.subject)
+        label = _choose_label(table, request)
+        rows = _select_split(table, request.split)
+        columns = _choose_columns(table, label, request)
+        kind = _choose_kind(table, columns, request)
+        columns = _limit_to_kind(table, columns, kind, request)
+        inputs, ids = _read_inputs(table, columns, kind, rows)
+        if "id" in table.frame.columns and not _is_input(columns, "id") and label.name != "id":
+            own = table.frame["id"].iloc[rows]
+            ids = make_ids(own) if own.is_unique and not own.isna().any() else ids
+        labels, is_unlabelled = _read_labels(table, label.name, rows)
+        return RawDataset(
+            kind,
+            inputs,
+            labels,
+            ids,
+            is_unlabelled=is_unlabelled if is_unlabelled.any() else None,
+            columns=(label, *columns),
+            groups=_read_groups(table, request.group, rows),
+            locate_rows=lambda chosen: table.locate_rows([int(rows[row]) for row in chosen]),
         )
-    if not len(table.frame):
-        raise FileError(_named(table.place), "has no rows", "Name a table with samples")
-    return label
 
 
-def _rows_of_split(table: _Table, split: str | None) -> NDArray[np.intp]:
-    if split is None or "split" not in table.frame.columns:
-        refuse_split(split, table.place)
-        return np.arange(len(table.frame))
-    return rows_of_split(table.frame["split"], split, table.place)
-
-
-def rows_of_split(column: Any, split: str | None, place: Any) -> NDArray[np.intp]:
+def select_split(column: Any, split: str | None, place: Any) -> NDArray[np.intp]:
     """The rows of one split, by a pandas column that names each row's."""
     names = column.astype(str)
     chosen = choose_split(split, sorted(names.unique()), place)
     return np.flatnonzero((names == chosen).to_numpy())
 
 
-def _labels(table: _Table, label: str, rows: NDArray[np.intp]) -> Labels:
-    column = table.frame[label]
-    if column.isna().all() or _is_text(column):  # all classes may be called NA, None or null
-        column = table.written([label])[label]
-        column = column.where(column.notna() & (column.astype(str).str.strip() != ""), None)
-    chosen = column.iloc[rows]
-    missing = chosen.isna().to_numpy()
-    if missing.any():
-        at = ", ".join(str(row) for row in rows[missing][:_SHOWN].tolist())
+@contextmanager
+def explain_table_problems(place: Any) -> Iterator[None]:
+    """Turn whatever pandas or Arrow say of a table into an error that names it."""
+    try:
+        yield
+    except UqledError:
+        raise
+    except Exception as error:
+        problem = f"cannot be read ({first_line(error)})"
+        raise FileError(name_source(place), problem, "Write it again, or get it again") from error
+
+
+def _choose_label(table: Table, request: ReadRequest) -> Column:
+    """The column of labels: named by the user, or by what it is called."""
+    columns = [*map(str, table.frame.columns)]
+    named = [name for name, role in request.columns.items() if role == "label"]
+    label = request.label or next(iter(named), None)
+    reason = ""
+    if label is None and "label" not in columns:
+        known = [name for name in columns if name.lower() in LABEL_NAMES]
+        if len(known) == 1:
+            label, reason = known[0], "recognised by its name"
+    label = "label" if label is None else label
+    if label not in columns:
         raise InputError(
             "label",
-            f"{label!r} of {_named(table.place)} is missing in {int(missing.sum())} of "
-            f"{len(rows)} rows (row {at}{', ...' if missing.sum() > _SHOWN else ''})",
-            "Label these rows or leave them out",
+            f"is {label!r}, and {table.subject} has the columns {', '.join(table.names)}",
+            "Say which one holds the labels: label='...'",
         )
-    try:
-        return encode_labels(
-            chosen, names=table.class_names.get(label), name=f"labels in {label!r}"
-        )
-    except InputError as error:
-        subject = f"{error.argument} of {_named(table.place)}"
-        raise FileError(subject, error.problem, error.fix) from error
+    if not len(table.frame):
+        raise FileError(table.subject, "has no rows", "Name a table with samples")
+    return Column(label, "label", False, reason)
 
 
-def _roles(table: _Table, label: str, asked: Asked) -> tuple[Kind, list[str]]:
-    """What the inputs are, and in which columns."""
-    everything = [*table.images, *map(str, table.frame.columns)]
-    if asked.inputs is not None:
-        columns = [asked.inputs] if isinstance(asked.inputs, str) else list(asked.inputs)
-        for column in columns:
-            if column not in everything or column == label:
-                raise InputError(
-                    "inputs",
-                    f"name {column!r}, and {_named(table.place)} has the columns "
-                    f"{', '.join(everything)} ({label!r} is the label)",
-                    "Choose among the others",
-                )
-    else:
-        columns = [name for name in everything if name != label and not _is_no_feature(table, name)]
-    strings = [name for name in columns if name not in table.images and _is_text(table.frame[name])]
-    pictures = [name for name in columns if name in table.images]
-    paths = [name for name in strings if _are_paths(table.frame[name])]
-    called_text = [name for name in strings if name.lower() == "text"]
-    named = asked.inputs is not None
-    if asked.kind is not None:
-        kind = asked.kind
-    elif pictures or paths:
-        kind = "images"
-    elif (called_text and not named) or (strings == columns and len(columns) == 1):
-        kind = "texts"
-    else:
-        kind = "table"
+def _select_split(table: Table, split: str | None) -> NDArray[np.intp]:
+    if split is None or "split" not in table.frame.columns:
+        refuse_split(split, table.place)
+        return np.arange(len(table.frame))
+    return select_split(table.frame["split"], split, table.place)
+
+
+def _choose_columns(table: Table, label: Column, request: ReadRequest) -> list[Column]:
+    """What each column but the label is: as the user says, or else as its values show."""
+    wanted = _check_inputs(table, label, request)
+    columns = []
+    for name in dict.fromkeys([*(wanted or ()), *table.names]):  # named ones in their order
+        if name == label.name:
+            continue
+        if name in request.columns:
+            role = request.columns[name]
+            column = Column(name, role, role in USED_ROLES, "as you said")
+        elif wanted is not None and name not in wanted:
+            column = Column(name, "ignore", False, "not among the inputs")
+        elif name == request.group:
+            column = Column(name, "group", False, "groups that stay together")
+        elif name in table.images:
+            column = Column(name, "image", True)
+        else:
+            column = _understand(table, name)
+            if wanted is not None and not column.is_used:
+                column = _force_use(table, column)
+        columns.append(column)
+    if not any(column.is_used for column in columns) and request.kind is None:
+        columns = [
+            _force_use(table, c) if c.reason and c.role in ("id", "category") else c
+            for c in columns
+        ]
+    return columns
+
+
+def _check_inputs(table: Table, label: Column, request: ReadRequest) -> list[str] | None:
+    if request.inputs is None:
+        return None
+    wanted = [request.inputs] if isinstance(request.inputs, str) else list(request.inputs)
+    for name in wanted:
+        if name not in table.names or name == label.name:
+            raise InputError(
+                "inputs",
+                f"name {name!r}, and {table.subject} has the columns {', '.join(table.names)} "
+                f"({label.name!r} is the label)",
+                "Choose among the others",
+            )
+    return wanted
+
+
+def _understand(table: Table, name: str) -> Column:
+    if name.lower() == "split":
+        return Column(name, "split", False)
+    if name.lower() == "id":
+        return Column(name, "id", False)
+    values = table.frame[name]
+    is_numbered = name.startswith("Unnamed: ") and values.dtype.kind in "iu"
+    if is_numbered and (np.diff(values.to_numpy()) == 1).all():
+        return Column(name, "id", False, "row numbers")
+    return understand_column(name, values)
+
+
+def _force_use(table: Table, column: Column) -> Column:
+    """A column that would be left out, as an input: the user named it, or there is no other."""
+    values = table.frame[column.name]
+    if is_text(values):
+        return Column(column.name, "text" if column.role == "id" else "category", True)
+    return replace(column, role="number", is_used=True, reason="")
+
+
+def _choose_kind(table: Table, columns: list[Column], request: ReadRequest) -> Kind:
+    if request.kind is not None:
+        return request.kind
+    used = [column for column in columns if column.is_used]
+    if any(column.role == "image" for column in used):
+        return "images"
+    is_sole_string = len(used) == 1 and used[0].name not in request.columns and is_text(
+        table.frame[used[0].name]
+    ) and used[0].role == "category"  # fmt: skip
+    if used and (is_sole_string or all(column.role == "text" for column in used)):
+        return "texts"
+    return "table"
+
+
+def _limit_to_kind(
+    table: Table, columns: list[Column], kind: Kind, request: ReadRequest
+) -> list[Column]:
+    """The columns of which those that do not fit the kind are left out."""
+    used = [column for column in columns if column.is_used]
+    strings = [c for c in used if c.name not in table.images and is_text(table.frame[c.name])]
     if kind == "images":
-        fits = pictures or (strings if named else paths)
-        fits = fits[:1] if not named or fits == columns else []
+        fits = [column for column in used if column.role == "image"]
+        if request.kind == "images" and not fits and request.inputs is not None:
+            fits = strings  # paths without the ending of an image
+        fits = fits[:1] if request.inputs is None or len(fits) == len(used) else []
+        fits = [replace(column, role="image") for column in fits]
     elif kind == "texts":
-        fits = strings if named else called_text or strings
-        fits = fits if len(fits) == 1 or (named and fits == columns) else []
+        fits = [column for column in used if column.role == "text"]
+        if not fits and (request.inputs is not None or len(strings) == 1):
+            fits = strings
+        if request.inputs is not None and len(fits) < len(used):
+            fits = strings if len(strings) == len(used) else []
+        fits = [replace(column, role="text") for column in fits]
     else:
-        fits = columns if not pictures else []
+        fits = [column for column in used if column.name not in table.images]
+        fits = [replace(c, role="category") if c.role == "image" else c for c in fits]
     if not fits:
+        reasons = [f"{c.name} ({c.reason})" for c in columns if not c.is_used and c.reason]
         raise InputError(
             "inputs",
-            f"of kind {kind!r} are not clear among the columns {', '.join(everything)} of "
-            f"{_named(table.place)} ({label!r} is the label)",
+            f"of kind {kind!r} are not clear among the columns {', '.join(table.names)} of "
+            f"{table.subject}" + (f"; left out: {', '.join(reasons[:_SHOWN])}" if reasons else ""),
             "Say which columns are meant: inputs='...'",
         )
-    return kind, fits
+    chosen = {column.name: column for column in fits}
+    return [
+        chosen.get(column.name)
+        or (replace(column, is_used=False, reason=f"the inputs are {kind}") if column.is_used
+            else column)
+        for column in columns
+    ]  # fmt: skip
 
 
-def _images(
-    table: _Table, column: str, rows: NDArray[np.intp]
+def _is_input(columns: Sequence[Column], name: str) -> bool:
+    return any(column.name == name and column.is_used for column in columns)
+
+
+def _read_inputs(
+    table: Table, columns: list[Column], kind: Kind, rows: NDArray[np.intp]
+) -> tuple[Any, NDArray[Any]]:
+    """(inputs, ids) of some rows."""
+    used = [column for column in columns if column.is_used]
+    if kind == "images":
+        return _read_images(table, used[0].name, rows)
+    if kind == "texts":
+        strings = table.read_strings([column.name for column in used])
+        return join_texts(strings.iloc[rows]), make_ids(rows)
+    return _read_features(table, used, rows), make_ids(rows)
+
+
+def _read_features(table: Table, used: list[Column], rows: NDArray[np.intp]) -> Any:
+    """The columns as a frame, or [N,D] of a single column of equally long lists."""
+    import pandas as pd
+
+    frame = table.frame.iloc[rows].reset_index(drop=True)
+    if len(used) == 1 and used[0].reason == "lists of numbers":
+        try:
+            return np.stack(frame[used[0].name].tolist()).astype(np.float32)
+        except (ValueError, TypeError) as error:
+            raise InputError(
+                f"column {used[0].name!r} of {table.subject}",
+                "has lists of different lengths, or not of numbers",
+                "Embeddings have one length",
+            ) from error
+    features: dict[str, Any] = {}
+    for column in used:
+        values = frame[column.name]
+        if column.reason == "lists of numbers":
+            raise InputError(
+                f"column {column.name!r} of {table.subject}",
+                "holds lists beside other features",
+                "Choose it alone, or the others: inputs=[...]",
+            )
+        if column.role == "text" and is_text(values):  # one may say NA or null
+            values = table.read_strings([column.name])[column.name].iloc[rows]
+            values = values.reset_index(drop=True)
+        features |= convert_column(values, column)
+    return pd.DataFrame(features, index=frame.index)
+
+
+def _read_labels(
+    table: Table, label: str, rows: NDArray[np.intp]
+) -> tuple[Labels, NDArray[np.bool_]]:
+    """The labels of some rows, and which of them are missing."""
+    column = table.frame[label]
+    if column.isna().all() or is_text(column):  # all classes may be called NA, None or null
+        column = table.read_strings([label])[label]
+        column = column.where(column.notna() & (column.astype(str).str.strip() != ""), None)
+    chosen = column.iloc[rows]
+    is_present = chosen.notna().to_numpy()
+    if not is_present.any():
+        raise InputError(
+            "label", f"{label!r} of {table.subject} is empty", "Name the column of labels"
+        )
+    if column.dtype.kind == "f":
+        chosen = _as_whole_numbers(chosen, is_present)
+    try:
+        labels = encode_labels(
+            chosen[is_present], names=table.class_names.get(label), name=f"labels in {label!r}"
+        )
+    except InputError as error:
+        subject = f"{error.argument} of {table.subject}"
+        raise FileError(subject, error.problem, error.fix) from error
+    codes = np.zeros(len(rows), np.int32)
+    codes[is_present] = labels.codes
+    return replace(labels, codes=codes), ~is_present
+
+
+def _as_whole_numbers(chosen: Any, is_present: NDArray[np.bool_]) -> Any:
+    """Class numbers that are floats only because some are missing."""
+    present = chosen[is_present]
+    if is_present.all() or not (present % 1 == 0).all():
+        return chosen
+    return chosen.where(is_present, 0).astype(np.int64)
+
+
+def _read_groups(table: Table, group: str | None, rows: NDArray[np.intp]) -> NDArray[Any] | None:
+    if group is None:
+        return None
+    if group not in table.frame.columns:
+        raise InputError(
+            "group",
+            f"is {group!r}, and {table.subject} has the columns {', '.join(table.names)}",
+            "Name a column whose rows with one value belong together",
+        )
+    return make_ids(table.frame[group].iloc[rows])
+
+
+def _read_images(
+    table: Table, column: str, rows: NDArray[np.intp]
 ) -> tuple[EncodedImages, NDArray[Any]]:
     if column in table.images:
-        return _embedded(table.images[column], table.folder, rows)
-    paths = table.written([column])[column].iloc[rows].fillna("").astype(str).str.strip().tolist()
+        return read_cells(table.images[column], table.folder, rows)
+    strings = table.read_strings([column])[column].iloc[rows]
+    paths = strings.fillna("").astype(str).str.strip().tolist()
     if missing := [row for row, path in zip(rows.tolist(), paths, strict=True) if not path]:
         raise InputError(
             "inputs",
-            f"{column!r} of {_named(table.place)} is missing in {len(missing)} rows (row "
-            f"{', '.join(map(str, missing[:_SHOWN]))})",
+            f"{column!r} of {table.subject} is missing in {len(missing)} rows "
+            f"({table.locate_rows(missing[:_SHOWN])})",
             "Name a file in each row",
         )
     files = [os.path.normpath(table.folder / path) for path in paths]
@@ -266,7 +410,7 @@ def _images(
         twice = [os.path.relpath(path, table.folder) for path in unique[counts > 1].tolist()]
         raise InputError(
             "inputs",
-            f"{column!r} of {_named(table.place)} names {len(twice)} files more than once "
+            f"{column!r} of {table.subject} names {len(twice)} files more than once "
             f"({', '.join(twice[:_SHOWN])}{', ...' if len(twice) > _SHOWN else ''})",
             "Keep one row per file",
         )
@@ -276,113 +420,4 @@ def _images(
             f"and the next ones in column {column!r} are not there",
             "Paths count from the table's folder: correct them, or move the table",
         )
-    return EncodedImages(_read_image, make_object_array(files)), make_ids(paths)
-
-
-def _read_image(path: str | Path) -> bytes:
-    """The bytes of a file that a table names."""
-    try:
-        return read_file(path, "image_bytes")
-    except FileError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            raise error.__cause__ from error
-        raise
-
-
-def _embedded(
-    column: Any, folder: Path, rows: NDArray[np.intp]
-) -> tuple[EncodedImages, NDArray[Any]]:
-    """Images inside a Parquet file: bytes, or {bytes, path}, where a path may stand for bytes."""
-    import pyarrow as pa
-
-    chunks, paths = column.chunks, [None] * len(column)
-    if pa.types.is_struct(column.type):
-        names = [field.name for field in column.type]
-        at = names.index("path")
-        paths = [
-            path for chunk in chunks for path in chunk.flatten()[at].cast(pa.string()).to_pylist()
-        ]
-        chunks = [chunk.flatten()[names.index("bytes")] for chunk in chunks]
-    cells = pa.concat_arrays([chunk.cast(pa.large_binary()) for chunk in chunks])
-    offsets = np.frombuffer(cells.buffers()[1], np.int64)[cells.offset :].tolist()
-    data = memoryview(cells.buffers()[2] or b"")
-
-    def read(row: int) -> bytes:
-        found = bytes(data[offsets[row] : offsets[row + 1]])
-        return found if found or not paths[row] else _read_image(folder / paths[row])
-
-    chosen = [paths[row] for row in rows]
-    named = all(chosen) and len(set(chosen)) == len(chosen)
-    return EncodedImages(read, rows), make_ids(chosen if named else rows)
-
-
-def _features(frame: Any, place: Any) -> Any:
-    """The columns as they are, or [N,D] of a single column of equally long lists."""
-    if frame.shape[1] == 1 and _is_lists(frame.iloc[:, 0]):
-        try:
-            return np.stack(frame.iloc[:, 0].tolist()).astype(np.float32)
-        except (ValueError, TypeError) as error:
-            raise InputError(
-                f"column {frame.columns[0]!r} of {_named(place)}",
-                "has lists of different lengths, or not of numbers",
-                "Embeddings have one length",
-            ) from error
-    for name in frame.columns:
-        kind = frame[name].dtype.kind if hasattr(frame[name].dtype, "kind") else "O"
-        is_known = kind in "fiub" or _is_text(frame[name]) or str(frame[name].dtype) == "category"
-        if not is_known:
-            raise InputError(
-                f"column {name!r} of {_named(place)}",
-                f"has type {frame[name].dtype}, which is no feature",
-                "Make numbers or texts of it, or choose columns with inputs=[...]",
-            )
-    return frame
-
-
-def _holds_images(kind: Any) -> bool:
-    import pyarrow as pa
-
-    if pa.types.is_struct(kind):
-        return {"bytes", "path"} <= {field.name for field in kind}
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
-def _is_no_feature(table: _Table, name: str) -> bool:
-    """Ids, splits, and the row numbers that pandas writes."""
-    if name.startswith("Unnamed: "):
-        values = table.frame[name].to_numpy()
-        return bool(values.dtype.kind in "iu" and (np.diff(values) == 1).all())
-    return name.lower() in _NO_FEATURES
-
-
-def _is_text(column: Any) -> bool:
-    if str(column.dtype) in ("str", "string"):
-        return True
-    return column.dtype == object and all(isinstance(value, str) for value in column.dropna())
-
-
-def _is_lists(column: Any) -> bool:
-    first = column.iloc[0]
-    return isinstance(first, list | np.ndarray)
-
-
-def _are_paths(column: Any) -> bool:
-    """Whether the first values all end like images' files."""
-    values = [value for value in column.iloc[:_PEEKED] if isinstance(value, str) and value]
-    return bool(values) and all(value.strip().lower().endswith(ENDINGS) for value in values)
-
-
-@contextmanager
-def _explain_table_problems(place: Any) -> Iterator[None]:
-    """Turn whatever pandas or Arrow say of a table into an error that names it."""
-    try:
-        yield
-    except UqledError:
-        raise
-    except Exception as error:
-        problem = f"cannot be read ({first_line(error)})"
-        raise FileError(_named(place), problem, "Write it again, or get it again") from error
-
-
-def _named(place: Any) -> str:
-    return str(place) if str(place).startswith("hf:") else quoted(place)
+    return EncodedImages(read_image_file, make_object_array(files), Path), make_ids(paths)

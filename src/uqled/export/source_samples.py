@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.dataset import Kind
-from uqled.data.file_tree import FileTree, list_folder
-from uqled.data.formats import name_place
 from uqled.data.image_cache import EncodedImages
-from uqled.data.images import ENDINGS, UnreadableError, identify_format, look
-from uqled.data.loading import reopen_source
-from uqled.data.raw_dataset import RawDataset, choose_split
-from uqled.data.table_files import is_csv, read_csv, read_csv_start, read_parquet
-from uqled.data.tables import join_parquet, parquet_splits, rows_of_split
+from uqled.data.images import ENDINGS, UnreadableError, identify_format, read_header
+from uqled.data.raw_dataset import RawDataset, is_data_name, name_source
+from uqled.data.reader import Source
+from uqled.data.readers import find_reader
+from uqled.data.reopening import make_request, reopen_source
+from uqled.data.table_files import is_csv, read_csv, read_csv_start
+from uqled.data.tables import select_split
 from uqled.errors import FileError, InputError
 from uqled.storage.reading import explain_file_problems
 from uqled.storage.run import Predictions
@@ -35,10 +35,10 @@ class SourceSamples:
     """The samples of a run, read again."""
 
     ids: list[str]
-    found: RawDataset
+    raw: RawDataset
     """All that the source holds; images still encoded where files hold them so."""
     rows: NDArray[np.intp]
-    """[N] where each sample lies in `found`, ascending."""
+    """[N] where each sample lies in `raw`, ascending."""
     codes: NDArray[np.int32]
     """[N] the run's class number of the label that the source has now."""
     source: dict[str, Any]
@@ -48,17 +48,17 @@ class SourceSamples:
 
     @property
     def kind(self) -> Kind:
-        return self.found.kind
+        return self.raw.kind
 
     def read_image(self, index: int) -> tuple[bytes, str]:
         """An image as a file: its own bytes and their ending, or a PNG of its pixels."""
-        inputs, row = self.found.inputs, self.rows[index]
+        inputs, row = self.raw.inputs, self.rows[index]
         if not isinstance(inputs, EncodedImages):
             return _encode_png(inputs[row]), ".png"
         try:
             data = inputs.read(inputs.keys[row])
             # A table can name any file of this machine: none leaves it but as the image it was.
-            look(data)
+            read_header(data)
         except (OSError, FileError, UnreadableError) as error:
             why = error.problem if isinstance(error, FileError) else error
             raise FileError(
@@ -68,14 +68,10 @@ class SourceSamples:
 
     def find_file(self, index: int) -> Path | None:
         """The file that a sample is, if it is one on this machine."""
-        inputs = self.found.inputs
+        inputs = self.raw.inputs
         if not isinstance(inputs, EncodedImages):
             return None
-        key = inputs.keys[self.rows[index]]
-        tree = getattr(inputs.read, "__self__", None)  # whose method reads files of a folder
-        if isinstance(tree, FileTree):
-            return tree.place / f"{tree.prefix}{key}" if tree.place.is_dir() else None
-        return Path(key) if isinstance(key, str) and Path(key).is_absolute() else None
+        return inputs.find_file(inputs.keys[self.rows[index]])
 
     def get_file_name(self, index: int) -> str:
         """What a sample's file is called, without folders; empty where it has no name."""
@@ -84,7 +80,7 @@ class SourceSamples:
 
     def read_inputs(self, rows: NDArray[np.intp]) -> Any:
         """Texts, features or pixels of some samples."""
-        inputs, chosen = self.found.inputs, self.rows[rows]
+        inputs, chosen = self.raw.inputs, self.rows[rows]
         return inputs.iloc[chosen] if hasattr(inputs, "iloc") else inputs[chosen]
 
 
@@ -101,13 +97,13 @@ def read_source_samples(predictions: Predictions) -> SourceSamples:
     assert again is not None
     if len(again.relabelled):
         raise FileError(
-            name_place(source["place"]),
+            name_source(source["place"]),
             f"has other labels than when run {str(predictions.path)!r} was made: "
             f"{again.describe_changes()}",
             "Put them back as they were, or find the errors anew in another folder: an export "
             "would undo your corrections",
         )
-    return SourceSamples(predictions.ids, again.found, again.rows, again.codes, source)
+    return SourceSamples(predictions.ids, again.raw, again.rows, again.codes, source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +111,7 @@ class SourceTable:
     """The table that samples came from, with all its columns."""
 
     table: Any
-    """pyarrow; its rows are those of `SourceSamples.found`."""
+    """pyarrow; its rows are those of `SourceSamples.raw`."""
     label: str
 
     def iterate_batches(self, rows: NDArray[np.intp], size: int) -> Iterator[Any]:
@@ -140,7 +136,7 @@ def read_source_table(samples: SourceSamples | None) -> SourceTable | None:
         in_place = not str(source["place"]).startswith("hf:") and not Path(source["place"]).is_dir()
         if in_place and source["split"] is not None and "split" in table.column_names:
             column = table.column("split").to_pandas()
-            table = table.take(rows_of_split(column, source["split"], source["place"]))
+            table = table.take(select_split(column, source["split"], source["place"]))
     _check_unchanged(table.num_rows, samples)
     return SourceTable(table, "label" if source["label"] is None else source["label"])
 
@@ -153,7 +149,7 @@ def find_image_column(source_table: SourceTable, samples: SourceSamples) -> str:
     names = find_image_columns(source_table.table)
     if names:
         return names[0]
-    folder, keys = Path(samples.source["place"]).parent, samples.found.inputs.keys.tolist()
+    folder, keys = Path(samples.source["place"]).parent, samples.raw.inputs.keys.tolist()
     for name in source_table.table.column_names:
         column = source_table.table.column(name).to_pylist()
         if [os.path.normpath(folder / str(path).strip()) for path in column] == keys:
@@ -178,7 +174,7 @@ class CsvText:
     """A CSV as it is written, all texts."""
 
     frame: Any
-    """pandas, its columns numbered; its rows are those of `SourceSamples.found`."""
+    """pandas, its columns numbered; its rows are those of `SourceSamples.raw`."""
     header: list[str]
     label: str
     """The column of labels, as pandas calls it."""
@@ -195,7 +191,7 @@ def read_csv_text(samples: SourceSamples | None) -> CsvText | None:
     header, frame = whole.iloc[0].tolist(), whole.iloc[1:].reset_index(drop=True)
     if source["split"] is not None:
         column = read_csv(file, usecols=["split"])["split"]
-        frame = frame.iloc[rows_of_split(column, source["split"], file)].reset_index(drop=True)
+        frame = frame.iloc[select_split(column, source["split"], file)].reset_index(drop=True)
     _check_unchanged(len(frame), samples)
     # As pandas calls the columns, two of one name told apart.
     names = read_csv(file, nrows=0).columns.tolist()
@@ -218,49 +214,25 @@ def detect_csv_style(source: dict[str, Any] | None) -> dict[str, str]:
 
 def is_table(source: dict[str, Any]) -> bool:
     """If the samples are rows of a table, also of one that is no longer there."""
-    place = str(source["place"])
-    if is_csv(place) or place.startswith("hf:") or place.lower().endswith(".parquet"):
-        return True
+    place = source["place"]
     with explain_file_problems(place, "Check where the run says its data is"):
-        return bool(_list_parquet_files(Path(place)))
+        if not is_data_name(place) and not Path(place).exists():
+            return is_csv(place) or str(place).lower().endswith(".parquet")
+        return find_reader(Source(place)).read_arrow is not None
 
 
 def _read_arrow(source: dict[str, Any]) -> Any | None:
-    import pyarrow as pa
-
-    if str(source["place"]).startswith("hf:"):
-        from uqled.data.hub import hub_table
-
-        return hub_table(source["place"].removeprefix("hf:"), source["split"])
-    place = Path(source["place"])
-    if is_csv(place):
-        frame = read_csv(place)
-        try:
-            return pa.Table.from_pandas(frame, preserve_index=False)
-        except pa.ArrowException:  # a column of several types
-            plain = read_csv(place, dtype=str, keep_default_na=False)
-            return pa.Table.from_pandas(plain, preserve_index=False)
-    if place.is_file() and place.name.lower().endswith(".parquet"):
-        return read_parquet(place)
-    files = _list_parquet_files(place)
-    if not files:
+    reader = find_reader(Source(source["place"]))
+    if reader.read_arrow is None:
         return None
-    splits = parquet_splits(files)
-    return join_parquet(splits[choose_split(source["split"], list(splits), place)], place)
-
-
-def _list_parquet_files(folder: Path) -> list[Path]:
-    """The Parquet files below a folder; none where it is no folder."""
-    if not folder.is_dir():
-        return []
-    return [folder / file for file in list_folder(folder).files if file.endswith(".parquet")]
+    return reader.read_arrow(Source(source["place"]), make_request(source))
 
 
 def _check_unchanged(n_rows: int, samples: SourceSamples) -> None:
     """Refuse a table that has other rows than a moment ago."""
-    if n_rows != len(samples.found.ids):
+    if n_rows != len(samples.raw.ids):
         raise FileError(
-            name_place(samples.source["place"]), "changed while it was read", "Export again"
+            name_source(samples.source["place"]), "changed while it was read", "Export again"
         )
 
 

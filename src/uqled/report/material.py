@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.data.dataset import Dataset
-from uqled.data.loading import reopen_source
+from uqled.data.reopening import reopen_source
 from uqled.detect.find import read_inputs
 from uqled.errors import InputError, UqledError
 from uqled.storage.run import Predictions, Run

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from uqled.data.dataset import Dataset
-from uqled.data.loading import reopen_samples
+from uqled.data.reopening import reopen_samples
 from uqled.detect.find import find_errors_in_run
 from uqled.errors import InputError, MissingInputError
 from uqled.limits import get_limit

@@ -5,12 +5,9 @@ Whatever is wrong with the bytes becomes a `FileError` that names the file.
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import os
 import stat
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,29 +118,6 @@ def read_json(path: Path | str, fix: str = "Write it again") -> Any:
         return json.loads(read_file(path, "json_bytes"))
 
 
-def decompress(data: BinaryIO, size: int, subject: str) -> bytes:
-    """What a gzip stream of `size` bytes unpacks to, within the limits of memory and of ratio."""
-    whole = io.BytesIO()
-    with gzip.GzipFile(fileobj=data) as file:
-        copy_within(file.read, whole.write, size, subject)
-    return whole.getvalue()
-
-
-def copy_within(
-    read: Callable[[int], bytes], write: Callable[[bytes], Any], size: int, subject: str
-) -> int:
-    """Copy decompressed bytes piece by piece; returns how many.
-
-    Refused once they are more than memory should hold, or many times the `size` they came from.
-    """
-    total = 0
-    while piece := read(_PIECE):
-        total += len(piece)
-        check_expansion(total, size, subject)
-        write(piece)
-    return total
-
-
 def check_expansion(total: int, size: int, subject: str) -> None:
     """Refuse `total` decompressed bytes out of `size` compressed ones, if they are a bomb."""
     if total > get_limit("memory_bytes"):
@@ -151,7 +125,3 @@ def check_expansion(total: int, size: int, subject: str) -> None:
     ratio = total // max(size, 1)
     if total > _SMALL and ratio > get_limit("compression_ratio"):
         raise exceed_limit("compression_ratio", f"at least {ratio:,}", subject)
-
-
-#: What gzip and zlib raise on damaged bytes.
-DECOMPRESSION_ERRORS = (OSError, EOFError, zlib.error)

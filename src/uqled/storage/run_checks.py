@@ -44,6 +44,12 @@ SOURCE: dict[str, Callable[[Any], bool]] = {
     "label": _is_none_or(_is_text),
     "inputs": _is_none_or(lambda value: _is_text(value) or _is_list_of(_is_text)(value)),
     "kind": lambda value: value in (None, "images", "texts", "table"),
+    "columns": lambda value: (
+        isinstance(value, dict) and all(map(_is_text, [*value, *value.values()]))
+    ),
+    "group": _is_none_or(_is_text),
+    "encoding": _is_none_or(_is_text),
+    "separator": _is_none_or(_is_text),
     "image_size": _is_none_or(
         lambda value: _is_whole(value) or (_is_list_of(_is_whole)(value) and len(value) == 2)
     ),
@@ -158,7 +164,7 @@ def read_classes(path: Path, N: int, K: int | None = None) -> NDArray[np.int32]:
 
 def _check_source(source: dict[str, Any], path: Path) -> dict[str, Any]:
     _refuse_unknown(source, SOURCE, path, _ANEW)
-    whole = dict.fromkeys(SOURCE) | {"seed": 0, "skip_unreadable": False} | source
+    whole = dict.fromkeys(SOURCE) | {"seed": 0, "skip_unreadable": False, "columns": {}} | source
     _check_fields(whole, SOURCE, path)
     size = whole["image_size"]
     return whole | {"image_size": tuple(size) if isinstance(size, list) else size}

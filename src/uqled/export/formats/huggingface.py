@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.formats import name_place
-from uqled.data.hub import read_features
+from uqled.data.raw_dataset import name_source
+from uqled.data.readers.hub import read_features
 from uqled.data.table_files import read_parquet
 from uqled.export.corrections import CorrectedLabels
 from uqled.export.file_names import number_repeats, sanitize_name
@@ -144,5 +144,5 @@ def _add_labels(batch: Any, label: str, codes: NDArray[np.int32], features: dict
 
 def _read_features(table: Any, samples: SourceSamples) -> dict[str, Any]:
     """What the source's own metadata says of the columns that it has."""
-    described = read_features(table.schema, name_place(samples.source["place"]))
+    described = read_features(table.schema, name_source(samples.source["place"]))
     return {name: described[name] for name in table.column_names if name in described}

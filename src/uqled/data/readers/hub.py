@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
+from uqled.data.raw_dataset import RawDataset
+from uqled.data.reader import Reader, ReadRequest, Source
+from uqled.data.tables import make_arrow_table, read_table
 from uqled.errors import FileError, InputError
 from uqled.storage.reading import first_line
 
@@ -14,7 +18,7 @@ from uqled.storage.reading import first_line
 _NAME = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
-def hub_table(name: str, split: str | None) -> Any:
+def download_table(name: str, split: str | None) -> Any:
     """The Arrow table of `NAME` or `NAME:CONFIGURATION`, downloaded unless it was before."""
     try:
         import datasets
@@ -30,10 +34,10 @@ def hub_table(name: str, split: str | None) -> Any:
             "Name a data set of the hub, hf:NAME or hf:OWNER/NAME",
         )
     try:
-        found = datasets.load_dataset(path, configuration or None, split=split or "train")
+        dataset = datasets.load_dataset(path, configuration or None, split=split or "train")
         # In the Arrow format images stay as they are; the features know the classes' names.
-        return found.with_format("arrow")[:].replace_schema_metadata(
-            found.features.arrow_schema.metadata
+        return dataset.with_format("arrow")[:].replace_schema_metadata(
+            dataset.features.arrow_schema.metadata
         )
     except Exception as error:  # of the network, the hub, or the data set's files
         raise FileError(
@@ -77,3 +81,21 @@ def _wrong_description(subject: str, why: str) -> FileError:
         f"describes itself in a way that cannot be read ({why})",
         "Get it again, or remove the entry 'huggingface' of its metadata",
     )
+
+
+def _read(source: Source, request: ReadRequest) -> RawDataset:
+    table = download_table(str(source.place).removeprefix("hf:"), request.split)
+    names = read_class_names(table.schema, str(source.place))
+    return read_table(make_arrow_table(table, source.place, names), replace(request, split=None))
+
+
+READER = Reader(
+    "'hf:NAME'",
+    lambda source: source.is_named and str(source.place).startswith("hf:"),
+    _read,
+    has_columns=True,
+    has_splits=True,
+    read_arrow=lambda source, request: download_table(
+        str(source.place).removeprefix("hf:"), request.split
+    ),
+)

@@ -1,0 +1,91 @@
+"""JSON: one object per line (JSONL), a list of objects, or an object of columns."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from uqled.data.raw_dataset import RawDataset, name_source
+from uqled.data.reader import Reader, ReadRequest, Source
+from uqled.data.tables import convert_to_arrow, make_frame_table, read_table
+from uqled.data.text_dialect import decode_text
+from uqled.errors import FileError
+from uqled.limits import check_limit
+from uqled.storage.compression import read_decompressed
+from uqled.storage.reading import first_line
+
+_LINES = (".jsonl", ".ndjson")
+_FIX = 'Write one object per line, {"text": ..., "label": ...}, or a list of such objects'
+
+
+def _read_frame(source: Source, request: ReadRequest) -> tuple[Any, list[int]]:
+    """The objects as a pandas frame, and the line of each where they are lines."""
+    import pandas as pd
+
+    data, subject = read_decompressed(source.path), name_source(source.path)
+    check_limit("json_bytes", len(data), subject)
+    text = data.decode(request.encoding) if request.encoding else decode_text(data)
+    is_lines = source.table_name.endswith(_LINES)
+    records, lines = _parse_lines(text, subject) if is_lines else _parse_whole(text, subject)
+    names = list(dict.fromkeys(name for record in records for name in record))
+    check_limit("table_columns", len(names), subject)
+    columns = {name: [record.get(name) for record in records] for name in names}
+    return pd.DataFrame(columns), lines
+
+
+def _read(source: Source, request: ReadRequest) -> RawDataset:
+    frame, lines = _read_frame(source, request)
+
+    def locate_rows(rows: list[int]) -> str:
+        if not lines:
+            return f"object {', '.join(str(row + 1) for row in rows)}"
+        return f"line {', '.join(str(lines[row]) for row in rows)}"
+
+    return read_table(make_frame_table(frame, source.path, locate_rows), request)
+
+
+def _parse_lines(text: str, subject: str) -> tuple[list[dict[str, Any]], list[int]]:
+    """The objects, and the line of each."""
+    records, lines = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise FileError(
+                subject, f"has no JSON in line {number} ({first_line(error)})", _FIX
+            ) from error
+        if not isinstance(record, dict):
+            raise FileError(subject, f"has a {type(record).__name__} in line {number}", _FIX)
+        records.append(record)
+        lines.append(number)
+    return records, lines
+
+
+def _parse_whole(text: str, subject: str) -> tuple[list[dict[str, Any]], list[int]]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if text.count("\n{") and text.lstrip().startswith("{"):  # lines under another ending
+            return _parse_lines(text, subject)
+        raise FileError(subject, f"is no JSON ({first_line(error)})", _FIX) from error
+    if isinstance(content, dict):
+        lists = [value for value in content.values() if isinstance(value, list)]
+        if len(lists) == 1 and all(isinstance(one, dict) for one in lists[0]):
+            content = lists[0]  # {"data": [...]}
+        elif lists and len(lists) == len(content) and len(set(map(len, lists))) == 1:
+            content = [dict(zip(content, row, strict=True)) for row in zip(*lists, strict=True)]
+    if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
+        raise FileError(subject, "holds no list of objects", _FIX)
+    return content, []
+
+
+READER = Reader(
+    "a .json or .jsonl",
+    lambda source: source.table_name.endswith((".json", *_LINES)),
+    _read,
+    has_columns=True,
+    has_splits=True,
+    read_arrow=lambda source, request: convert_to_arrow(_read_frame(source, request)[0]),
+)

@@ -1,0 +1,76 @@
+"""A Parquet file, or a folder of them in the layout of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from uqled.data.raw_dataset import SPLITS, RawDataset, choose_split, name_source
+from uqled.data.reader import Reader, ReadRequest, Source
+from uqled.data.readers.hub import read_class_names
+from uqled.data.table_files import read_parquet
+from uqled.data.tables import explain_table_problems, make_arrow_table, read_table
+
+_SHARD = re.compile(r"(.+?)-\d{5}-of-\d{5}(-[0-9a-f]+)?$")
+
+
+def list_parquet(source: Source) -> list[Path]:
+    """The Parquet files of a folder; none where the source is no folder."""
+    if not source.is_folder:
+        return []
+    return [source.path / file for file in source.tree.files if file.endswith(".parquet")]
+
+
+def read_parquet_split(source: Source, split: str | None) -> Any:
+    """The Arrow table of a file, or of one split of a folder."""
+    files = list_parquet(source)
+    if not files:
+        return read_parquet(source.path)
+    splits = group_by_split(files)
+    return _join_files(splits[choose_split(split, list(splits), source.path)], source.path)
+
+
+def group_by_split(files: list[Path]) -> dict[str, list[Path]]:
+    """Files by split: `train-00000-of-00002.parquet`, `train.parquet` or `train/0000.parquet`."""
+    splits: dict[str, list[Path]] = {}
+    for file in files:
+        shard = _SHARD.match(file.stem)
+        name = shard[1] if shard else file.stem
+        if name.lower() not in SPLITS and file.parent.name.lower() in SPLITS:
+            name = file.parent.name
+        splits.setdefault(name, []).append(file)
+    if not set(map(str.lower, splits)) & set(SPLITS):  # names that mean nothing: one set
+        return {"train": files}
+    return splits
+
+
+def _join_files(files: list[Path], place: Path) -> Any:
+    import pyarrow as pa
+
+    parts = [read_parquet(file) for file in files]
+    with explain_table_problems(place):
+        return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else parts[0]
+
+
+def _matches(source: Source) -> bool:
+    return source.table_name.endswith(".parquet") or bool(list_parquet(source))
+
+
+def _read(source: Source, request: ReadRequest) -> RawDataset:
+    table = read_parquet_split(source, request.split)
+    if source.is_folder:
+        request = replace(request, split=None)
+    names = read_class_names(table.schema, name_source(source.place))
+    return read_table(make_arrow_table(table, source.path, names), request)
+
+
+READER = Reader(
+    "a .parquet or a folder of them",
+    _matches,
+    _read,
+    has_columns=True,
+    has_splits=True,
+    read_arrow=lambda source, request: read_parquet_split(source, request.split),
+)
