@@ -192,7 +192,8 @@ def cifar(data: Path, n: int) -> tuple[NDArray[np.uint8], Ints]:
 
 def features(name: str, data: Path, out: Path) -> tuple[Floats, Ints, dict[str, Ints]]:
     """Features of a pretrained network, computed once."""
-    from uqled.models.probe import features as probe_features
+    from uqled.features.computing import compute_features
+    from uqled.features.encoders import EncoderOptions
 
     human: dict[str, Ints] = {}
     if name == "cifar":
@@ -208,7 +209,12 @@ def features(name: str, data: Path, out: Path) -> tuple[Floats, Ints, dict[str, 
         loaded = uqled.data.load(str(data / "tiny-imagenet-20.zip"), split="train")
         some = np.arange(0, len(loaded.labels), 2)
         images, true = np.asarray(loaded.inputs)[some], np.asarray(loaded.labels.codes)[some]
-    X = probe_features(images, cache_folder=out / "features", image_size=SIDE[name])
+    X = compute_features(
+        images,
+        "efficientnet-lite0",
+        cache_folder=out / "features",
+        options=EncoderOptions(device="cpu", bfloat16=False, image_size=SIDE[name]),
+    )
     return X, true, human
 
 

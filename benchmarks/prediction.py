@@ -134,7 +134,7 @@ def _accuracy(probs: Any, labels: Any) -> float:
 def probe(N: int) -> dict[str, Any]:
     """Heads on made-up features, which exist already."""
     from uqled.data import Dataset
-    from uqled.models import probe as room
+    from uqled.models import make_head
     from uqled.predict.crossval import stratified_parts
     from uqled.predict.learners.network import NetworkLearner
     from uqled.predict.learners.probe import head_training
@@ -145,7 +145,7 @@ def probe(N: int) -> dict[str, Any]:
     features = (0.12 * centres[labels] + rng.normal(size=(N, 1280))).astype(np.float32)
     data = Dataset.from_arrays(features, labels)
     learner = NetworkLearner(
-        "probe", lambda seed: room.head(1280, 10, seed), lambda _: features, head_training()
+        "probe", lambda seed: make_head(1280, 10, seed), lambda _: features, head_training()
     )
     times, accuracies = [], []
     for repeat in range(3):

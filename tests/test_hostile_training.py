@@ -17,7 +17,7 @@ from torch import nn
 
 import uqled
 from test_predict import QUICK, digits, same
-from uqled.models import probe
+from uqled.features.computing import compute_features
 from uqled.predict import checkpoints, folds, training
 from uqled.predict.crossval import cross_validate
 from uqled.predict.fold_files import read_partial
@@ -396,18 +396,18 @@ def test_a_history_of_something_else_is_named(finished, tmp_path):
 def test_kept_features_of_something_else_are_named(tmp_path):
     images = np.zeros((4, 8, 8, 1), np.uint8)
     backbone = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 5))
-    kept = probe.features(images, backbone, cache_folder=tmp_path)
+    kept = compute_features(images, backbone, cache_folder=tmp_path)
     (path,) = tmp_path.iterdir()
-    assert (probe.features(images, backbone, cache_folder=tmp_path) == kept).all()
+    assert (compute_features(images, backbone, cache_folder=tmp_path) == kept).all()
     content = path.read_bytes()
     for wrong in (kept[:3], kept[:, None], kept.astype(np.float64), kept * np.nan, kept > 0):
         np.save(path, wrong)
         with pytest.raises(uqled.FileError, match=r"features-.* Delete it; it is made anew"):
-            probe.features(images, backbone, cache_folder=tmp_path)
+            compute_features(images, backbone, cache_folder=tmp_path)
     for damaged in (b"", content[:-3], content[:20], b"\x93NUMPY\x01\x00\xff\xff" + content):
         path.write_bytes(damaged)
         with pytest.raises(uqled.FileError, match=r"features-.* Delete it; it is made anew"):
-            probe.features(images, backbone, cache_folder=tmp_path)
+            compute_features(images, backbone, cache_folder=tmp_path)
     path.unlink()
-    assert (probe.features(images, backbone, cache_folder=tmp_path) == kept).all()
+    assert (compute_features(images, backbone, cache_folder=tmp_path) == kept).all()
     assert [one.name for one in tmp_path.iterdir()] == [path.name]

@@ -30,7 +30,7 @@ from uqled.bench.planning import plan
 from uqled.bench.running import Benchmark, run_benchmark, write_tables
 from uqled.bench.suite import builtin_suites, read_suite
 from uqled.cli import app
-from uqled.models import probe
+from uqled.features.encoders import load_encoder
 
 # -- metrics --------------------------------------------------------------------------------------
 
@@ -443,6 +443,9 @@ class Seen(torch.nn.Module):
         super().__init__()
         self.images = 0
 
+    def __deepcopy__(self, _):
+        return self
+
     def forward(self, x):
         self.images += len(x)
         return x.mean(dim=(2, 3)).repeat(1, 2)
@@ -452,7 +455,8 @@ def test_a_plan_computes_features_of_a_few_images_only(tmp_path, monkeypatch):
     monkeypatch.setenv("UQLED_CACHE", str(tmp_path / "cache"))
     network = Seen()
     monkeypatch.setattr(
-        "uqled.models.probe.load_backbone", lambda _: probe.Backbone(network, image_size=8)
+        "uqled.features.computing.load_encoder",
+        lambda _, options: load_encoder(network, replace(options, image_size=8)),
     )
     text = SMALLEST.replace("limit = 200", "limit = 1500")
     text = text.replace('model = "forest"', 'model = "probe"\ntraining = { epochs = 2 }')

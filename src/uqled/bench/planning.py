@@ -9,7 +9,6 @@ import os
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -27,7 +26,6 @@ from uqled.engines.local import available_threads
 from uqled.errors import FileError
 from uqled.predict.learners import choose_learner
 from uqled.predict.training_options import resolve_training
-from uqled.progress import Progress
 
 FEATURES = "features"
 _SIZES = (16, 64, 256, 1_024)  # samples trained on, until it takes long enough to be measured
@@ -168,39 +166,20 @@ def _seconds_per_sample(learner: Any, data: Dataset, N: int, passes: int) -> flo
 
 def _feature_seconds(data: Data, both: Dataset, few: Dataset) -> float:
     """Seconds to compute all features, by those of a few images; 0 if they are kept."""
-    from uqled.models import probe
+    from uqled.features.computing import are_features_cached, compute_features
     from uqled.predict.learners.network import select_images
-    from uqled.predict.training import make_fabric, resolve_precision
+    from uqled.predict.learners.probe import name_encoder, probe_options
 
     options = {name: value for name, value in data.training.items() if name != "uncertainty"}
-    training = resolve_training(options)
-    computed = partial(
-        probe.features,
-        backbone=data.model.partition(":")[2] or probe.DEFAULT,
-        device=make_fabric(training).device,
-        bfloat16=resolve_precision(training) == "bf16-mixed",
-    )
-    try:
-        computed(select_images(both), cache_folder=cache_folder(), progress=_NoneNeeded())
-    except _NotKeptError:
-        images, seconds = select_images(few), 0.0
-        for part in (images[:2], images):  # the first one warms up
-            began = time.perf_counter()
-            computed(part, cache_folder=None)
-            seconds = time.perf_counter() - began
-        return seconds * len(both) / len(images)
-    return 0.0
-
-
-class _NotKeptError(Exception):
-    """Something would have to be computed."""
-
-
-class _NoneNeeded(Progress):
-    """Progress for work that is done already: it ends what is only about to begin."""
-
-    def stage(self, *_: object, **__: object) -> Any:
-        raise _NotKeptError
+    encoder, own = name_encoder(data.model), probe_options(resolve_training(options))
+    if are_features_cached(select_images(both), encoder, cache_folder=cache_folder(), options=own):
+        return 0.0
+    images, seconds = select_images(few), 0.0
+    for part in (images[:2], images):  # the first one warms up
+        began = time.perf_counter()
+        compute_features(part, encoder, cache_folder=None, options=own)
+        seconds = time.perf_counter() - began
+    return seconds * len(both) / len(images)
 
 
 def _spread(N: int, n: int) -> Any:

@@ -139,7 +139,7 @@ class Dataset:
     @cached_property
     def _hashed_inputs(self) -> hashlib.blake2b:
         found = hashlib.blake2b(self.kind.encode(), digest_size=16)
-        _hash_inputs(self.inputs, found)
+        hash_inputs(self.inputs, found)
         return found
 
     def subset(self, indices: ArrayLike | slice) -> Dataset:
@@ -288,7 +288,8 @@ def _evenly_spaced(indices: NDArray[np.intp] | slice) -> NDArray[np.intp] | slic
     return slice(int(indices[0]), int(indices[-1]) + 1, step)
 
 
-def _hash_inputs(inputs: Any, found: hashlib.blake2b) -> None:
+def hash_inputs(inputs: Any, found: hashlib.blake2b) -> None:
+    """Add images, texts or a table to a hash."""
     if hasattr(inputs, "columns"):
         from pandas.util import hash_pandas_object
 

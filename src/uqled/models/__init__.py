@@ -5,7 +5,7 @@ add_dropout, enable_dropout,
     dropout_layers, has_dropout          dropout in any network
 stochastic_passes, split_at_dropout      Monte Carlo dropout that does not repeat itself
 reestimate_batch_norm                    batch norm behind dropout, put right for the softmax
-probe.features, probe.head               a pretrained network's features, and a head for them
+make_head                                a small network with dropout for features
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from uqled.errors import InputError
 
 if TYPE_CHECKING:
-    from uqled.models import probe
     from uqled.models.batch_norm import SoftmaxStatistics, reestimate_batch_norm
     from uqled.models.dropout import (
         Dropout,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
         enable_dropout,
         has_dropout,
     )
+    from uqled.models.heads import make_head
     from uqled.models.monte_carlo import SplitNetwork, split_at_dropout, stochastic_passes
     from uqled.models.networks import build
 
@@ -38,6 +38,7 @@ _HOMES = {
     "dropout_layers": "dropout",
     "enable_dropout": "dropout",
     "has_dropout": "dropout",
+    "make_head": "heads",
     "reestimate_batch_norm": "batch_norm",
     "split_at_dropout": "monte_carlo",
     "stochastic_passes": "monte_carlo",
@@ -52,7 +53,7 @@ __all__ = [
     "dropout_layers",
     "enable_dropout",
     "has_dropout",
-    "probe",
+    "make_head",
     "reestimate_batch_norm",
     "split_at_dropout",
     "stochastic_passes",
@@ -63,14 +64,14 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'uqled.models' has no attribute {name!r}")
     try:
-        home = import_module(f"uqled.models.{_HOMES.get(name, name)}")
+        home = import_module(f"uqled.models.{_HOMES[name]}")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "torch":
             raise
         raise InputError(
             "model", "needs PyTorch, which is not installed", "Run: pip install 'uqled[torch]'"
         ) from error
-    value = globals()[name] = getattr(home, name) if name in _HOMES else home
+    value = globals()[name] = getattr(home, name)
     return value
 
 

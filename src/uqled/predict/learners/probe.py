@@ -1,4 +1,4 @@
-"""`probe`: a pretrained network's features, computed once, and a head with dropout per fold."""
+"""`probe`: a pretrained encoder's features, computed once, and a head with dropout per fold."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from uqled.data.dataset import Dataset
 from uqled.data.image_cache import cache_folder
-from uqled.models import probe
+from uqled.features.computing import compute_features
+from uqled.features.encoders import ENCODERS, EncoderOptions
+from uqled.models.heads import make_head
 from uqled.predict.learners.network import NetworkLearner, choose_source, select_images
 from uqled.predict.training import Training, make_fabric, resolve_precision
 from uqled.predict.training_options import resolve_training
 from uqled.progress import Progress
 
+#: The encoder of `probe` alone.
+DEFAULT = "efficientnet-lite0"
 #: A head is small: it wants more epochs and a lower rate than a whole network, and no bfloat16.
 _EPOCHS, _RATE = 20, 0.02
 
@@ -27,24 +34,42 @@ def head_training(training: Training | None = None, *, given: Collection[str] = 
 def make_learner(
     model: str, data: Dataset, *, uncertainty: str, training: dict[str, Any]
 ) -> NetworkLearner:
-    """`probe`, or `probe:NETWORK` for another network than the default."""
+    """`probe`, or `probe:ENCODER` for another encoder than the default."""
     settings = resolve_training(training)
-    backbone = model.partition(":")[2] or probe.DEFAULT
-    images = select_images(data)
-    probe.load_backbone(backbone)  # refuse an unknown one before anything is written
-    features = probe.features(
-        images,
-        backbone,
+    encoder = name_encoder(model)
+    features = compute_features(
+        select_images(data),
+        encoder,
         cache_folder=cache_folder(),
-        device=make_fabric(settings).device,
-        bfloat16=resolve_precision(settings) == "bf16-mixed",
+        options=probe_options(settings),
         progress=Progress(),
     )
     settings = head_training(settings, given=training.keys() - {"preset"})
-    width, n_classes = features.shape[1], data.n_classes
+    return make_head_learner(f"probe:{encoder}", features, data, uncertainty, settings)
+
+
+def make_head_learner(
+    name: str, features: NDArray[np.float32], data: Dataset, uncertainty: str, training: Training
+) -> NetworkLearner:
+    """A head with dropout on features [N,D]."""
 
     def make(seed: int) -> Any:
-        return probe.head(width, n_classes, seed)
+        return make_head(features.shape[1], data.n_classes, seed)
 
     source = choose_source(uncertainty, make(0))
-    return NetworkLearner(f"probe:{backbone}", make, lambda _: features, settings, source)
+    return NetworkLearner(name, make, lambda _: features, training, source)
+
+
+def name_encoder(model: str) -> str:
+    """The encoder of `probe[:ENCODER]`; a name of no encoder of ours is one of timm's."""
+    name = model.partition(":")[2].replace("efficientnet_lite", "efficientnet-lite") or DEFAULT
+    is_known = name.partition(":")[0].partition("@")[0].partition("+")[0] in ENCODERS
+    return name if is_known else f"timm:{name}"
+
+
+def probe_options(training: Training) -> EncoderOptions:
+    """The device and precision of training, for the encoder."""
+    return EncoderOptions(
+        device=make_fabric(training).device.type,
+        bfloat16=resolve_precision(training) == "bf16-mixed",
+    )

