@@ -246,7 +246,7 @@ def ray_beside_local(data: Data, *, workers: int, out: str, repeats: int) -> dic
 def read_all(files: list[Path], threads: int, *, times: int) -> None:
     """Read all bytes, several times over: each thread into a buffer of its own, as large as a
     block of detection, taking the next piece of a file, as large as a part."""
-    from uqled.detect.core.sweeps import BLOCK_BYTES
+    from uqled.detect.core.inputs import BLOCK_BYTES
 
     piece = 32 * BLOCK_BYTES
     for _ in range(times):

@@ -50,26 +50,58 @@ def thresholds(labels, probs):
     return found
 
 
-def entropy_limits(labels, probs):
-    K = probs.shape[1]
-    found = []
+def margin(row):
+    first, second = sorted(map(float, row), reverse=True)[:2]
+    return first - second
+
+
+def variation_ratios(passes):
+    F, N, _ = passes.shape
+    ratios = []
+    for n in range(N):
+        votes = [argmax(passes[f, n]) for f in range(F)]
+        ratios.append(1 - max(votes.count(vote) for vote in votes) / F)
+    return ratios
+
+
+def deviations(passes):
+    mean = mean_of_passes(passes)
+    F, N, _ = passes.shape
+    each = []
+    for n in range(N):
+        best = argmax(mean[n])
+        own = [float(passes[f, n, best]) for f in range(F)]
+        each.append(math.sqrt(sum((p - sum(own) / F) ** 2 for p in own) / F))
+    return each
+
+
+def class_means(labels, values, K):
+    means = []
     for c in range(K):
-        own = [entropy(p) for p, given in zip(probs, labels, strict=True) if given == c]
-        found.append(sum(own) / len(own) if own else 0.0)
-    return found
+        own = [value for value, given in zip(values, labels, strict=True) if given == c]
+        means.append(sum(own) / len(own) if own else 0.0)
+    return means
 
 
-def guesses(labels, probs, entropy_class=None):
-    """The guessed true class of each sample, or -1."""
-    t, te = thresholds(labels, probs), entropy_limits(labels, probs)
+def entropy_limits(labels, probs):
+    return class_means(labels, [entropy(p) for p in probs], probs.shape[1])
+
+
+def guesses(labels, probs, entropy_class=None, values=None):
+    """The guessed true class of each sample, or -1.
+
+    `values` are the uncertainties to limit, the entropies if not given.
+    """
+    if values is None:
+        values = [entropy(p) for p in probs]
+    t, limits = thresholds(labels, probs), class_means(labels, values, probs.shape[1])
     found = []
-    for p, given in zip(probs, labels, strict=True):
-        h = entropy(p)
+    for p, given, value in zip(probs, labels, values, strict=True):
 
-        def sure(j, h=h, given=given):
+        def sure(j, value=value, given=given):
             if entropy_class is None:
                 return True
-            return h <= te[j if entropy_class == "candidate" else given] + SLACK
+            return value <= limits[j if entropy_class == "candidate" else given] + SLACK
 
         confident = [j for j in range(len(p)) if float(p[j]) >= t[j] - SLACK and sure(j)]
         if not confident:
@@ -133,9 +165,10 @@ def best_of_pair(labels, probs, i, j, number):
     return sorted(margin, key=lambda z: (-margin[z], z))[:number]
 
 
-def cl_pbnr(labels, probs, entropy_class=None, min_examples=1, frac_noise=1.0):
+def cl_pbnr(labels, probs, entropy_class=None, min_examples=1, frac_noise=1.0, values=None):
     K = probs.shape[1]
-    joint = calibrated(confident_joint(labels, guesses(labels, probs, entropy_class), K), labels)
+    guess = guesses(labels, probs, entropy_class, values)
+    joint = calibrated(confident_joint(labels, guess, K), labels)
     pairs, _ = quotas(joint, labels, min_examples, frac_noise)
     flagged = set()
     for i in range(K):
@@ -195,6 +228,26 @@ def all_methods(labels, softmax, passes, entropy_class="candidate"):
         "cl-both": pbnr & pbc,
         "cl-joint": joint,
         "argmax": np.array([not agrees(p, g) for p, g in zip(softmax, labels, strict=True)]),
+        "argmax-mean": np.array([not agrees(p, g) for p, g in zip(mean, labels, strict=True)]),
         "low-self-confidence": lowest(own, int(joint.sum())),
         "low-normalized-margin": lowest(margin, int(joint.sum())),
+    }
+
+
+def limited_methods(labels, passes, entropy_class="candidate"):
+    """The masks of the family of CL-MCD-E: the same with a limit of another uncertainty.
+
+    A margin must be at least the class's mean, so it is compared with a minus sign.
+    """
+    mean = mean_of_passes(passes)
+    uncertainties = {
+        "cl-mcd-e": [entropy(row) for row in mean],
+        "cl-mcd-m": [-margin(row) for row in mean],
+        "cl-mcd-mi": mutual_information(passes),
+        "cl-mcd-vr": variation_ratios(passes),
+        "cl-mcd-sd": deviations(passes),
+    }
+    return {
+        name: cl_pbnr(labels, mean, entropy_class, values=values)
+        for name, values in uncertainties.items()
     }

@@ -133,7 +133,7 @@ def test_every_method():
     cleaner = LabelCleaner(RandomForestClassifier(20), method="all").fit(X, given)
     errors = cleaner.label_errors_
     assert errors.method == "auto"
-    assert len(errors.by_method) == 13
+    assert len(errors.by_method) == 14
     for one in errors.by_method.values():
         assert one.labels is errors.labels
     strict = LabelCleaner(RandomForestClassifier(20), agreement=4).fit(X, given).label_errors_

@@ -93,7 +93,7 @@ def selected_with(joint, labels, probs, **options):
     member = Member("softmax")
     with Threads(2) as engine:
         sweeps = Sweeps(inputs, engine, Progress(False))
-        statistics = sweeps.collect_class_statistics(["softmax"])
+        statistics = sweeps.collect_class_statistics([member])
         joints = sweeps.count_confident_joints([member], statistics)
         best = sweeps.select_top_margins({member: numbers.pairs}, joints)[member]
     return best.to_mask(len(labels)) & ~joints.agrees["softmax"], numbers.pairs

@@ -12,9 +12,9 @@ import zarr
 import naive
 import uqled
 from conftest import make_predictions
-from uqled.detect.core import sweeps as sweeps_module
+from uqled.detect.core import inputs as inputs_module
 from uqled.detect.core.joint import DENSE_CLASSES, PairCounter, calibrate_joint
-from uqled.detect.methods import METHODS
+from uqled.detect.methods.registry import METHODS
 
 
 def masks(errors):
@@ -52,6 +52,33 @@ def test_every_method_is_its_naive_twin(case, entropy_class):
     )
 
 
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("entropy_class", ["candidate", "given"])
+def test_every_limit_of_uncertainty_is_its_naive_twin(case, entropy_class):
+    data = make_predictions(8, N=150, **CASES[case])
+    twins = naive.limited_methods(data.labels, data.passes, entropy_class)
+    errors = uqled.find_label_errors(
+        data.labels, None, data.passes, method=list(twins), entropy_class=entropy_class
+    )
+    assert errors.method == "cl-mcd-e"
+    assert_same(masks(errors), twins)
+    for name in twins:
+        alone = uqled.find_label_errors(
+            data.labels, None, data.passes, method=name, entropy_class=entropy_class
+        )
+        assert (alone.mask == twins[name]).all()
+        assert (alone.joint == errors.by_method[name].joint).all()
+
+
+def test_limits_of_uncertainty_differ():
+    data = make_predictions(8, N=600, noise=0.3)
+    names = ["cl-mcd", "cl-mcd-e", "cl-mcd-m", "cl-mcd-mi", "cl-mcd-vr", "cl-mcd-sd"]
+    errors = uqled.find_label_errors(data.labels, None, data.passes, method=names)
+    assert len({one.mask.tobytes() for one in errors.by_method.values()}) == len(names)
+    every = uqled.find_label_errors(data.labels, None, data.passes, method="all")
+    assert "cl-mcd-m" not in every.by_method
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_ties_missing_classes_and_certainty(seed):
     """Probabilities in tenths, equal rows, a class nobody was given and one with one sample."""
@@ -63,6 +90,8 @@ def test_ties_missing_classes_and_certainty(seed):
     labels[0] = 4
     found = uqled.find_label_errors(labels, passes[0], passes, method="all")
     assert_same(masks(found), naive.all_methods(labels, passes[0], passes))
+    twins = naive.limited_methods(labels, passes)
+    assert_same(masks(uqled.find_label_errors(labels, None, passes, method=list(twins))), twins)
 
 
 @pytest.mark.parametrize("min_examples", [0, 1, 3, 40])
@@ -83,7 +112,9 @@ def test_one_method_alone_gives_what_it_gives_among_all(predictions):
     together = uqled.find_label_errors(
         predictions.labels, predictions.softmax, predictions.passes, method="all"
     )
-    for name in METHODS:
+    for name in METHODS.names():
+        if not METHODS.load(name).is_in_all:
+            continue
         options = [{"agreement": 2}, {"agreement": 3}] if name == "alg-ens" else [{}]
         for option in options:
             alone = uqled.find_label_errors(
@@ -121,7 +152,7 @@ def threads(request):
 def block_rows(request, monkeypatch):
     if request.param is not None:
         row_bytes = 5 * 8 * (1 + 5)  # K float64 of the softmax and of five passes
-        monkeypatch.setattr(sweeps_module, "BLOCK_BYTES", request.param * row_bytes)
+        monkeypatch.setattr(inputs_module, "BLOCK_BYTES", request.param * row_bytes)
 
 
 @pytest.mark.usefixtures("block_rows")

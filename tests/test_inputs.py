@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 import uqled
 from conftest import make_predictions
 from uqled.detect.core.rows import MAX_BLOCK_ROWS
-from uqled.detect.methods import METHODS
+from uqled.detect.methods.registry import METHODS
 
 DATA = make_predictions(N=40, K=4, F=3)
 LABELS, SOFTMAX, PASSES = DATA.labels, DATA.softmax, DATA.passes
@@ -147,10 +147,10 @@ def test_rounding_is_tolerated(tolerated):
     uqled.find_label_errors(LABELS, half, method="cl-pbnr")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS.names())
 def test_a_method_that_lacks_its_input_says_which(method):
     for name, argument in (("pred_probs", SOFTMAX), ("passes", PASSES)):
-        needs = METHODS[method].needs
+        needs = METHODS.load(method).needs
         missing = [need for need in needs if need != name]
         if not missing:
             uqled.find_label_errors(LABELS, **{name: argument}, method=method)
@@ -167,11 +167,11 @@ def test_all_takes_what_the_inputs_allow():
     }  # fmt: skip
     assert softmax.method == "auto"
     passes = uqled.find_label_errors(LABELS, passes=PASSES, method="all")
-    assert set(passes.by_method) == {"auto", "cl-mcd", "cl-mcd-e", "cl-mcd-ens"}
+    assert set(passes.by_method) == {"auto", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "argmax-mean"}
     assert passes.method == "auto"
     both = uqled.find_label_errors(LABELS, SOFTMAX, PASSES, method="all")
     assert both.method == "auto"
-    assert len(both.by_method) == 13
+    assert len(both.by_method) == 14
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,11 @@ def test_all_takes_what_the_inputs_allow():
         ({"method": "cl-pbnr", "classes": ["a", "b"]}, "classes has 2 entries for 4 columns"),
         ({"method": "cl-pbnr", "classes": ["a", "b", "b", "c"]}, "classes name 'b' twice"),
         ({"method": "cl-pbnr", "classes": "abcd"}, "classes has no entries for 4 columns"),
-        ({"method": ["cl-pbnr"]}, "method is ['cl-pbnr']"),
+        ({"method": []}, "method is []"),
+        ({"method": ["x"]}, "method is 'x'"),
+        ({"method": [["cl-pbnr"]]}, "method is ['cl-pbnr']"),
+        ({"method": 3}, "method is 3"),
+        ({"method": ["alg-ens"], "agreement": 2}, "method is ['alg-ens'] with other options"),
     ],
 )
 def test_options_are_refused_by_name(options, message):
@@ -255,7 +259,7 @@ def malformed(draw):
 
 @settings(max_examples=400)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@given(malformed(), malformed(), malformed(), st.sampled_from([*METHODS, "all"]))
+@given(malformed(), malformed(), malformed(), st.sampled_from([*METHODS.names(), "all"]))
 def test_malformed_arrays_are_refused_or_answered_right(labels, softmax, passes, method):
     """Never a crash, never a silent answer: what is not refused satisfies the definition."""
     try:

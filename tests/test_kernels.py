@@ -65,6 +65,18 @@ def test_mean_and_uncertainty(run, data):
     assert information == pytest.approx(naive.mutual_information(data.passes), abs=1e-13)
 
 
+def test_other_uncertainties(run, data):
+    data.passes[:, 3] = data.passes[0, 3]  # passes that agree
+    data.passes[:, 4] = 1 / 7  # two classes equal
+    flat, mean, values = data.passes.reshape(-1, 7), naive.mean_of_passes(data.passes), np.empty(60)
+    run(row_kernels.measure_margins, mean, values)
+    assert values.tolist() == [-naive.margin(row) for row in mean]
+    run(row_kernels.measure_variation_ratios, flat, 0, 60, 5, 60, values)
+    assert values.tolist() == naive.variation_ratios(data.passes)
+    run(row_kernels.measure_deviations, flat, 0, 60, 5, mean, values)
+    assert values == pytest.approx(naive.deviations(data.passes), abs=1e-12)
+
+
 def test_uncertainty_of_a_coin(run):
     passes = np.array([[[0.5, 0.5]], [[0.5, 0.5]], [[0.5, 0.5]], [[0.5, 0.5]]])
     entropy, information = np.empty(1), np.empty(1)

@@ -144,6 +144,22 @@ def test_every_flag_and_column_is_the_same(
     assert not (tmp_path / "out" / "work").exists()
 
 
+@pytest.mark.parametrize("entropy_class", ["candidate", "given"])
+def test_every_limit_of_uncertainty_is_the_same(tmp_path: Path, entropy_class: Any) -> None:
+    names = ["cl-mcd-sd", "cl-mcd-e", "cl-mcd-m", "cl-mcd-mi", "cl-mcd-vr"]
+    labels, _, passes = made_up(6)
+    options = {"method": names, "entropy_class": entropy_class}
+    whole = find_label_errors(labels, None, passes, **options)
+    parts = find_label_errors_in_parts(
+        labels, None, passes, out=tmp_path / "out", part_rows=41, **options
+    )
+    table = pd.concat(parts.frames(), ignore_index=True)
+    for name in names:
+        assert (table[name].to_numpy() == whole.by_method[name].mask).all(), name
+    assert (parts.joint == whole.joint).all()
+    assert parts.method == whole.method == "cl-mcd-sd"
+
+
 @pytest.mark.parametrize(
     "point",
     [{"precision": 0.8}, {"recall": 0.7}, {"budget": 17}, {"cost": (1, 4)}, {"precision": 1.0}],
@@ -284,7 +300,7 @@ def direct_io(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is read past the file cache, ahead, a few rows at a time."""
     monkeypatch.setattr("uqled.storage.arrays.shards._CACHED_SHARE", 0)
     monkeypatch.setattr("uqled.storage.file_reads._DIRECT_BYTES", 1)
-    monkeypatch.setattr("uqled.detect.core.sweeps.BLOCK_BYTES", 4 * 5 * 4 * 17)
+    monkeypatch.setattr("uqled.detect.core.inputs.BLOCK_BYTES", 4 * 5 * 4 * 17)
 
 
 def test_arrays_are_read_past_the_cache_where_they_are_too_large_for_it_together(

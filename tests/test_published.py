@@ -10,7 +10,7 @@ import uqled
 from conftest import SHARED
 from uqled.detect.core.sweeps import Sweeps
 from uqled.detect.find import read_inputs
-from uqled.detect.methods import SOFTMAX
+from uqled.detect.methods.method import SOFTMAX
 from uqled.engines.local import Threads
 from uqled.progress import Progress
 
@@ -45,7 +45,7 @@ def _off_diagonal(labels, probs):
     """Off the diagonal of the confident joint, whether or not the label is the most probable."""
     with Threads(2) as engine:
         sweeps = Sweeps(read_inputs(labels, probs, None), engine, Progress(False))
-        statistics = sweeps.collect_class_statistics(["softmax"])
+        statistics = sweeps.collect_class_statistics([SOFTMAX])
         joints = sweeps.count_confident_joints([SOFTMAX], statistics, keep_confident=[SOFTMAX])
     confident = joints.confident_class[SOFTMAX]
     return (confident >= 0) & (confident != labels)

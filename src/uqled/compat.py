@@ -17,10 +17,12 @@ from uqled.array_likes import refuse_masked
 from uqled.arrays import Labels
 from uqled.compat_counts import PruneCounts, check_counts, count_prunes
 from uqled.detect.core import row_kernels
+from uqled.detect.core.class_statistics import ClassStatistics
+from uqled.detect.core.inputs import Inputs
 from uqled.detect.core.joint import PairCounts
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.selection import TopPerPair
-from uqled.detect.core.sweeps import ClassStatistics, ConfidentJoints, Inputs, Member, Sweeps
+from uqled.detect.core.sweeps import ConfidentJoints, Member, Sweeps
 from uqled.detect.find import thread_count
 from uqled.engines.local import Threads
 from uqled.errors import InputError

@@ -16,7 +16,7 @@ from uqled import uncertainty
 from uqled.arrays import Labels, show_value
 from uqled.bench.cell_checks import take_array, take_numbers
 from uqled.detect.find import find_label_errors
-from uqled.detect.methods import list_method_names
+from uqled.detect.methods.registry import list_method_names
 from uqled.errors import InputError
 from uqled.storage.reading import first_line
 
@@ -67,7 +67,12 @@ def flags_of(
         if not chosen:
             continue
         errors = find_label_errors(
-            labels, pred_probs, passes, method="all", entropy_class=reading, progress=False
+            labels,
+            pred_probs,
+            passes,
+            method=[name.removesuffix(_GIVEN) for name in chosen],
+            entropy_class=reading,
+            progress=False,
         )
         for name in chosen:
             one = errors.by_method[name.removesuffix(_GIVEN)]

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.detect.auto.readings import error_probabilities
+from uqled.detect.core.inputs import Inputs
 from uqled.detect.core.joint import calibrate_joint, compute_quotas
 from uqled.detect.core.rows import ProbabilityRows
-from uqled.detect.core.sweeps import EntropyClass, Inputs, Member, Sweeps, list_sources
-from uqled.detect.methods import ALL, Choice, Evidence
+from uqled.detect.core.sweeps import EntropyClass, Member, Sweeps
+from uqled.detect.methods.method import Evidence
+from uqled.detect.methods.registry import ALL, DEFAULT, MethodChoice
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
 from uqled.detect.result import LabelErrors
 from uqled.engines.local import Threads, available_threads
@@ -30,7 +32,7 @@ def find_label_errors(
     passes: Any = None,
     *,
     passes_kind: str | None = None,
-    method: str = "auto",
+    method: str | Sequence[str] = DEFAULT,
     headline: str | None = None,
     target: str | None = None,
     precision: float | None = None,
@@ -64,10 +66,13 @@ def find_label_errors(
         `networks`, different `heads` on one set of features, `bootstrap` fits, or the `members` of
         a forest. Members of different kinds are stronger evidence for `auto` where they agree.
     method
-        `auto`, which knows how probable it is that each label is wrong; or one of the algorithms:
-        `cl-pbnr`, `cl-mcd`, `cl-mcd-e`, `cl-mcd-ens`, `alg-ens`; `cl-pbc`, `cl-both`, `cl-joint`,
-        `argmax`, `low-self-confidence`, `low-normalized-margin`; or `all` that the inputs allow,
-        each of them in `by_method` of the result.
+        `auto`, which knows how probable it is that each label is wrong; one of the algorithms
+        `cl-pbnr`, `cl-mcd`, `cl-mcd-e`, `cl-mcd-ens`, `alg-ens`; `cl-mcd-m`, `cl-mcd-mi`,
+        `cl-mcd-vr`, `cl-mcd-sd`, which limit another uncertainty than `cl-mcd-e`; `cl-pbc`,
+        `cl-both`, `cl-joint`, `argmax`, `argmax-mean`, `low-self-confidence`,
+        `low-normalized-margin`; or a method that another package adds. Several names, or `all` for
+        every usual method that the inputs allow, take one set of sweeps: each has its own result in
+        `by_method`, and the first leads.
     headline
         Of `all`: the method whose result leads; `auto` if not given.
     target, precision, recall, budget, cost
@@ -82,8 +87,8 @@ def find_label_errors(
     agreement
         `alg-ens` flags what so many of its four algorithms flag; 3 if not given.
     entropy_class
-        `cl-mcd-e` compares a sample's entropy with the mean of the class being counted
-        (`"candidate"`) or of its given class (`"given"`).
+        `cl-mcd-e` and its relatives compare a sample's uncertainty with the mean of the class being
+        counted (`"candidate"`) or of its given class (`"given"`).
     min_examples_per_class
         So many samples of each class stay unflagged; a smaller class is not looked at.
     frac_noise
@@ -131,7 +136,7 @@ def find_label_errors(
     with Threads(thread_count(threads)) as engine:
         evidence = gather(Sweeps(inputs, engine, Progress(progress)), request)
     results = [result_of(choice, evidence, inputs.labels) for choice in request.choices]
-    if not request.is_all:
+    if not request.is_comparison:
         return results[0]
     return replace(results[0], by_method={one.method: one for one in results})
 
@@ -192,7 +197,7 @@ def gather(sweeps: Sweeps, request: DetectionRequest) -> Evidence:
     inputs = sweeps.inputs
     F = inputs.passes.n_passes if inputs.passes else 0
     plan = request.plan_sweeps(F, has_softmax=inputs.softmax is not None)
-    statistics = sweeps.collect_class_statistics(list_sources(plan.members))
+    statistics = sweeps.collect_class_statistics(plan.members)
     joints = sweeps.count_confident_joints(
         plan.members, statistics, keep_confident=plan.keep_confident, with_margin=plan.with_margin
     )
@@ -232,7 +237,7 @@ def gather(sweeps: Sweeps, request: DetectionRequest) -> Evidence:
     )
 
 
-def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors:
+def result_of(choice: MethodChoice, evidence: Evidence, labels: Labels) -> LabelErrors:
     """One method's result."""
     method, auto = choice.method, evidence.auto
     votes = method.votes(evidence).astype(np.int16)
@@ -251,8 +256,8 @@ def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors
             best=np.where((votes > 0) & (best == labels.codes), auto.other, best),
             votes=votes,
             joint=joint.to_matrix(),
-            entropy=evidence.statistics.entropy,
-            mutual_information=evidence.statistics.mutual_information,
+            entropy=evidence.statistics.uncertainty.get("entropy"),
+            mutual_information=evidence.statistics.uncertainty.get("mutual-information"),
             estimate=auto.estimate,
             other=auto.other,
             n_as_predicted=evidence.n_as_predicted,
@@ -265,8 +270,8 @@ def result_of(choice: Choice, evidence: Evidence, labels: Labels) -> LabelErrors
         best=evidence.joints.predicted[method.source],
         votes=votes,
         joint=evidence.joints.pairs[method.joint_member(evidence.entropy_class)].to_matrix(),
-        entropy=evidence.statistics.entropy,
-        mutual_information=evidence.statistics.mutual_information,
+        entropy=evidence.statistics.uncertainty.get("entropy"),
+        mutual_information=evidence.statistics.uncertainty.get("mutual-information"),
         estimate=None if auto is None else auto.estimate,
         other=None if auto is None else auto.other,
         n_as_predicted=evidence.n_as_predicted,

@@ -13,7 +13,7 @@ from uqled.detect.core import row_kernels
 from uqled.detect.core.joint import calibrate_joint
 from uqled.detect.core.sweeps import Sweeps
 from uqled.detect.find import read_inputs, thread_count
-from uqled.detect.methods import SOFTMAX
+from uqled.detect.methods.method import SOFTMAX
 from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress
@@ -38,7 +38,7 @@ def confident_joint(
     arrays.at_least_two_classes(inputs.labels)
     with Threads(thread_count(threads)) as engine:
         sweeps = Sweeps(inputs, engine, Progress())
-        statistics = sweeps.collect_class_statistics(["softmax"])
+        statistics = sweeps.collect_class_statistics([SOFTMAX])
         pairs = sweeps.count_confident_joints([SOFTMAX], statistics).pairs[SOFTMAX]
     return (calibrate_joint(pairs, statistics.class_counts) if calibrate else pairs).to_matrix()
 

@@ -9,7 +9,14 @@ from typing import Any
 from uqled import arrays
 from uqled.detect.auto.estimate import OperatingPoint, operating_point
 from uqled.detect.core.sweeps import EntropyClass, Member
-from uqled.detect.methods import ALL, Choice, Ranking, choose_methods
+from uqled.detect.methods.method import Ranking
+from uqled.detect.methods.registry import (
+    ALL,
+    DEFAULT,
+    MethodChoice,
+    choose_methods,
+    list_methods,
+)
 from uqled.errors import InputError
 from uqled.uncertainty import PassesKind, check_passes_kind
 
@@ -34,9 +41,9 @@ class SweepPlan:
     members: list[Member]
     """Those and the ones whose joint is reported."""
     keep_confident: list[Member]
-    """Members whose guess is kept for every sample."""
+    """Members whose confident class is kept for every sample."""
     rankings: list[Ranking]
-    """Of all samples, that some method asks for."""
+    """Rankings of all samples that some method needs."""
 
     @property
     def with_margin(self) -> bool:
@@ -48,10 +55,10 @@ class SweepPlan:
 class DetectionRequest:
     """The methods, their options, and which flags are wanted."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[MethodChoice, ...]
     """The methods; the first one's result leads."""
-    is_all: bool
-    """If every method was asked for, so that each has a result of its own."""
+    is_comparison: bool
+    """If several methods were named, or all, so that each has a result of its own."""
     entropy_class: EntropyClass
     min_examples_per_class: int
     frac_noise: float
@@ -63,12 +70,12 @@ class DetectionRequest:
     """What the passes are, where it is known."""
 
     @property
-    def headline(self) -> Choice:
+    def headline(self) -> MethodChoice:
         return self.choices[0]
 
     @property
     def asks_for_probabilities(self) -> bool:
-        """If some method wants to know how probable it is that a label is wrong."""
+        """If some method needs the probability that each label is wrong."""
         return any(choice.method.is_probabilistic for choice in self.choices)
 
     @property
@@ -98,13 +105,13 @@ class DetectionRequest:
         return SweepPlan(
             selecting,
             _once([*selecting, *reported]),
-            [Member("softmax")] * any(one.needs_guess for one in methods),
+            [Member("softmax")] * any(one.needs_confident_class for one in methods),
             _once(one.ranks_by for one in methods if one.ranks_by is not None),
         )
 
 
 def check_request(
-    method: str = "auto",
+    method: str | Sequence[str] = DEFAULT,
     *,
     given: tuple[str, ...],
     headline: str | None = None,
@@ -133,19 +140,20 @@ def check_request(
     if entropy_class not in ("candidate", "given"):
         raise InputError("entropy_class", f"is {entropy_class!r}", "Pass 'candidate' or 'given'")
     choices = tuple(choose_methods(method, agreement, given=given, headline=headline))
-    is_all = method == ALL
-    if frac_noise != 1.0 and not is_all and not choices[0].method.takes_frac_noise:
+    is_comparison = method == ALL or not isinstance(method, str)
+    if frac_noise != 1.0 and not is_comparison and not choices[0].method.takes_frac_noise:
+        takers = [name for name, one in list_methods().items() if one.takes_frac_noise]
         raise InputError(
             "frac_noise",
             f"is {frac_noise} with method {method!r}, which has no counts to take a part of",
-            "Leave it at 1.0, or use cl-pbnr, cl-pbc, cl-both or a method built on them",
+            f"Leave it at 1.0, or use {' or '.join(takers)}",
         )
     point = operating_point(target, precision, recall, budget, cost)
     if verdicts is not None and not (isinstance(verdicts, tuple | list) and len(verdicts) == 2):
         raise InputError("verdicts", "are not a pair", "Pass (actions [N], labels [N])")
     request = DetectionRequest(
         choices,
-        is_all,
+        is_comparison,
         entropy_class,
         min_examples_per_class,
         frac_noise,
@@ -154,8 +162,11 @@ def check_request(
         check_passes_kind(passes_kind),
     )
     if not request.asks_for_probabilities and (point is not None or verdicts is not None):
+        takers = [repr(name) for name, one in list_methods().items() if one.is_probabilistic]
         raise InputError(
-            "method", f"{method!r} knows no probabilities", "Use 'auto' with such an option"
+            "method",
+            f"{method!r} knows no probabilities",
+            f"Use {' or '.join(takers)} with such an option",
         )
     return request
 

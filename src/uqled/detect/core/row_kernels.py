@@ -163,6 +163,58 @@ def measure_uncertainty(
 
 
 @compile_kernel
+def _find_largest(row: Rows) -> int:
+    """The class of the largest value, the lower one of equals."""
+    best = 0
+    for j in range(1, row.size):
+        if row[j] > row[best]:
+            best = j
+    return best
+
+
+@compile_kernel
+def measure_margins(mean: Rows, out: Rows) -> None:
+    """Write the difference of each row's two largest values with a minus sign: more is less
+    certain."""
+    n, K = mean.shape
+    for r in range(n):
+        row = mean[r]
+        first = max(row[0], row[1])
+        second = min(row[0], row[1])
+        for j in range(2, K):
+            second = max(second, min(first, row[j]))
+            first = max(first, row[j])
+        out[r] = second - first
+
+
+@compile_kernel
+def measure_variation_ratios(flat: Rows, first: int, step: int, F: int, n: int, out: Rows) -> None:
+    """Write the share of passes whose predicted class is not the most frequent one, per row."""
+    votes = np.empty(F, np.int64)
+    for r in range(n):
+        most = 0
+        for f in range(F):
+            votes[f] = _find_largest(flat[first + f * step + r])
+            same = 0
+            for g in range(f + 1):
+                same += votes[g] == votes[f]
+            most = max(most, same)
+        out[r] = 1.0 - most / F
+
+
+@compile_kernel
+def measure_deviations(flat: Rows, first: int, step: int, F: int, mean: Rows, out: Rows) -> None:
+    """Write the standard deviation over the passes of the predicted class's probability."""
+    for r in range(mean.shape[0]):
+        predicted = _find_largest(mean[r])
+        total = 0.0
+        for f in range(F):
+            difference = flat[first + f * step + r, predicted] - mean[r, predicted]
+            total += difference * difference
+        out[r] = np.sqrt(total / F)
+
+
+@compile_kernel
 def _agrees_with_label(row: Rows, given: Any, predicted: Any, single_precision: bool) -> Any:
     """Whether `given` is the most probable class once the slack is added to it."""
     raised = np.float64(row[given]) + SLACK
@@ -221,20 +273,20 @@ def scan_rows(
 def find_confident_within_limits(
     keys: Ints,
     thresholds: Ints,
-    entropy: Rows,
+    uncertainty: Rows,
     limits: Rows,
     predicted: Ints,
     confident: Ints,
 ) -> None:
-    """Write each row's confident class, as `scan_rows` does, among the classes whose entropy limit
-    the row does not exceed."""
+    """Write each row's confident class, as `scan_rows` does, among the classes whose limit the
+    row's uncertainty does not exceed."""
     n, K = keys.shape
     for r in range(n):
-        key, h = keys[r], entropy[r]
+        key, u = keys[r], uncertainty[r]
         hits = np.int32(0)
         hit_class = np.int32(0)
         for j in range(K):
-            hit = np.int32(key[j] >= thresholds[j]) & np.int32(h <= limits[j])
+            hit = np.int32(key[j] >= thresholds[j]) & np.int32(u <= limits[j])
             hits += hit
             hit_class += hit * np.int32(j)
         confident[r] = predicted[r] if hits > 1 else (hit_class if hits == 1 else -1)

@@ -1,6 +1,7 @@
 """Three sweeps over blocks of rows, for all members of all methods at once.
 
-1. class statistics: per class, the number of samples and the sums of self-confidence and entropy;
+1. class statistics: per class, the number of samples and the sums of self-confidence and of the
+   uncertainty that members limit;
 2. confident joint: the number of samples per pair of given and confident class;
 3. selection: for every pair, the samples with the largest margins.
 
@@ -18,18 +19,16 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.arrays import Labels
 from uqled.detect.core import row_kernels
-from uqled.detect.core.joint import PairCounter, PairCounts
-from uqled.detect.core.rows import (
-    MAX_BLOCK_ROWS,
-    Block,
-    ProbabilityRows,
-    align_to_chunks,
-    make_signed_keys,
-    make_threshold_keys,
-    view_as_keys,
+from uqled.detect.core.class_statistics import (
+    ClassStatistics,
+    ExactSums,
+    Measure,
+    measure_block,
 )
+from uqled.detect.core.inputs import Inputs, Source
+from uqled.detect.core.joint import PairCounter, PairCounts
+from uqled.detect.core.rows import make_threshold_keys
 from uqled.detect.core.selection import Disagreements, TopPerPair
 from uqled.engines.local import Threads
 from uqled.progress import Progress
@@ -39,20 +38,22 @@ Bools = NDArray[np.bool_]
 EntropyClass = Literal["candidate", "given"]
 Result = TypeVar("Result")
 
-#: Whose probabilities: the softmax, the mean of the passes, or one pass by its number.
-Source = Literal["softmax", "mean"] | int
 
-BLOCK_BYTES = 16 * 2**20
-#: No class has a lower confidence threshold; a class without samples has one that none reaches.
-_MIN_THRESHOLD, _UNREACHABLE = 2 * row_kernels.SLACK, 2.0
+@dataclass(frozen=True)
+class Limit:
+    """A sample counts for a class only if its uncertainty is at most the mean of a class."""
+
+    measure: Measure
+    of: EntropyClass = "candidate"
+    """Whose mean: that of the class being counted, or of the sample's given class."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One run of confident learning: on whose probabilities, with or without an entropy limit."""
+    """One run of confident learning: on whose probabilities, with or without a limit."""
 
     source: Source
-    entropy_class: EntropyClass | None = None
+    limit: Limit | None = None
 
 
 def list_sources(members: Collection[Member]) -> list[Source]:
@@ -60,140 +61,9 @@ def list_sources(members: Collection[Member]) -> list[Source]:
     return list(dict.fromkeys(member.source for member in members))
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """Labels and the probabilities of the same samples."""
-
-    labels: Labels
-    softmax: ProbabilityRows | None
-    passes: ProbabilityRows | None
-    single_precision: bool = False
-    """Compute margins in the rows' own precision."""
-    are_distributions: bool = True
-    """Rows must be probability distributions."""
-
-    def split_blocks(self) -> list[tuple[int, int]]:
-        """(start, stop) of blocks of a few megabytes that cover all rows."""
-        sources = [rows for rows in (self.softmax, self.passes) if rows is not None]
-        size = max(1, BLOCK_BYTES // sum(rows.row_bytes for rows in sources))
-        size = min(align_to_chunks(sources, size), MAX_BLOCK_ROWS)
-        N = len(self.labels)
-        return [(start, min(start + size, N)) for start in range(0, N, size)]
-
-    def read_block(
-        self, sources: Collection[Source], start: int, stop: int, *, check_passes: bool = False
-    ) -> BlockProbabilities:
-        """The labels of a block and its probabilities from these sources."""
-        rows: dict[Source, NDArray[Any]] = {}
-        block = None
-        if "softmax" in sources:
-            assert self.softmax is not None
-            rows["softmax"] = self.softmax.read(start, stop).get_pass(0)
-        if any(source != "softmax" for source in sources):
-            assert self.passes is not None
-            block = self.passes.read(start, stop)
-            if check_passes:
-                self.passes.check_block(block, start)
-            for f in range(self.passes.n_passes):
-                rows[f] = block.get_pass(f)
-        if "mean" in sources:
-            assert block is not None
-            assert self.passes is not None
-            shape = stop - start, self.passes.n_classes
-            mean = self.passes.get_buffer("mean", shape, np.dtype(np.float64))
-            row_kernels.average_passes(
-                block.flat, block.first, block.step, self.passes.n_passes, mean
-            )
-            mean.flags.writeable = False
-            rows["mean"] = mean
-        return BlockProbabilities(self.labels.codes[start:stop], rows, block)
-
-    def get_tolerance(self, source: Source) -> float:
-        """How far a row's sum may be from 1. Sweep 2 checks only the softmax: sweep 1 has checked
-        the passes."""
-        if source != "softmax" or not self.are_distributions:
-            return np.inf
-        assert self.softmax is not None
-        return self.softmax.tolerance
-
-    def make_keys(self, rows: NDArray[Any]) -> NDArray[Any]:
-        return view_as_keys(rows) if self.are_distributions else make_signed_keys(rows)
-
-
-@dataclass(frozen=True)
-class BlockProbabilities:
-    labels: NDArray[np.int32]
-    rows: Mapping[Source, NDArray[Any]]
-    passes: Block | None
-
-
-class ExactSums:
-    """Sums per class that do not depend on the order: whole units, in two words."""
-
-    def __init__(self, n_classes: int) -> None:
-        self._high = np.zeros(n_classes, np.int64)
-        self._low = np.zeros(n_classes, np.int64)
-
-    def add(self, sums: NDArray[np.int64]) -> None:
-        self._high += sums >> 32
-        self._low += sums & 0xFFFFFFFF
-
-    @property
-    def words(self) -> NDArray[np.int64]:
-        """[2,K] the sums in a form that can be stored and added."""
-        return np.stack([self._high, self._low])
-
-    @classmethod
-    def from_words(cls, words: NDArray[np.int64]) -> ExactSums:
-        sums = cls(words.shape[1])
-        sums._high += words[0]
-        sums._low += words[1]
-        return sums
-
-    def compute_means(self, counts: NDArray[np.int64]) -> Floats:
-        """[K] sum over count; 0 for a class without samples."""
-        total = self._high * (2.0**32 * row_kernels.UNIT) + self._low * row_kernels.UNIT
-        return total / np.maximum(counts, 1)
-
-
-@dataclass
-class ClassStatistics:
-    """The result of the first sweep."""
-
-    class_counts: NDArray[np.int64]
-    """[K] samples labelled as each class."""
-    sums: dict[Source | Literal["entropy"], ExactSums] = field(default_factory=dict)
-    """Per class, of the self-confidence by each source, and of the entropy."""
-    thresholds: dict[Source, Floats] = field(default_factory=dict)
-    """[K] probability from which on a sample counts as confident."""
-    self_confidence: dict[Source, Floats] = field(default_factory=dict)
-    """[N] of the softmax and of the mean, not of single passes."""
-    entropy: Floats | None = None
-    """[N] of the mean."""
-    mutual_information: Floats | None = None
-    """[N] of the passes."""
-    entropy_limits: Floats | None = None
-    """[K] entropy up to which a sample counts as confident."""
-
-    def merge_with(self, other: ClassStatistics) -> ClassStatistics:
-        """Counts and sums of both together; columns per sample are not merged."""
-        return ClassStatistics(
-            self.class_counts + other.class_counts,
-            {
-                name: ExactSums.from_words(sums.words + other.sums[name].words)
-                for name, sums in self.sums.items()
-            },
-        )
-
-    def compute_thresholds(self) -> None:
-        """Set thresholds and entropy limits from the sums."""
-        counts = self.class_counts
-        for name, sums in self.sums.items():
-            if name == "entropy":
-                self.entropy_limits = sums.compute_means(counts) + row_kernels.SLACK
-                continue
-            mean = np.maximum(sums.compute_means(counts), _MIN_THRESHOLD)
-            self.thresholds[name] = np.where(counts > 0, mean, _UNREACHABLE) - row_kernels.SLACK
+def list_measures(members: Collection[Member]) -> list[Measure]:
+    """The uncertainties that the members limit, each once."""
+    return list(dict.fromkeys(m.limit.measure for m in members if m.limit is not None))
 
 
 @dataclass
@@ -225,8 +95,10 @@ class Sweeps:
         self.progress = progress
         self.N, self.K = len(inputs.labels), inputs.labels.n_classes
 
-    def collect_class_statistics(self, sources: Collection[Source]) -> ClassStatistics:
-        """Sweep 1. If passes are read, their uncertainty is measured too."""
+    def collect_class_statistics(self, members: Collection[Member]) -> ClassStatistics:
+        """Sweep 1. If passes are read, their entropy and mutual information are measured too."""
+        sources = list_sources(members)
+        limited = list_measures(members)
         N, K = self.N, self.K
         with_passes = any(source != "softmax" for source in sources)
         read: list[Source] = list(sources)
@@ -237,33 +109,32 @@ class Sweeps:
         )
         statistics.self_confidence = {s: np.empty(N) for s in read if not isinstance(s, int)}
         if with_passes:
-            statistics.entropy, statistics.mutual_information = np.empty(N), np.empty(N)
-        summed: list[Any] = [*read, *["entropy"] * with_passes]
-        statistics.sums = {name: ExactSums(K) for name in summed}
+            measures: list[Measure] = ["entropy", "mutual-information", *limited]
+            statistics.uncertainty = {measure: np.empty(N) for measure in measures}
+        statistics.confidence_sums = {source: ExactSums(K) for source in read}
+        statistics.uncertainty_sums = {measure: ExactSums(K) for measure in limited}
+        every: dict[Any, ExactSums] = {**statistics.confidence_sums, **statistics.uncertainty_sums}
 
         def process_block(block: tuple[int, int]) -> dict[Any, NDArray[np.int64]]:
             """The block's class sums; its columns are written in place."""
             at = slice(*block)
             data = self.inputs.read_block(read, *block, check_passes=with_passes)
-            sums = {name: np.zeros(K, np.int64) for name in summed}
+            sums = {name: np.zeros(K, np.int64) for name in every}
             for source in read:
                 column = statistics.self_confidence.get(source)
                 values = np.empty(len(data.labels)) if column is None else column[at]
                 row_kernels.read_given_probability(data.rows[source], data.labels, values)
                 row_kernels.add_class_sums(data.labels, values, sums[source])
-            if statistics.entropy is not None and statistics.mutual_information is not None:
-                passes, entropy = data.passes, statistics.entropy[at]
-                assert passes is not None
+            if with_passes:
                 assert self.inputs.passes is not None
-                row_kernels.measure_uncertainty(
-                    passes.flat, passes.first, passes.step, self.inputs.passes.n_passes,
-                    data.rows["mean"], entropy, statistics.mutual_information[at],
-                )  # fmt: skip
-                row_kernels.add_class_sums(data.labels, entropy, sums["entropy"])
+                columns = {name: column[at] for name, column in statistics.uncertainty.items()}
+                measure_block(data, self.inputs.passes.n_passes, columns)
+                for measure in limited:
+                    row_kernels.add_class_sums(data.labels, columns[measure], sums[measure])
             return sums
 
         for _, sums in self.map_blocks("sweep 1 of 3, class statistics", process_block):
-            for name, total in statistics.sums.items():
+            for name, total in every.items():
                 total.add(sums[name])
         statistics.compute_thresholds()
         return statistics
@@ -315,9 +186,9 @@ class Sweeps:
                 for member in members:
                     if member.source == source:
                         confident[member] = without_limit
-                        if member.entropy_class is not None:
-                            confident[member] = self._apply_entropy_limits(
-                                member.entropy_class, statistics, at, keys, thresholds, predicted,
+                        if member.limit is not None:
+                            confident[member] = self._apply_limit(
+                                member.limit, statistics, at, keys, thresholds, predicted,
                                 without_limit,
                             )  # fmt: skip
             if joints.margin is not None:
@@ -341,9 +212,9 @@ class Sweeps:
         joints.disagreements = {s: Disagreements.concatenate(parts) for s, parts in blocks.items()}
         return joints
 
-    def _apply_entropy_limits(
+    def _apply_limit(
         self,
-        entropy_class: EntropyClass,
+        limit: Limit,
         statistics: ClassStatistics,
         at: slice,
         keys: NDArray[Any],
@@ -351,16 +222,15 @@ class Sweeps:
         predicted: NDArray[np.int32],
         without_limit: NDArray[np.int32],
     ) -> NDArray[np.int32]:
-        """[n] confident class if the entropy is within the limit of the class counted, or given."""
-        assert statistics.entropy is not None
-        assert statistics.entropy_limits is not None
-        entropy, limits = statistics.entropy[at], statistics.entropy_limits
-        if entropy_class == "given":
-            within = entropy <= limits[self.inputs.labels.codes[at]]
+        """[n] confident class if the uncertainty is within the limit of the class counted, or
+        given."""
+        values, limits = statistics.uncertainty[limit.measure][at], statistics.limits[limit.measure]
+        if limit.of == "given":
+            within = values <= limits[self.inputs.labels.codes[at]]
             return np.where(within, without_limit, np.int32(-1))
         confident = np.empty_like(without_limit)
         row_kernels.find_confident_within_limits(
-            keys, thresholds, entropy, limits, predicted, confident
+            keys, thresholds, values, limits, predicted, confident
         )
         return confident
 

@@ -36,9 +36,10 @@ from uqled.detect.auto.evidence import (
 )
 from uqled.detect.auto.levels import UNITS, Levels
 from uqled.detect.auto.readings import Found, PlainSource, Reader, better_source, candidates_of
+from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, find_cuts, values_to_keys
 from uqled.detect.core.joint import PairCounter, PairCounts
-from uqled.detect.core.sweeps import ClassStatistics, Member
+from uqled.detect.core.sweeps import Member
 from uqled.detect.parts.tasks import Asked, Part, class_statistics, merge_results
 from uqled.engines.local import Threads
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from uqled.detect.core.cuts import bound_round_counts
+from uqled.detect.core.inputs import BLOCK_BYTES
 from uqled.detect.core.joint import DENSE_CLASSES
 from uqled.detect.core.rows import MAX_BLOCK_ROWS
-from uqled.detect.core.sweeps import BLOCK_BYTES
 from uqled.detect.parts import tasks
 from uqled.detect.parts.prepare import Prepared
 from uqled.detect.parts.store import Store

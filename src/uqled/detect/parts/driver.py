@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.answer import MAX_PAIRS, Answer
+from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, find_cuts
 from uqled.detect.core.joint import (
     PairCounter,
@@ -22,8 +23,8 @@ from uqled.detect.core.joint import (
     compute_quotas,
     rank_confused_pairs,
 )
-from uqled.detect.core.sweeps import ClassStatistics, Member
-from uqled.detect.methods import SOFTMAX, Ranking
+from uqled.detect.core.sweeps import Member
+from uqled.detect.methods.method import SOFTMAX, Ranking
 from uqled.detect.parts import tasks
 from uqled.detect.parts.auto_tasks import estimate_flags, flagging, statistics_and_candidates
 from uqled.detect.parts.tasks import Asked, Decided, Groups, Part, merge_results

@@ -24,6 +24,7 @@ from uqled import arrays
 from uqled.detect.core.rows import ProbabilityRows, align_to_chunks
 from uqled.detect.core.sweeps import EntropyClass
 from uqled.detect.find import column_names
+from uqled.detect.methods.registry import DEFAULT
 from uqled.detect.parts.driver import Driver
 from uqled.detect.parts.result import ErrorsInParts
 from uqled.detect.parts.store import Store
@@ -43,7 +44,7 @@ _LONG_ROW, _FEW_PARTS = 1_024, 4
 #: About what a sample takes beside its probabilities, in arrays and files of its part.
 _SAMPLE_BYTES = 300
 #: Of what lies in the folder while it runs: one begun with another is not continued.
-_FORMAT = 3
+_FORMAT = 4
 
 
 def find_label_errors_in_parts(
@@ -55,7 +56,7 @@ def find_label_errors_in_parts(
     engine: Engine | str = "local",
     workers: int | None = None,
     passes_kind: str | None = None,
-    method: str = "auto",
+    method: str | Sequence[str] = DEFAULT,
     target: str | None = None,
     precision: float | None = None,
     recall: float | None = None,

@@ -17,22 +17,21 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.answer import MAX_SUSPECTS, FlaggedSample
 from uqled.arrays import Labels
+from uqled.detect.core.class_statistics import ClassStatistics, ExactSums, Measure
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, values_to_keys
+from uqled.detect.core.inputs import Inputs, Source
 from uqled.detect.core.joint import PairCounts, Quotas, count_confused_pairs
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.selection import TopPerPair
 from uqled.detect.core.sweeps import (
     Bools,
-    ClassStatistics,
     ConfidentJoints,
-    ExactSums,
-    Inputs,
     Member,
-    Source,
     Sweeps,
+    list_measures,
     list_sources,
 )
-from uqled.detect.methods import Evidence, Ranking, Score
+from uqled.detect.methods.method import Evidence, Ranking, Score
 from uqled.detect.parts.store import Store
 from uqled.detect.request import DetectionRequest, SweepPlan
 from uqled.engines.local import Threads
@@ -72,6 +71,14 @@ class Asked:
         if any(source != "softmax" for source in sources):
             sources["mean"] = None
         return [source for source in sources if not isinstance(source, int)]
+
+    @property
+    def measures(self) -> list[Measure]:
+        """Uncertainties that are kept per sample."""
+        if "mean" not in self.plain_sources:
+            return []
+        every: list[Measure] = ["entropy", "mutual-information", *list_measures(self.plan.members)]
+        return list(dict.fromkeys(every))
 
     def inputs(self, part: Part) -> Inputs:
         """Labels and rows of a part, counted from its first row."""
@@ -139,35 +146,36 @@ def class_statistics(asked: Asked, part: Part) -> ClassStatistics:
     """Class counts and sums of a part; what is known per sample goes to its file."""
     store, stage = asked.store, "sweep-1"
     if not store.has(part.number, stage):
-        found = asked.sweeps(part).collect_class_statistics(list_sources(asked.plan.members))
+        found = asked.sweeps(part).collect_class_statistics(asked.plan.members)
         kept: dict[str, NDArray[Any]] = {"counts": found.class_counts}
-        for name, sums in found.sums.items():
+        for name, sums in [*found.confidence_sums.items(), *found.uncertainty_sums.items()]:
             kept[f"sums {name}"] = sums.words
         for source, values in found.self_confidence.items():
             kept[f"confidence {source}"] = values
-        if found.entropy is not None and found.mutual_information is not None:
-            kept["entropy"], kept["information"] = found.entropy, found.mutual_information
+        for measure, values in found.uncertainty.items():
+            kept[f"uncertainty {measure}"] = values
         store.write(part.number, stage, kept)
-    named: list[Any] = list_sources(asked.plan.members)
-    if any(source != "softmax" for source in named):
-        named = [*dict.fromkeys([*named, "mean"]), "entropy"]
-    read = store.read(part.number, stage, ["counts", *(f"sums {name}" for name in named)])
+    sources, measures = list_sources(asked.plan.members), list_measures(asked.plan.members)
+    if any(source != "softmax" for source in sources):
+        sources = list(dict.fromkeys([*sources, "mean"]))
+    names = [f"sums {name}" for name in [*sources, *measures]]
+    read = store.read(part.number, stage, ["counts", *names])
     return ClassStatistics(
-        read["counts"], {name: ExactSums.from_words(read[f"sums {name}"]) for name in named}
+        read["counts"],
+        {source: ExactSums.from_words(read[f"sums {source}"]) for source in sources},
+        {measure: ExactSums.from_words(read[f"sums {measure}"]) for measure in measures},
     )
 
 
 def _with_columns(asked: Asked, limits: ClassStatistics, part: Part) -> ClassStatistics:
     """The thresholds of all parts with what is per sample of this one."""
     names = [f"confidence {source}" for source in asked.plain_sources]
-    if asked.n_passes and "mean" in asked.plain_sources:
-        names += ["entropy", "information"]
+    names += [f"uncertainty {measure}" for measure in asked.measures]
     read = asked.store.read(part.number, "sweep-1", names)
     return replace(
         limits,
         self_confidence={s: read[f"confidence {s}"] for s in asked.plain_sources},
-        entropy=read.get("entropy"),
-        mutual_information=read.get("information"),
+        uncertainty={measure: read[f"uncertainty {measure}"] for measure in asked.measures},
     )
 
 
@@ -309,7 +317,7 @@ def _together(offers: list[GroupedSamples]) -> GroupedSamples:
 
 def off_diagonal(asked: Asked, limits: ClassStatistics, part: Part) -> int:
     """How many samples are off the diagonal of the confident joint."""
-    return int(np.count_nonzero(_evidence(asked, limits, part).off_diagonal()))
+    return int(np.count_nonzero(_evidence(asked, limits, part).find_off_diagonal()))
 
 
 def ranking_round(
@@ -326,7 +334,7 @@ def _ranked(evidence: Evidence, ranking: Ranking, part: Part) -> GroupedSamples:
     group = evidence.labels if ranking == "by-class" else np.zeros(n, np.int32)
     return GroupedSamples(
         group.astype(np.int64),
-        values_to_keys(-evidence.scores(score)),
+        values_to_keys(-evidence.get_scores(score)),
         np.arange(part.start, part.stop),
     )
 
@@ -389,15 +397,15 @@ class _Evidence(Evidence):
     flagged: Bools | None = field(kw_only=True, default=None)
     """[n] by `auto`."""
 
-    def probable(self) -> Bools:
+    def flag_by_probability(self) -> Bools:
         assert self.flagged is not None
         return self.flagged
 
-    def pruned_by_class(self) -> Bools:
+    def prune_by_class(self) -> Bools:
         offers = _ranked(self, "by-class", self.part)
-        return self.rankings["by-class"].select(offers) & ~self.joints.agrees["softmax"]
+        return self.rankings["by-class"].select(offers) & self.disagrees("softmax")
 
-    def lowest(self, score: Score) -> Bools:
+    def find_lowest(self, score: Score) -> Bools:
         return self.rankings[score].select(_ranked(self, score, self.part))
 
 
@@ -412,7 +420,7 @@ def write_issues(asked: Asked, limits: ClassStatistics, decided: Decided, part: 
     if not store.has_issues(part.number):
         frame = found[0].to_frame()
         frame.insert(0, "index", np.arange(part.start, part.stop))
-        if asked.request.is_all:
+        if asked.request.is_comparison:
             for one in found:
                 frame[one.method] = one.mask
         store.write_issues(part.number, frame)

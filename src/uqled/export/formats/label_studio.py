@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.methods import parse_method
+from uqled.detect.methods.registry import parse_method
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
 from uqled.export.file_names import number_repeats

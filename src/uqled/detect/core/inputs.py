@@ -1,0 +1,93 @@
+"""Labels and the probabilities of the same samples, read block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.arrays import Labels
+from uqled.detect.core import row_kernels
+from uqled.detect.core.rows import (
+    MAX_BLOCK_ROWS,
+    Block,
+    ProbabilityRows,
+    align_to_chunks,
+    make_signed_keys,
+    view_as_keys,
+)
+
+#: Whose probabilities: the softmax, the mean of the passes, or one pass by its number.
+Source = Literal["softmax", "mean"] | int
+
+BLOCK_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Labels and the probabilities of the same samples."""
+
+    labels: Labels
+    softmax: ProbabilityRows | None
+    passes: ProbabilityRows | None
+    single_precision: bool = False
+    """Compute margins in the rows' own precision."""
+    are_distributions: bool = True
+    """Rows must be probability distributions."""
+
+    def split_blocks(self) -> list[tuple[int, int]]:
+        """(start, stop) of blocks of a few megabytes that cover all rows."""
+        sources = [rows for rows in (self.softmax, self.passes) if rows is not None]
+        size = max(1, BLOCK_BYTES // sum(rows.row_bytes for rows in sources))
+        size = min(align_to_chunks(sources, size), MAX_BLOCK_ROWS)
+        N = len(self.labels)
+        return [(start, min(start + size, N)) for start in range(0, N, size)]
+
+    def read_block(
+        self, sources: Collection[Source], start: int, stop: int, *, check_passes: bool = False
+    ) -> BlockProbabilities:
+        """The labels of a block and its probabilities from these sources."""
+        rows: dict[Source, NDArray[Any]] = {}
+        block = None
+        if "softmax" in sources:
+            assert self.softmax is not None
+            rows["softmax"] = self.softmax.read(start, stop).get_pass(0)
+        if any(source != "softmax" for source in sources):
+            assert self.passes is not None
+            block = self.passes.read(start, stop)
+            if check_passes:
+                self.passes.check_block(block, start)
+            for f in range(self.passes.n_passes):
+                rows[f] = block.get_pass(f)
+        if "mean" in sources:
+            assert block is not None
+            assert self.passes is not None
+            shape = stop - start, self.passes.n_classes
+            mean = self.passes.get_buffer("mean", shape, np.dtype(np.float64))
+            row_kernels.average_passes(
+                block.flat, block.first, block.step, self.passes.n_passes, mean
+            )
+            mean.flags.writeable = False
+            rows["mean"] = mean
+        return BlockProbabilities(self.labels.codes[start:stop], rows, block)
+
+    def get_tolerance(self, source: Source) -> float:
+        """How far a row's sum may be from 1. Sweep 2 checks only the softmax: sweep 1 has checked
+        the passes."""
+        if source != "softmax" or not self.are_distributions:
+            return np.inf
+        assert self.softmax is not None
+        return self.softmax.tolerance
+
+    def make_keys(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return view_as_keys(rows) if self.are_distributions else make_signed_keys(rows)
+
+
+@dataclass(frozen=True)
+class BlockProbabilities:
+    labels: NDArray[np.int32]
+    rows: Mapping[Source, NDArray[Any]]
+    passes: Block | None

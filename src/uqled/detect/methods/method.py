@@ -1,0 +1,150 @@
+"""What a detection method is: which inputs it needs, what the sweeps count for it, whom it flags.
+
+A method looks at the samples through `Evidence`, whose arrays are those of all samples or of one
+part of them: a method that treats each sample by itself works in memory, in parts and on a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.detect.auto.estimate import OperatingPoint
+from uqled.detect.auto.readings import Found
+from uqled.detect.core.class_statistics import ClassStatistics
+from uqled.detect.core.joint import Quotas
+from uqled.detect.core.sweeps import Bools, ConfidentJoints, EntropyClass, Member
+
+Score = Literal["self-confidence", "normalized-margin"]
+Ranking = Literal["by-class"] | Score
+
+SOFTMAX = Member("softmax")
+MEAN = Member("mean")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the three sweeps collected, for the methods to draw on."""
+
+    labels: NDArray[np.int32]
+    statistics: ClassStatistics
+    joints: ConfidentJoints
+    quotas: dict[Member, Quotas]
+    selected: dict[Member, Bools]
+    """[N] per member of the methods: in the quota of some pair, by margin."""
+    entropy_class: EntropyClass
+    n_passes: int
+    auto: Found | None = None
+    """How probable it is that each label is wrong, if a method is probabilistic."""
+    point: OperatingPoint = field(default_factory=lambda: OperatingPoint("f1"))
+    """Which flags a probabilistic method gives."""
+
+    @cached_property
+    def n_as_predicted(self) -> dict[str, int]:
+        """`softmax`, `mean` -> number of samples whose predicted class is the label."""
+        return {
+            str(source): int(np.count_nonzero(predicted == self.labels))
+            for source, predicted in self.joints.predicted.items()
+        }
+
+    def disagrees(self, source: Literal["softmax", "mean"] | int) -> Bools:
+        """[N] the predicted class, by the softmax, the mean or one pass, is not the label."""
+        agrees: Bools = self.joints.agrees[source]
+        return ~agrees
+
+    def prune(self, member: Member) -> Bools:
+        """[N] prune by noise rate: selected for some pair, and not agreeing with the label."""
+        return self.selected[member] & self.disagrees(member.source)
+
+    def prune_by_class(self) -> Bools:
+        """[N] per class, its quota of the lowest self-confidences of the softmax."""
+        confidence = self.statistics.self_confidence["softmax"]
+        quota = self.quotas[SOFTMAX].per_class
+        counts = self.statistics.class_counts
+        order = np.lexsort((confidence, self.labels))  # stable: ties to the lower index
+        first = np.cumsum(counts) - counts
+        rank = np.arange(len(order)) - np.repeat(first, counts)
+        flags = np.zeros(len(order), np.bool_)
+        flags[order[rank < np.repeat(quota, counts)]] = True
+        return flags & self.disagrees("softmax")
+
+    def find_off_diagonal(self) -> Bools:
+        """[N] off the diagonal of the confident joint, and not agreeing with the label."""
+        confident = self.joints.confident_class[SOFTMAX]
+        flags: Bools = (confident >= 0) & (confident != self.labels) & self.disagrees("softmax")
+        return flags
+
+    def find_lowest(self, score: Score) -> Bools:
+        """[N] as many of the lowest scores as are off the diagonal of the confident joint."""
+        scores = self.get_scores(score)
+        number = int(np.count_nonzero(self.find_off_diagonal()))
+        flags = np.zeros(len(scores), np.bool_)
+        flags[np.argsort(scores, kind="stable")[:number]] = True
+        return flags
+
+    def flag_by_probability(self) -> Bools:
+        """[N] the flags of the operating point."""
+        assert self.auto is not None
+        return self.auto.estimate.flags(self.point)
+
+    def get_scores(self, score: Score) -> NDArray[np.float64]:
+        """[N] of the softmax; lower = more suspect."""
+        if score == "self-confidence":
+            return self.statistics.self_confidence["softmax"]
+        assert self.joints.margin is not None
+        return self.joints.margin
+
+
+def select_nothing(_passes: int, _entropy_class: EntropyClass) -> list[Member]:
+    """The members of a method that selects no pairs' samples."""
+    return []
+
+
+def need_one_vote(_passes: int, _agreement: int) -> int:
+    return 1
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to flag samples."""
+
+    votes: Callable[[Evidence], NDArray[np.int16] | Bools]
+    """[N] number of members that flag each sample; True or False for a method without members."""
+    members: Callable[[int, EntropyClass], list[Member]] = select_nothing
+    """(number of passes, entropy class) -> members whose pairs it selects samples from."""
+    source: Literal["softmax", "mean"] = "softmax"
+    """Whose self-confidence, predicted class and joint it reports."""
+    needs: tuple[str, ...] = ("pred_probs",)
+    """The inputs it cannot do without."""
+    joint_limit: Callable[[EntropyClass], Member] | None = None
+    """Entropy class -> member whose joint it reports, if not the plain one of its source."""
+    least_votes: Callable[[int, int], int] = need_one_vote
+    """(number of passes, agreement) -> votes needed to be flagged."""
+    ranks_by: Ranking | None = None
+    """What it ranks all samples by, or all of a class."""
+    needs_confident_class: bool = False
+    """If it needs each sample's place in the confident joint of the softmax."""
+    takes_frac_noise: bool = True
+    is_probabilistic: bool = False
+    """If it knows how probable it is that a label is wrong: then it takes an operating point and
+    reviewers' verdicts, and reads the softmax and the mean of the passes alike."""
+    agreements: tuple[int, ...] = ()
+    """Numbers of algorithms that may have to agree: part of the name, as in `alg-ens-2`."""
+    usual_agreements: tuple[int, ...] = ()
+    """Those that `all` stands for, the default first."""
+    is_in_all: bool = False
+    """If `all` stands for it; otherwise it is run when asked for by name."""
+
+    @property
+    def reads_passes(self) -> bool:
+        """If passes change its flags."""
+        return self.is_probabilistic or "passes" in self.needs
+
+    def joint_member(self, entropy_class: EntropyClass) -> Member:
+        """The member whose joint it reports."""
+        return self.joint_limit(entropy_class) if self.joint_limit else Member(self.source)
