@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from uqled.data.dataset import Dataset
+from uqled.data.dataset import Dataset, join_texts
 from uqled.errors import InputError
 
 _MAX_CATEGORIES = 100  # of a column: rarer ones share a column
+_TEXT_DIRECTIONS = 50  # of TF-IDF, for classifiers that take no sparse features
+_COUNTED_TEXTS = 1_000  # whose words are counted: there are no more directions than words
 _MANY_TEXTS = 20_000  # from here on, a word or pair of words must occur in two texts
 
 
@@ -45,17 +48,33 @@ def make_transformer(data: Dataset, *, takes_sparse: bool, name: str) -> Any:
     )
     if not hasattr(data.inputs, "columns"):
         return numbers
-    numeric = [at for at, dtype in enumerate(data.inputs.dtypes) if _is_number(dtype)]
-    words = [at for at, dtype in enumerate(data.inputs.dtypes) if not _is_number(dtype)]
+    types, prose = data.inputs.dtypes, set(data.text_columns)
+    texts = [at for at, column in enumerate(data.inputs.columns) if column in prose]
+    numeric = [at for at, t in enumerate(types) if _is_number(t)]
+    words = [at for at, t in enumerate(types) if not _is_number(t) and at not in texts]
     # A missing category is a category; one that training did not see is none.
     one_hot = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=_MAX_CATEGORIES)
-    parts = [("numbers", numbers, numeric), ("words", one_hot, words)]
+    parts = [
+        ("numbers", numbers, numeric),
+        ("words", one_hot, words),
+        ("texts", _make_text_part(data, takes_sparse=takes_sparse), texts),
+    ]
     return make_pipeline(
         FunctionTransformer(_to_plain_columns),
         ColumnTransformer(
             [part for part in parts if part[2]], sparse_threshold=0.3 if takes_sparse else 0.0
         ),
     )
+
+
+def _make_text_part(data: Dataset, *, takes_sparse: bool) -> Any:
+    """TF-IDF of the text columns, joined; a few dense directions of it where need be."""
+    steps = [FunctionTransformer(join_texts), make_tfidf(len(data))]
+    if not takes_sparse:
+        sample = [] if data.texts is None else data.texts[:_COUNTED_TEXTS].tolist()
+        words = {word.lower() for text in sample for word in text.split()}
+        steps.append(TruncatedSVD(max(1, min(_TEXT_DIRECTIONS, len(words) // 2))))
+    return make_pipeline(*steps)
 
 
 def make_tfidf(n: int) -> TfidfVectorizer:
