@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 import machine
 from auto_sets import PARTS, PUBLISHED, PUBLISHED_SOFTMAX
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.phases import out_of_sample
+from uqled.bench.phases import read_out_of_sample
 from uqled.bench.suite import read_suite
 from uqled.detect.find import find_label_errors
 from uqled.detect.result import LabelErrors
@@ -99,7 +99,7 @@ def of_runs(folder: Path, data: Path) -> Iterator[Loaded]:
     for one in suite.data:
         for rate, seed in product(suite.rates, suite.seeds):
             cell = Cell("detection", one.name, seed, rate)
-            found = out_of_sample(suite, cell, cells, data)
+            found = read_out_of_sample(suite, cell, cells, data)
             yield Loaded(
                 f"{one.name} {rate}, seed {seed}", "laptop",
                 found.pred_probs, found.passes, found.given, found.true,

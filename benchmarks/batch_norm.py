@@ -32,7 +32,7 @@ from torch import nn
 
 import batch_norm_page
 import machine
-from uqled.bench.metrics import detection_metrics
+from uqled.bench.metrics import score_detection
 from uqled.bench.suite import PAPER_METHODS
 from uqled.data.dataset import Dataset
 from uqled.data.loading import load
@@ -205,7 +205,7 @@ def score_cell(
                 )
                 row["methods"].setdefault(name, {}).update(
                     {
-                        method: detection_metrics(one.mask, one.ranking, noisy.is_error)
+                        method: score_detection(one.mask, one.ranking, noisy.is_error)
                         for method in METHODS
                         if method.endswith("-given") == bool(suffix)
                         for one in [errors.by_method[method.removesuffix("-given")]]

@@ -24,7 +24,7 @@ from typing import Any
 from sklearn.metrics import f1_score
 
 import machine
-from uqled.bench.shown import method_name, percent
+from uqled.bench.results.formatting import format_method, format_percent
 from uqled.data.loading import load
 from uqled.detect.find import find_label_errors
 from uqled.noise.kinds import noise_of_kind
@@ -92,7 +92,7 @@ def _too_sure(probs: Any, labels: Any) -> float:
 
 
 def _spread(values: list[float]) -> str:
-    return f"{percent(statistics.mean(values))} ± {percent(statistics.stdev(values))}"
+    return f"{format_percent(statistics.mean(values))} ± {format_percent(statistics.stdev(values))}"
 
 
 def page(result: dict[str, Any]) -> str:
@@ -145,7 +145,7 @@ def _seen(setting: Setting, result: dict[str, Any]) -> str:
             for epochs in (setting.epochs[0], setting.epochs[-1])
         )
         change = [after - before for before, after in zip(first, last, strict=True)]
-        told.append(f"{method_name(name)} by {_spread(change)}")
+        told.append(f"{format_method(name)} by {_spread(change)}")
         clear.append(statistics.mean(change) > statistics.stdev(change))
     verdict = (  # of CL-MCD, which was the question
         "So brief training is one reason why CL-MCD is behind."

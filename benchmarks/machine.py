@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from uqled.bench.made import made_by
+from uqled.bench.provenance import describe_provenance
 
 PACKAGES = ("uqled", "numpy", "numba", "scipy", "cleanlab")
 RESULTS = Path(__file__).parent / "results"
@@ -20,7 +20,7 @@ RESULTS = Path(__file__).parent / "results"
 
 def described(packages: tuple[str, ...] = PACKAGES) -> dict[str, Any]:
     """The date, the machine and the versions."""
-    return {"date": date.today().isoformat(), **made_by(packages)}
+    return {"date": date.today().isoformat(), **describe_provenance(packages)}
 
 
 def resident() -> int:

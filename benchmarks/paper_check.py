@@ -14,8 +14,8 @@ from paper.arithmetic import FOLLOWS, NOT, ROUNDING, Figure, printed_figures
 from paper.claims import Statement, Tally, tallies, view_of
 from paper.consistency import Check, table_checks
 from paper.printed_tables import SOURCE, published_means, published_results
-from uqled.bench.statistics import sensitivity
-from uqled.bench.writing import sensitivity_markdown
+from uqled.bench.results.result_files import format_sensitivity
+from uqled.bench.results.statistics import analyse_sensitivity
 from uqled.storage.atomic import replace_file
 
 
@@ -44,7 +44,7 @@ def paper_check() -> str:
         _statements_table([(one, tally) for one, tally in counted if one.every and tally.holds]),
         "## Statements that are not about every case, counted",
         _statements_table([(one, tally) for one, tally in counted if not one.every]),
-        sensitivity_markdown(sensitivity(results, averages), results.about).strip(),
+        format_sensitivity(analyse_sensitivity(results, averages), results.about).strip(),
         "From the printed Mean columns of the two stage tables, without further rounding.",
         "## Numbers that agree within rounding",
         _figures_table(rounding),

@@ -18,8 +18,8 @@ import numpy as np
 
 import machine
 import uqled
-from uqled.bench.metrics import detection_metrics
-from uqled.bench.shown import in_order, method_name
+from uqled.bench.metrics import score_detection
+from uqled.bench.results.formatting import format_method, sort_methods
 
 SHOWN = ("precision", "recall", "f1", "f05", "aupr")
 
@@ -43,8 +43,8 @@ def judged(labels: Any, true: Any, softmax: Any, passes: Any = None) -> dict[str
         "given_accuracy": float((best == labels).mean()),
         "true_accuracy": float((best == true).mean()),
         "methods": {
-            name: detection_metrics(found[name].mask, found[name].ranking, is_error)
-            for name in in_order(found)
+            name: score_detection(found[name].mask, found[name].ranking, is_error)
+            for name in sort_methods(found)
         },
     }
 
@@ -95,7 +95,7 @@ def table(result: dict[str, Any]) -> str:
             rows = [one["methods"][method] for one in networks]
             flagged = _shown([row["flagged"] for row in rows], "{:,.0f}")
             cells = [_shown([row[key] for row in rows], "{:.3f}") for key in SHOWN]
-            lines.append(f"| {method_name(method)} | {flagged} | {' | '.join(cells)} |")
+            lines.append(f"| {format_method(method)} | {flagged} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -25,32 +25,49 @@ from paper import human_errors
 from paper.claims import FAILS, HOLDS, OPEN
 from paper.paper_comparison import beside_table, judged, judged_markdown, paper_name
 from paper.printed_tables import SAMPLES, published_means, published_results
+from uqled.bench.cell_graph import (
+    describe_cell,
+    list_pilot_cells,
+    list_stage1_cells,
+    list_stage2_cells,
+)
 from uqled.bench.cells import Cells
-from uqled.bench.collected import Results, collected, pilot_winners
-from uqled.bench.drawing import file_stems, with_noisy
-from uqled.bench.formats import markdown, md_cell, md_row, plain
-from uqled.bench.matrix import configuration_of, pilot_cells, stage1_cells, stage2_cells
-from uqled.bench.page import correlation_rows
-from uqled.bench.running import Benchmark, write_tables
-from uqled.bench.shown import DASH, fixed, listed, method_name, percent, rate_name
-from uqled.bench.statistics import (
+from uqled.bench.results.collection import Results, collect_results, find_pilot_winners
+from uqled.bench.results.figures import group_cleaned_and_noisy, name_files
+from uqled.bench.results.formatting import (
+    DASH,
+    format_method,
+    format_number,
+    format_percent,
+    format_rate,
+    join_words,
+)
+from uqled.bench.results.html_page import build_correlation_rows
+from uqled.bench.results.result_files import format_same_images
+from uqled.bench.results.statistics import (
     Rate,
     Sample,
-    clear,
-    columns,
-    datasets,
-    difference,
-    evidence,
-    improvements,
-    leaders,
-    of_seeds,
-    over_rates,
-    sensitivity,
-    treated,
+    analyse_sensitivity,
+    average_over_rates,
+    compute_improvements,
+    find_leaders,
+    group_samples,
+    is_clear,
+    list_datasets,
+    list_evidence,
+    make_sample,
+    select_treatment,
+    subtract_samples,
 )
+from uqled.bench.results.table_formats import (
+    escape_markdown,
+    format_markdown,
+    format_markdown_cell,
+    format_markdown_row,
+)
+from uqled.bench.results.tables import BASELINE, Block, Row, build_stage1_table, build_stage2_table
+from uqled.bench.runner import Benchmark, write_tables
 from uqled.bench.suite import PAPER_METHODS, Suite, read_suite
-from uqled.bench.tables import BASELINE, Block, Row, stage1_table, stage2_table
-from uqled.bench.writing import same_images_note
 from uqled.storage.atomic import replace_file
 
 HERE = Path(__file__).parent
@@ -66,18 +83,18 @@ _FOLDER = f"{_LINK}/{_SUITE}"
 def page(folder: Path = CELLS, published: Path = PUBLISHED, longer: Path = LONGER) -> str:
     """The whole page, of the cells in a folder."""
     suite, cells = read_suite(_SUITE), Cells(folder)
-    results = collected(suite, cells)
+    results = collect_results(suite, cells)
     parts = [
         *_head(suite, cells, results),
         *_what_was_run(suite, results),
         _pilot(suite, cells),
         *_in_short(results),
         *_statements(results),
-        *_stage1(results, evidence(results)),
+        *_stage1(results, list_evidence(results)),
         *_why(results),
         *longer_training.section(json.loads(longer.read_text(encoding="utf-8")), _LINK),
         *_entropy(results),
-        *_stage2(results, evidence(results)),
+        *_stage2(results, list_evidence(results)),
         *_winners(results),
         *_correlations(results),
         *human_errors.section(json.loads(published.read_text(encoding="utf-8"))),
@@ -90,9 +107,9 @@ def page(folder: Path = CELLS, published: Path = PUBLISHED, longer: Path = LONGE
 
 
 def _head(suite: Suite, cells: Cells, results: Results) -> list[str]:
-    wanted = [*pilot_cells(suite), *stage1_cells(suite)]
-    wanted += stage2_cells(suite, pilot_winners(suite, cells) or suite.methods)
-    done = sum(cells.finished(cell, configuration_of(suite, cell)) for cell in wanted)
+    wanted = [*list_pilot_cells(suite), *list_stage1_cells(suite)]
+    wanted += list_stage2_cells(suite, find_pilot_winners(suite, cells) or suite.methods)
+    done = sum(cells.is_finished(cell, describe_cell(suite, cell)) for cell in wanted)
     about = results.about
     found = [
         "# What the benchmark found",
@@ -100,9 +117,9 @@ def _head(suite: Suite, cells: Cells, results: Results) -> list[str]:
         f"Made by `benchmarks/results_page.py` from the cells in [{_SUITE}]({_FOLDER}), from "
         f"[published predictions]({_LINK}/published-predictions.md) and from the tables that the "
         "paper prints: every number and every verdict on this page is computed, none typed. "
-        f"Code {listed(about['code'])}; Python {listed(about['python'])}; "
-        f"{listed(about['versions'])}; {listed(about['hardware'])}; "
-        f"{fixed(about['hours_of_one_process'], 1)} hours of one process.",
+        f"Code {join_words(about['code'])}; Python {join_words(about['python'])}; "
+        f"{join_words(about['versions'])}; {join_words(about['hardware'])}; "
+        f"{format_number(about['hours_of_one_process'], 1)} hours of one process.",
     ]
     if done < len(wanted):
         found.append(
@@ -119,38 +136,42 @@ def _what_was_run(suite: Suite, results: Results) -> list[str]:
         initial = dict(zip(accuracies["seed"], accuracies["accuracy"], strict=True))
         rows.append(
             [
-                plain(name),
+                escape_markdown(name),
                 f"`{facts['model']}`",
                 str(facts.get("epochs", DASH)),
                 _count(facts.get("train")),
                 _count(facts.get("retraining_limit") or facts.get("train")),
                 _count(facts.get("test")),
-                _spread(of_seeds(initial)) if initial else DASH,
+                _spread(make_sample(initial)) if initial else DASH,
             ]
         )
     missing = set(SAMPLES) - {paper_name(name) for name in about["data"]}
     second = Counter[float]()
-    for name in datasets(results):
-        for rate, column in columns(treated(results.stage2, "noisy"), name, "accuracy").items():
+    for name in list_datasets(results):
+        for rate, column in group_samples(
+            select_treatment(results.stage2, "noisy"), name, "accuracy"
+        ).items():
             second[rate or 0.0] = max(second[rate or 0.0], column["noisy"].n)
-    seeds = ", ".join(f"{n} at {rate_name(rate)}" for rate, n in sorted(second.items()))
-    relabelled = {r for n in datasets(results) for r in _treated(results, n, "relabel")}
+    seeds = ", ".join(f"{n} at {format_rate(rate)}" for rate, n in sorted(second.items()))
+    relabelled = {r for n in list_datasets(results) for r in _treated(results, n, "relabel")}
     stage2 = f" Stage 2 has so many seeds: {seeds}." if second else ""
     if relabelled:
-        stage2 += f" Flagged samples are also relabelled at {listed(map(rate_name, relabelled))}."
+        stage2 += (
+            f" Flagged samples are also relabelled at {join_words(map(format_rate, relabelled))}."
+        )
     left = set(suite.stage2.methods or suite.methods if suite.stage2 else ())
     left -= set(results.stage2["method"])
     if left and second:
-        names = listed(sorted(map(method_name, left)))
+        names = join_words(sorted(map(format_method, left)))
         stage2 += f" Stage 2 has no result for {names}."
     return [
         "## What was run",
         f"The paper's protocol: a network trained on clean labels says which classes look alike "
         f"({about['noise']} noise), labels are flipped at the rates "
-        f"{listed(map(rate_name, suite.rates))}, {about['folds']}-fold cross-validation predicts "
-        f"every training sample once with softmax and {about['passes']} times with dropout, every "
-        f"method flags, and networks are trained on what is left. Seeds: "
-        f"{listed(map(str, about['seeds']))}; each draws its own noise, folds and networks."
+        f"{join_words(map(format_rate, suite.rates))}, {about['folds']}-fold cross-validation "
+        f"predicts every training sample once with softmax and {about['passes']} times with "
+        f"dropout, every method flags, and networks are trained on what is left. Seeds: "
+        f"{join_words(map(str, about['seeds']))}; each draws its own noise, folds and networks."
         + stage2,
         _table(
             [
@@ -162,10 +183,10 @@ def _what_was_run(suite: Suite, results: Results) -> list[str]:
         ),
         "Smaller than in the paper: "
         + " ".join(f"{sentence}." for sentence in about["reductions"])
-        + (f" {listed(missing)}: not among them." if missing else ""),
+        + (f" {join_words(missing)}: not among them." if missing else ""),
         *(
-            f"**Contaminated: {plain(name)}** ({why}). It is shown apart at the end and counts in "
-            "no verdict."
+            f"**Contaminated: {escape_markdown(name)}** ({why}). It is shown apart at the end and "
+            "counts in no verdict."
             for name, why in about["contaminated"].items()
         ),
         "± is the sample standard deviation over seeds. A difference is called clear when its mean "
@@ -176,14 +197,14 @@ def _what_was_run(suite: Suite, results: Results) -> list[str]:
 
 def _pilot(suite: Suite, cells: Cells) -> str:
     """Who won the pilot, once all of it is there."""
-    winners = pilot_winners(suite, cells)
+    winners = find_pilot_winners(suite, cells)
     if winners is None:
         return ""
-    better = [method_name(m) for m in winners if m != BASELINE]
-    others = [method_name(m) for m in suite.methods if m not in winners]
+    better = [format_method(m) for m in winners if m != BASELINE]
+    others = [format_method(m) for m in suite.methods if m not in winners]
     text = f"In the pilot on the test sets ([pilot.md]({_FOLDER}/pilot.md)) these have a higher "
-    text += f"mean F1 than CL-PBNR: {listed(better)}."
-    return text + (f" These do not: {listed(others)}." if others else "")
+    text += f"mean F1 than CL-PBNR: {join_words(better)}."
+    return text + (f" These do not: {join_words(others)}." if others else "")
 
 
 # -- verdicts -------------------------------------------------------------------------------------
@@ -204,7 +225,7 @@ def _in_short(results: Results) -> list[str]:
     found = ["## In short"]
     for verdict, texts in by_verdict.items():
         found.append(f"{heads[verdict]}{':' if texts else ': nothing.'}")
-        found.append("\n".join(f"- {plain(text)}" for text in texts))
+        found.append("\n".join(f"- {escape_markdown(text)}" for text in texts))
     best = "\n".join(f"- {line}" for line in _best_lines(results))
     return [*found, "Who finds most:" if best else "", best]
 
@@ -212,29 +233,30 @@ def _in_short(results: Results) -> list[str]:
 def _best_lines(results: Results) -> list[str]:
     """Who is best on each data set, and by how much."""
     found = []
-    for name in evidence(results):
-        column = over_rates(columns(results.stage1, name, "f1"))
-        first = leaders(column)
+    for name in list_evidence(results):
+        column = average_over_rates(group_samples(results.stage1, name, "f1"))
+        first = find_leaders(column)
         if not first.names:
             continue
         best = sorted(first.names)[0]
-        gap = difference(column[best], column[BASELINE])
-        how = "clearly ahead of every other method" if first.clear else "not clear of the next"
-        line = f"{plain(name)}: the highest mean F1 has {listed(map(method_name, first.names))}, "
-        line += f"{percent(column[best].mean)} %, {how}; {_points(gap)} on CL-PBNR"
+        gap = subtract_samples(column[best], column[BASELINE])
+        how = "clearly ahead of every other method" if first.is_clear else "not clear of the next"
+        winners = join_words(map(format_method, first.names))
+        line = f"{escape_markdown(name)}: the highest mean F1 has {winners}, "
+        line += f"{format_percent(column[best].mean)} %, {how}; {_points(gap)} on CL-PBNR"
         found.append(line + f". {_of_the_papers(column)}")
     return found
 
 
 def _of_the_papers(column: Mapping[str, Sample]) -> str:
     own = {m: sample for m, sample in column.items() if m in PAPER_METHODS}
-    first = leaders(own)
+    first = find_leaders(own)
     if not first.names:
         return ""
     best = sorted(first.names)[0]
-    gap = difference(own[best], own[BASELINE]) if BASELINE in own else None
+    gap = subtract_samples(own[best], own[BASELINE]) if BASELINE in own else None
     by = f", {_points(gap)} on CL-PBNR" if gap and best != BASELINE else ""
-    return f"Among the paper's: {listed(map(method_name, first.names))}{by}."
+    return f"Among the paper's: {join_words(map(format_method, first.names))}{by}."
 
 
 def _statements(results: Results) -> list[str]:
@@ -249,7 +271,12 @@ def _statements(results: Results) -> list[str]:
             here.append(f"**{verdict}**" if verdict != OPEN else verdict)
         sort = "" if one.statement.every else " *(most cases)*"
         rows.append(
-            [f'"{plain(one.statement.quote)}"{sort}', plain(one.statement.counted), paper, *here]
+            [
+                f'"{escape_markdown(one.statement.quote)}"{sort}',
+                escape_markdown(one.statement.counted),
+                paper,
+                *here,
+            ]
         )
     return [
         "## What the paper says, and what is seen here",
@@ -289,24 +316,24 @@ def _stage1_block(
     frame = results.stage1[results.stage1["dataset"] == name]
     if frame.empty:
         return []
-    table = stage1_table(frame, "", "")
+    table = build_stage1_table(frame, "", "")
     (block,), heads = table.blocks, list(table.groups[0][1])
     theirs = paper.get(paper_name(name) or "", {})
-    ours = over_rates(columns(results.stage1, name, "f1"))
-    names = {method_name(m) + (" (baseline)" if m == BASELINE else ""): m for m in ours}
+    ours = average_over_rates(group_samples(results.stage1, name, "f1"))
+    names = {format_method(m) + (" (baseline)" if m == BASELINE else ""): m for m in ours}
     rows = []
     for row in block.rows:
         m = names.get(row.name)
         more = [DASH] * 3 if row.kind != "fact" else [""] * 3
         if m in theirs:
-            more = [percent(theirs[m]), DASH, _signed(theirs[m] - theirs[BASELINE])]
+            more = [format_percent(theirs[m]), DASH, _signed(theirs[m] - theirs[BASELINE])]
         if m is not None and BASELINE in ours:
-            more[1] = _signed(difference(ours[m], ours[BASELINE]).mean)
+            more[1] = _signed(subtract_samples(ours[m], ours[BASELINE]).mean)
         rows.append([*_cells(row, len(heads)), *more])
-    change = improvements(columns(results.stage1, name, "f1"))
+    change = compute_improvements(group_samples(results.stage1, name, "f1"))
     beside = f" (in the paper: {paper_name(name)})" if theirs and paper_name(name) != name else ""
     return [
-        f"### {plain(name)}{beside}",
+        f"### {escape_markdown(name)}{beside}",
         _note(block),
         _table(["", *heads, "paper's mean", "minus CL-PBNR", "paper's"], rows),
         _picture(results, name, "F1 relative to CL-PBNR", "stage1") if any(change.values()) else "",
@@ -314,8 +341,8 @@ def _stage1_block(
 
 
 def _picture(results: Results, name: str, what: str, stage: str) -> str:
-    stem = file_stems(datasets(results))[name]
-    return f"![{what}, {plain(name)}]({_FOLDER}/figures/{stage}-relative-{stem}.png)"
+    stem = name_files(list_datasets(results))[name]
+    return f"![{what}, {escape_markdown(name)}]({_FOLDER}/figures/{stage}-relative-{stem}.png)"
 
 
 def _why(results: Results) -> list[str]:
@@ -323,22 +350,22 @@ def _why(results: Results) -> list[str]:
     shown = (BASELINE, "cl-mcd", "cl-mcd-e", "alg-ens-3")
     theirs, rows, better, both = published_results(), [], 0, 0
     here, there = list[float](), list[float]()
-    for name in evidence(results):
-        area = over_rates(columns(results.stage1, name, "aupr"))
-        f1 = over_rates(columns(results.stage1, name, "f1"))
+    for name in list_evidence(results):
+        area = average_over_rates(group_samples(results.stage1, name, "aupr"))
+        f1 = average_over_rates(group_samples(results.stage1, name, "f1"))
         if not set(shown) <= set(area):
             continue
         both += 1
-        better += clear(gap := difference(area["cl-mcd"], area[BASELINE])) and gap.mean > 0
+        better += is_clear(gap := subtract_samples(area["cl-mcd"], area[BASELINE])) and gap.mean > 0
         ratios = _flagged_per_wrong(results.stage1, name)
         other = paper_name(name)
         papers = _flagged_per_wrong(theirs.stage1, other) if other else {}
         here.append(ratios[BASELINE])
         there += [papers[BASELINE]] if papers else []
         for m in shown:
-            per = [fixed(by[m], 2) if m in by else DASH for by in (ratios, papers)]
-            cells = [method_name(m), _spread(area[m]), _spread(f1[m]), *per]
-            rows.append([plain(name) if m == shown[0] else "", *cells])
+            per = [format_number(by[m], 2) if m in by else DASH for by in (ratios, papers)]
+            cells = [format_method(m), _spread(area[m]), _spread(f1[m]), *per]
+            rows.append([escape_markdown(name) if m == shown[0] else "", *cells])
     if not rows:
         return []
     return [
@@ -364,7 +391,7 @@ def _why(results: Results) -> list[str]:
 def _range(values: list[float]) -> str:
     if not values:
         return DASH
-    low, high = fixed(min(values), 2), fixed(max(values), 2)
+    low, high = format_number(min(values), 2), format_number(max(values), 2)
     return low if low == high else f"{low} to {high}"
 
 
@@ -378,13 +405,13 @@ def _entropy(results: Results) -> list[str]:
     """Both readings of the threshold, and which of them looks like the paper."""
     theirs, rows = published_results().stage1, []
     counted = Counter[str]()
-    for name in evidence(results):
-        f1 = columns(results.stage1, name, "f1")
+    for name in list_evidence(results):
+        f1 = group_samples(results.stage1, name, "f1")
         for column in f1.values():
             if {"cl-mcd-e", "cl-mcd-e-given"} <= set(column):
-                gap = difference(column["cl-mcd-e"], column["cl-mcd-e-given"])
+                gap = subtract_samples(column["cl-mcd-e"], column["cl-mcd-e-given"])
                 side = "candidate" if gap.mean > 0 else "given"
-                counted[side if clear(gap) else "open"] += 1
+                counted[side if is_clear(gap) else "open"] += 1
         gaps = {m: _entropy_gaps(results.stage1, name, m) for m in ("cl-mcd-e", "cl-mcd-e-given")}
         if not all(gaps.values()):
             continue
@@ -400,7 +427,7 @@ def _entropy(results: Results) -> list[str]:
                 for by in gaps.values()
             ]
             closer = "candidate" if far[0] < far[1] else "given"
-        rows.append([plain(name), *cells, closer])
+        rows.append([escape_markdown(name), *cells, closer])
     if not rows:
         return []
     heads = [
@@ -425,10 +452,10 @@ def _entropy_gaps(frame: Any, name: str, method: str) -> dict[str, Sample]:
     """Measure -> method minus CL-MCD, over rates."""
     found = {}
     for measure in ("f1", "precision", "recall"):
-        column = over_rates(columns(frame, name, measure))
+        column = average_over_rates(group_samples(frame, name, measure))
         if not {method, "cl-mcd"} <= set(column):
             return {}
-        found[measure] = difference(column[method], column["cl-mcd"])
+        found[measure] = subtract_samples(column[method], column["cl-mcd"])
     return found
 
 
@@ -450,25 +477,27 @@ def _stage2(results: Results, names: Iterable[str]) -> list[str]:
 def _treatments(results: Results) -> str:
     """Relabelling against removal, and the best of either against doing nothing."""
     counted, best = Counter[str](), []
-    for name in evidence(results):
+    for name in list_evidence(results):
         relabelled, removed = (_treated(results, name, what) for what in ("relabel", "remove"))
         for rate in relabelled:
             for m in relabelled[rate]:
                 if m in removed.get(rate, {}):
-                    gap = difference(relabelled[rate][m], removed[rate][m])
+                    gap = subtract_samples(relabelled[rate][m], removed[rate][m])
                     side = "relabel" if gap.mean > 0 else "remove"
-                    counted[side if clear(gap) else "open"] += 1
-        noisy = columns(treated(results.stage2, "noisy"), name, "accuracy")
-        clean = columns(treated(results.stage2, "clean"), name, "accuracy").get(None, {})
+                    counted[side if is_clear(gap) else "open"] += 1
+        noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
+        clean = group_samples(select_treatment(results.stage2, "clean"), name, "accuracy").get(
+            None, {}
+        )
         for rate, column in removed.items():
             if rate not in noisy or "clean" not in clean or noisy[rate]["noisy"].n < 2:
                 continue
             top = max(column, key=lambda m: column[m].mean)
-            gain = difference(column[top], noisy[rate]["noisy"])
-            lost = difference(clean["clean"], noisy[rate]["noisy"])
+            gain = subtract_samples(column[top], noisy[rate]["noisy"])
+            lost = subtract_samples(clean["clean"], noisy[rate]["noisy"])
             best.append(
-                f"{plain(name)} at {rate_name(rate)}: noise costs {_spread(lost)} points, the best "
-                f"removal ({method_name(top)}) gains {_points(gain)}"
+                f"{escape_markdown(name)} at {format_rate(rate)}: noise costs {_spread(lost)} "
+                f"points, the best removal ({format_method(top)}) gains {_points(gain)}"
             )
     total = sum(counted.values())
     text = "".join(f"- {line}.\n" for line in best)
@@ -489,28 +518,33 @@ def _stage2_block(results: Results, name: str) -> list[str]:
         results, stage1=pd.DataFrame(), pilot=pd.DataFrame(), stage2=frame, matrices={},
         initial=pd.DataFrame(),
     )  # fmt: skip
-    table = stage2_table(alone)
+    table = build_stage2_table(alone)
     heads = list(table.groups[0][1])
     removed = table.blocks[0]
     relabelled = {row.name: row for block in table.blocks[1:] for row in block.rows}
     rates = [i for i, _ in enumerate(heads) if _any_cell(relabelled.values(), i)]
     rates = [i for i in rates if heads[i] != "Mean"]
     paper, other = published_means(), paper_name(name)
-    ours = over_rates(_treated(results, name, "remove"))
-    noisy = over_rates(columns(treated(results.stage2, "noisy"), name, "accuracy")).get("noisy")
-    names = {method_name(m) + (" (baseline)" if m == BASELINE else ""): m for m in ours}
+    ours = average_over_rates(_treated(results, name, "remove"))
+    noisy = average_over_rates(
+        group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
+    ).get("noisy")
+    names = {format_method(m) + (" (baseline)" if m == BASELINE else ""): m for m in ours}
     rows = []
     for row in removed.rows:
         m = names.get(row.name)
         again = relabelled.get(row.name) if row.kind != "fact" and m else None
-        cells = [md_cell(again.cells[i]) if again else "" for i in rates]
-        gain = [_signed(difference(ours[m], noisy).mean) if m and noisy else ""]
+        cells = [format_markdown_cell(again.cells[i]) if again else "" for i in rates]
+        gain = [_signed(subtract_samples(ours[m], noisy).mean) if m and noisy else ""]
         known = other is not None and m in paper.final[other]
         gain.append(_signed(paper.final[other][m] - paper.noisy[other]) if known else "")
         rows.append([*_cells(row, len(heads)), *cells, *gain])
-    change, what = improvements(with_noisy(results, name)), "Accuracy relative to CL-PBNR"
+    change, what = (
+        compute_improvements(group_cleaned_and_noisy(results, name)),
+        "Accuracy relative to CL-PBNR",
+    )
     return [
-        f"### {plain(name)}, cleaned",
+        f"### {escape_markdown(name)}, cleaned",
         _note(removed),
         _table(
             [
@@ -531,32 +565,34 @@ def _winners(results: Results) -> list[str]:
     for stage, frame, measure in (
         ("F1", results.stage1, "f1"),
         ("area", results.stage1, "aupr"),
-        ("accuracy", treated(results.stage2, "remove"), "accuracy"),
-        ("relabelled", treated(results.stage2, "relabel"), "accuracy"),
+        ("accuracy", select_treatment(results.stage2, "remove"), "accuracy"),
+        ("relabelled", select_treatment(results.stage2, "relabel"), "accuracy"),
     ):
-        for name in evidence(results):
-            for column in columns(frame, name, measure).values():
-                first = leaders(column)
+        for name in list_evidence(results):
+            for column in group_samples(frame, name, measure).values():
+                first = find_leaders(column)
                 for m in first.names:
                     by = found.setdefault(m, Counter())
                     by[stage] += 1
-                    by[f"{stage} clear"] += first.clear
+                    by[f"{stage} clear"] += first.is_clear
     stages = ("F1", "area", "accuracy", "relabelled")
     order = sorted(found, key=lambda m: (-found[m]["F1"], -found[m]["accuracy"], m))
     rows = [
-        [method_name(m), *(f"{found[m][s]} ({found[m][f'{s} clear']})" for s in stages)]
+        [format_method(m), *(f"{found[m][s]} ({found[m][f'{s} clear']})" for s in stages)]
         for m in order
     ]
     where = []
-    for name in evidence(results):
+    for name in list_evidence(results):
         wins: dict[str, list[str]] = {}
-        for rate, column in columns(results.stage1, name, "f1").items():
-            first = leaders(column)
-            names = listed(sorted(map(method_name, first.names))) if first.names else DASH
-            wins.setdefault(names, []).append(rate_name(rate) + (" (clear)" if first.clear else ""))
+        for rate, column in group_samples(results.stage1, name, "f1").items():
+            first = find_leaders(column)
+            names = join_words(sorted(map(format_method, first.names))) if first.names else DASH
+            wins.setdefault(names, []).append(
+                format_rate(rate) + (" (clear)" if first.is_clear else "")
+            )
         text = "; ".join(f"{who} at {', '.join(rates)}" for who, rates in wins.items())
         if text:
-            where.append(f"- {plain(name)}: {text}.")
+            where.append(f"- {escape_markdown(name)}: {text}.")
     if not rows:
         return []
     return [
@@ -575,12 +611,12 @@ def _winners(results: Results) -> list[str]:
 
 
 def _correlations(results: Results) -> list[str]:
-    here = sensitivity(results)
-    theirs = sensitivity(published_results(), published_means())
-    papers = {one.name: one.cells for one in correlation_rows(theirs)}
+    here = analyse_sensitivity(results)
+    theirs = analyse_sensitivity(published_results(), published_means())
+    papers = {one.name: one.cells for one in build_correlation_rows(theirs)}
     rows = [
-        [plain(one.name), *one.cells, papers.get(one.name, (DASH,) * 5)[1]]
-        for one in correlation_rows(here)
+        [escape_markdown(one.name), *one.cells, papers.get(one.name, (DASH,) * 5)[1]]
+        for one in build_correlation_rows(here)
     ]
     if not rows:
         return []
@@ -595,12 +631,12 @@ def _correlations(results: Results) -> list[str]:
             continue
         verdict = HOLDS if found.low > 0 else FAILS if found.high < 0 else OPEN
         sentences.append(
-            f"That {what}: {verdict} (r = {fixed(found.r, 2)}, n = {found.n}, 95 % interval "
-            f"{fixed(found.low, 2)} to {fixed(found.high, 2)})."
+            f"That {what}: {verdict} (r = {format_number(found.r, 2)}, n = {found.n}, 95 % "
+            f"interval {format_number(found.low, 2)} to {format_number(found.high, 2)})."
         )
     rates = list(dict.fromkeys(r for by in here.mean_f1.values() for r in by))
     means = [
-        [plain(name), *(percent(by[r].mean) if r in by else DASH for r in rates)]
+        [escape_markdown(name), *(format_percent(by[r].mean) if r in by else DASH for r in rates)]
         for name, by in [
             *here.mean_f1.items(),
             *((f"{name}, paper", by) for name, by in theirs.mean_f1.items()),
@@ -610,9 +646,9 @@ def _correlations(results: Results) -> list[str]:
         "## Sensitivity",
         " ".join(sentences),
         _table(["Pearson's r", "n", "r", "t", "p", "95 % interval", "paper's r"], rows),
-        same_images_note(results.about, here.initial.points),
-        f"F1 averaged over {listed(map(method_name, here.methods))}, in per cent:",
-        _table(["", *map(rate_name, rates)], means),
+        format_same_images(results.about, here.initial.points),
+        f"F1 averaged over {join_words(map(format_method, here.methods))}, in per cent:",
+        _table(["", *map(format_rate, rates)], means),
         f"![Mean F1 by noise rate]({_FOLDER}/figures/sensitivity-rates.png)" if means else "",
         f"![F1 and accuracy after cleaning]({_FOLDER}/figures/sensitivity-final.png)"
         if here.final.points
@@ -622,12 +658,15 @@ def _correlations(results: Results) -> list[str]:
 
 def _contaminated(results: Results) -> list[str]:
     why = results.about["contaminated"]
-    names = [name for name in datasets(results) if name in why]
+    names = [name for name in list_datasets(results) if name in why]
     if not names:
         return []
     return [
         "## Contaminated, and counted nowhere above",
-        *(f"{plain(name)}: {why[name]}. These are no evidence about any method." for name in names),
+        *(
+            f"{escape_markdown(name)}: {why[name]}. These are no evidence about any method."
+            for name in names
+        ),
         *(p for n in names for p in _stage1_block(results, n, published_means().f1)),
         *(part for name in names for part in _stage2_block(results, name)),
     ]
@@ -637,7 +676,7 @@ def comparison_texts(results: Results) -> dict[str, str]:
     """File name -> text of what holds a benchmark against the paper."""
     return {
         "claims.md": judged_markdown(judged(results)),
-        "beside-paper.md": markdown(beside_table(results)),
+        "beside-paper.md": format_markdown(beside_table(results)),
     }
 
 
@@ -647,11 +686,11 @@ def comparison_texts(results: Results) -> dict[str, str]:
 def _table(heads: list[str], rows: Iterable[list[str]], left: str = "") -> str:
     """A Markdown table; the first column is set left, and one more for each letter of `left`."""
     lines = ["---" if i <= len(left) else "---:" for i in range(len(heads))]
-    return "\n".join(map(md_row, [heads, lines, *rows]))
+    return "\n".join(map(format_markdown_row, [heads, lines, *rows]))
 
 
 def _cells(row: Row, n: int) -> list[str]:
-    return [plain(row.name), *map(md_cell, row.cells[:n])]
+    return [escape_markdown(row.name), *map(format_markdown_cell, row.cells[:n])]
 
 
 def _note(block: Block) -> str:
@@ -663,25 +702,25 @@ def _any_cell(rows: Iterable[Row], place: int) -> bool:
 
 
 def _treated(results: Results, name: str, treatment: str) -> dict[Rate, dict[str, Sample]]:
-    return columns(treated(results.stage2, treatment), name, "accuracy")
+    return group_samples(select_treatment(results.stage2, treatment), name, "accuracy")
 
 
 def _spread(sample: Sample) -> str:
-    text = percent(sample.mean)
-    return text if sample.n < 2 else f"{text} ± {percent(sample.sd)}"
+    text = format_percent(sample.mean)
+    return text if sample.n < 2 else f"{text} ± {format_percent(sample.sd)}"
 
 
 def _signed(share: float) -> str:
-    return percent(share, signed=True)
+    return format_percent(share, signed=True)
 
 
 def _points(gap: Sample) -> str:
-    spread = f" ± {percent(gap.sd)}" if gap.n > 1 else ""
+    spread = f" ± {format_percent(gap.sd)}" if gap.n > 1 else ""
     return f"{_signed(gap.mean)}{spread} points"
 
 
 def _count(value: Any) -> str:
-    return DASH if value is None else fixed(float(value), 0)
+    return DASH if value is None else format_number(float(value), 0)
 
 
 def main() -> None:
@@ -695,7 +734,7 @@ def main() -> None:
         # Later cells need the folds; a reader does not, and they are large.
         Cells(given.cells).merge(given.take, arrays_of=("detection",))
     write_tables(Benchmark(read_suite(_SUITE), Path(), given.cells))
-    results = collected(read_suite(_SUITE), Cells(given.cells))
+    results = collect_results(read_suite(_SUITE), Cells(given.cells))
     files = {given.cells / name: text for name, text in comparison_texts(results).items()}
     for path, text in {**files, given.out: page(given.cells, given.published)}.items():
         with replace_file(path) as part:

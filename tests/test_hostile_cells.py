@@ -16,10 +16,10 @@ import pytest
 import uqled
 from test_hostile_training import StopError
 from uqled.bench import cells as cells_module
-from uqled.bench import running
+from uqled.bench import runner
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.flags import Flags, packed_flags, unpacked_flags
-from uqled.bench.running import Benchmark, run_benchmark, write_tables
+from uqled.bench.method_flags import Flags, pack_flags, unpack_flags
+from uqled.bench.runner import Benchmark, run_benchmark, write_tables
 from uqled.bench.suite import read_suite
 from uqled.limits import override_limits
 from uqled.storage.lock import lock_folder
@@ -56,7 +56,7 @@ def finished(suite, tmp_path_factory):
     """A finished benchmark."""
     out = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("uqled.bench.writing.write_results", lambda *_: [])
+        patch.setattr("uqled.bench.results.result_files.write_results", lambda *_: [])
         run(suite, out)
     return out
 
@@ -70,7 +70,7 @@ def folder(finished, tmp_path):
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
     """They take seconds, and are made of what was read by then."""
-    monkeypatch.setattr("uqled.bench.writing.write_results", lambda *_: [])
+    monkeypatch.setattr("uqled.bench.results.result_files.write_results", lambda *_: [])
 
 
 def run(suite, folder):
@@ -152,7 +152,7 @@ def test_a_cell_edited_by_hand_is_read_or_named(suite, folder, file):
         for wrong in WRONG:
             (folder / file).write_text(json.dumps(with_value(content, path, wrong)))
             try:
-                running.collected(benchmark.suite, benchmark.cells)
+                runner.collect_results(benchmark.suite, benchmark.cells)
             except uqled.InputError as error:
                 refused += 1
                 if "digits/seed-0" not in str(error):
@@ -164,7 +164,7 @@ def test_the_hash_of_the_data_edited_by_hand_is_named(folder):
     for content in ("", "[]", '{"fingerprint": 3}', "{}"):
         (folder / "data" / "digits.json").write_text(content)
         with pytest.raises(uqled.FileError, match=r"digits\.json"):
-            Cells(folder).keep_fingerprint("digits", "x")
+            Cells(folder).check_fingerprint("digits", "x")
     with pytest.raises(uqled.FileError, match=r"digits\.json"):
         Cells(folder.parent / "other").merge(folder)
 
@@ -276,7 +276,7 @@ class Planted:
 
 def test_more_classes_than_sixteen_bits_count_survive_packing():
     flags = Flags(np.array([True, False]), np.empty(0, np.int64), np.array([40_000, 3], np.int32))
-    again = unpacked_flags(packed_flags({"mine": flags}))["mine"]
+    again = unpack_flags(pack_flags({"mine": flags}))["mine"]
     assert again.best.tolist() == [40_000, 3]
     assert again.mask.tolist() == [True, False]
 
@@ -369,7 +369,7 @@ def test_two_processes_in_one_benchmark_are_refused(suite, folder):
 HOLD = """
 import sys, time
 from pathlib import Path
-from uqled.bench.running import _begin_worker
+from uqled.bench.runner import _begin_worker
 _begin_worker(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)
@@ -383,7 +383,7 @@ def test_workers_of_a_killed_benchmark_are_waited_for(suite, folder, monkeypatch
     )
     try:
         assert worker.stdout.readline() == "held\n"
-        monkeypatch.setattr(running, "_LAST_WORDS", 0.3)
+        monkeypatch.setattr(runner, "_LAST_WORDS", 0.3)
         with pytest.raises(uqled.FileError, match="in use by another process"):
             run(suite, folder)
         worker.kill()

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from bench_frames import build_results, stage1_frame, stage2_frame
 
-from uqled.bench.drawing import drawn
-from uqled.bench.writing import write_results
+from uqled.bench.results.figures import render_figure
+from uqled.bench.results.result_files import write_results
 from uqled.noise.transition import TransitionMatrix
 from uqled.report.figures import plain_text, save_figure, transition_heat_map
 
@@ -34,20 +34,20 @@ def texts_of(svg: str) -> set[str]:
 def test_a_heat_map_shows_any_class_and_title():
     K = len(NASTY)
     matrix = TransitionMatrix(np.full((K, K), 1 / K), NASTY)
-    found = drawn(transition_heat_map({"title " + "".join(NASTY): matrix}))
+    found = render_figure(transition_heat_map({"title " + "".join(NASTY): matrix}))
     assert found.png.startswith(b"\x89PNG")
     assert {"$x$", "a^b_c", "_hidden", "<b onclick=x>&</b>", "two lines"} <= texts_of(found.svg)
 
 
 @pytest.mark.parametrize("title", ["$", r"$\frac$", "\x00", "\ud800", "\uffff"], ids=ascii)
 def test_a_heat_map_shows_any_title(title):
-    found = drawn(transition_heat_map({title: PAIR}))
+    found = render_figure(transition_heat_map({title: PAIR}))
     assert "other" in texts_of(found.svg)
 
 
 def test_dollars_and_backslashes_are_shown_as_they_are():
     matrix = TransitionMatrix(np.array([[0.8, 0.2], [0.1, 0.9]]), ["$a$ and $b$", r"\$ \alpha"])
-    shown = texts_of(drawn(transition_heat_map({r"$\frac$ of $x$": matrix})).svg)
+    shown = texts_of(render_figure(transition_heat_map({r"$\frac$ of $x$": matrix})).svg)
     assert {"$a$ and $b$", r"\$ \alpha", r"$\frac$ of $x$"} <= shown
     assert plain_text("a\nb\x00c\ud800") == "a b\N{REPLACEMENT CHARACTER}c\N{REPLACEMENT CHARACTER}"
 
@@ -78,4 +78,4 @@ def test_a_whole_benchmark_is_drawn_whatever_its_names(tmp_path):
 
 def test_a_users_own_style_does_not_turn_names_into_tex():
     with mpl.rc_context({"text.usetex": True}):
-        assert drawn(transition_heat_map({"%": PAIR})).png.startswith(b"\x89PNG")
+        assert render_figure(transition_heat_map({"%": PAIR})).png.startswith(b"\x89PNG")

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import uqled
-from uqled.bench.drawing import file_stems
-from uqled.bench.suite import Data, Suite, builtin_suites, read_suite
+from uqled.bench.results.figures import name_files
+from uqled.bench.suite import Data, Suite, list_builtin_suites, read_suite
 from uqled.cli import app
 
 SMALLEST = """
@@ -325,12 +325,14 @@ def test_names_that_are_folders_stay():
     names = ("cifar10-probe", "tiny.imagenet", "Ünïcode", "a_b", "console", "1")
     for name in names:
         assert Suite("my suite", (Data(name, "digits"),)).data[0].name == name
-    assert [replace(read_suite(name)).name for name in builtin_suites()] == builtin_suites()
+    assert [
+        replace(read_suite(name)).name for name in list_builtin_suites()
+    ] == list_builtin_suites()
 
 
 def test_file_stems_are_never_alike():
     names = ["a b", "a-b", "a-b-2", "A.B", "$", "…", "a-b-3"]
-    assert len(set(file_stems(names).values())) == len(names)
+    assert len(set(name_files(names).values())) == len(names)
 
 
 @pytest.mark.parametrize(

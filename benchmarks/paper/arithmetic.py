@@ -22,8 +22,8 @@ from paper.printed_tables import (
     published_means,
     published_results,
 )
-from uqled.bench.shown import fixed, p_value, short_name
-from uqled.bench.statistics import Means, Sensitivity, sensitivity
+from uqled.bench.results.formatting import format_method_short, format_number, format_p_value
+from uqled.bench.results.statistics import Means, Sensitivity, analyse_sensitivity
 from uqled.bench.suite import PAPER_METHODS
 from uqled.noise.matrices import flip_probabilities
 
@@ -70,7 +70,7 @@ class Figure:
 def printed_figures() -> list[Figure]:
     """Every number of the paper's text and small tables that its stage tables decide."""
     results, averages = published_results(), published_means()
-    view, analyses = view_of(results, averages), sensitivity(results, averages)
+    view, analyses = view_of(results, averages), analyse_sensitivity(results, averages)
     tables = Printed(
         *map(_numbers, (view.f1, view.precision, view.recall, view.flagged, view.cleaned))
     )
@@ -114,11 +114,13 @@ def _figure(
     places = len(repr(said).partition(".")[2]) if decimals is None else decimals
     value, half = of(0), 0.5 * 10**-places
     low, high = sorted((of(-HALF), of(HALF)))
-    if fixed(value, places) == fixed(said, places):
+    if format_number(value, places) == format_number(said, places):
         verdict = FOLLOWS
     else:
         verdict = ROUNDING if low - half <= said <= high + half else NOT
-    return Figure(place, quote, fixed(said, places), fixed(value, places), verdict, note)
+    return Figure(
+        place, quote, format_number(said, places), format_number(value, places), verdict, note
+    )
 
 
 def _stage1_figures(tables: Printed, averages: Means) -> list[Figure]:
@@ -127,7 +129,7 @@ def _stage1_figures(tables: Printed, averages: Means) -> list[Figure]:
     for name, said in gains.items():
         quote = f"The mean performance over CL-PBNR increases by ... {said}pp for {name}"
         best = max(PROPOSED, key=f1[name].__getitem__)
-        note = f"the best algorithm's Mean ({short_name(best)}) minus CL-PBNR's"
+        note = f"the best algorithm's Mean ({format_method_short(best)}) minus CL-PBNR's"
         found.append(_points(_1, quote, said, _gap(f1[name], best), note))
     for name, said in {
         "MNIST": 1.0,
@@ -157,10 +159,10 @@ def _stage1_figures(tables: Printed, averages: Means) -> list[Figure]:
             "and the Algorithm Ensemble (Agreement = 3) improve over the state-of-the-art by at "
             "least 10% across all considered noise rates",
             "at least 10 %",
-            f"{fixed(100 * least[0] - 100, 1)} %",
+            f"{format_number(100 * least[0] - 100, 1)} %",
             FOLLOWS if enough else NOT,
-            f"the least: {least[1]} at {least[2]:g}, {short_name(least[3])}; the better of the two "
-            f"in each cell gains at least {fixed(100 * best_of_two - 100, 1)} %",
+            f"the least: {least[1]} at {least[2]:g}, {format_method_short(least[3])}; the better "
+            f"of the two in each cell gains at least {format_number(100 * best_of_two - 100, 1)} %",
         )
     )
     found += [
@@ -170,7 +172,7 @@ def _stage1_figures(tables: Printed, averages: Means) -> list[Figure]:
             9.3,
             _largest(tables.f1, relative=False),
             f"the largest: {_where(tables.f1, relative=False)}; CIFAR-100 at 0.05 has "
-            f"{fixed(100 * _cell(tables.f1, 'CIFAR-100', 0.05, relative=False), 1)}",
+            f"{format_number(100 * _cell(tables.f1, 'CIFAR-100', 0.05, relative=False), 1)}",
         ),
         _points(
             _1,
@@ -229,7 +231,7 @@ def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
         for name in ("MNIST", "CIFAR-10", "CIFAR-100")
         for method in PAPER_METHODS
     }
-    fails = [f"{name}, {short_name(m)}" for (name, m), gap in over.items() if gap < 1e-9]
+    fails = [f"{name}, {format_method_short(m)}" for (name, m), gap in over.items() if gap < 1e-9]
     found.append(
         Figure(
             _2,
@@ -249,7 +251,7 @@ def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
         )
         best = max(PROPOSED, key=final[name].__getitem__)
         gain = _gap(final[name], best, than=averages.noisy[name])
-        found.append(_points(_2, quote, said, gain, short_name(best)))
+        found.append(_points(_2, quote, said, gain, format_method_short(best)))
     over_pbnr = "improved the mean performance ... over the CL-PBNR algorithm by up to ... "
     for name, said, quote in (
         ("MNIST", 0.3, over_pbnr + "0.3pp for MNIST"),
@@ -258,7 +260,7 @@ def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
         ("Tiny-ImageNet", 2.0, "our proposed algorithms still outperformed CL-PBNR by up to 2.0pp"),
     ):
         best = max(PROPOSED, key=final[name].__getitem__)
-        found.append(_points(_2, quote, said, _gap(final[name], best), short_name(best)))
+        found.append(_points(_2, quote, said, _gap(final[name], best), format_method_short(best)))
     tiny = "Tiny-ImageNet"
     better = [m for m in PAPER_METHODS if final[tiny][m] > averages.noisy[tiny]]
     found.append(
@@ -298,7 +300,7 @@ def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
             *(41.8, "while removing 41.8% fewer samples"),
         ),
     ):
-        where = f"{name} at {rate:g}, {short_name(method)}"
+        where = f"{name} at {rate:g}, {format_method_short(method)}"
         accuracy, flagged = tables.cleaned[name][rate], tables.flagged[name][rate]
         share = 1 - flagged[method] / flagged[BASELINE]
         found += [
@@ -323,7 +325,7 @@ def _sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
             where, quote = "initial accuracy and F1", f"{of}, {what}"
         else:
             value = final.points[of][row["quantity"] == "final accuracy"]
-            where, quote = "F1 and final accuracy", f"{short_name(of)}, {what}"
+            where, quote = "F1 and final accuracy", f"{format_method_short(of)}, {what}"
         found.append(_points(f"{TABLE} of {where}", quote, said, _shifted(value)))
     for what, analysis, r, t, p in (
         ("initial accuracy and F1", initial, 0.98, 6.37, 0.02),
@@ -331,13 +333,13 @@ def _sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
     ):
         known = analysis.correlation
         assert known is not None
-        interval = f"95 % interval: {fixed(known.low, 2)} to {fixed(known.high, 2)}"
+        interval = f"95 % interval: {format_number(known.low, 2)} to {format_number(known.high, 2)}"
         found += [
             _figure(_S, f"r={r}", r, _constant(known.r), note=f"{what}; {interval}"),
             _figure(_S, f"t={t}", t, _constant(known.t), note=f"{what}; n = {known.n}"),
             _figure(
                 *(_S, f"a p-value of {p}", p, _constant(known.p)),
-                note=f"{what}; p = {p_value(known.p)}",
+                note=f"{what}; p = {format_p_value(known.p)}",
             ),
         ]
     return found
@@ -384,8 +386,8 @@ def _discussion_figures(tables: Printed) -> list[Figure]:
                 said,
                 partial(_mean_precision_gain, tables, method),
                 "each data set's mean precision, relative to CL-PBNR's, then averaged; ratio of "
-                f"overall means {fixed(100 * overall, 1)}, mean of all ratios "
-                f"{fixed(100 * float(each), 1)}",
+                f"overall means {format_number(100 * overall, 1)}, mean of all ratios "
+                f"{format_number(100 * float(each), 1)}",
             )
         )
     return [*found, *_example_figures()]
@@ -415,8 +417,8 @@ def _example_figures() -> list[Figure]:
         removed = recall * wrong / precision
         correct = removed * (1 - precision)
         note = (
-            f"{fixed(wrong, 0)} wrong labels among {fixed(total, 0)}; recall {recall:.0%}, "
-            f"precision {precision:.0%}"
+            f"{format_number(wrong, 0)} wrong labels among {format_number(total, 0)}; "
+            f"recall {recall:.0%}, precision {precision:.0%}"
         )
         values = (removed, correct, total - wrong - correct)
         for (quote, said), value in zip(quotes.items(), values, strict=True):
@@ -490,7 +492,7 @@ def _largest(values: Numbers, *, relative: bool) -> Callable[[float], float]:
 def _where(values: Numbers, *, relative: bool) -> str:
     gains = _gains(values, 0, relative=relative)
     name, rate, method = max(gains, key=gains.__getitem__)
-    return f"{name} at {rate:g}, {short_name(method)}"
+    return f"{name} at {rate:g}, {format_method_short(method)}"
 
 
 def _cell(values: Numbers, name: str, rate: float, *, relative: bool) -> float:
@@ -499,4 +501,4 @@ def _cell(values: Numbers, name: str, rate: float, *, relative: bool) -> float:
 
 
 def _bound(quote: str, said: str, share: float, test: Callable[[float], bool]) -> Figure:
-    return Figure(_1, quote, said, fixed(100 * share, 1), FOLLOWS if test(share) else NOT)
+    return Figure(_1, quote, said, format_number(100 * share, 1), FOLLOWS if test(share) else NOT)

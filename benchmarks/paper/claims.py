@@ -11,24 +11,29 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from uqled.bench.collected import Results
-from uqled.bench.metrics import f_beta
-from uqled.bench.shown import fixed, percent, rate_name, short_name
-from uqled.bench.statistics import (
+from uqled.bench.metrics import compute_f_beta
+from uqled.bench.results.collection import Results
+from uqled.bench.results.formatting import (
+    format_method_short,
+    format_number,
+    format_percent,
+    format_rate,
+)
+from uqled.bench.results.statistics import (
     Columns,
     Means,
     Rate,
     Sample,
-    clear,
-    columns,
-    difference,
-    evidence,
-    means,
-    of_seeds,
-    over_rates,
-    relative,
-    sensitivity,
-    treated,
+    analyse_sensitivity,
+    average_over_rates,
+    compute_means,
+    compute_relative_change,
+    group_samples,
+    is_clear,
+    list_evidence,
+    make_sample,
+    select_treatment,
+    subtract_samples,
 )
 from uqled.bench.suite import PAPER_METHODS
 
@@ -49,7 +54,7 @@ class Case:
     """One case of a statement."""
 
     held: bool
-    clear: bool
+    is_clear: bool
     """If it held or failed by more than the spread over seeds."""
     text: str
     """How to say that it does not hold."""
@@ -116,8 +121,8 @@ class Statement:
             sum(case.held for case in cases),
             len(cases),
             tuple(case.text for case in cases if not case.held),
-            sum(case.held and case.clear for case in cases),
-            sum(case.clear and not case.held for case in cases),
+            sum(case.held and case.is_clear for case in cases),
+            sum(case.is_clear and not case.held for case in cases),
             sum(not case.repeated for case in cases),
         )
 
@@ -141,21 +146,23 @@ class Statement:
 
 def view_of(results: Results, averages: Means | None = None) -> View:
     """Samples over seeds of everything that the tests look at."""
-    names = evidence(results)
-    removed, noisy = (treated(results.stage2, what) for what in ("remove", "noisy"))
+    names = list_evidence(results)
+    removed, noisy = (select_treatment(results.stage2, what) for what in ("remove", "noisy"))
     f1, precision, recall, flagged = (
-        {name: columns(results.stage1, name, measure) for name in names}
+        {name: group_samples(results.stage1, name, measure) for name in names}
         for measure in ("f1", "precision", "recall", "flagged")
     )
-    analyses = sensitivity(results, averages or means(results))
+    analyses = analyse_sensitivity(results, averages or compute_means(results))
     return View(
         f1,
         precision,
         recall,
         flagged,
-        {name: columns(removed, name, "accuracy") for name in names},
+        {name: group_samples(removed, name, "accuracy") for name in names},
         {
-            name: {r: column["noisy"] for r, column in columns(noisy, name, "accuracy").items()}
+            name: {
+                r: column["noisy"] for r, column in group_samples(noisy, name, "accuracy").items()
+            }
             for name in names
         },
         {
@@ -169,7 +176,7 @@ def view_of(results: Results, averages: Means | None = None) -> View:
 
 def _above(gap: Sample, text: str) -> Case:
     """A case that holds where the difference is above nothing."""
-    return Case(gap.mean > 1e-9, clear(gap), text, gap.n > 1)
+    return Case(gap.mean > 1e-9, is_clear(gap), text, gap.n > 1)
 
 
 def _higher(values: Values, methods: Iterable[str], than: str) -> Iterable[Case]:
@@ -180,8 +187,8 @@ def _higher(values: Values, methods: Iterable[str], than: str) -> Iterable[Case]
             for method in methods:
                 if method in column and than in column:
                     mine, other = column[method], column[than]
-                    text = f"{percent(mine.mean)} against {percent(other.mean)}"
-                    yield _above(difference(mine, other), _case(name, rate, method, text))
+                    text = f"{format_percent(mine.mean)} against {format_percent(other.mean)}"
+                    yield _above(subtract_samples(mine, other), _case(name, rate, method, text))
 
 
 def _fewer_flagged(view: View) -> Iterable[Case]:
@@ -190,8 +197,8 @@ def _fewer_flagged(view: View) -> Iterable[Case]:
             for method in PROPOSED:
                 if method in column and BASELINE in column:
                     mine, other = column[method], column[BASELINE]
-                    text = f"{fixed(mine.mean, 0)} against {fixed(other.mean, 0)}"
-                    yield _above(difference(other, mine), _case(name, rate, method, text))
+                    text = f"{format_number(mine.mean, 0)} against {format_number(other.mean, 0)}"
+                    yield _above(subtract_samples(other, mine), _case(name, rate, method, text))
 
 
 def _both_higher(view: View) -> Iterable[Case]:
@@ -203,14 +210,14 @@ def _both_higher(view: View) -> Iterable[Case]:
         failed = [case for case in (precision, recall) if not case.held]
         text = f"recall: {recall.text}" if precision.held else f"precision: {precision.text}"
         if failed:
-            yield Case(False, any(case.clear for case in failed), text, precision.repeated)
+            yield Case(False, any(case.is_clear for case in failed), text, precision.repeated)
         else:
-            yield Case(True, precision.clear and recall.clear, text, precision.repeated)
+            yield Case(True, precision.is_clear and recall.is_clear, text, precision.repeated)
 
 
 def _recall_of_baseline(view: View) -> Iterable[Case]:
     for case in _higher(view.recall, PROPOSED, BASELINE):
-        yield Case(not case.held, case.clear, case.text, case.repeated)
+        yield Case(not case.held, case.is_clear, case.text, case.repeated)
 
 
 def _more_at_low_noise(view: View) -> Iterable[Case]:
@@ -222,23 +229,29 @@ def _more_at_low_noise(view: View) -> Iterable[Case]:
             known = all(method in one and BASELINE in one for one in here)
             if len(rates) < 2 or not known or not all(one[BASELINE].mean > 0 for one in here):
                 continue
-            low, high = (relative(one[method], one[BASELINE]) for one in (here[0], here[-1]))
-            text = f"{percent(low.mean, signed=True)} % at {rates[0]:g}, "
-            text += f"{percent(high.mean, signed=True)} % at {rates[-1]:g}"
-            yield _above(difference(low, high), f"{name}, {short_name(method)}: {text}")
+            low, high = (
+                compute_relative_change(one[method], one[BASELINE]) for one in (here[0], here[-1])
+            )
+            text = f"{format_percent(low.mean, signed=True)} % at {rates[0]:g}, "
+            text += f"{format_percent(high.mean, signed=True)} % at {rates[-1]:g}"
+            yield _above(
+                subtract_samples(low, high), f"{name}, {format_method_short(method)}: {text}"
+            )
 
 
 def _ensemble_best(view: View) -> Iterable[Case]:
     """Averaged over rates, an algorithm ensemble has the highest F1."""
     for name, by_rate in view.f1.items():
-        averages = over_rates(by_rate)
+        averages = average_over_rates(by_rate)
         ensembles = {m: v for m, v in averages.items() if m in ("alg-ens-2", "alg-ens-3")}
         others = {m: v for m, v in averages.items() if m in PAPER_METHODS and m not in ensembles}
         if ensembles and others:
             mine, best = _best(ensembles), _best(others)
-            text = f"{short_name(mine)} {percent(ensembles[mine].mean)}, {short_name(best)} "
-            gap = difference(ensembles[mine], others[best])
-            yield _above(gap, f"{name}: {text}{percent(others[best].mean)}")
+            texts = [
+                f"{format_method_short(m)} {format_percent(averages[m].mean)}" for m in (mine, best)
+            ]
+            gap = subtract_samples(ensembles[mine], others[best])
+            yield _above(gap, f"{name}: {', '.join(texts)}")
 
 
 def _above_noisy(view: View) -> Iterable[Case]:
@@ -247,8 +260,9 @@ def _above_noisy(view: View) -> Iterable[Case]:
             before = view.noisy[name].get(rate)
             for method in PROPOSED:
                 if before is not None and method in column:
-                    text = f"{percent(column[method].mean)} against {percent(before.mean)}"
-                    gap = difference(column[method], before)
+                    after = column[method]
+                    text = f"{format_percent(after.mean)} against {format_percent(before.mean)}"
+                    gap = subtract_samples(after, before)
                     yield _above(gap, _case(name, rate, method, text))
 
 
@@ -265,14 +279,14 @@ def _lowest_at_low_noise(view: View) -> Iterable[Case]:
         for method in PAPER_METHODS:
             values = [by_rate[rate][method] for rate in rates if method in by_rate[rate]]
             if len(values) > 1 and len(values) == len(rates):
-                gaps = [difference(value, values[0]) for value in values[1:]]
+                gaps = [subtract_samples(value, values[0]) for value in values[1:]]
                 least = min(gaps, key=lambda gap: gap.mean)
-                yield _above(least, f"{name}, {short_name(method)}: {_shown(values)}")
+                yield _above(least, f"{name}, {format_method_short(method)}: {_shown(values)}")
 
 
 def _detection_pays(view: View) -> Iterable[Case]:
     for name, (r, p) in view.within.items():
-        text = f"{name}: r = {fixed(r, 2)}, p = {fixed(p, 2)}"
+        text = f"{name}: r = {format_number(r, 2)}, p = {format_number(p, 2)}"
         yield Case(r > 0 and p < 0.05, p < 0.05, text)
 
 
@@ -286,12 +300,12 @@ def _same_by_f05(view: View) -> Iterable[Case]:
             precision, recall = view.precision[name][rate], view.recall[name][rate]
             f05 = {m: _f05(precision[m], recall[m]) for m in scores}
             first, second = _best(scores), _best(f05)
-            gap = difference(f05[second], f05[first])
-            text = f"by F1 {short_name(first)}, by F0.5 {short_name(second)}"
+            gap = subtract_samples(f05[second], f05[first])
+            text = f"by F1 {format_method_short(first)}, by F0.5 {format_method_short(second)}"
             same = gap.mean < 1e-9
             told = same and gap.n > 1
-            where = f"{name} at {rate_name(rate)}: {text}"
-            yield Case(same, told or clear(gap), where, gap.n > 1)
+            where = f"{name} at {format_rate(rate)}: {text}"
+            yield Case(same, told or is_clear(gap), where, gap.n > 1)
 
 
 def _noise_hurts(view: View) -> Iterable[Case]:
@@ -434,7 +448,7 @@ def tallies(view: View) -> list[tuple[Statement, Tally]]:
 
 def _least_rise(values: list[Sample]) -> Sample:
     """The smallest of the steps from each value to the next."""
-    return min((difference(b, a) for a, b in pairwise(values)), key=lambda gap: gap.mean)
+    return min((subtract_samples(b, a) for a, b in pairwise(values)), key=lambda gap: gap.mean)
 
 
 def _best(samples: Mapping[str, Sample]) -> str:
@@ -443,12 +457,14 @@ def _best(samples: Mapping[str, Sample]) -> str:
 
 def _f05(precision: Sample, recall: Sample) -> Sample:
     seeds = precision.by_seed.keys() & recall.by_seed.keys()
-    by_seed = {s: f_beta(precision.by_seed[s], recall.by_seed[s], 0.5) for s in sorted(seeds)}
-    return of_seeds(by_seed)
+    by_seed = {
+        s: compute_f_beta(precision.by_seed[s], recall.by_seed[s], 0.5) for s in sorted(seeds)
+    }
+    return make_sample(by_seed)
 
 
 def _shown(values: Iterable[Sample]) -> str:
-    return ", ".join(percent(value.mean) for value in values)
+    return ", ".join(format_percent(value.mean) for value in values)
 
 
 def _known(by_rate: Mapping[Rate, object]) -> list[float]:
@@ -456,4 +472,4 @@ def _known(by_rate: Mapping[Rate, object]) -> list[float]:
 
 
 def _case(name: str, rate: Rate, method: str, text: str) -> str:
-    return f"{name} at {rate_name(rate)}, {short_name(method)}: {text}"
+    return f"{name} at {format_rate(rate)}, {format_method_short(method)}: {text}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from paper.printed_tables import HALF, RATES, number, printed, published_results
-from uqled.bench.shown import fixed, short_name
+from uqled.bench.results.formatting import format_method_short, format_number
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ def _harmonic() -> Iterable[tuple[bool, str]]:
         for rate in RATES:
             p, r, f = (number(row[f"{m} {rate:g}"]) for m in ("precision", "recall", "f1"))
             low, value, high = (2 * (p + s) * (r + s) / (p + r + 2 * s) for s in (-0.05, 0.0, 0.05))
-            where = f"{row['dataset']} at {rate:g}, {short_name(row['method'])}"
-            text = f"{where}: printed {fixed(f, 1)}, computed {fixed(value, 1)}"
+            where = f"{row['dataset']} at {rate:g}, {format_method_short(row['method'])}"
+            text = f"{where}: printed {format_number(f, 1)}, computed {format_number(value, 1)}"
             yield low - 0.05 <= f + 1e-9 and f - 1e-9 <= high + 0.05, text
 
 
@@ -56,8 +56,11 @@ def _row_means(table: str, measure: str) -> Iterable[tuple[bool, str]]:
     for row in printed(table).to_dict("records"):
         value = math.fsum(number(row[f"{measure} {rate:g}"]) for rate in RATES) / len(RATES)
         said = number(row[f"{measure} mean"])
-        where = f"{row['dataset']}, {short_name(row['method'])}"
-        yield abs(said - value) <= 0.1 + 1e-9, f"{where}: {fixed(said, 1)}, {fixed(value, 2)}"
+        where = f"{row['dataset']}, {format_method_short(row['method'])}"
+        yield (
+            abs(said - value) <= 0.1 + 1e-9,
+            f"{where}: {format_number(said, 1)}, {format_number(value, 2)}",
+        )
 
 
 def _counts() -> Iterable[tuple[bool, str]]:
@@ -66,8 +69,8 @@ def _counts() -> Iterable[tuple[bool, str]]:
         p, r, wrong = row["precision"], row["recall"], row["wrong"]
         low, high = (row["flagged"] * (p + s) / (r - s) for s in (-HALF, HALF))
         value = row["flagged"] * p / r
-        where = f"{row['dataset']} at {row['rate']:g}, {short_name(row['method'])}"
-        share = f"{fixed(100 * value / row['n'], 2)} % wrong"
+        where = f"{row['dataset']} at {row['rate']:g}, {format_method_short(row['method'])}"
+        share = f"{format_number(100 * value / row['n'], 2)} % wrong"
         yield low <= wrong <= high, f"{where}: {share}"
 
 
@@ -82,6 +85,6 @@ def _bold(table: str, highest_is_bold: bool) -> Iterable[tuple[bool, str]]:
             bold = block[column].str.endswith("*")
             top = values == values.max()
             for place in block.index[top if highest_is_bold else bold]:
-                method = short_name(str(block.at[place, "method"]))
-                text = f"{name}, {column}, {method}: {fixed(values[place], 1)}"
+                method = format_method_short(str(block.at[place, "method"]))
+                text = f"{name}, {column}, {method}: {format_number(values[place], 1)}"
                 yield bool((bold if highest_is_bold else top)[place]), text

@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from paper.claims import BASELINE, PROPOSED
-from uqled.bench.formats import md_row
-from uqled.bench.shown import in_order, listed, method_name, percent
-from uqled.bench.statistics import Sample, clear, difference, leaders, of_seeds
+from uqled.bench.results.formatting import format_method, format_percent, join_words, sort_methods
+from uqled.bench.results.statistics import (
+    Sample,
+    find_leaders,
+    is_clear,
+    make_sample,
+    subtract_samples,
+)
+from uqled.bench.results.table_formats import format_markdown_row
 
 _TITLES = {
     "cifar10n-worst": "CIFAR-10N, mistakes of human annotators",
@@ -38,55 +44,58 @@ def _part(name: str, published: Mapping[str, Any]) -> list[str]:
     networks = list(found["networks"].values())
     samples = {measure: _samples(networks, measure) for measure in _SHOWN}
     f1 = samples["f1"]
-    first = leaders({m: f1[m] for m in f1})
+    first = find_leaders({m: f1[m] for m in f1})
     rows = []
-    for m in in_order(f1):
-        mark = ("**" if first.clear else "*") if m in first.names else ""
+    for m in sort_methods(f1):
+        mark = ("**" if first.is_clear else "*") if m in first.names else ""
         cells = [_spread(samples[measure][m]) for measure in _SHOWN]
-        rows.append([method_name(m), f"{mark}{cells[0]}{mark}", *cells[1:]])
+        rows.append([format_method(m), f"{mark}{cells[0]}{mark}", *cells[1:]])
     heads = ["", "F1", "precision", "recall", "area under precision-recall"]
     given, true = (
-        _spread(of_seeds(dict(enumerate(one[f"{what}_accuracy"] for one in networks))))
+        _spread(make_sample(dict(enumerate(one[f"{what}_accuracy"] for one in networks))))
         for what in ("given", "true")
     )
     return [
         f"### {_title(name)}",
         f"{found['wrong']:,} of {found['n']:,} labels are wrong "
-        f"({percent(found['wrong'] / found['n'])} %). The networks' accuracy: {true} % against the "
-        f"true labels, {given} % against the given ones. {_sentences(f1, samples['recall'])}",
-        "\n".join(map(md_row, [heads, ["---", *["---:"] * 4], *rows])),
+        f"({format_percent(found['wrong'] / found['n'])} %). The networks' accuracy: {true} % "
+        f"against the true labels, {given} % against the given ones. "
+        + _sentences(f1, samples["recall"]),
+        "\n".join(map(format_markdown_row, [heads, ["---", *["---:"] * 4], *rows])),
     ]
 
 
 def _sentences(f1: Mapping[str, Sample], recall: Mapping[str, Sample]) -> str:
     top = max(f1, key=lambda m: f1[m].mean)
-    first = leaders(f1)
-    text = f"The highest F1 has {method_name(top)} ({percent(f1[top].mean)} %), "
+    first = find_leaders(f1)
+    text = f"The highest F1 has {format_method(top)} ({format_percent(f1[top].mean)} %), "
     if f1[top].n < 2:
         text = text.removesuffix(", ") + "; one network has no spread."
     else:
-        text += "clearly." if first.clear else "not clear of the next."
+        text += "clearly." if first.is_clear else "not clear of the next."
     sides: dict[str, list[str]] = {"above": [], "below": [], "within the spread of": []}
     for m in PROPOSED:
         if m in f1:
-            gap = difference(f1[m], f1[BASELINE])
-            side = ("above" if gap.mean > 0 else "below") if clear(gap) else "within the spread of"
-            sides[side].append(f"{method_name(m)} ({percent(gap.mean, signed=True)})")
+            gap = subtract_samples(f1[m], f1[BASELINE])
+            side = (
+                ("above" if gap.mean > 0 else "below") if is_clear(gap) else "within the spread of"
+            )
+            sides[side].append(f"{format_method(m)} ({format_percent(gap.mean, signed=True)})")
     for side, names in sides.items():
         if names:
             how = "clearly " if side != "within the spread of" else ""
             text += (
                 f" {how.capitalize()}{side if how else side.capitalize()} CL-PBNR in F1, points: "
             )
-            text += f"{listed(names)}."
+            text += f"{join_words(names)}."
     missed = 1 - recall[BASELINE].mean
-    return text + f" CL-PBNR misses {percent(missed)} % of the wrong labels."
+    return text + f" CL-PBNR misses {format_percent(missed)} % of the wrong labels."
 
 
 def _samples(networks: list[Mapping[str, Any]], measure: str) -> dict[str, Sample]:
     methods = networks[0]["methods"]
     return {
-        m: of_seeds({i: float(one["methods"][m][measure]) for i, one in enumerate(networks)})
+        m: make_sample({i: float(one["methods"][m][measure]) for i, one in enumerate(networks)})
         for m in methods
     }
 
@@ -105,5 +114,5 @@ def _ordered(names: Mapping[str, Any]) -> list[str]:
 
 
 def _spread(sample: Sample) -> str:
-    text = percent(sample.mean)
-    return text if sample.n < 2 or sample.sd < 1e-12 else f"{text} ± {percent(sample.sd)}"
+    text = format_percent(sample.mean)
+    return text if sample.n < 2 or sample.sd < 1e-12 else f"{text} ± {format_percent(sample.sd)}"

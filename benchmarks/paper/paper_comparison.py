@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from paper.claims import STATEMENTS, Statement, Tally, tallies, view_of
 from paper.printed_tables import SAMPLES, published_means, published_results
-from uqled.bench.collected import Results
-from uqled.bench.formats import md_row, plain
-from uqled.bench.shown import DASH, in_order, percent
-from uqled.bench.statistics import Means, datasets, means
-from uqled.bench.tables import BASELINE, Block, Cell, Row, Table, row_kind, row_name
+from uqled.bench.results.collection import Results
+from uqled.bench.results.formatting import DASH, format_percent, sort_methods
+from uqled.bench.results.statistics import Means, compute_means, list_datasets
+from uqled.bench.results.table_formats import escape_markdown, format_markdown_row
+from uqled.bench.results.tables import BASELINE, Block, Cell, Row, Table, classify_row, name_row
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ def paper_name(dataset: str) -> str | None:
 def beside_table(results: Results, averages: Means | None = None) -> Table:
     """Means over rates, ours and the paper's, for the data sets that both have."""
     contaminated = results.about.get("contaminated") or {}
-    here, paper = averages or means(results, datasets(results)), published_means()
+    here, paper = averages or compute_means(results, list_datasets(results)), published_means()
     blocks = []
     for name in here.f1:
         other = paper_name(name)
         if other is None:
             continue
-        methods = in_order({*here.f1[name], *paper.f1[other]})
+        methods = sort_methods({*here.f1[name], *paper.f1[other]})
         rows = [
             Row(
-                row_name(m),
+                name_row(m),
                 (
                     _share(paper.f1[other], m),
                     _share(here.f1[name], m),
@@ -55,7 +55,7 @@ def beside_table(results: Results, averages: Means | None = None) -> Table:
                     _gain(paper.final[other], m, paper.noisy[other]),
                     _gain(here.final.get(name, {}), m, here.noisy.get(name)),
                 ),
-                row_kind(m),
+                classify_row(m),
             )
             for m in methods
         ]
@@ -112,11 +112,11 @@ def judged_markdown(found: list[Judged]) -> str:
         else:
             cells += [str(one.here.clearly), str(one.here.against)]
             cells.append(one.statement.verdict(one.here))
-        lines.append(md_row(cells))
+        lines.append(format_markdown_row(cells))
     lines += ["", "### Exceptions here", ""]
     for one in found:
         if one.here and one.here.exceptions:
-            exceptions = plain("; ".join(one.here.exceptions))
+            exceptions = escape_markdown("; ".join(one.here.exceptions))
             lines.append(f"- {one.statement.counted}: {exceptions}.")
     return "\n".join(lines) + "\n"
 
@@ -126,9 +126,9 @@ def tally_text(tally: Tally | None) -> str:
 
 
 def _share(by_method: Mapping[str, float], method: str) -> Cell:
-    return Cell(percent(by_method.get(method, math.nan)))
+    return Cell(format_percent(by_method.get(method, math.nan)))
 
 
 def _gain(by_method: Mapping[str, float], method: str, than: float | None) -> Cell:
     value = by_method.get(method, math.nan) - (math.nan if than is None else than)
-    return Cell(percent(value, signed=True))
+    return Cell(format_percent(value, signed=True))

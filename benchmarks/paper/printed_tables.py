@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from uqled.bench.collected import Results
-from uqled.bench.statistics import Means
+from uqled.bench.results.collection import Results
+from uqled.bench.results.statistics import Means
 from uqled.noise.transition import TransitionMatrix
 
 RATES = (0.05, 0.1, 0.2)

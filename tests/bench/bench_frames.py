@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from uqled.bench.collected import Results
-from uqled.bench.statistics import Sample, of_seeds
+from uqled.bench.results.collection import Results
+from uqled.bench.results.statistics import Sample, make_sample
 from uqled.noise import symmetric_matrix
 
 METHODS = ["cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-e-given", "alg-ens-3", "argmax"]
@@ -88,7 +88,7 @@ def build_results(**changes: Any) -> Results:
 
 
 def build_column(**values: list[float]) -> dict[str, Sample]:
-    return {name: of_seeds(dict(enumerate(given))) for name, given in values.items()}
+    return {name: make_sample(dict(enumerate(given))) for name, given in values.items()}
 
 
 def number_of(text: str) -> float:

@@ -20,15 +20,21 @@ from sklearn.metrics import average_precision_score, precision_recall_fscore_sup
 from typer.testing import CliRunner
 
 import uqled
+from uqled.bench.cell_graph import (
+    describe_cell,
+    list_needed_cells,
+    list_stage1_cells,
+    list_stage2_cells,
+    list_unfinished_cells,
+)
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.collected import collected
-from uqled.bench.flags import flags_of, packed_flags, unpacked_flags
-from uqled.bench.matrix import configuration_of, needs, stage1_cells, stage2_cells, unfinished
-from uqled.bench.metrics import average_precision, detection_metrics
-from uqled.bench.phases import whole
-from uqled.bench.planning import plan
-from uqled.bench.running import Benchmark, run_benchmark, write_tables
-from uqled.bench.suite import builtin_suites, read_suite
+from uqled.bench.cost_estimate import estimate_cost
+from uqled.bench.method_flags import compute_flags, pack_flags, unpack_flags
+from uqled.bench.metrics import compute_average_precision, score_detection
+from uqled.bench.phases import load_benchmark_data
+from uqled.bench.results.collection import collect_results
+from uqled.bench.runner import Benchmark, run_benchmark, write_tables
+from uqled.bench.suite import list_builtin_suites, read_suite
 from uqled.cli import app
 from uqled.features.encoders import load_encoder
 
@@ -41,7 +47,7 @@ def test_metrics_are_scikit_learns(seed):
     n = int(rng.integers(2, 200))
     is_error, mask = rng.random(n) < 0.3, rng.random(n) < 0.4
     ranking = rng.permutation(n)
-    found = detection_metrics(mask, ranking, is_error)
+    found = score_detection(mask, ranking, is_error)
     for name, beta in (("f1", 1.0), ("f05", 0.5)):
         precision, recall, f, _ = precision_recall_fscore_support(
             is_error, mask, beta=beta, average="binary", zero_division=0
@@ -57,17 +63,19 @@ def test_metrics_are_scikit_learns(seed):
 
 def test_no_errors_and_no_flags():
     nothing = np.zeros(3, bool)
-    found = detection_metrics(nothing, np.arange(3), nothing)
+    found = score_detection(nothing, np.arange(3), nothing)
     assert set(found.values()) == {0}
-    assert average_precision(np.array([True, False, True])) == pytest.approx((1 + 2 / 3) / 2)
+    assert compute_average_precision(np.array([True, False, True])) == pytest.approx(
+        (1 + 2 / 3) / 2
+    )
 
 
 # -- suites ---------------------------------------------------------------------------------------
 
 
 def test_builtin_suites_are_readable():
-    assert builtin_suites() == ["laptop", "paper", "smoke"]
-    for name in builtin_suites():
+    assert list_builtin_suites() == ["laptop", "paper", "smoke"]
+    for name in list_builtin_suites():
         assert read_suite(name).name == name
     paper = read_suite("paper")
     assert paper.rates == (0.05, 0.1, 0.2)
@@ -139,7 +147,7 @@ def test_unknown_suite_and_missing_data(tmp_path):
         run_benchmark(Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out"), jobs=1)
     assert (
         "unknown: data missing"
-        in plan(Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out")).text()
+        in estimate_cost(Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out")).text()
     )
 
 
@@ -148,15 +156,15 @@ def test_unknown_suite_and_missing_data(tmp_path):
 
 def test_the_paper_has_so_many_cells():
     suite = read_suite("paper")
-    assert len(stage1_cells(suite)) == 4 * 3 * 3
+    assert len(list_stage1_cells(suite)) == 4 * 3 * 3
     methods, treatments = 6, 2
     trainings = 4 * (3 + 3 * 3 * (1 + methods * treatments))
-    assert len(stage2_cells(suite, suite.methods)) == trainings
-    todo = unfinished(suite, Cells(Path(os.devnull)), stage1_cells(suite))
+    assert len(list_stage2_cells(suite, suite.methods)) == trainings
+    todo = list_unfinished_cells(suite, Cells(Path(os.devnull)), list_stage1_cells(suite))
     assert len(todo) == 4 * 3 + 4 * 3 * 3 * (4 + 1)  # pre-trainings, folds and detections
     done: set[Cell] = set()
     for cell in todo:
-        assert set(needs(suite, cell)) <= done
+        assert set(list_needed_cells(suite, cell)) <= done
         done.add(cell)
     assert len({cell.name for cell in todo}) == len(todo)
 
@@ -164,13 +172,13 @@ def test_the_paper_has_so_many_cells():
 def test_flags_survive_packing():
     rng = np.random.default_rng(0)
     labels, _, _ = made_up(rng, 101)
-    flags = flags_of(["cl-pbnr", "cl-mcd", "argmax"], *made_up(rng, 101))
-    again = unpacked_flags(packed_flags(flags))
+    flags = compute_flags(["cl-pbnr", "cl-mcd", "argmax"], *made_up(rng, 101))
+    again = unpack_flags(pack_flags(flags))
     assert list(again) == list(flags)
     for name, one in flags.items():
         assert np.array_equal(again[name].mask, one.mask)
         assert np.array_equal(again[name].best, one.best)
-    assert len(packed_flags(flags)["suggested"]) == 2  # of the softmax, of the mean
+    assert len(pack_flags(flags)["suggested"]) == 2  # of the softmax, of the mean
     assert len(labels) == 101
 
 
@@ -183,7 +191,7 @@ def made_up(rng: np.random.Generator, n: int):
 
 def test_both_readings_of_the_entropy_threshold():
     labels, probs, passes = made_up(np.random.default_rng(1), 400)
-    found = flags_of(["cl-mcd-e", "cl-mcd-e-given"], labels, probs, passes)
+    found = compute_flags(["cl-mcd-e", "cl-mcd-e-given"], labels, probs, passes)
     for name, reading in (("cl-mcd-e", "candidate"), ("cl-mcd-e-given", "given")):
         expected = uqled.find_label_errors(
             labels, probs, passes, method="cl-mcd-e", entropy_class=reading
@@ -218,11 +226,11 @@ def smoke(tmp_path_factory):
 def test_smoke_has_every_cell(smoke):
     suite, out, results, written = smoke
     cells = Cells(out)
-    wanted = [*stage1_cells(suite), *stage2_cells(suite, suite.methods)]
-    assert not unfinished(suite, cells, wanted)
+    wanted = [*list_stage1_cells(suite), *list_stage2_cells(suite, suite.methods)]
+    assert not list_unfinished_cells(suite, cells, wanted)
     assert len(results.stage1) == 2 * 2 * len(suite.methods)
     assert len(results.pilot) == len(results.stage1)
-    assert len(results.stage2) == len(stage2_cells(suite, suite.methods))
+    assert len(results.stage2) == len(list_stage2_cells(suite, suite.methods))
     assert len(results.initial) == 2
     assert list(results.matrices["Digits"]) == [0.1, 0.2]
     assert (results.stage1["wrong"] == (results.stage1["rate"] * 420).round()).all()
@@ -246,7 +254,7 @@ def test_stage1_is_what_cross_validation_would_find(smoke):
     """The same flags as from the public functions, fed with the fold's arrays."""
     suite, out, results, _ = smoke
     cells = Cells(out)
-    cell = stage1_cells(suite)[0]
+    cell = list_stage1_cells(suite)[0]
     arrays = cells.read_arrays(cell)
     given = arrays["given"].astype(int)
     labels = uqled.arrays.as_labels(given, n_classes=10)
@@ -254,11 +262,11 @@ def test_stage1_is_what_cross_validation_would_find(smoke):
 
     parts = stratified_parts(labels, suite.folds, seed=cell.seed)
     probs, passes = np.empty((420, 10)), np.empty((3, 420, 10))
-    for part, fold in zip(parts, needs(suite, cell), strict=True):
+    for part, fold in zip(parts, list_needed_cells(suite, cell), strict=True):
         probs[part] = cells.read_arrays(fold)["pred_probs"]
         passes[:, part] = cells.read_arrays(fold)["passes"]
     errors = uqled.find_label_errors(given, probs, passes, method="alg-ens", agreement=2)
-    flags = unpacked_flags(arrays)["alg-ens-2"]
+    flags = unpack_flags(arrays)["alg-ens-2"]
     assert np.array_equal(errors.mask, flags.mask)
     row = results.stage1.query("seed == 0 and rate == 0.1 and method == 'alg-ens-2'")
     assert int(row["flagged"].iloc[0]) == errors.n_flagged
@@ -291,7 +299,7 @@ def test_cells_made_elsewhere_are_merged(smoke, tmp_path):
     assert merged.merge(out) == len(list((out / "cells").rglob("*.json")))
     assert merged.merge(out) == 0
     benchmark = Benchmark(suite, tmp_path, tmp_path / "merged", everyone=True)
-    assert plan(benchmark, jobs=1).seconds == 0
+    assert estimate_cost(benchmark, jobs=1).seconds == 0
     run_benchmark(benchmark, jobs=1, progress=False)
     assert found_in(tmp_path / "merged") == found_in(out)
     with pytest.raises(uqled.InputError, match="holds no cells"):
@@ -306,7 +314,7 @@ def test_merging_takes_the_arrays_asked_for_and_refuses_other_data(smoke, tmp_pa
     assert arrays == {"detection.npz"}
     assert (tmp_path / "few" / "data" / "digits.json").exists()
     other = Cells(tmp_path / "other")
-    other.keep_fingerprint("digits", "something else")
+    other.check_fingerprint("digits", "something else")
     with pytest.raises(uqled.InputError, match="not what the cells"):
         other.merge(out)
 
@@ -318,12 +326,12 @@ def test_tables_come_from_small_cells_alone(smoke, tmp_path):
     bare.merge(out)
     for path in (tmp_path / "bare" / "arrays").rglob("*.npz"):
         path.unlink()
-    assert not unfinished(suite, bare, stage2_cells(suite, suite.methods))
-    assert collected(suite, bare).stage2.equals(results.stage2)
+    assert not list_unfinished_cells(suite, bare, list_stage2_cells(suite, suite.methods))
+    assert collect_results(suite, bare).stage2.equals(results.stage2)
     # a training that is missing needs its detection again, and that the folds
     gone = Cell("retraining", "digits", 0, 0.2, treatment="noisy")
     (tmp_path / "bare" / "cells" / f"{gone.name}.json").unlink()
-    kinds = [cell.kind for cell in unfinished(suite, bare, [gone])]
+    kinds = [cell.kind for cell in list_unfinished_cells(suite, bare, [gone])]
     assert kinds == ["pretraining", "fold", "fold", "fold", "detection", "retraining"]
 
 
@@ -373,26 +381,28 @@ def test_another_method_costs_no_other_training(tmp_path, monkeypatch):
     more = SMALLEST.replace('"cl-mcd"]', '"cl-mcd", "other:none"]')
     more = more.replace('methods = ["cl-pbnr"]', 'methods = ["cl-pbnr", "other:none"]')
     suite = suite_of(tmp_path, more)
-    wanted = [*stage1_cells(suite), *stage2_cells(suite, suite.methods)]
-    todo = unfinished(suite, Cells(out), wanted)
+    wanted = [*list_stage1_cells(suite), *list_stage2_cells(suite, suite.methods)]
+    todo = list_unfinished_cells(suite, Cells(out), wanted)
     assert [(cell.kind, cell.method) for cell in todo] == [
         ("detection", ""),
         ("retraining", "other:none"),
     ]
     results, _ = run_benchmark(Benchmark(suite, tmp_path, out), jobs=1, progress=False)
     assert results.stage1.set_index("method")["flagged"]["other:none"] == 0
-    assert not unfinished(suite, Cells(out), wanted)
-    monkeypatch.setattr("uqled.bench.matrix.source_of", lambda name: "new" if ":" in name else None)
+    assert not list_unfinished_cells(suite, Cells(out), wanted)
+    monkeypatch.setattr(
+        "uqled.bench.cell_graph.hash_method_source", lambda name: "new" if ":" in name else None
+    )
     with pytest.raises(uqled.InputError, match="source"):  # its retraining is of the old one
-        unfinished(suite, Cells(out), wanted)
+        list_unfinished_cells(suite, Cells(out), wanted)
 
 
 def test_other_data_is_refused(tmp_path):
     cells = Cells(tmp_path)
-    cells.keep_fingerprint("digits", "one")
-    cells.keep_fingerprint("digits", "one")
+    cells.check_fingerprint("digits", "one")
+    cells.check_fingerprint("digits", "one")
     with pytest.raises(uqled.InputError, match="not what the cells"):
-        cells.keep_fingerprint("digits", "two")
+        cells.check_fingerprint("digits", "two")
 
 
 def test_patterns_and_places_that_cannot_be(tmp_path):
@@ -423,7 +433,7 @@ def test_the_pilot_decides_what_stage_2_looks_at(tmp_path):
 
 def test_the_plan_counts_and_estimates(tmp_path):
     benchmark = Benchmark(suite_of(tmp_path), tmp_path, tmp_path / "out")
-    found = plan(benchmark, jobs=1)
+    found = estimate_cost(benchmark, jobs=1)
     assert {(kind, n, todo) for _, kind, n, todo, _ in found.rows} == {
         ("pretraining", 1, 1),
         ("fold", 2, 2),
@@ -464,12 +474,12 @@ def test_a_plan_computes_features_of_a_few_images_only(tmp_path, monkeypatch):
     benchmark = Benchmark(suite, tmp_path, tmp_path / "out")
 
     def features():
-        rows = plan(benchmark, jobs=1).rows
+        rows = estimate_cost(benchmark, jobs=1).rows
         return [(row.total, row.todo, row.seconds > 0) for row in rows if row.kind == "features"]
 
     assert features() == [(1, 1, True)]
     assert 0 < network.images < 150
-    whole(suite.data[0], tmp_path)  # as the benchmark does first
+    load_benchmark_data(suite.data[0], tmp_path)  # as the benchmark does first
     assert network.images > 1500
     before = network.images
     assert features() == [(1, 0, False)]
@@ -491,7 +501,7 @@ def test_a_plan_of_the_papers_networks_is_quick(tmp_path):
     text = text.replace('"forest"', '"resnet50"\ntraining = { preset = "paper" }')
     benchmark = Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out")
     began = time.monotonic()
-    found = plan(benchmark, jobs=1)
+    found = estimate_cost(benchmark, jobs=1)
     assert time.monotonic() - began < 100  # of a machine that may be busy; 350 epochs are hours
     trainings = 0.8 + 2 * 0.5 + 3
     assert found.seconds > 80 * 350 * trainings * 1e-4
@@ -503,9 +513,9 @@ def test_what_is_finished_needs_no_data_to_plan(smoke, tmp_path, monkeypatch):
     cells.merge(out)
     gone = replace(suite, data=(replace(suite.data[0], place="nowhere"),))
     monkeypatch.setattr(
-        "uqled.bench.matrix.configuration_of", lambda _, cell: configuration_of(suite, cell)
+        "uqled.bench.cell_graph.describe_cell", lambda _, cell: describe_cell(suite, cell)
     )
-    found = plan(Benchmark(gone, tmp_path, tmp_path / "bare", everyone=True), jobs=1)
+    found = estimate_cost(Benchmark(gone, tmp_path, tmp_path / "bare", everyone=True), jobs=1)
     assert [row.seconds for row in found.rows] == [0.0] * len(found.rows)
     assert "0 cells to do" in found.text()
 
@@ -514,7 +524,7 @@ def test_tables_regenerate_byte_for_byte_from_stored_cells(smoke, tmp_path, monk
     """Through the command, without data and arrays, also where cells are still missing."""
     suite, out, _, written = smoke
     shutil.copytree(out / "cells", tmp_path / "stored" / "cells")
-    monkeypatch.setattr("uqled.bench.running._compute", None)  # nothing may be computed
+    monkeypatch.setattr("uqled.bench.runner._compute", None)  # nothing may be computed
     command = ["bench", "smoke", "--out", str(tmp_path / "stored"), "--tables-only"]
     assert CliRunner().invoke(app, command).exit_code == 0
     for path in written:
@@ -531,5 +541,5 @@ def test_configurations_tell_cells_apart():
     suite = read_suite("smoke")
     retraining = Cell("retraining", "digits", 0, 0.1, treatment="remove", method="cl-mcd")
     other = Cell("retraining", "digits", 0, 0.1, treatment="remove", method="cl-pbnr")
-    assert configuration_of(suite, retraining) != configuration_of(suite, other)
+    assert describe_cell(suite, retraining) != describe_cell(suite, other)
     assert retraining.name == "digits/seed-0/rate-0.1/remove/cl-mcd"

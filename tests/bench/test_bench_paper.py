@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from uqled.bench.phases import whole
-from uqled.bench.running import Benchmark, run_benchmark
+from uqled.bench.phases import load_benchmark_data
+from uqled.bench.runner import Benchmark, run_benchmark
 from uqled.bench.suite import Stage2, Suite, read_suite
 
 CLASSES = {"mnist": 10, "cifar10": 10, "cifar100": 100, "tiny-imagenet": 6}
@@ -127,7 +127,7 @@ def test_a_few_steps_of_the_papers_own_suite(
         write_tiny(place)
     else:
         write_cifar(place, name)
-    found = whole(suite.data[0], tmp_path)
+    found = load_benchmark_data(suite.data[0], tmp_path)
     assert (len(found.train), len(found.test)) == (TRAIN[name], CLASSES[name])
     assert found.data.n_classes == CLASSES[name]
     training = found.learner.settings()

@@ -11,8 +11,8 @@ from bench_frames import build_column, build_results, stage1_frame, stage2_frame
 from scipy import stats
 from sklearn.feature_selection import r_regression
 
-from uqled.bench import statistics
-from uqled.bench.statistics import of_seeds
+from uqled.bench.results import statistics
+from uqled.bench.results.statistics import make_sample
 from uqled.errors import InputError
 
 
@@ -21,7 +21,7 @@ class TestStatistics:
     def test_correlation_is_scipys_and_scikit_learns(self, n: int) -> None:
         x, noise = np.random.default_rng(n).normal(size=(2, n))
         y = 0.5 * x + noise
-        found = statistics.correlation(x, y)
+        found = statistics.compute_correlation(x, y)
         known = stats.pearsonr(x, y)
         assert found is not None
         assert found.r == pytest.approx(known.statistic)
@@ -34,16 +34,16 @@ class TestStatistics:
             assert (found.low, found.high) == pytest.approx(known.confidence_interval(0.95))
 
     def test_correlation_of_too_little_is_none(self) -> None:
-        assert statistics.correlation([1, 2], [1, 2]) is None
-        assert statistics.correlation([1, 1, 1], [1, 2, 3]) is None
-        exact = statistics.correlation([1, 2, 3, 4], [2, 4, 6, 8])
+        assert statistics.compute_correlation([1, 2], [1, 2]) is None
+        assert statistics.compute_correlation([1, 1, 1], [1, 2, 3]) is None
+        exact = statistics.compute_correlation([1, 2, 3, 4], [2, 4, 6, 8])
         assert exact is not None
         assert (exact.r, exact.p) == pytest.approx((1, 0))
 
     def test_mean_and_spread_are_pandas(self) -> None:
         frame = stage1_frame()
         known = frame.groupby(["rate", "method"])["f1"].agg(["mean", "std", "count"])
-        for rate, by_method in statistics.columns(frame, "mnist", "f1").items():
+        for rate, by_method in statistics.group_samples(frame, "mnist", "f1").items():
             for method, sample in by_method.items():
                 row = known.loc[(rate, method)]
                 assert (sample.mean, sample.sd) == pytest.approx((row["mean"], row["std"]))
@@ -52,14 +52,14 @@ class TestStatistics:
     def test_a_cell_that_is_there_twice_is_refused(self) -> None:
         frame = stage1_frame()
         with pytest.raises(InputError, match="twice"):
-            statistics.columns(pd.concat([frame, frame[:1]]), "mnist", "f1")
+            statistics.group_samples(pd.concat([frame, frame[:1]]), "mnist", "f1")
 
     def test_mean_over_rates_needs_every_rate_and_the_same_seeds_for_a_spread(self) -> None:
         by_rate = {
             0.1: build_column(a=[1, 2, 3], b=[1, 2, 3], c=[5, 5, 5]),
             0.2: build_column(a=[3, 4, 8], b=[7]),
         }
-        found = statistics.over_rates(by_rate)
+        found = statistics.average_over_rates(by_rate)
         assert set(found) == {"a", "b"}
         assert (found["a"].mean, found["a"].n) == (3.5, 3)
         assert found["a"].sd == pytest.approx(np.std([2, 3, 5.5], ddof=1))
@@ -82,17 +82,17 @@ class TestStatistics:
     def test_bold_is_outside_the_spread(
         self, values: dict[str, list[float]], names: set[str], clear: bool
     ) -> None:
-        found = statistics.leaders(build_column(**values))
-        assert (set(found.names), found.clear) == (names, clear)
+        found = statistics.find_leaders(build_column(**values))
+        assert (set(found.names), found.is_clear) == (names, clear)
 
     def test_means_are_compared_over_the_same_seeds(self) -> None:
-        few = {"a": of_seeds({0: 5.0}), "b": of_seeds({0: 4.0, 1: 9.0})}
-        assert statistics.leaders(few) == statistics.Leaders(frozenset({"a"}), False)
-        apart = {"a": of_seeds({0: 5.0}), "b": of_seeds({1: 9.0})}
-        assert statistics.leaders(apart) == statistics.Leaders(frozenset(), False)
+        few = {"a": make_sample({0: 5.0}), "b": make_sample({0: 4.0, 1: 9.0})}
+        assert statistics.find_leaders(few) == statistics.Leaders(frozenset({"a"}), False)
+        apart = {"a": make_sample({0: 5.0}), "b": make_sample({1: 9.0})}
+        assert statistics.find_leaders(apart) == statistics.Leaders(frozenset(), False)
 
     def test_relative_improvement_is_paired(self) -> None:
-        change = statistics.improvements(
+        change = statistics.compute_improvements(
             {0.1: build_column(**{"cl-pbnr": [1, 2], "cl-mcd": [2, 3]})}
         )
         assert list(change[0.1]) == ["cl-mcd"]
@@ -101,7 +101,7 @@ class TestStatistics:
 
     def test_data_sets_that_lack_a_stage_take_no_part(self) -> None:
         results = build_results(stage1=stage1_frame(("a", "b", "c")), stage2=stage2_frame(("a",)))
-        found = statistics.sensitivity(results)
+        found = statistics.analyse_sensitivity(results)
         assert list(found.initial.points) == ["a"]
         assert found.initial.correlation is None
         assert list(found.within) == ["a"]
@@ -110,7 +110,7 @@ class TestStatistics:
     def test_f1_beside_final_accuracy_is_of_the_same_rates_and_seeds(self) -> None:
         results = build_results(stage2=stage2_frame(seeds={0.1: (1, 2), 0.2: (0,)}))
         frame = results.stage1.set_index(["rate", "seed", "method"])["f1"]
-        found = statistics.sensitivity(results)
+        found = statistics.analyse_sensitivity(results)
         for points in (found.final.points, found.within["mnist"].points):
             for method, (f1, _) in points.items():
                 at_01 = np.mean([frame[0.1, seed, method] for seed in (1, 2)])
@@ -119,7 +119,7 @@ class TestStatistics:
 
     def test_a_data_set_without_the_papers_methods_does_not_narrow_the_comparison(self) -> None:
         few = stage1_frame(("c",), methods=["cl-pbnr", "argmax"])
-        found = statistics.sensitivity(
+        found = statistics.analyse_sensitivity(
             build_results(stage1=pd.concat([stage1_frame(("a", "b")), few]))
         )
         assert found.methods == ("cl-pbnr", "cl-mcd", "cl-mcd-e", "alg-ens-3")

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from bench_frames import build_results, number_of, stage1_frame, stage2_frame
 
-from uqled.bench import shown, tables
-from uqled.bench.formats import latex, markdown
+from uqled.bench.results import formatting, tables
+from uqled.bench.results.table_formats import format_latex, format_markdown
 
 
 class TestShown:
@@ -24,29 +24,29 @@ class TestShown:
             (0.25, 1, "0.3"),
             (-0.25, 1, "\N{MINUS SIGN}0.3"),
             (-0.04, 1, "0.0"),
-            (math.nan, 1, shown.DASH),
-            (math.inf, 1, shown.DASH),
+            (math.nan, 1, formatting.DASH),
+            (math.inf, 1, formatting.DASH),
             (12345.5, 0, "12,346"),
             (np.float64(1.25), 1, "1.3"),
         ],
     )
     def test_halves_are_rounded_up(self, value: float, decimals: int, text: str) -> None:
-        assert shown.fixed(value, decimals) == text
+        assert formatting.format_number(value, decimals) == text
 
     def test_order_and_names(self) -> None:
         given = ["zeta", "alg-ens-3", "cl-mcd-e-given", "cl-mcd-e", "argmax", "cl-pbnr"]
-        assert shown.in_order(given) == [
+        assert formatting.sort_methods(given) == [
             *("cl-pbnr", "cl-mcd-e", "cl-mcd-e-given", "alg-ens-3", "argmax", "zeta"),
         ]
-        assert shown.method_name("alg-ens-3") == "Alg-Ens (agreement 3)"
-        assert shown.method_name("mine:best") == "mine:best"
+        assert formatting.format_method("alg-ens-3") == "Alg-Ens (agreement 3)"
+        assert formatting.format_method("mine:best") == "mine:best"
 
 
 class TestTables:
     def test_cells_have_mean_spread_and_mark(self) -> None:
         frame = stage1_frame(methods=["cl-pbnr", "cl-mcd"], rates=(0.1,))
         frame["f1"] = frame["method"].map({"cl-pbnr": 0.5, "cl-mcd": 0.7}) + 0.01 * frame["seed"]
-        (block,) = tables.stage1_table(frame, "", "").blocks
+        (block,) = tables.build_stage1_table(frame, "", "").blocks
         assert block.note == "n = 3 seeds"
         assert [row.cells[0] for row in block.rows[:2]] == [
             tables.Cell("51.0 ± 1.0"),
@@ -62,10 +62,10 @@ class TestTables:
     def test_the_number_of_seeds_is_told_where_it_differs(self) -> None:
         frame = stage1_frame()
         lost = (frame["rate"] == 0.2) & (frame["seed"] == 2) & (frame["method"] == "argmax")
-        (block,) = tables.stage1_table(frame[~lost], "", "").blocks
+        (block,) = tables.build_stage1_table(frame[~lost], "", "").blocks
         (row,) = [row for row in block.rows if row.name == "argmax"]
         assert [("n = 2" in cell.text) for cell in row.cells[:3]] == [False, True, False]
-        table = tables.stage2_table(build_results())
+        table = tables.build_stage2_table(build_results())
         assert table.blocks[0].note == "n = 3 at 0.1, 1 at 0.2"
         assert table.blocks[1].title == "mnist, relabelled instead of removed"
 
@@ -74,7 +74,7 @@ class TestTables:
         frame = results.stage2
         (lost,) = [
             row
-            for row in tables.stage2_table(results).blocks[0].rows
+            for row in tables.build_stage2_table(results).blocks[0].rows
             if row.name == "Clean minus noisy (points)"
         ]
 
@@ -85,7 +85,7 @@ class TestTables:
 
         known = accuracy("clean", None) - accuracy("noisy", 0.1)
         assert number_of(lost.cells[0].text) == pytest.approx(100 * known.mean(), abs=0.051)
-        gain = tables.stage2_gain_table(results).blocks[0].rows
+        gain = tables.build_gain_table(results).blocks[0].rows
         (row,) = [row for row in gain if row.name == "CL-MCD"]
         known = accuracy("remove", 0.1, "cl-mcd") - accuracy("noisy", 0.1)
         assert number_of(row.cells[0].text) == pytest.approx(100 * known.mean(), abs=0.051)
@@ -96,7 +96,7 @@ class TestTables:
         frame = stage2_frame()
         for treatment, name in (("noisy", "Noisy labels"), ("clean", "Clean labels")):
             results = build_results(stage2=frame[frame["treatment"] == treatment])
-            table = tables.stage2_table(results)
+            table = tables.build_stage2_table(results)
             (block,) = table.blocks
             assert [row.name for row in block.rows] == [name]
             width = sum(len(names) for _, names in table.groups)
@@ -104,17 +104,19 @@ class TestTables:
 
     def test_contamination_is_told_beside_the_results(self) -> None:
         results = build_results(about={"contaminated": {"mnist": "the network has seen it"}})
-        blocks = [b for many in tables.all_tables(results).values() for t in many for b in t.blocks]
+        blocks = [
+            b for many in tables.build_tables(results).values() for t in many for b in t.blocks
+        ]
         assert len(blocks) == 2 + 2 + 2
         assert all(b.note.endswith("Contaminated: the network has seen it") for b in blocks)
 
     def test_markdown_and_latex_keep_their_columns(self) -> None:
         frame = stage1_frame(("a|b_{c}",), methods=["cl-pbnr", "my|meth_od%"])
-        table = tables.stage1_table(frame, "T", "t")
+        table = tables.build_stage1_table(frame, "T", "t")
         width = sum(len(names) for _, names in table.groups)
-        lines = [line for line in markdown(table).splitlines() if line.startswith("|")]
+        lines = [line for line in format_markdown(table).splitlines() if line.startswith("|")]
         assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {width + 2}
-        text = latex(table)
+        text = format_latex(table)
         body = [line for line in text.splitlines() if line.endswith(r"\\") and "multi" not in line]
         assert len(body) == 1 + len(table.blocks[0].rows)
         assert {len(re.findall(r"(?<!\\)&", line)) for line in body} == {width}
@@ -124,10 +126,10 @@ class TestTables:
     def test_long_latex_tables_go_on_to_another_page(self) -> None:
         names = tuple(f"set {i}" for i in range(7))
         about = {"contaminated": {"set 6": "seen before"}}
-        many = tables.all_tables(build_results(stage1=stage1_frame(names), about=about))["stage1"][
-            0
-        ]
-        text = latex(many)
+        many = tables.build_tables(build_results(stage1=stage1_frame(names), about=about))[
+            "stage1"
+        ][0]
+        text = format_latex(many)
         assert text.count(r"\begin{table}") == text.count(r"\end{tabular}%") == 2
         assert text.count("Neither is a significance test") == 1
         assert text.count(", continued.}") == 1
@@ -146,13 +148,13 @@ class TestTables:
 
     def test_csv_holds_means_and_spreads(self) -> None:
         frame = stage1_frame(("a", "b"))
-        found = pd.read_csv(io.StringIO(tables.stage1_csv(frame)))
+        found = pd.read_csv(io.StringIO(tables.format_stage1_csv(frame)))
         known = frame.groupby(["dataset", "method", "rate"])[["f1", "aupr"]].agg(["mean", "std"])
         assert len(found) == len(known)
         for _, row in found.iterrows():
             line = known.loc[(row["dataset"], row["method"], row["rate"])]
             assert row["f1_mean"] == pytest.approx(line["f1", "mean"], rel=1e-5)
             assert row["aupr_sd"] == pytest.approx(line["aupr", "std"], rel=1e-5)
-        second = pd.read_csv(io.StringIO(tables.stage2_csv(stage2_frame())))
+        second = pd.read_csv(io.StringIO(tables.format_stage2_csv(stage2_frame())))
         assert set(second["treatment"]) == {"clean", "noisy", "remove", "relabel"}
         assert second[second["treatment"] == "clean"]["rate"].isna().all()

@@ -15,17 +15,17 @@ import pytest
 from bench_frames import build_results, number_of, stage1_frame, stage2_frame
 from matplotlib.figure import Figure
 
-from uqled.bench import drawing, statistics, writing
-from uqled.bench.drawing import Drawn
-from uqled.bench.statistics import Sample
-from uqled.bench.writing import same_images_note, sensitivity_markdown, write_results
+from uqled.bench.results import figures, result_files, statistics
+from uqled.bench.results.figures import RenderedFigure
+from uqled.bench.results.result_files import format_same_images, format_sensitivity, write_results
+from uqled.bench.results.statistics import Sample
 
 
 class TestDrawing:
     @pytest.mark.parametrize("span", [0.002, 0.01, 0.04, 0.125, 0.6])
     def test_ticks_are_labelled_with_what_they_are(self, span: float) -> None:
         change = {0.1: {"cl-mcd": Sample(-span), "cl-mcd-e": Sample(span / 4)}}
-        figure = drawing.relative_figure(change, "F1")
+        figure = figures.draw_relative_changes(change, "F1")
         figure.canvas.draw()
         (axes,) = figure.axes
         ticks = axes.get_xticks()
@@ -80,7 +80,7 @@ class TestWriting:
     def test_a_benchmark_that_is_still_running(
         self, changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(writing, "drawn", _without_png)
+        monkeypatch.setattr(result_files, "render_figure", _without_png)
         write_results(build_results(**changes), tmp_path)
         for path in [*tmp_path.glob("*.md"), tmp_path / "results.html"]:
             text = re.sub(r"base64,[^\"]*", "", path.read_text(encoding="utf-8"))
@@ -100,19 +100,19 @@ class TestWriting:
 
     def test_data_sets_of_the_same_images_are_named(self) -> None:
         about = {"same_images": [["CIFAR-10, pretrained", "CIFAR-10"], ["mine", "mine too"]]}
-        assert same_images_note(about, ["MNIST", "CIFAR-10", "mine"]) == ""
-        note = same_images_note(about, ["CIFAR-10, pretrained", "MNIST", "CIFAR-10"])
+        assert format_same_images(about, ["MNIST", "CIFAR-10", "mine"]) == ""
+        note = format_same_images(about, ["CIFAR-10, pretrained", "MNIST", "CIFAR-10"])
         assert note.startswith("CIFAR-10, pretrained and CIFAR-10 are the same images")
         names = ("CIFAR-10", "CIFAR-10 again", "MNIST")
         results = build_results(stage1=stage1_frame(names), stage2=stage2_frame(names))
         shared = {"same_images": [["CIFAR-10", "CIFAR-10 again"]]}
-        text = sensitivity_markdown(statistics.sensitivity(results), shared)
+        text = format_sensitivity(statistics.analyse_sensitivity(results), shared)
         assert "count as 2 data sets" in text
 
     def test_names_in_the_analyses_are_no_markup(self) -> None:
         names = ("a|b", "*c*")
         results = build_results(stage1=stage1_frame(names), stage2=stage2_frame(names))
-        text = sensitivity_markdown(statistics.sensitivity(results), results.about)
+        text = format_sensitivity(statistics.analyse_sensitivity(results), results.about)
         rows = [line for line in text.splitlines() if line.startswith("|")]
         assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {4, 7}
         assert r"a\|b" in text
@@ -150,7 +150,7 @@ class Reader(HTMLParser):
                 self.ids.append(str(value))
 
 
-def _without_png(figure: Figure) -> Drawn:
+def _without_png(figure: Figure) -> RenderedFigure:
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
-    return Drawn(b"", text.getvalue())
+    return RenderedFigure(b"", text.getvalue())

@@ -16,10 +16,16 @@ from fuzzing.data_targets import damage_files
 from fuzzing.formats import mutate_content
 from fuzzing.mutations import damage_tree
 from fuzzing.run_targets import make_image_run, make_table_run, run_command
+from uqled.bench.cell_graph import (
+    describe_cell,
+    list_pilot_cells,
+    list_stage1_cells,
+    list_stage2_cells,
+    list_unfinished_cells,
+)
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.collected import collected
-from uqled.bench.matrix import configuration_of, pilot_cells, stage1_cells, stage2_cells, unfinished
-from uqled.bench.running import Benchmark, write_tables
+from uqled.bench.results.collection import collect_results
+from uqled.bench.runner import Benchmark, write_tables
 from uqled.bench.suite import Suite, read_suite
 from uqled.errors import UqledError
 from uqled.export.record import read_corrections, restore_given_labels
@@ -56,7 +62,7 @@ def _make_suite(folder: Path) -> None:
 def _read_suite(scene: Scene) -> None:
     suite = read_suite(str(scene.input / "suite.toml"))
     require(isinstance(suite, Suite) and len(suite.data) > 0, "a suite without data")
-    cells = [*stage1_cells(suite), *stage2_cells(suite, suite.methods)]
+    cells = [*list_stage1_cells(suite), *list_stage2_cells(suite, suite.methods)]
     require(all(isinstance(cell.name, str) for cell in cells), "a cell without a name")
     for cell in cells:
         require(
@@ -130,8 +136,12 @@ def _make_cells(folder: Path) -> None:
     cells = Cells(folder / "out")
     made = {"code": "abc", "cpu": "a processor", "cores": 2, "memory_gib": 1.0, "python": "3.11"}
     made |= {"versions": {"numpy": "2"}, "seconds": 36.0}
-    wanted = [*pilot_cells(suite), *stage1_cells(suite), *stage2_cells(suite, suite.methods)]
-    for cell in unfinished(suite, cells, wanted):
+    wanted = [
+        *list_pilot_cells(suite),
+        *list_stage1_cells(suite),
+        *list_stage2_cells(suite, suite.methods),
+    ]
+    for cell in list_unfinished_cells(suite, cells, wanted):
         arrays: dict[str, Any] = {}
         found: dict[str, Any] = {"accuracy": 0.9 + cell.seed / 100}
         if cell.kind == "pretraining":
@@ -147,8 +157,8 @@ def _make_cells(folder: Path) -> None:
             found |= {"sources": dict.fromkeys(suite.methods)}
         elif cell.kind == "retraining":
             found |= {"trained_on": 90, "changed": 10}
-        cells.write(cell, configuration_of(suite, cell), found, arrays, made)
-    cells.keep_fingerprint("digits", "abc")
+        cells.write(cell, describe_cell(suite, cell), found, arrays, made)
+    cells.check_fingerprint("digits", "abc")
 
 
 def _damage_cells(rng: Random, folder: Path, paths: Sequence[str]) -> str:
@@ -164,16 +174,16 @@ def _read_cells(scene: Scene) -> None:
         taken = Cells(scene.out / "merged").merge(scene.input / "out")
         require(taken >= 0, "a negative number of cells")
     elif what < 0.45:
-        for cell in stage1_cells(suite):
+        for cell in list_stage1_cells(suite):
             for needed in (cell, Cell("pretraining", cell.data, cell.seed)):
                 if cells.has_arrays(needed):
                     cells.read_arrays(needed)
     elif what < 0.6:
-        cells.keep_fingerprint("digits", "abc")
-        wanted = [*stage1_cells(suite), *stage2_cells(suite, suite.methods)]
-        unfinished(suite, cells, wanted)
+        cells.check_fingerprint("digits", "abc")
+        wanted = [*list_stage1_cells(suite), *list_stage2_cells(suite, suite.methods)]
+        list_unfinished_cells(suite, cells, wanted)
     else:
-        results = collected(suite, cells)
+        results = collect_results(suite, cells)
         require(len(results.stage1.columns) > 0, "no columns")
 
 

@@ -10,7 +10,7 @@ from bench_frames import build_results, stage1_frame, stage2_frame
 
 from paper import claims, paper_comparison
 from paper.printed_tables import published_means, published_results
-from uqled.bench.formats import markdown
+from uqled.bench.results.table_formats import format_markdown
 
 
 class TestClaims:
@@ -89,7 +89,7 @@ class TestClaims:
         names = ("MNIST", "CIFAR-10")
         about = {"contaminated": {"CIFAR-10": "the network has seen it"}}
         results = build_results(stage1=stage1_frame(names), stage2=stage2_frame(names), about=about)
-        text = markdown(paper_comparison.beside_table(results))
+        text = format_markdown(paper_comparison.beside_table(results))
         clean, contaminated = text.split("### CIFAR-10")
         assert "Contaminated: the network has seen it" in contaminated
         assert "Contaminated" not in clean

@@ -7,9 +7,9 @@ import pytest
 
 from paper import arithmetic, consistency, printed_tables
 from paper.printed_tables import printed, published_means, published_results
-from uqled.bench import shown, statistics, tables
+from uqled.bench.results import formatting, statistics, tables
+from uqled.bench.results.result_files import format_sensitivity
 from uqled.bench.suite import PAPER_METHODS
-from uqled.bench.writing import sensitivity_markdown
 
 
 class TestPublished:
@@ -64,26 +64,33 @@ class TestPublished:
         assert found == [arithmetic.FOLLOWS, arithmetic.ROUNDING, arithmetic.NOT]
 
     def test_the_papers_correlations_follow_from_its_printed_means(self) -> None:
-        found = statistics.sensitivity(published_results(), published_means())
+        found = statistics.analyse_sensitivity(published_results(), published_means())
         initial, final = found.initial.correlation, found.final.correlation
         assert initial is not None
         assert final is not None
-        said = [shown.fixed(value, 2) for value in (initial.r, initial.t, initial.p)]
+        said = [formatting.format_number(value, 2) for value in (initial.r, initial.t, initial.p)]
         assert said == ["0.98", "6.37", "0.02"]
-        said = [shown.fixed(final.r, 2), shown.fixed(final.t, 2), shown.fixed(final.p, 3)]
+        said = [
+            formatting.format_number(final.r, 2),
+            formatting.format_number(final.t, 2),
+            formatting.format_number(final.p, 3),
+        ]
         assert said == ["0.98", "10.03", "0.001"]
         assert (initial.n, final.n) == (4, 6)
 
     def test_the_papers_mean_f1_table(self) -> None:
-        found = statistics.sensitivity(published_results(), published_means()).mean_f1
+        found = statistics.analyse_sensitivity(published_results(), published_means()).mean_f1
         table = printed("sensitivity")
         rows = table[table["quantity"] == "mean f1 per rate"]
         assert len(rows) == 12
         for _, row in rows.iterrows():
-            assert shown.percent(found[row["of"]][float(row["rate"])].mean) == row["printed"]
+            assert (
+                formatting.format_percent(found[row["of"]][float(row["rate"])].mean)
+                == row["printed"]
+            )
 
     def test_published_stage_1_comes_out_as_printed(self) -> None:
-        table = tables.stage1_table(published_results().stage1, "", "")
+        table = tables.build_stage1_table(published_results().stage1, "", "")
         assert [head for head, _ in table.groups] == ["F1", "Precision", "Recall"]
         rows = [row for block in table.blocks for row in block.rows]
         known = printed("stage1")
@@ -97,7 +104,7 @@ class TestPublished:
         assert {cell.mark for row in rows for cell in row.cells} == {"", "top"}  # one seed
 
     def test_published_stage_2_comes_out_as_printed(self) -> None:
-        table = tables.stage2_table(published_results())
+        table = tables.build_stage2_table(published_results())
         rows = [row for block in table.blocks for row in block.rows]
         for row, (_, line) in zip(rows, printed("stage2").iterrows(), strict=True):
             texts = [cell.text.replace(",", "") for cell in row.cells]
@@ -107,8 +114,8 @@ class TestPublished:
                 assert texts[4:] == said[4:]
 
     def test_published_results_take_the_same_way(self) -> None:
-        analyses = statistics.sensitivity(published_results(), published_means())
-        text = sensitivity_markdown(analyses, {})
+        analyses = statistics.analyse_sensitivity(published_results(), published_means())
+        text = format_sensitivity(analyses, {})
         assert "| 4 | 0.98 | 6.37 | 0.024 |" in text
         assert "| 6 | 0.98 | 10.03 | 0.00056 |" in text
         assert "| CIFAR-100 | 28.9 | 43.1 | 56.7 |" in text

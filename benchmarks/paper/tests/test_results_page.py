@@ -10,13 +10,19 @@ from typing import Any
 
 from paper import human_errors
 from results_page import comparison_texts, page
+from uqled.bench.cell_graph import (
+    describe_cell,
+    list_pilot_cells,
+    list_stage1_cells,
+    list_stage2_cells,
+    list_unfinished_cells,
+)
 from uqled.bench.cells import Cells
-from uqled.bench.collected import collected
-from uqled.bench.matrix import configuration_of, pilot_cells, stage1_cells, stage2_cells, unfinished
-from uqled.bench.metrics import f_beta
-from uqled.bench.statistics import sensitivity
+from uqled.bench.metrics import compute_f_beta
+from uqled.bench.results.collection import collect_results
+from uqled.bench.results.result_files import format_texts
+from uqled.bench.results.statistics import analyse_sensitivity
 from uqled.bench.suite import read_suite
-from uqled.bench.writing import texts_of
 
 ROOT = Path(__file__).parents[3]
 STORED = ROOT / "benchmarks" / "results" / "laptop"
@@ -28,10 +34,14 @@ SEEDS = {0: 0.0, 1: 0.001, 2: -0.001}
 def made_up(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> Path:
     """Every result of the laptop suite, with so much more F1 and accuracy than CL-PBNR's."""
     cells = Cells(folder)
-    wanted = [*pilot_cells(SUITE), *stage1_cells(SUITE), *stage2_cells(SUITE, SUITE.methods)]
+    wanted = [
+        *list_pilot_cells(SUITE),
+        *list_stage1_cells(SUITE),
+        *list_stage2_cells(SUITE, SUITE.methods),
+    ]
     made = {"code": "abc", "cpu": "a processor", "cores": 2, "memory_gib": 1.0, "python": "3.11"}
     made |= {"versions": {"numpy": "2"}, "seconds": 36.0}
-    for cell in unfinished(SUITE, cells, wanted):
+    for cell in list_unfinished_cells(SUITE, cells, wanted):
         found: dict[str, Any] = {"accuracy": 0.9 + SEEDS[cell.seed]}
         level = {"mnist": 0.3, "cifar10": 0.2, "tiny-imagenet-20": 0.0}.get(cell.data, 0.1)
         if cell.kind == "pretraining":
@@ -43,7 +53,7 @@ def made_up(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> P
                 gain = gains.get(method, 0.0) + SEEDS[cell.seed] * (1 + place / 10)
                 p = r = 0.5 + level + cell.rate / 10 + gain
                 judged[method] = {"precision": p, "recall": r, "f1": p, "aupr": p, "flagged": 90}
-                judged[method]["f05"] = f_beta(p, r, 0.5)
+                judged[method]["f05"] = compute_f_beta(p, r, 0.5)
             found = {"n": 1000, "wrong": round(1000 * cell.rate), "methods": judged}
             found |= {"given_accuracy": 0.8, "true_accuracy": 0.9, "classes": ["a", "b"]}
             found |= {"sources": dict.fromkeys(SUITE.methods)}
@@ -53,7 +63,7 @@ def made_up(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> P
             better += relabel if cell.treatment == "relabel" else 0.0
             found["accuracy"] = 0.6 + level - rate / 2 + better + SEEDS[cell.seed]
             found |= {"trained_on": 1000, "changed": 90}
-        cells.write(cell, configuration_of(SUITE, cell), found, {}, made)
+        cells.write(cell, describe_cell(SUITE, cell), found, {}, made)
     return folder
 
 
@@ -62,8 +72,8 @@ def test_the_page_is_what_the_stored_cells_give() -> None:
 
 
 def test_stored_tables_regenerate_byte_for_byte() -> None:
-    results = collected(SUITE, Cells(STORED))
-    texts = {**texts_of(results, sensitivity(results)), **comparison_texts(results)}
+    results = collect_results(SUITE, Cells(STORED))
+    texts = {**format_texts(results, analyse_sensitivity(results)), **comparison_texts(results)}
     assert len(texts) > 8
     for name, text in texts.items():
         assert (STORED / name).read_bytes() == text.encode(), name

@@ -73,12 +73,12 @@ class Cells:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def finished(self, cell: Cell, configuration: Mapping[str, Any]) -> bool:
+    def is_finished(self, cell: Cell, configuration: Mapping[str, Any]) -> bool:
         """If the cell is there; one that was computed otherwise is refused."""
         path = self._path("cells", cell, ".json")
         if not path.exists():
             return False
-        before = _read(path)["configuration"]
+        before = _read_cell(path)["configuration"]
         now = json.loads(json.dumps(configuration))
         changed = [k for k in sorted(before.keys() | now.keys()) if before.get(k) != now.get(k)]
         if changed:
@@ -99,7 +99,7 @@ class Cells:
         path = self._path("cells", cell, ".json")
         is_clean = cell.kind == "detection" and cell.rate is None
         kind = "clean detection" if is_clean else cell.kind
-        return check_fields(_read(path)["found"], kind, name_file(path), _FIX)
+        return check_fields(_read_cell(path)["found"], kind, name_file(path), _FIX)
 
     def read_arrays(self, cell: Cell) -> dict[str, NDArray[Any]]:
         """The arrays of a finished cell."""
@@ -166,12 +166,12 @@ class Cells:
         """The folder for a cell's checkpoints."""
         return self.folder / "work" / cell.name
 
-    def all_made(self) -> Iterator[dict[str, Any]]:
+    def read_provenance(self) -> Iterator[dict[str, Any]]:
         """By what each cell was computed, in the order of their names."""
         for path in self._finished():
-            yield check_fields(_read(path)["made"], "made", name_file(path), _FIX)
+            yield check_fields(_read_cell(path)["made"], "made", name_file(path), _FIX)
 
-    def keep_fingerprint(self, data: str, fingerprint: str) -> None:
+    def check_fingerprint(self, data: str, fingerprint: str) -> None:
         """Remember which data the cells were computed from; other data is refused."""
         path = self.folder / "data" / f"{data}.json"
         if path.exists():
@@ -195,14 +195,14 @@ class Cells:
             raise InputError("merge", f"{str(other)!r} holds no cells", "Name a benchmark's folder")
         for path in sorted((other / "data").glob("*.json")):
             if not is_temporary(path.name):
-                self.keep_fingerprint(path.stem, _read_fingerprint(path))
+                self.check_fingerprint(path.stem, _read_fingerprint(path))
         taken = 0
         for path in self._finished(other):
-            _read(path)
+            _read_cell(path)
             name = path.relative_to(other / "cells")
             own = self.folder / "cells" / name
             if own.exists():
-                if _read(own)["configuration"] != _read(path)["configuration"]:
+                if _read_cell(own)["configuration"] != _read_cell(path)["configuration"]:
                     raise InputError(
                         "merge",
                         f"{str(other)!r} holds cell {name.with_suffix('')} with another "
@@ -216,7 +216,7 @@ class Cells:
                 target = self.folder / kind / name.with_suffix(ending)
                 if source.exists():
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    _copy(source, target)
+                    _copy_file(source, target)
             taken += 1
         return taken
 
@@ -224,7 +224,7 @@ class Cells:
         return self.folder / kind / f"{cell.name}{ending}"
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_cell(path: Path) -> dict[str, Any]:
     content = read_json(path, _FIX)
     keys = ("configuration", "found", "made")
     if not isinstance(content, dict) or not all(isinstance(content.get(k), dict) for k in keys):
@@ -240,7 +240,7 @@ def _read_fingerprint(path: Path) -> str:
     return known
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy_file(source: Path, target: Path) -> None:
     with open_regular(source) as file, replace_file(target) as part, part.open("wb") as copy:
         check_limit("memory_bytes", os.fstat(file.fileno()).st_size, name_file(source))
         shutil.copyfileobj(file, copy)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def detection_metrics(
+def score_detection(
     mask: NDArray[np.bool_], ranking: NDArray[Any], is_error: NDArray[np.bool_]
 ) -> dict[str, float | int]:
     """Precision, recall, F1, F0.5, and the area under precision-recall of the ranking.
@@ -28,20 +28,20 @@ def detection_metrics(
         "flagged": flagged,
         "precision": precision,
         "recall": recall,
-        "f1": f_beta(precision, recall, 1.0),
-        "f05": f_beta(precision, recall, 0.5),
-        "aupr": average_precision(is_error[ranking]),
+        "f1": compute_f_beta(precision, recall, 1.0),
+        "f05": compute_f_beta(precision, recall, 0.5),
+        "aupr": compute_average_precision(is_error[ranking]),
     }
 
 
-def f_beta(precision: float, recall: float, beta: float) -> float:
+def compute_f_beta(precision: float, recall: float, beta: float) -> float:
     """The weighted harmonic mean: beta below 1 weighs precision more."""
     weight = beta * beta
     below = weight * precision + recall
     return (1 + weight) * precision * recall / below if below else 0.0
 
 
-def average_precision(is_error: NDArray[np.bool_]) -> float:
+def compute_average_precision(is_error: NDArray[np.bool_]) -> float:
     """Area under precision-recall of errors in their ranked order [N], most suspect first."""
     at = np.flatnonzero(is_error)  # ranks of the errors, from 0
     if not len(at):

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from uqled.arrays import Labels
 from uqled.bench.cell_checks import take_numbers, take_probabilities
+from uqled.bench.cell_graph import list_compared_methods, list_needed_cells
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.flags import (
+from uqled.bench.method_flags import (
     Flags,
-    flags_of,
-    packed_flags,
+    compute_flags,
+    hash_method_source,
+    pack_flags,
     shorten_codes,
-    source_of,
-    unpacked_flags,
+    unpack_flags,
 )
-from uqled.bench.matrix import compared_methods, needs
-from uqled.bench.metrics import detection_metrics
+from uqled.bench.metrics import score_detection
 from uqled.bench.suite import Data, Suite
 from uqled.data.dataset import Dataset, draw_stratified
 from uqled.data.loading import load
@@ -32,14 +32,14 @@ from uqled.predict.crossval import fold_seed, stratified_parts
 from uqled.predict.learner import FoldPredictions, Learner
 from uqled.predict.learners import choose_learner
 
-Found = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+CellResult = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """What tables need, and the arrays that later cells need."""
 
 _MONITORED = 0.2  # of the training set, while pre-training
 
 
 @dataclass(frozen=True)
-class Whole:
+class BenchmarkData:
     """Training and test samples in one data set, so that one network predicts either."""
 
     data: Dataset
@@ -53,35 +53,37 @@ class Whole:
         return self.data.labels.codes[self.train]
 
 
-def computed(suite: Suite, cell: Cell, cells: Cells, folder: Path) -> Found:
+def compute_cell(suite: Suite, cell: Cell, cells: Cells, folder: Path) -> CellResult:
     """The cell's result; `folder` holds the data."""
     phase = {
-        "pretraining": _pretraining,
-        "pilot": _pilot,
-        "fold": _fold,
-        "detection": _detection,
-        "retraining": _retraining,
+        "pretraining": _pretrain,
+        "pilot": _run_pilot,
+        "fold": _predict_fold,
+        "detection": _detect,
+        "retraining": _retrain,
     }[cell.kind]
-    return phase(_Context(suite, cell, cells, whole(suite.data_named(cell.data), folder)))
+    return phase(
+        _Context(suite, cell, cells, load_benchmark_data(suite.data_named(cell.data), folder))
+    )
 
 
-def whole(data: Data, folder: Path) -> Whole:
+def load_benchmark_data(data: Data, folder: Path) -> BenchmarkData:
     """The data set of a suite, its training samples first."""
-    return _whole(_hashable(data), folder)
+    return _load_benchmark_data(_make_hashable(data), folder)
 
 
-def loaded(data: Data, folder: Path) -> tuple[Dataset, int]:
+def load_samples(data: Data, folder: Path) -> tuple[Dataset, int]:
     """(training samples, then test samples; how many are the former), without a network."""
-    return _loaded(_hashable(data), folder)
+    return _load_samples(_make_hashable(data), folder)
 
 
-def _hashable(data: Data) -> Data:
+def _make_hashable(data: Data) -> Data:
     return replace(data, training=tuple(data.training.items()))  # type: ignore[arg-type]
 
 
 @cache
-def _loaded(data: Data, folder: Path) -> tuple[Dataset, int]:
-    train, test = _samples(data, folder)
+def _load_samples(data: Data, folder: Path) -> tuple[Dataset, int]:
+    train, test = _read_parts(data, folder)
     if train.labels.names != test.labels.names:
         raise InputError(
             "test_place",
@@ -91,7 +93,7 @@ def _loaded(data: Data, folder: Path) -> tuple[Dataset, int]:
         )
     both = Dataset(
         train.kind,
-        _stacked(train.inputs, test.inputs),
+        _stack_inputs(train.inputs, test.inputs),
         replace(train.labels, codes=np.concatenate([train.labels.codes, test.labels.codes])),
         np.concatenate([train.ids, test.ids]),
         data.name,
@@ -100,14 +102,14 @@ def _loaded(data: Data, folder: Path) -> tuple[Dataset, int]:
 
 
 @cache
-def _whole(data: Data, folder: Path) -> Whole:
-    both, N = _loaded(data, folder)
+def _load_benchmark_data(data: Data, folder: Path) -> BenchmarkData:
+    both, N = _load_samples(data, folder)
     learner = choose_learner(data.model, both, **dict(data.training))
     everyone = np.arange(len(both))
-    return Whole(both, everyone[:N], everyone[N:], learner)
+    return BenchmarkData(both, everyone[:N], everyone[N:], learner)
 
 
-def _samples(data: Data, folder: Path) -> tuple[Dataset, Dataset]:
+def _read_parts(data: Data, folder: Path) -> tuple[Dataset, Dataset]:
     """(training part, test part)."""
     options: dict[str, Any] = {
         "label": data.label, "inputs": data.inputs, "image_size": data.image_size
@@ -129,7 +131,7 @@ def _samples(data: Data, folder: Path) -> tuple[Dataset, Dataset]:
     return loaded.subset(np.setdiff1d(np.arange(len(loaded)), drawn)), loaded.subset(drawn)
 
 
-def _stacked(train: Any, test: Any) -> Any:
+def _stack_inputs(train: Any, test: Any) -> Any:
     if hasattr(train, "columns"):
         import pandas as pd
 
@@ -148,7 +150,7 @@ class _Context:
     suite: Suite
     cell: Cell
     cells: Cells
-    whole: Whole
+    whole: BenchmarkData
 
     def predicted(
         self, labels: NDArray[Any], train: NDArray[Any], test: NDArray[Any], seed: int
@@ -189,7 +191,7 @@ class _Context:
     def flags(self, cell: Cell, arrays: dict[str, NDArray[Any]], n: int) -> dict[str, Flags]:
         """What every method flags of n samples, of the arrays of a finished detection."""
         shape = n, self.whole.data.n_classes
-        return unpacked_flags(arrays, shape, self.cells.name_arrays(cell))
+        return unpack_flags(arrays, shape, self.cells.name_arrays(cell))
 
     def noisy(self) -> tuple[NDArray[np.intp], NoisyLabels]:
         """(positions in the training set that take part, their noisy labels)."""
@@ -222,7 +224,7 @@ class _Context:
         return codes
 
 
-def _pretraining(context: _Context) -> Found:
+def _pretrain(context: _Context) -> CellResult:
     """Phase 1a: a network trained on clean data, asked about the test set."""
     whole, seed = context.whole, context.cell.seed
     n = round(_MONITORED * len(whole.train))
@@ -243,7 +245,7 @@ def _pretraining(context: _Context) -> Found:
     }, arrays
 
 
-def _pilot(context: _Context) -> Found:
+def _run_pilot(context: _Context) -> CellResult:
     """Noise on the test labels, and the network that learned from clean data."""
     cell, whole = context.cell, context.whole
     asked = Cell("pretraining", cell.data, cell.seed)
@@ -261,15 +263,15 @@ def _pilot(context: _Context) -> Found:
         classes=None if "pred_probs" in options else range(whole.data.n_classes),
         **options,
     )
-    return _judged(context, noisy, true, pred_probs, passes)[0], {}
+    return _score_methods(context, noisy, true, pred_probs, passes)[0], {}
 
 
-def _fold(context: _Context) -> Found:
+def _predict_fold(context: _Context) -> CellResult:
     """Phases 1b and 2: noise, and one fold's out-of-sample predictions."""
     cell, whole = context.cell, context.whole
-    kept, given = _given(context)
+    kept, given = _read_given_labels(context)
     labels = context.everyones(kept, given)
-    part = _parts(context, given)[cell.fold or 0]
+    part = _split_folds(context, given)[cell.fold or 0]
     train = np.setdiff1d(np.arange(len(kept)), part)
     found = context.predicted(
         labels,
@@ -294,17 +296,19 @@ class OutOfSample:
     passes: NDArray[np.float32] | None
 
 
-def out_of_sample(suite: Suite, cell: Cell, cells: Cells, folder: Path) -> OutOfSample:
+def read_out_of_sample(suite: Suite, cell: Cell, cells: Cells, folder: Path) -> OutOfSample:
     """The finished folds of a detection cell together; `folder` holds the data."""
-    return _together(_Context(suite, cell, cells, whole(suite.data_named(cell.data), folder)))
+    return _join_folds(
+        _Context(suite, cell, cells, load_benchmark_data(suite.data_named(cell.data), folder))
+    )
 
 
-def _together(context: _Context) -> OutOfSample:
-    kept, given = _given(context)
+def _join_folds(context: _Context) -> OutOfSample:
+    kept, given = _read_given_labels(context)
     pred_probs = np.empty((len(kept), context.whole.data.n_classes), np.float32)
     passes: NDArray[np.float32] | None = None
-    folds = needs(context.suite, context.cell)
-    for part, cell in zip(_parts(context, given), folds, strict=True):
+    folds = list_needed_cells(context.suite, context.cell)
+    for part, cell in zip(_split_folds(context, given), folds, strict=True):
         pred_probs[part], own = context.predictions(cell, len(part))
         if own is not None:
             if passes is None:
@@ -313,26 +317,26 @@ def _together(context: _Context) -> OutOfSample:
     return OutOfSample(kept, given, context.whole.true[kept], pred_probs, passes)
 
 
-def _detection(context: _Context) -> Found:
+def _detect(context: _Context) -> CellResult:
     """Phases 3 and 4: every method's flags, and how right they are."""
-    found = _together(context)
+    found = _join_folds(context)
     kept, given, pred_probs, passes = found.kept, found.given, found.pred_probs, found.passes
     if context.cell.rate is None:  # clean labels, looked at before noise is added
-        flags = _flags(context, given, pred_probs, passes)
+        flags = _flag_samples(context, given, pred_probs, passes)
         content = {
             "flagged": {name: int(one.mask.sum()) for name, one in flags.items()},
-            "sources": {name: source_of(name) for name in flags},
+            "sources": {name: hash_method_source(name) for name in flags},
         }
         return content, {
             "pred_probs": pred_probs,
-            **packed_flags(flags),
+            **pack_flags(flags),
         }
     _, noisy = context.noisy()
-    content, flags = _judged(context, noisy, found.true, pred_probs, passes)
-    return content, {"given": shorten_codes(given), "kept": kept, **packed_flags(flags)}
+    content, flags = _score_methods(context, noisy, found.true, pred_probs, passes)
+    return content, {"given": shorten_codes(given), "kept": kept, **pack_flags(flags)}
 
 
-def _retraining(context: _Context) -> Found:
+def _retrain(context: _Context) -> CellResult:
     """Phases 5 and 6: a network trained on what a treatment leaves, and its test accuracy."""
     cell, whole = context.cell, context.whole
     changed, arrays = 0, dict[str, NDArray[Any]]()
@@ -364,7 +368,7 @@ def _retraining(context: _Context) -> Found:
     return {"accuracy": float(right.mean()), "trained_on": len(used), "changed": changed}, {}
 
 
-def _given(context: _Context) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+def _read_given_labels(context: _Context) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
     """(positions in the training set that take part, their given labels)."""
     if context.cell.rate is None:
         everyone = np.arange(len(context.whole.train))
@@ -373,12 +377,12 @@ def _given(context: _Context) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
     return kept, noisy.labels.astype(np.int32)
 
 
-def _parts(context: _Context, given: NDArray[np.int32]) -> list[NDArray[np.intp]]:
+def _split_folds(context: _Context, given: NDArray[np.int32]) -> list[NDArray[np.intp]]:
     labels = replace(context.whole.data.labels, codes=given)
     return stratified_parts(labels, context.suite.folds, seed=context.cell.seed)
 
 
-def _flags(
+def _flag_samples(
     context: _Context, given: NDArray[np.int32], pred_probs: NDArray[Any], passes: Any
 ) -> dict[str, Flags]:
     labels: Labels = replace(context.whole.data.labels, codes=given)
@@ -388,10 +392,10 @@ def _flags(
             f"of {context.cell.data!r} has no source of uncertainty",
             "Choose a network, a forest, or a model with bootstrap",
         )
-    return flags_of(compared_methods(context.suite), labels, pred_probs, passes)
+    return compute_flags(list_compared_methods(context.suite), labels, pred_probs, passes)
 
 
-def _judged(
+def _score_methods(
     context: _Context,
     noisy: NoisyLabels,
     true: NDArray[np.int32],
@@ -400,7 +404,7 @@ def _judged(
 ) -> tuple[dict[str, Any], dict[str, Flags]]:
     """(metrics of every method, their flags)."""
     given = noisy.labels.astype(np.int32)
-    flags = _flags(context, given, pred_probs, passes)
+    flags = _flag_samples(context, given, pred_probs, passes)
     best = pred_probs.argmax(axis=1)
     content: dict[str, Any] = {
         "n": len(given),
@@ -408,11 +412,11 @@ def _judged(
         "given_accuracy": float((best == given).mean()),
         "true_accuracy": float((best == true).mean()),
         "methods": {
-            name: detection_metrics(one.mask, one.ranking, noisy.is_error)
+            name: score_detection(one.mask, one.ranking, noisy.is_error)
             for name, one in flags.items()
             if name in context.suite.methods
         },
-        "sources": {name: source_of(name) for name in flags},
+        "sources": {name: hash_method_source(name) for name in flags},
         "classes": list(context.whole.data.labels.names),
     }
     if noisy.intended is not None:

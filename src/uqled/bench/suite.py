@@ -101,7 +101,7 @@ class Suite:
         return next(data for data in self.data if data.name == name)
 
 
-def builtin_suites() -> list[str]:
+def list_builtin_suites() -> list[str]:
     """The suites that ship with the package."""
     found = (file.name for file in (files("uqled.bench") / "suites").iterdir())
     return sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml"))
@@ -114,13 +114,13 @@ def read_suite(name: str, *, allow_code: bool = False) -> Suite:
     """
     if name.endswith(".toml"):
         text = read_text(name)
-    elif name in builtin_suites():
+    elif name in list_builtin_suites():
         text = (files("uqled.bench") / "suites" / f"{name}.toml").read_text(encoding="utf-8")
     else:
         raise InputError(
             "suite",
             f"is {name!r}",
-            f"Choose one of {', '.join(builtin_suites())}, or name a .toml file",
+            f"Choose one of {', '.join(list_builtin_suites())}, or name a .toml file",
         )
     try:
         content = tomllib.loads(text)
@@ -132,7 +132,7 @@ def read_suite(name: str, *, allow_code: bool = False) -> Suite:
     if not allow_code:
         _refuse_code(content, name)
     try:
-        return _suite(content)
+        return _build_suite(content)
     except InputError as error:
         raise type(error)(f"suite {name!r}: {error.argument}", error.problem, error.fix) from error
 
@@ -150,28 +150,28 @@ def _refuse_code(content: Any, name: str) -> None:
             _refuse_code(one, name)
 
 
-def _suite(content: dict[str, Any]) -> Suite:
+def _build_suite(content: dict[str, Any]) -> Suite:
     given = dict(content)
     entries = given.pop("data", [])
-    _typed("data", entries, list, "write [[data]] before each data set")
-    given["data"] = tuple(_made(Data, entry, "data") for entry in entries)
+    _check_type("data", entries, list, "write [[data]] before each data set")
+    given["data"] = tuple(_build_dataclass(Data, entry, "data") for entry in entries)
     stage2 = given.pop("stage2", {})
     if stage2 is not False:
-        _typed("stage2", stage2, dict, "write a table, or stage2 = false")
+        _check_type("stage2", stage2, dict, "write a table, or stage2 = false")
         stage2 = dict(stage2)
         seeds = stage2.get("seeds", {})
-        _typed("stage2.seeds", seeds, dict, 'write { "0.1" = [0, 1] }')
+        _check_type("stage2.seeds", seeds, dict, 'write { "0.1" = [0, 1] }')
         for rate, own in seeds.items():
-            _typed(f"stage2.seeds of {rate}", own, list, 'write { "0.1" = [0, 1] }')
+            _check_type(f"stage2.seeds of {rate}", own, list, 'write { "0.1" = [0, 1] }')
         stage2["seeds"] = {k: tuple(v) for k, v in seeds.items()}
-        stage2 = _made(Stage2, stage2, "stage2")
-    suite: Suite = _made(Suite, given | {"stage2": stage2 or None}, "suite")
+        stage2 = _build_dataclass(Stage2, stage2, "stage2")
+    suite: Suite = _build_dataclass(Suite, given | {"stage2": stage2 or None}, "suite")
     return suite
 
 
-def _made(kind: Any, given: Mapping[str, Any], where: str) -> Any:
+def _build_dataclass(kind: Any, given: Mapping[str, Any], where: str) -> Any:
     """A dataclass of what a file gives; a key that it does not have is refused."""
-    _typed(where, given, dict, "write its options as key = value")
+    _check_type(where, given, dict, "write its options as key = value")
     known = {one.name: one for one in fields(kind)}
     for key in given:
         if key not in known:
@@ -179,13 +179,13 @@ def _made(kind: Any, given: Mapping[str, Any], where: str) -> Any:
     for name, one in known.items():
         required = one.default is MISSING and one.default_factory is MISSING
         if name in given and name != "data":
-            _typed(name, given[name], _TOML[one.type], f"write {_SHOWN[_TOML[one.type]]}")
+            _check_type(name, given[name], _TOML[one.type], f"write {_EXAMPLES[_TOML[one.type]]}")
         if required and name not in given:
             raise InputError(name, f"is missing in {where}", "Give it")
-    return kind(**{name: _without_lists(value) for name, value in given.items()})
+    return kind(**{name: _freeze_lists(value) for name, value in given.items()})
 
 
-def _without_lists(value: Any) -> Any:
+def _freeze_lists(value: Any) -> Any:
     """Lists as tuples, in tables too: what a data set is made of must be hashable."""
     if isinstance(value, list):
         return tuple(value)
@@ -211,7 +211,7 @@ _TOML: dict[Any, type] = {
     "tuple[int, ...] | None": list,
     "Stage2 | None": object,
 }
-_SHOWN = {
+_EXAMPLES = {
     str: 'a text, as "mnist"',
     bool: "true or false",
     int: "a whole number",
@@ -222,7 +222,7 @@ _SHOWN = {
 }
 
 
-def _typed(name: str, value: Any, kind: type, fix: str) -> None:
+def _check_type(name: str, value: Any, kind: type, fix: str) -> None:
     is_other = isinstance(value, bool) and kind is int
     if isinstance(value, tuple) and kind is list:
         return

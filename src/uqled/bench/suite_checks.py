@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from uqled import arrays
 from uqled.arrays import show_value
-from uqled.bench.flags import check_methods
+from uqled.bench.method_flags import check_methods
 from uqled.errors import InputError, MissingInputError
 from uqled.export.file_names import sanitize_name
 from uqled.limits import check_limit
@@ -74,12 +74,12 @@ def _check_names(suite: Suite) -> None:
             raise InputError(
                 "title", f"{title!r} is that of {times} data sets", "Give each its own"
             )
-    for key, lines in (("about", suite.about), *_paragraphs(suite)):
+    for key, lines in (("about", suite.about), *_list_paragraphs(suite)):
         if not all(is_line(line.replace("\t", " ")) for line in lines.splitlines()):
             raise InputError(key, f"is {show_value(lines)}", "Leave control characters out")
 
 
-def _paragraphs(suite: Suite) -> list[tuple[str, str]]:
+def _list_paragraphs(suite: Suite) -> list[tuple[str, str]]:
     return [(k, getattr(data, k)) for data in suite.data for k in ("reduced", "contaminated")]
 
 

@@ -84,8 +84,8 @@ def bench(
         uqled bench my-suite.toml --data data/ --only 'mnist/*'
     """
     from uqled.bench.cells import Cells
-    from uqled.bench.planning import plan as planned
-    from uqled.bench.running import Benchmark, run_benchmark, write_tables
+    from uqled.bench.cost_estimate import estimate_cost as planned
+    from uqled.bench.runner import Benchmark, run_benchmark, write_tables
     from uqled.bench.suite import read_suite
 
     out = out or Path("runs") / f"bench-{Path(suite).stem}"

@@ -22,7 +22,7 @@ from uqled.storage.reading import first_line
 
 _GIVEN = "-given"  # with the other reading of the entropy threshold
 
-Own = Callable[[NDArray[np.int32], NDArray[Any], NDArray[Any]], Any]
+OwnMethod = Callable[[NDArray[np.int32], NDArray[Any], NDArray[Any]], Any]
 """labels [N], pred_probs [N,K], passes [F,N,K] -> mask [N], or (mask [N], scores [N])."""
 
 
@@ -43,7 +43,7 @@ def check_methods(methods: Sequence[str]) -> None:
     known = list_method_names()
     for name in methods:
         if isinstance(name, str) and ":" in name:
-            _own(name)
+            _import_function(name)
         elif not isinstance(name, str) or name.removesuffix(_GIVEN) not in known:
             raise InputError(
                 "methods",
@@ -53,7 +53,7 @@ def check_methods(methods: Sequence[str]) -> None:
             )
 
 
-def flags_of(
+def compute_flags(
     methods: Sequence[str], labels: Labels, pred_probs: NDArray[Any], passes: NDArray[Any]
 ) -> dict[str, Flags]:
     """Each method's flags, from the same probabilities [N,K] and [F,N,K]."""
@@ -79,22 +79,22 @@ def flags_of(
             found[name] = Flags(one.mask, one.ranking, one.best)
     for name in methods:
         if ":" in name:
-            found[name] = _own_flags(name, labels.codes, pred_probs, passes)
+            found[name] = _compute_own_flags(name, labels.codes, pred_probs, passes)
     return {name: found[name] for name in methods}
 
 
-def source_of(name: str) -> str | None:
+def hash_method_source(name: str) -> str | None:
     """A hash of an own function's source: another one flags otherwise. None for uqled's methods."""
     if ":" not in name:
         return None
     try:
-        text = inspect.getsource(inspect.unwrap(_own(name)))
+        text = inspect.getsource(inspect.unwrap(_import_function(name)))
     except (OSError, TypeError):
         return "unknown"
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def packed_flags(flags: dict[str, Flags]) -> dict[str, NDArray[Any]]:
+def pack_flags(flags: dict[str, Flags]) -> dict[str, NDArray[Any]]:
     """Masks as bits, and each different array of suggested classes once."""
     suggested: list[NDArray[np.int32]] = []
     whose = []
@@ -116,12 +116,12 @@ def shorten_codes(codes: NDArray[np.int32]) -> NDArray[Any]:
     return codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes
 
 
-def unpacked_flags(
+def unpack_flags(
     arrays: dict[str, NDArray[Any]],
     shape: tuple[int | None, int] = (None, 2**31),
     subject: str = "the arrays of a detection",
 ) -> dict[str, Flags]:
-    """What `packed_flags` packed; rankings are not kept.
+    """What `pack_flags` packed; rankings are not kept.
 
     `shape` is (samples, classes), as far as they are known.
     """
@@ -138,13 +138,13 @@ def unpacked_flags(
     }
 
 
-def _own(name: str) -> Own:
+def _import_function(name: str) -> OwnMethod:
     module, _, function = name.partition(":")
     fix = "Name it module:function, with the module's folder on PYTHONPATH"
     if not all(part.isidentifier() for part in (*module.split("."), function)):
         raise InputError("methods", f"have {name!r}, which names no function", fix)
     try:
-        found: Own = getattr(import_module(module), function)
+        found: OwnMethod = getattr(import_module(module), function)
     except Exception as error:  # whatever a module of one's own does when it is loaded
         raise InputError(
             "methods", f"have {name!r}, which cannot be imported ({first_line(error)})", fix
@@ -154,10 +154,10 @@ def _own(name: str) -> Own:
     return found
 
 
-def _own_flags(
+def _compute_own_flags(
     name: str, codes: NDArray[np.int32], pred_probs: NDArray[Any], passes: NDArray[Any]
 ) -> Flags:
-    answer = _own(name)(codes.copy(), pred_probs.copy(), passes.copy())
+    answer = _import_function(name)(codes.copy(), pred_probs.copy(), passes.copy())
     mean = uncertainty.mean(passes)
     own_scores = isinstance(answer, tuple)
     mask = np.asarray(answer[0] if own_scores else answer)

@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from uqled.bench.cell_graph import (
+    describe_cell,
+    list_pilot_cells,
+    list_stage1_cells,
+    list_stage2_cells,
+)
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.matrix import configuration_of, pilot_cells, stage1_cells, stage2_cells
 from uqled.bench.suite import BASELINE, Suite
 from uqled.errors import FileError, InputError
 from uqled.noise.transition import TransitionMatrix
@@ -47,49 +52,49 @@ class Results:
     """Data set -> rate -> the first seed's intended matrix."""
 
 
-def collected(suite: Suite, cells: Cells) -> Results:
+def collect_results(suite: Suite, cells: Cells) -> Results:
     """The finished cells of a suite, in the order of its matrix."""
     titles = {data.name: data.shown for data in suite.data}
     initial, sizes = [], {}
     for data in suite.data:
         for seed in suite.seeds:
             cell = Cell("pretraining", data.name, seed)
-            if cells.finished(cell, configuration_of(suite, cell)):
+            if cells.is_finished(cell, describe_cell(suite, cell)):
                 found = cells.read(cell)
                 sizes[data.name] = {key: found[key] for key in ("train", "test")}
                 row = {"dataset": data.shown, "seed": seed, "accuracy": found["accuracy"]}
                 initial.append(row)
     retrained = []
-    for cell in stage2_cells(suite, suite.methods):
-        if cells.finished(cell, configuration_of(suite, cell)):
+    for cell in list_stage2_cells(suite, suite.methods):
+        if cells.is_finished(cell, describe_cell(suite, cell)):
             rate = np.nan if cell.rate is None else cell.rate
             row = {"dataset": titles[cell.data], "rate": rate, "seed": cell.seed}
             row |= {"treatment": cell.treatment, "method": cell.method}
             retrained.append(row | cells.read(cell))
     return Results(
         suite.name,
-        _about(suite, cells, sizes),
-        _detections(suite, cells, pilot_cells(suite)),
-        _detections(suite, cells, stage1_cells(suite)),
+        _describe_benchmark(suite, cells, sizes),
+        _collect_detections(suite, cells, list_pilot_cells(suite)),
+        _collect_detections(suite, cells, list_stage1_cells(suite)),
         pd.DataFrame(initial, columns=list(_INITIAL)),
         pd.DataFrame(retrained, columns=list(_RETRAINING)),
-        _matrices(suite, cells),
+        _collect_matrices(suite, cells),
     )
 
 
-def pilot_winners(suite: Suite, cells: Cells) -> list[str] | None:
+def find_pilot_winners(suite: Suite, cells: Cells) -> list[str] | None:
     """Methods whose mean F1 in the pilot is above the baseline's, and that; None before the end."""
-    wanted = pilot_cells(suite)
-    if not all(cells.finished(cell, configuration_of(suite, cell)) for cell in wanted):
+    wanted = list_pilot_cells(suite)
+    if not all(cells.is_finished(cell, describe_cell(suite, cell)) for cell in wanted):
         return None
-    mean = _detections(suite, cells, wanted).groupby("method")["f1"].mean()
+    mean = _collect_detections(suite, cells, wanted).groupby("method")["f1"].mean()
     return [m for m in suite.methods if m == BASELINE or mean.get(m, 0.0) > mean[BASELINE]]
 
 
-def _detections(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> pd.DataFrame:
+def _collect_detections(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> pd.DataFrame:
     rows = []
     for cell in wanted:
-        if not cells.finished(cell, configuration_of(suite, cell)):
+        if not cells.is_finished(cell, describe_cell(suite, cell)):
             continue
         found = cells.read(cell)
         common = {
@@ -103,12 +108,12 @@ def _detections(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> pd.DataFr
     return pd.DataFrame(rows, columns=list(_DETECTION))
 
 
-def _matrices(suite: Suite, cells: Cells) -> dict[str, dict[float, TransitionMatrix]]:
+def _collect_matrices(suite: Suite, cells: Cells) -> dict[str, dict[float, TransitionMatrix]]:
     found: dict[str, dict[float, TransitionMatrix]] = {}
-    for cell in stage1_cells(suite):
+    for cell in list_stage1_cells(suite):
         assert cell.rate is not None
         own = found.setdefault(suite.data_named(cell.data).shown, {})
-        if cell.rate in own or not cells.finished(cell, configuration_of(suite, cell)):
+        if cell.rate in own or not cells.is_finished(cell, describe_cell(suite, cell)):
             continue
         content = cells.read(cell)
         if "matrix" in content:
@@ -123,7 +128,7 @@ def _matrices(suite: Suite, cells: Cells) -> dict[str, dict[float, TransitionMat
     return {name: own for name, own in found.items() if own}
 
 
-def _same_images(suite: Suite) -> list[list[str]]:
+def _group_same_images(suite: Suite) -> list[list[str]]:
     """Titles of the data sets that are read from one place, where there are several."""
     by_place: dict[str, list[str]] = {}
     for data in suite.data:
@@ -131,8 +136,8 @@ def _same_images(suite: Suite) -> list[list[str]]:
     return [titles for titles in by_place.values() if len(titles) > 1]
 
 
-def _about(suite: Suite, cells: Cells, sizes: dict[str, Any]) -> dict[str, Any]:
-    made = list(cells.all_made())
+def _describe_benchmark(suite: Suite, cells: Cells, sizes: dict[str, Any]) -> dict[str, Any]:
+    made = list(cells.read_provenance())
     return {
         "suite": suite.about,
         "noise": suite.noise["kind"],
@@ -150,7 +155,7 @@ def _about(suite: Suite, cells: Cells, sizes: dict[str, Any]) -> dict[str, Any]:
         "hours_of_one_process": round(sum(one["seconds"] for one in made) / 3600, 2),
         "reductions": [f"{data.shown}: {data.reduced}" for data in suite.data if data.reduced],
         "contaminated": {data.shown: data.contaminated for data in suite.data if data.contaminated},
-        "same_images": _same_images(suite),
+        "same_images": _group_same_images(suite),
         "data": {
             data.shown: {"model": data.model, **dict(data.training), **sizes.get(data.name, {})}
             | ({"retraining_limit": data.retraining_limit} if data.retraining_limit else {})

@@ -14,12 +14,16 @@ PACKAGES = ("uqled", "numpy", "scikit-learn", "torch")
 
 
 @cache
-def made_by(packages: tuple[str, ...] = PACKAGES) -> dict[str, Any]:
+def describe_provenance(packages: tuple[str, ...] = PACKAGES) -> dict[str, Any]:
     """Code version, hardware and versions of packages."""
-    return {"code": code_version(), **hardware(), "versions": versions(packages)}
+    return {
+        "code": find_code_version(),
+        **describe_hardware(),
+        "versions": list_package_versions(packages),
+    }
 
 
-def hardware() -> dict[str, Any]:
+def describe_hardware() -> dict[str, Any]:
     """Processor, cores, memory, Python."""
     info = Path("/proc/cpuinfo")
     names = [
@@ -36,7 +40,7 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def versions(packages: tuple[str, ...]) -> dict[str, str]:
+def list_package_versions(packages: tuple[str, ...]) -> dict[str, str]:
     """Versions of those packages that are installed."""
     found = {}
     for name in packages:
@@ -47,7 +51,7 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def code_version() -> str:
+def find_code_version() -> str:
     """The commit where the code is a clone, else the package's version."""
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():  # installed, perhaps inside somebody else's repository

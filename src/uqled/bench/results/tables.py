@@ -9,28 +9,35 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from uqled.bench.collected import Results
-from uqled.bench.shown import DASH, fixed, in_order, method_name, percent, rate_name
-from uqled.bench.statistics import (
+from uqled.bench.results.collection import Results
+from uqled.bench.results.formatting import (
+    DASH,
+    format_method,
+    format_number,
+    format_percent,
+    format_rate,
+    sort_methods,
+)
+from uqled.bench.results.statistics import (
     BOLD_RULE,
     Column,
     Columns,
     Rate,
     Sample,
-    average,
-    columns,
-    datasets,
-    difference,
-    improvements,
-    leaders,
-    over_rates,
-    treated,
+    average_over_rates,
+    average_samples,
+    compute_improvements,
+    find_leaders,
+    group_samples,
+    list_datasets,
+    select_treatment,
+    subtract_samples,
 )
 
 BASELINE = "cl-pbnr"
 _RELABELLED = ", relabelled instead of removed"
 _SPREAD = "Mean ± sample standard deviation over seeds, in per cent."
-Usual = Mapping[Rate, int]
+SeedCounts = Mapping[Rate, int]
 _MEAN = (
     "Mean averages a row's rates; it has a spread where every rate has the same seeds, and is "
     "missing where a rate is."
@@ -79,23 +86,27 @@ class Table:
     """What the names of the columns are."""
 
 
-def all_tables(results: Results) -> dict[str, list[Table]]:
+def build_tables(results: Results) -> dict[str, list[Table]]:
     """The tables of each stage, the first of which is the paper's."""
     found = {
-        "pilot": [stage1_table(results.pilot, "Pilot: wrong labels in the test sets", "pilot")],
-        "stage1": [
-            stage1_table(results.stage1, "Stage 1: finding wrong labels", "stage1"),
-            stage1_more_table(results.stage1, "Stage 1: F0.5 and area", "stage1-more"),
+        "pilot": [
+            build_stage1_table(results.pilot, "Pilot: wrong labels in the test sets", "pilot")
         ],
-        "stage2": [stage2_table(results), stage2_gain_table(results)],
+        "stage1": [
+            build_stage1_table(results.stage1, "Stage 1: finding wrong labels", "stage1"),
+            build_stage1_area_table(results.stage1, "Stage 1: F0.5 and area", "stage1-more"),
+        ],
+        "stage2": [build_stage2_table(results), build_gain_table(results)],
     }
     contaminated = results.about.get("contaminated") or {}
-    return {stage: [_warned(one, contaminated) for one in many] for stage, many in found.items()}
+    return {
+        stage: [_add_warnings(one, contaminated) for one in many] for stage, many in found.items()
+    }
 
 
-def stage1_table(frame: pd.DataFrame, title: str, label: str) -> Table:
+def build_stage1_table(frame: pd.DataFrame, title: str, label: str) -> Table:
     """F1 at each rate and their mean, precision and recall; the model's accuracy under them."""
-    return _detection_table(
+    return _build_detection_table(
         frame,
         title,
         label,
@@ -103,74 +114,77 @@ def stage1_table(frame: pd.DataFrame, title: str, label: str) -> Table:
     )
 
 
-def stage1_more_table(frame: pd.DataFrame, title: str, label: str) -> Table:
+def build_stage1_area_table(frame: pd.DataFrame, title: str, label: str) -> Table:
     """F0.5 and the area under precision-recall in the same layout."""
-    return _detection_table(
+    return _build_detection_table(
         frame, title, label, [("F0.5", "f05", True), ("Area under precision-recall", "aupr", True)]
     )
 
 
-def stage2_table(results: Results) -> Table:
+def build_stage2_table(results: Results) -> Table:
     """Accuracy after each treatment, and how many samples it removed or relabelled."""
-    rates = _rates(results.stage2)
+    rates = _list_rates(results.stage2)
     blocks = []
-    for name in datasets(results):
-        noisy = columns(treated(results.stage2, "noisy"), name, "accuracy")
+    for name in list_datasets(results):
+        noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
         for treatment, done in (("remove", ""), ("relabel", _RELABELLED)):
-            frame = treated(results.stage2, treatment)
-            accuracy, changed = (columns(frame, name, m) for m in ("accuracy", "changed"))
-            facts, before = _facts(results, name, noisy, rates), noisy
+            frame = select_treatment(results.stage2, treatment)
+            accuracy, changed = (group_samples(frame, name, m) for m in ("accuracy", "changed"))
+            facts, before = _build_fact_rows(results, name, noisy, rates), noisy
             if treatment == "relabel":  # only what is to be compared with it
                 facts, before = [], {rate: noisy[rate] for rate in accuracy if rate in noisy}
             if accuracy or before or facts:
-                note, rows = _stage2_rows(accuracy, changed, before, rates)
+                note, rows = _build_stage2_rows(accuracy, changed, before, rates)
                 blocks.append(Block(name + done, note, (*facts, *rows)))
-    heads = _heads(rates)
+    heads = _build_heads(rates)
     return Table(
         "Stage 2: accuracy after cleaning",
         "Accuracy on the untouched test set of the network trained from scratch on the cleaned "
         f"training set, and the number of samples removed or relabelled. {_SPREAD} {_MEAN} "
         f"{BOLD_RULE} Training on the noisy labels takes part in the comparison.",
-        (("Accuracy", heads), ("Removed or relabelled", tuple(map(rate_name, rates)))),
+        (("Accuracy", heads), ("Removed or relabelled", tuple(map(format_rate, rates)))),
         tuple(blocks),
         "stage2",
     )
 
 
-def stage2_gain_table(results: Results) -> Table:
+def build_gain_table(results: Results) -> Table:
     """What cleaning gained over the noisy labels, and against the baseline."""
-    rates = _rates(results.stage2)
+    rates = _list_rates(results.stage2)
     blocks = []
-    for name in datasets(results):
-        noisy = columns(treated(results.stage2, "noisy"), name, "accuracy")
+    for name in list_datasets(results):
+        noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
         for treatment, done in (("remove", ""), ("relabel", _RELABELLED)):
-            by_rate = columns(treated(results.stage2, treatment), name, "accuracy")
+            by_rate = group_samples(select_treatment(results.stage2, treatment), name, "accuracy")
             gain: dict[Rate, dict[str, Sample]] = {
-                rate: {m: difference(s, noisy[rate]["noisy"]) for m, s in column.items()}
+                rate: {m: subtract_samples(s, noisy[rate]["noisy"]) for m, s in column.items()}
                 for rate, column in by_rate.items()
                 if "noisy" in noisy.get(rate, {})
             }
-            against = improvements(by_rate)
+            against = compute_improvements(by_rate)
             if not gain and not against:
                 continue
-            mean = over_rates(gain) if set(gain) == set(by_rate) and len(gain) > 1 else {}
-            usual = _usual([gain, against])
+            mean = average_over_rates(gain) if set(gain) == set(by_rate) and len(gain) > 1 else {}
+            usual = _count_usual_seeds([gain, against])
             rows = [
                 Row(
-                    row_name(m),
+                    name_row(m),
                     (
-                        *(_signed(gain.get(rate, {}).get(m), usual.get(rate, 0)) for rate in rates),
-                        *([_signed(mean.get(m))] if len(rates) > 1 else []),
                         *(
-                            _signed(against.get(rate, {}).get(m), usual.get(rate, 0))
+                            _format_signed(gain.get(rate, {}).get(m), usual.get(rate, 0))
+                            for rate in rates
+                        ),
+                        *([_format_signed(mean.get(m))] if len(rates) > 1 else []),
+                        *(
+                            _format_signed(against.get(rate, {}).get(m), usual.get(rate, 0))
                             for rate in rates
                         ),
                     ),
-                    row_kind(m),
+                    classify_row(m),
                 )
-                for m in _methods(by_rate)
+                for m in _list_methods(by_rate)
             ]
-            blocks.append(Block(name + done, _seeds(usual), tuple(rows)))
+            blocks.append(Block(name + done, _format_seeds(usual), tuple(rows)))
     return Table(
         "Stage 2: gain from cleaning",
         "Accuracy after cleaning minus accuracy of training on the noisy labels, in percentage "
@@ -178,33 +192,38 @@ def stage2_gain_table(results: Results) -> Table:
         "Differences and ratios are paired over seeds, then averaged; ± is their sample standard "
         "deviation.",
         (
-            ("Minus noisy labels (points)", _heads(rates)),
-            ("Against CL-PBNR (%)", tuple(map(rate_name, rates))),
+            ("Minus noisy labels (points)", _build_heads(rates)),
+            ("Against CL-PBNR (%)", tuple(map(format_rate, rates))),
         ),
         tuple(blocks),
         "stage2-gain",
     )
 
 
-def stage1_csv(frame: pd.DataFrame) -> str:
+def format_stage1_csv(frame: pd.DataFrame) -> str:
     """A row per data set, method and rate: seeds, then mean and spread of every measure."""
     measures = ["f1", "precision", "recall", "f05", "aupr", "flagged"]
     measures += ["given_accuracy", "true_accuracy"]
     keys = ["dataset", "method"]
-    return _csv([(keys, name, (name,), frame) for name in _names(frame)], measures)
+    return _format_csv([(keys, name, (name,), frame) for name in _list_names(frame)], measures)
 
 
-def stage2_csv(stage2: pd.DataFrame) -> str:
+def format_stage2_csv(stage2: pd.DataFrame) -> str:
     """A row per data set, treatment, method and rate; the rate of clean labels is empty."""
     parts = [
-        (["dataset", "treatment", "method"], name, (name, treatment), treated(stage2, treatment))
-        for name in _names(stage2)
+        (
+            ["dataset", "treatment", "method"],
+            name,
+            (name, treatment),
+            select_treatment(stage2, treatment),
+        )
+        for name in _list_names(stage2)
         for treatment in ("clean", "noisy", "remove", "relabel")
     ]
-    return _csv(parts, ["accuracy", "trained_on", "changed"])
+    return _format_csv(parts, ["accuracy", "trained_on", "changed"])
 
 
-def _warned(table: Table, contaminated: Mapping[str, str]) -> Table:
+def _add_warnings(table: Table, contaminated: Mapping[str, str]) -> Table:
     """The table, with the reason beside each data set that is no clean evidence."""
     blocks = []
     for block in table.blocks:
@@ -214,46 +233,46 @@ def _warned(table: Table, contaminated: Mapping[str, str]) -> Table:
     return replace(table, blocks=tuple(blocks))
 
 
-def _csv(
+def _format_csv(
     parts: Sequence[tuple[list[str], str, tuple[str, ...], pd.DataFrame]], measures: list[str]
 ) -> str:
     rows = []
     for keys, name, values, frame in parts:
-        found = {m: columns(frame, name, m) for m in measures if m in frame}
-        for rate in _union(found.values()):
-            for method in in_order({m for by in found.values() for m in by.get(rate, {})}):
+        found = {m: group_samples(frame, name, m) for m in measures if m in frame}
+        for rate in _merge_rates(found.values()):
+            for method in sort_methods({m for by in found.values() for m in by.get(rate, {})}):
                 row = dict(zip(keys, (*values, "" if method in values else method), strict=True))
-                row |= {"rate": "" if rate is None else rate_name(rate)}
+                row |= {"rate": "" if rate is None else format_rate(rate)}
                 samples = {m: by.get(rate, {}).get(method) for m, by in found.items()}
                 row["seeds"] = str(max(s.n for s in samples.values() if s))
                 for measure in measures:
                     sample = samples.get(measure)
-                    row[f"{measure}_mean"] = _digits(sample.mean) if sample else ""
-                    row[f"{measure}_sd"] = _digits(sample.sd) if sample else ""
+                    row[f"{measure}_mean"] = _format_digits(sample.mean) if sample else ""
+                    row[f"{measure}_sd"] = _format_digits(sample.sd) if sample else ""
                 rows.append(row)
     heads = [f"{m}_{what}" for m in measures for what in ("mean", "sd")]
     names = [*(parts[0][0] if parts else ["dataset", "method"]), "rate", "seeds", *heads]
     return str(pd.DataFrame(rows, columns=names).to_csv(index=False, lineterminator="\n"))
 
 
-def _detection_table(
+def _build_detection_table(
     frame: pd.DataFrame, title: str, label: str, measures: list[tuple[str, str, bool]]
 ) -> Table:
-    rates, blocks = _rates(frame), []
-    for name in _names(frame):
-        found = {m: columns(frame, name, m) for _, m, _ in measures}
+    rates, blocks = _list_rates(frame), []
+    for name in _list_names(frame):
+        found = {m: group_samples(frame, name, m) for _, m, _ in measures}
         if not any(found.values()):
             continue
-        usual = _usual(found.values())
-        cells: dict[str, list[Cell]] = {m: [] for m in _methods(*found.values())}
+        usual = _count_usual_seeds(found.values())
+        cells: dict[str, list[Cell]] = {m: [] for m in _list_methods(*found.values())}
         for _, measure, with_mean in measures:
-            _add(cells, found[measure], rates, usual, with_mean=with_mean)
-        rows = [Row(row_name(m), tuple(row), row_kind(m)) for m, row in cells.items()]
+            _append_cells(cells, found[measure], rates, usual, with_mean=with_mean)
+        rows = [Row(name_row(m), tuple(row), classify_row(m)) for m, row in cells.items()]
         width = len(rows[0].cells)
-        rows += _accuracy_rows(frame, name, rates, usual, width)
-        blocks.append(Block(name, _seeds(usual), tuple(rows)))
+        rows += _build_accuracy_rows(frame, name, rates, usual, width)
+        blocks.append(Block(name, _format_seeds(usual), tuple(rows)))
     groups = tuple(
-        (head, _heads(rates) if with_mean else tuple(map(rate_name, rates)))
+        (head, _build_heads(rates) if with_mean else tuple(map(format_rate, rates)))
         for head, _, with_mean in measures
     )
     caption = (
@@ -263,102 +282,108 @@ def _detection_table(
     return Table(title, caption, groups, tuple(blocks), label)
 
 
-def _accuracy_rows(
-    frame: pd.DataFrame, name: str, rates: Sequence[Rate], usual: Usual, width: int
+def _build_accuracy_rows(
+    frame: pd.DataFrame, name: str, rates: Sequence[Rate], usual: SeedCounts, width: int
 ) -> list[Row]:
     """The model's accuracy, which is the same for every method of a cell."""
     rows = []
     for measure, against in (("given_accuracy", "given labels"), ("true_accuracy", "true labels")):
-        by_rate = columns(frame, name, measure) if measure in frame else {}
-        one = {rate: {"model": _fullest(column.values())} for rate, column in by_rate.items()}
+        by_rate = group_samples(frame, name, measure) if measure in frame else {}
+        one = {rate: {"model": _pick_fullest(column.values())} for rate, column in by_rate.items()}
         if not one:
             continue
         cells: dict[str, list[Cell]] = {"model": []}
-        _add(cells, one, rates, usual, with_mean=True)
+        _append_cells(cells, one, rates, usual, with_mean=True)
         rest = [Cell("")] * (width - len(cells["model"]))
         rows.append(Row(f"Model's accuracy, {against}", (*cells["model"], *rest), "fact"))
     return rows
 
 
-def _stage2_rows(
+def _build_stage2_rows(
     accuracy: Columns, changed: Columns, noisy: Columns, rates: Sequence[Rate]
 ) -> tuple[str, list[Row]]:
     """The note and rows of a block: training on the noisy labels, then the methods."""
     together: dict[Rate, dict[str, Sample]] = {
         rate: {**noisy.get(rate, {}), **accuracy.get(rate, {})} for rate in {**noisy, **accuracy}
     }
-    usual = _usual([accuracy or noisy])
-    names = (["noisy"] if noisy else []) + _methods(accuracy)
+    usual = _count_usual_seeds([accuracy or noisy])
+    names = (["noisy"] if noisy else []) + _list_methods(accuracy)
     cells: dict[str, list[Cell]] = {name: [] for name in names}
-    _add(cells, together, rates, usual, with_mean=True)
+    _append_cells(cells, together, rates, usual, with_mean=True)
     rows = []
     for name in names:
-        counts = [_count(changed.get(rate, {}).get(name)) for rate in rates]
-        rows.append(Row(row_name(name), (*cells[name], *counts), row_kind(name)))
-    return _seeds(usual), rows
+        counts = [_format_count(changed.get(rate, {}).get(name)) for rate in rates]
+        rows.append(Row(name_row(name), (*cells[name], *counts), classify_row(name)))
+    return _format_seeds(usual), rows
 
 
-def _facts(results: Results, name: str, noisy: Columns, rates: Sequence[Rate]) -> list[Row]:
+def _build_fact_rows(
+    results: Results, name: str, noisy: Columns, rates: Sequence[Rate]
+) -> list[Row]:
     """Accuracy of training on clean labels, and how much the noisy ones cost."""
-    clean = columns(treated(results.stage2, "clean"), name, "accuracy").get(None, {}).get("clean")
+    clean = (
+        group_samples(select_treatment(results.stage2, "clean"), name, "accuracy")
+        .get(None, {})
+        .get("clean")
+    )
     if clean is None:
         return []
     blank = [Cell("")] * len(rates)
     once = [Cell("")] * len(rates) if len(rates) > 1 else []
-    row = Row("Clean labels", (*once, _spread(clean), *blank), "fact")
-    lost = {r: difference(clean, column["noisy"]) for r, column in noisy.items()}
+    row = Row("Clean labels", (*once, _format_spread(clean), *blank), "fact")
+    lost = {r: subtract_samples(clean, column["noisy"]) for r, column in noisy.items()}
     if not lost:
         return [row]
-    usual = _usual([noisy])
-    cells = [_signed(lost.get(rate), usual.get(rate, 0)) for rate in rates]
+    usual = _count_usual_seeds([noisy])
+    cells = [_format_signed(lost.get(rate), usual.get(rate, 0)) for rate in rates]
     if len(rates) > 1:
-        cells.append(_signed(average(lost.values()) if len(lost) > 1 else None))
+        cells.append(_format_signed(average_samples(lost.values()) if len(lost) > 1 else None))
     return [row, Row("Clean minus noisy (points)", (*cells, *blank), "fact")]
 
 
-def _add(
+def _append_cells(
     cells: dict[str, list[Cell]],
     by_rate: Columns,
     rates: Sequence[Rate],
-    usual: Usual,
+    usual: SeedCounts,
     *,
     with_mean: bool,
 ) -> None:
     """Append to each row its cell at every rate, and of the mean."""
     found: list[tuple[Column, int]] = [(by_rate.get(r, {}), usual.get(r, 0)) for r in rates]
     if with_mean and len(rates) > 1:
-        found.append((over_rates(by_rate) if len(by_rate) > 1 else {}, 0))
+        found.append((average_over_rates(by_rate) if len(by_rate) > 1 else {}, 0))
     for column, n in found:
-        first = leaders(column)
+        first = find_leaders(column)
         for name, row in cells.items():
-            mark = ("best" if first.clear else "top") if name in first.names else ""
-            row.append(_spread(column.get(name), n, mark))
+            mark = ("best" if first.is_clear else "top") if name in first.names else ""
+            row.append(_format_spread(column.get(name), n, mark))
 
 
-def _spread(
+def _format_spread(
     sample: Sample | None,
     usual: int = 0,
     mark: str = "",
-    write: Callable[[float], str] = percent,
+    write: Callable[[float], str] = format_percent,
 ) -> Cell:
     """A sample as text; its number of seeds too where that is not the usual one (0: any)."""
     if sample is None or math.isnan(sample.mean):
         return Cell()
     text = write(sample.mean)
     if not math.isnan(sample.sd):
-        text += f" ± {percent(sample.sd)}"
+        text += f" ± {format_percent(sample.sd)}"
     return Cell(text + (f" (n = {sample.n})" if usual and sample.n != usual else ""), mark)
 
 
-def _signed(sample: Sample | None, usual: int = 0) -> Cell:
-    return _spread(sample, usual, write=lambda share: percent(share, signed=True))
+def _format_signed(sample: Sample | None, usual: int = 0) -> Cell:
+    return _format_spread(sample, usual, write=lambda share: format_percent(share, signed=True))
 
 
-def _count(sample: Sample | None) -> Cell:
-    return Cell(fixed(sample.mean, 0)) if sample else Cell()
+def _format_count(sample: Sample | None) -> Cell:
+    return Cell(format_number(sample.mean, 0)) if sample else Cell()
 
 
-def _usual(parts: Iterable[Columns]) -> Usual:
+def _count_usual_seeds(parts: Iterable[Columns]) -> SeedCounts:
     """At each rate, the number of seeds that most cells of a block have."""
     seen: dict[Rate, Counter[int]] = {}
     for by in parts:
@@ -367,23 +392,23 @@ def _usual(parts: Iterable[Columns]) -> Usual:
     return {rate: max(count, key=lambda n: (count[n], n)) for rate, count in seen.items() if count}
 
 
-def _seeds(usual: Usual) -> str:
+def _format_seeds(usual: SeedCounts) -> str:
     """The number of seeds of a block: once, or at each rate where they differ."""
     if len(set(usual.values())) < 2:
         return "".join(f"n = {n} seed{'s' if n > 1 else ''}" for n in set(usual.values()))
-    rates = _union([usual])
-    return "n = " + ", ".join(f"{usual[rate]} at {rate_name(rate)}" for rate in rates)
+    rates = _merge_rates([usual])
+    return "n = " + ", ".join(f"{usual[rate]} at {format_rate(rate)}" for rate in rates)
 
 
-def _fullest(samples: Iterable[Sample]) -> Sample:
+def _pick_fullest(samples: Iterable[Sample]) -> Sample:
     return max(samples, key=lambda sample: sample.n)
 
 
-def _methods(*parts: Columns) -> list[str]:
-    return in_order({m for by in parts for column in by.values() for m in column})
+def _list_methods(*parts: Columns) -> list[str]:
+    return sort_methods({m for by in parts for column in by.values() for m in column})
 
 
-def _rates(frame: pd.DataFrame) -> list[Rate]:
+def _list_rates(frame: pd.DataFrame) -> list[Rate]:
     """Every rate of a frame, the labels' own errors last; clean training has none."""
     if frame.empty:
         return []
@@ -392,26 +417,26 @@ def _rates(frame: pd.DataFrame) -> list[Rate]:
     return [*known, *([None] if chosen["rate"].isna().any() else [])]
 
 
-def _union(parts: Iterable[Mapping[Rate, object]]) -> list[Rate]:
+def _merge_rates(parts: Iterable[Mapping[Rate, object]]) -> list[Rate]:
     found = {rate for by in parts for rate in by}
     return sorted(found, key=lambda rate: math.inf if rate is None else rate)
 
 
-def _names(frame: pd.DataFrame) -> list[str]:
+def _list_names(frame: pd.DataFrame) -> list[str]:
     return [] if frame.empty else list(dict.fromkeys(map(str, frame["dataset"])))
 
 
-def _heads(rates: Sequence[Rate]) -> tuple[str, ...]:
-    return (*map(rate_name, rates), *(["Mean"] if len(rates) != 1 else []))
+def _build_heads(rates: Sequence[Rate]) -> tuple[str, ...]:
+    return (*map(format_rate, rates), *(["Mean"] if len(rates) != 1 else []))
 
 
-def row_name(method: str) -> str:
-    return method_name(method) + (" (baseline)" if method == BASELINE else "")
+def name_row(method: str) -> str:
+    return format_method(method) + (" (baseline)" if method == BASELINE else "")
 
 
-def row_kind(method: str) -> str:
+def classify_row(method: str) -> str:
     return "baseline" if method in (BASELINE, "noisy") else "method"
 
 
-def _digits(value: float) -> str:
+def _format_digits(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.6g}"

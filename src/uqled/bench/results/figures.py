@@ -19,18 +19,24 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from uqled.bench.collected import Results
-from uqled.bench.shown import fixed, in_order, p_value, rate_name, short_name
-from uqled.bench.statistics import (
+from uqled.bench.results.collection import Results
+from uqled.bench.results.formatting import (
+    format_method_short,
+    format_number,
+    format_p_value,
+    format_rate,
+    sort_methods,
+)
+from uqled.bench.results.statistics import (
     Analysis,
     Columns,
     Rate,
     Sample,
     Sensitivity,
-    columns,
-    datasets,
-    improvements,
-    treated,
+    compute_improvements,
+    group_samples,
+    list_datasets,
+    select_treatment,
 )
 from uqled.report.figures import plain_text
 from uqled.storage.atomic import replace_file
@@ -73,41 +79,45 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def figures(results: Results, analyses: Sensitivity) -> dict[str, Figure]:
+def draw_figures(results: Results, analyses: Sensitivity) -> dict[str, Figure]:
     """File stem -> figure, in the order in which a page shows them."""
     found: dict[str, Figure] = {}
-    for name, stem in file_stems(datasets(results)).items():
-        f1 = columns(results.stage1, name, "f1")
-        change = improvements(f1)
+    for name, stem in name_files(list_datasets(results)).items():
+        f1 = group_samples(results.stage1, name, "f1")
+        change = compute_improvements(f1)
         if any(change.values()):
-            found[f"stage1-relative-{stem}"] = relative_figure(change, "F1 relative to CL-PBNR")
-        precision, recall = (columns(results.stage1, name, m) for m in ("precision", "recall"))
+            found[f"stage1-relative-{stem}"] = draw_relative_changes(
+                change, "F1 relative to CL-PBNR"
+            )
+        precision, recall = (
+            group_samples(results.stage1, name, m) for m in ("precision", "recall")
+        )
         if precision:
-            found[f"stage1-plane-{stem}"] = plane_figure(precision, recall)
-        change = improvements(with_noisy(results, name))
+            found[f"stage1-plane-{stem}"] = draw_precision_recall(precision, recall)
+        change = compute_improvements(group_cleaned_and_noisy(results, name))
         if any(change.values()):
-            found[f"stage2-relative-{stem}"] = relative_figure(
+            found[f"stage2-relative-{stem}"] = draw_relative_changes(
                 change, "accuracy relative to cleaning with CL-PBNR"
             )
     if analyses.mean_f1:
-        found["sensitivity-rates"] = rates_figure(analyses.mean_f1)
+        found["sensitivity-rates"] = draw_rates(analyses.mean_f1)
     for stem, analysis, x in (
         ("sensitivity-initial", analyses.initial, "accuracy before cleaning (%)"),
         ("sensitivity-initial-clean", analyses.initial_clean, "accuracy on clean labels (%)"),
     ):
         if analysis.points:
-            found[stem] = scatter_figure(analysis, x, "mean F1 (%)", of_methods=False)
+            found[stem] = draw_scatter(analysis, x, "mean F1 (%)", of_methods=False)
     if analyses.final.points:
-        found["sensitivity-final"] = scatter_figure(
+        found["sensitivity-final"] = draw_scatter(
             analyses.final, "mean F1 (%)", "accuracy after cleaning (%)", of_methods=True
         )
     return found
 
 
-def relative_figure(change: Mapping[Rate, Mapping[str, Sample]], label: str) -> Figure:
+def draw_relative_changes(change: Mapping[Rate, Mapping[str, Sample]], label: str) -> Figure:
     """Methods down, relative change across, a colour per rate; bars are the spread over seeds."""
-    methods = in_order({m for column in change.values() for m in column})
-    with _drawing(5.4, 0.42 * len(methods) + 1.25) as (figure, axes):
+    methods = sort_methods({m for column in change.values() for m in column})
+    with _open_figure(5.4, 0.42 * len(methods) + 1.25) as (figure, axes):
         step = 0.2 if len(change) < 4 else 0.6 / len(change)
         for place, (rate, column) in enumerate(change.items()):
             names = [m for m in methods if m in column and math.isfinite(column[m].mean)]
@@ -120,27 +130,29 @@ def relative_figure(change: Mapping[Rate, Mapping[str, Sample]], label: str) -> 
                 color=_RATES[place % len(_RATES)],
                 markersize=5,
                 elinewidth=1.2,
-                label=rate_name(rate),
+                label=format_rate(rate),
             )
         axes.axvline(0, color=_INK, linewidth=1)
-        axes.set_yticks(range(len(methods)), labels=[_text(short_name(m)) for m in methods])
+        axes.set_yticks(
+            range(len(methods)), labels=[_clean_text(format_method_short(m)) for m in methods]
+        )
         axes.set_ylim(len(methods) - 0.5, -0.5)
         axes.grid(axis="y", visible=False)
         axes.xaxis.set_major_formatter(
-            FuncFormatter(lambda x, _: fixed(x, _places(axes), signed=True))
+            FuncFormatter(lambda x, _: format_number(x, _count_decimals(axes), signed=True))
         )
         axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
         axes.set_xlabel(f"{label} (%)")
-        _legend(figure, axes, "noise rate")
+        _add_legend(figure, axes, "noise rate")
     return figure
 
 
-def plane_figure(precision: Columns, recall: Columns) -> Figure:
+def draw_precision_recall(precision: Columns, recall: Columns) -> Figure:
     """Recall across, precision up, lines of equal F1; each method goes from rate to rate."""
-    methods = in_order({m for column in precision.values() for m in column})
-    with _drawing(5.4, 4.4) as (figure, axes):
+    methods = sort_methods({m for column in precision.values() for m in column})
+    with _open_figure(5.4, 4.4) as (figure, axes):
         for method in methods:
-            colour, marker = look(method, methods)
+            colour, marker = choose_style(method, methods)
             rates = [r for r in precision if method in precision[r] and method in recall.get(r, {})]
             x = [100 * recall[r][method].mean for r in rates]
             y = [100 * precision[r][method].mean for r in rates]
@@ -153,19 +165,21 @@ def plane_figure(precision: Columns, recall: Columns) -> Figure:
                     color=colour,
                     markersize=4 + 2.2 * place,
                     markeredgewidth=0,
-                    label=_text(short_name(method)) if place == len(rates) - 1 else None,
+                    label=_clean_text(format_method_short(method))
+                    if place == len(rates) - 1
+                    else None,
                 )
         axes.margins(0.12)
-        _iso_f1(axes)
+        _add_f1_lines(axes)
         axes.set_xlabel("recall (%)")
         axes.set_ylabel("precision (%)")
-        _legend(figure, axes, "larger marks: higher noise rate", columns=3)
+        _add_legend(figure, axes, "larger marks: higher noise rate", columns=3)
     return figure
 
 
-def rates_figure(mean_f1: Mapping[str, Mapping[Rate, Sample]]) -> Figure:
+def draw_rates(mean_f1: Mapping[str, Mapping[Rate, Sample]]) -> Figure:
     """Mean F1 over methods against the noise rate, a line per data set."""
-    with _drawing(5.4, 3.4) as (figure, axes):
+    with _open_figure(5.4, 3.4) as (figure, axes):
         for place, (name, by_rate) in enumerate(mean_f1.items()):
             known = {r: s for r, s in by_rate.items() if r is not None}
             axes.errorbar(
@@ -176,27 +190,29 @@ def rates_figure(mean_f1: Mapping[str, Mapping[Rate, Sample]]) -> Figure:
                 markersize=5,
                 linewidth=1.4,
                 color=_RATES[place % len(_RATES)],
-                label=_text(name),
+                label=_clean_text(name),
             )
         rates = sorted({r for by_rate in mean_f1.values() for r in by_rate if r is not None})
-        axes.set_xticks(rates, labels=[rate_name(rate) for rate in rates])
+        axes.set_xticks(rates, labels=[format_rate(rate) for rate in rates])
         axes.margins(x=0.06)
         axes.set_xlabel("noise rate")
         axes.set_ylabel("mean F1 of the methods (%)")
-        _legend(figure, axes, "", columns=2)
+        _add_legend(figure, axes, "", columns=2)
     return figure
 
 
-def scatter_figure(analysis: Analysis, x: str, y: str, *, of_methods: bool) -> Figure:
+def draw_scatter(analysis: Analysis, x: str, y: str, *, of_methods: bool) -> Figure:
     """The points of one analysis, named, with the least-squares line and what the test says."""
     points = {name: (100 * a, 100 * b) for name, (a, b) in analysis.points.items()}
-    with _drawing(5.4, 3.8) as (figure, axes):
+    with _open_figure(5.4, 3.8) as (figure, axes):
         for place, (name, (a, b)) in enumerate(points.items()):
             colour, marker = (
-                look(name, list(points)) if of_methods else (_RATES[place % len(_RATES)], "o")
+                choose_style(name, list(points))
+                if of_methods
+                else (_RATES[place % len(_RATES)], "o")
             )
-            shown = short_name(name) if of_methods else name
-            axes.plot(a, b, marker, color=colour, markersize=8, label=_text(shown))
+            shown = format_method_short(name) if of_methods else name
+            axes.plot(a, b, marker, color=colour, markersize=8, label=_clean_text(shown))
         found = analysis.correlation
         if found is not None:
             across = np.array([a for a, _ in points.values()])
@@ -204,19 +220,19 @@ def scatter_figure(analysis: Analysis, x: str, y: str, *, of_methods: bool) -> F
             ends = np.array([across.min(), across.max()])
             axes.plot(ends, slope * ends + start, color=_INK, linewidth=1, alpha=0.5, zorder=0)
             axes.set_title(
-                f"r = {fixed(found.r, 2)}, t = {fixed(found.t, 2)}, "
-                f"p = {p_value(found.p)}, n = {found.n}",
+                f"r = {format_number(found.r, 2)}, t = {format_number(found.t, 2)}, "
+                f"p = {format_p_value(found.p)}, n = {found.n}",
                 fontsize=9,
                 loc="left",
             )
         axes.margins(0.1)
         axes.set_xlabel(x)
         axes.set_ylabel(y)
-        _legend(figure, axes, "", columns=3 if of_methods else 2)
+        _add_legend(figure, axes, "", columns=3 if of_methods else 2)
     return figure
 
 
-def look(method: str, methods: list[str]) -> tuple[str, str]:
+def choose_style(method: str, methods: list[str]) -> tuple[str, str]:
     """Colour and mark of a method: fixed for known ones, in turn for the others."""
     if method in _METHODS:
         return _METHODS[method]
@@ -225,7 +241,7 @@ def look(method: str, methods: list[str]) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RenderedFigure:
     """A figure as the files that hold it."""
 
     png: bytes
@@ -254,7 +270,7 @@ class Drawn:
         return paths
 
 
-def drawn(figure: Figure) -> Drawn:
+def render_figure(figure: Figure) -> RenderedFigure:
     """A figure as PNG and SVG, without a date or a version in them."""
     image, text = io.BytesIO(), io.StringIO()
     with mpl.rc_context(_STYLE), warnings.catch_warnings():
@@ -262,10 +278,10 @@ def drawn(figure: Figure) -> Drawn:
         figure.savefig(image, format="png", dpi=150, metadata={"Software": None})
         figure.set_layout_engine("none")  # it is laid out now; doing it again costs as much
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    return Drawn(image.getvalue(), text.getvalue())
+    return RenderedFigure(image.getvalue(), text.getvalue())
 
 
-def file_stems(names: Iterable[str]) -> dict[str, str]:
+def name_files(names: Iterable[str]) -> dict[str, str]:
     """Each data set's name as part of a file's, no two alike."""
     found: dict[str, str] = {}
     for name in names:
@@ -279,15 +295,15 @@ def file_stems(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def with_noisy(results: Results, name: str) -> dict[Rate, dict[str, Sample]]:
+def group_cleaned_and_noisy(results: Results, name: str) -> dict[Rate, dict[str, Sample]]:
     """Accuracy after removal, and of training on the noisy labels."""
-    cleaned = columns(treated(results.stage2, "remove"), name, "accuracy")
-    noisy = columns(treated(results.stage2, "noisy"), name, "accuracy")
+    cleaned = group_samples(select_treatment(results.stage2, "remove"), name, "accuracy")
+    noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
     return {rate: {**column, **noisy.get(rate, {})} for rate, column in cleaned.items()}
 
 
 @contextmanager
-def _drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
+def _open_figure(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
     """A figure of so many inches and its axes, in this module's style."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
@@ -295,7 +311,7 @@ def _drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
         yield figure, figure.subplots()
 
 
-def _legend(figure: Figure, axes: Axes, title: str, *, columns: int = 6) -> None:
+def _add_legend(figure: Figure, axes: Axes, title: str, *, columns: int = 6) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         figure.legend(
@@ -303,7 +319,7 @@ def _legend(figure: Figure, axes: Axes, title: str, *, columns: int = 6) -> None
         )
 
 
-def _iso_f1(axes: Axes) -> None:
+def _add_f1_lines(axes: Axes) -> None:
     """Lines of equal F1 through what is shown."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     left, low = max(left, 0.5), max(low, 0.5)
@@ -331,12 +347,12 @@ def _iso_f1(axes: Axes) -> None:
     axes.grid(visible=False)
 
 
-def _places(axes: Axes) -> int:
+def _count_decimals(axes: Axes) -> int:
     """Decimals that the ticks of the x axis need: they are 1, 2 or 5 powers of ten apart."""
     first, second = axes.get_xticks()[:2]
     return max(0, -math.floor(math.log10(second - first) + 1e-9))
 
 
-def _text(name: str) -> str:
+def _clean_text(name: str) -> str:
     """A name for a figure; a leading `_` would hide it from the legend."""
     return plain_text(name.lstrip("_") or "-")

@@ -29,17 +29,17 @@ _SHORT = {
 }
 
 
-def method_name(method: str) -> str:
+def format_method(method: str) -> str:
     """As the paper writes it; a method that it does not have keeps its own name."""
     return _NAMES.get(method, method)
 
 
-def short_name(method: str) -> str:
+def format_method_short(method: str) -> str:
     """The same, for figures."""
-    return _SHORT.get(method, method_name(method))
+    return _SHORT.get(method, format_method(method))
 
 
-def in_order(methods: Iterable[str]) -> list[str]:
+def sort_methods(methods: Iterable[str]) -> list[str]:
     """The paper's methods in its order, each followed by its other reading, then the rest."""
     known = {method: place for place, method in enumerate(PAPER_METHODS)}
 
@@ -49,12 +49,12 @@ def in_order(methods: Iterable[str]) -> list[str]:
     return sorted(set(methods), key=place)
 
 
-def rate_name(rate: float | None) -> str:
+def format_rate(rate: float | None) -> str:
     """A noise rate as the paper writes it; the labels' own errors have none."""
     return "own" if rate is None else f"{rate:g}"
 
 
-def fixed(value: float, decimals: int, *, signed: bool = False) -> str:
+def format_number(value: float, decimals: int, *, signed: bool = False) -> str:
     """So many decimals, halves away from zero, with a true minus; a dash for what is missing.
 
     >>> fixed(25.45, 1), fixed(-0.04, 1), fixed(1234.5, 0)
@@ -74,19 +74,19 @@ def fixed(value: float, decimals: int, *, signed: bool = False) -> str:
     )
 
 
-def percent(share: float, decimals: int = 1, *, signed: bool = False) -> str:
+def format_percent(share: float, decimals: int = 1, *, signed: bool = False) -> str:
     """A share in per cent, without the sign that the column's head carries."""
-    return fixed(100 * share, decimals, signed=signed)
+    return format_number(100 * share, decimals, signed=signed)
 
 
-def p_value(p: float) -> str:
+def format_p_value(p: float) -> str:
     """Two digits that count; the paper's are rounded to one."""
     if not math.isfinite(p):
         return DASH
     return "< 0.0001" if p < 0.0001 else f"{p:.2g}"
 
 
-def listed(names: Iterable[str]) -> str:
+def join_words(names: Iterable[str]) -> str:
     """a, b and c."""
     *first, last = list(names) or ["nothing"]
     return f"{', '.join(first)} and {last}" if first else last

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from uqled.bench.collected import Results
-from uqled.bench.shown import in_order
+from uqled.bench.results.collection import Results
+from uqled.bench.results.formatting import sort_methods
 from uqled.bench.suite import PAPER_METHODS
 from uqled.errors import InputError
 
@@ -56,7 +56,7 @@ class Leaders:
     """Who has the highest mean of a column, and if that is outside the spread."""
 
     names: frozenset[str]
-    clear: bool
+    is_clear: bool
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,12 @@ class Sensitivity:
     """(3) within each data set, which the averages hide."""
 
 
-def of_seeds(by_seed: Mapping[int, float]) -> Sample:
+def make_sample(by_seed: Mapping[int, float]) -> Sample:
     """The mean over seeds, and the seeds."""
     return Sample(float(np.mean(list(by_seed.values()))), by_seed)
 
 
-def columns(frame: pd.DataFrame, dataset: str, measure: str) -> dict[Rate, dict[str, Sample]]:
+def group_samples(frame: pd.DataFrame, dataset: str, measure: str) -> dict[Rate, dict[str, Sample]]:
     """Rate -> method -> sample of one measure. What is missing is not there."""
     found: dict[Rate, dict[str, dict[int, float]]] = {}
     if frame.empty:
@@ -141,12 +141,14 @@ def columns(frame: pd.DataFrame, dataset: str, measure: str) -> dict[Rate, dict[
             )
         by_seed[int(seed)] = float(value)
     return {
-        rate: {m: of_seeds(dict(sorted(found[rate][m].items()))) for m in in_order(found[rate])}
-        for rate in sorted(found, key=_last_if_none)
+        rate: {
+            m: make_sample(dict(sorted(found[rate][m].items()))) for m in sort_methods(found[rate])
+        }
+        for rate in sorted(found, key=_rate_order)
     }
 
 
-def average(samples: Iterable[Sample]) -> Sample:
+def average_samples(samples: Iterable[Sample]) -> Sample:
     """The mean of means; with seeds where all have the same ones."""
     parts = list(samples)
     seeds = set(parts[0].by_seed)
@@ -156,45 +158,53 @@ def average(samples: Iterable[Sample]) -> Sample:
     return Sample(float(np.mean([part.mean for part in parts])), by_seed)
 
 
-def over_rates(by_rate: Columns) -> dict[str, Sample]:
+def average_over_rates(by_rate: Columns) -> dict[str, Sample]:
     """Each method's average over all rates; a method that lacks a rate has none."""
     if not by_rate:
         return {}
-    methods = in_order(set.intersection(*(set(column) for column in by_rate.values())))
-    return {m: average(column[m] for column in by_rate.values()) for m in methods}
+    methods = sort_methods(set.intersection(*(set(column) for column in by_rate.values())))
+    return {m: average_samples(column[m] for column in by_rate.values()) for m in methods}
 
 
-def difference(one: Sample, other: Sample) -> Sample:
+def subtract_samples(one: Sample, other: Sample) -> Sample:
     """Of two samples, paired over the seeds that both have; of their means if there is none."""
     seeds = one.by_seed.keys() & other.by_seed.keys()
     if not seeds:
         return Sample(one.mean - other.mean)
-    return of_seeds({s: one.by_seed[s] - other.by_seed[s] for s in sorted(seeds)})
+    return make_sample({s: one.by_seed[s] - other.by_seed[s] for s in sorted(seeds)})
 
 
-def clear(gap: Sample) -> bool:
+def is_clear(gap: Sample) -> bool:
     """If a difference, paired over at least two seeds, is larger than its spread."""
     return gap.n > 1 and abs(gap.mean) > gap.sd
 
 
-def relative(one: Sample, baseline: Sample) -> Sample:
+def compute_relative_change(one: Sample, baseline: Sample) -> Sample:
     """One sample as a share of another, less 1, paired over seeds; NaN against nothing."""
     seeds = one.by_seed.keys() & baseline.by_seed.keys()
     if not seeds:
-        return Sample(_ratio(one.mean, baseline.mean))
-    return of_seeds({s: _ratio(one.by_seed[s], baseline.by_seed[s]) for s in sorted(seeds)})
+        return Sample(_compute_ratio(one.mean, baseline.mean))
+    return make_sample(
+        {s: _compute_ratio(one.by_seed[s], baseline.by_seed[s]) for s in sorted(seeds)}
+    )
 
 
-def improvements(by_rate: Columns, baseline: str = "cl-pbnr") -> dict[Rate, dict[str, Sample]]:
+def compute_improvements(
+    by_rate: Columns, baseline: str = "cl-pbnr"
+) -> dict[Rate, dict[str, Sample]]:
     """Rate -> method -> relative improvement over the baseline, which is left out itself."""
     return {
-        rate: {m: relative(s, column[baseline]) for m, s in column.items() if m != baseline}
+        rate: {
+            m: compute_relative_change(s, column[baseline])
+            for m, s in column.items()
+            if m != baseline
+        }
         for rate, column in by_rate.items()
         if baseline in column
     }
 
 
-def leaders(column: Column) -> Leaders:
+def find_leaders(column: Column) -> Leaders:
     """Who has the highest mean, and if it is outside the spread: see `BOLD_RULE`."""
     known = {m: sample for m, sample in column.items() if not math.isnan(sample.mean)}
     nobody = Leaders(frozenset(), False)
@@ -205,17 +215,17 @@ def leaders(column: Column) -> Leaders:
         seeds = set.intersection(*(set(sample.by_seed) for sample in known.values()))
         if not seeds:
             return nobody
-        means = {m: _mean(s.by_seed[seed] for seed in sorted(seeds)) for m, s in known.items()}
+        means = {m: _average(s.by_seed[seed] for seed in sorted(seeds)) for m, s in known.items()}
     top = max(means.values())
     names = frozenset(m for m, mean in means.items() if math.isclose(mean, top, abs_tol=1e-12))
     if len(names) > 1:
         return Leaders(names, False)
     (best,) = names
-    gaps = [difference(column[best], column[other]) for other in means if other != best]
-    return Leaders(names, all(gap.mean > 0 and clear(gap) for gap in gaps))
+    gaps = [subtract_samples(column[best], column[other]) for other in means if other != best]
+    return Leaders(names, all(gap.mean > 0 and is_clear(gap) for gap in gaps))
 
 
-def correlation(x: Iterable[float], y: Iterable[float]) -> Correlation | None:
+def compute_correlation(x: Iterable[float], y: Iterable[float]) -> Correlation | None:
     """Pearson's r and its test; None for fewer than three different pairs, which always lie on a
     line, or where one side is constant."""
     a, b = np.array(list(x), float), np.array(list(y), float)
@@ -234,20 +244,20 @@ def correlation(x: Iterable[float], y: Iterable[float]) -> Correlation | None:
     return Correlation(n, r, t, p, math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half))
 
 
-def datasets(results: Results) -> list[str]:
+def list_datasets(results: Results) -> list[str]:
     """Every data set there is anything about, in the order in which the frames name them."""
     frames = results.stage1, results.stage2, results.pilot, results.initial
     named = [str(name) for frame in frames if not frame.empty for name in frame["dataset"]]
     return list(dict.fromkeys([*named, *results.matrices]))
 
 
-def evidence(results: Results) -> list[str]:
+def list_evidence(results: Results) -> list[str]:
     """The data sets that count: those that are contaminated are shown, and counted nowhere."""
     contaminated = results.about.get("contaminated") or {}
-    return [name for name in datasets(results) if name not in contaminated]
+    return [name for name in list_datasets(results) if name not in contaminated]
 
 
-def treated(stage2: pd.DataFrame, treatment: str) -> pd.DataFrame:
+def select_treatment(stage2: pd.DataFrame, treatment: str) -> pd.DataFrame:
     """The rows of one treatment; training on noisy or clean labels gets its name as the method."""
     if stage2.empty:
         return stage2
@@ -255,24 +265,26 @@ def treated(stage2: pd.DataFrame, treatment: str) -> pd.DataFrame:
     return chosen.assign(method=treatment) if treatment in ("noisy", "clean") else chosen
 
 
-def means(results: Results, names: Iterable[str] | None = None) -> Means:
+def compute_means(results: Results, names: Iterable[str] | None = None) -> Means:
     """The averages over rates of a benchmark; of the data sets that count unless named."""
     f1: dict[str, dict[str, float]] = {}
     final: dict[str, dict[str, float]] = {}
     noisy: dict[str, float] = {}
     clean: dict[str, float] = {}
     paired: dict[str, dict[str, float]] = {}
-    removed = treated(results.stage2, "remove")
-    for name in evidence(results) if names is None else names:
+    removed = select_treatment(results.stage2, "remove")
+    for name in list_evidence(results) if names is None else names:
         for where, frame, measure in (
             (f1, results.stage1, "f1"),
-            (paired, _at_the_same(results.stage1, removed), "f1"),
+            (paired, _select_retrained(results.stage1, removed), "f1"),
             (final, removed, "accuracy"),
         ):
-            found = over_rates(columns(frame, name, measure))
+            found = average_over_rates(group_samples(frame, name, measure))
             if found:
                 where[name] = {method: sample.mean for method, sample in found.items()}
-        before = over_rates(columns(treated(results.stage2, "noisy"), name, "accuracy"))
+        before = average_over_rates(
+            group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
+        )
         if "noisy" in before:
             noisy[name] = before["noisy"].mean
         if not results.initial.empty:
@@ -282,7 +294,7 @@ def means(results: Results, names: Iterable[str] | None = None) -> Means:
     return Means(f1, final, noisy, clean, paired)
 
 
-def _at_the_same(stage1: pd.DataFrame, removed: pd.DataFrame) -> pd.DataFrame:
+def _select_retrained(stage1: pd.DataFrame, removed: pd.DataFrame) -> pd.DataFrame:
     """The detections that stage 2 went on with: same data set, rate, seed and method."""
     if stage1.empty or removed.empty:
         return stage1.iloc[:0]
@@ -290,53 +302,55 @@ def _at_the_same(stage1: pd.DataFrame, removed: pd.DataFrame) -> pd.DataFrame:
     return stage1.merge(removed[keys], on=keys)
 
 
-def sensitivity(results: Results, averages: Means | None = None) -> Sensitivity:
+def analyse_sensitivity(results: Results, averages: Means | None = None) -> Sensitivity:
     """The three analyses; `averages` are the printed ones where only those are known."""
-    known = averages or means(results)
+    known = averages or compute_means(results)
     of_final = known.f1_of_final
-    methods = _compared(known.f1)
+    methods = _list_compared_methods(known.f1)
     mean_f1: dict[str, dict[Rate, Sample]] = {}
-    for name in evidence(results):
-        by_rate = columns(results.stage1, name, "f1")
+    for name in list_evidence(results):
+        by_rate = group_samples(results.stage1, name, "f1")
         mean_f1[name] = {
-            rate: average(column[m] for m in methods)
+            rate: average_samples(column[m] for m in methods)
             for rate, column in by_rate.items()
             if methods and set(methods) <= set(column)
         }
-    f1 = {d: _mean(by[m] for m in methods) for d, by in known.f1.items() if set(methods) <= set(by)}
+    f1 = {
+        d: _average(by[m] for m in methods) for d, by in known.f1.items() if set(methods) <= set(by)
+    }
     return Sensitivity(
         tuple(methods),
         {name: found for name, found in mean_f1.items() if found},
-        _analysis({d: (known.noisy[d], f1[d]) for d in f1 if methods and d in known.noisy}),
-        _analysis({d: (known.clean[d], f1[d]) for d in f1 if methods and d in known.clean}),
-        final_analysis(known),
+        _make_analysis({d: (known.noisy[d], f1[d]) for d in f1 if methods and d in known.noisy}),
+        _make_analysis({d: (known.clean[d], f1[d]) for d in f1 if methods and d in known.clean}),
+        analyse_final_accuracy(known),
         {
-            d: _analysis({m: (of_final[d][m], known.final[d][m]) for m in both})
+            d: _make_analysis({m: (of_final[d][m], known.final[d][m]) for m in both})
             for d in of_final
             if (both := [m for m in of_final[d] if m in known.final.get(d, {})])
         },
     )
 
 
-def final_analysis(known: Means) -> Analysis:
+def analyse_final_accuracy(known: Means) -> Analysis:
     """F1 against final accuracy across methods, averaged over the data sets that have them all."""
     f1 = known.f1_of_final
-    both = {d: _both(f1[d], known.final[d]) for d in f1 if d in known.final}
-    methods = _compared(both)
+    both = {d: _select_shared(f1[d], known.final[d]) for d in f1 if d in known.final}
+    methods = _list_compared_methods(both)
     shared = [d for d in both if set(methods) <= set(both[d])]
-    return _analysis(
+    return _make_analysis(
         {
-            m: (_mean(f1[d][m] for d in shared), _mean(known.final[d][m] for d in shared))
+            m: (_average(f1[d][m] for d in shared), _average(known.final[d][m] for d in shared))
             for m in methods
         }
     )
 
 
-def _both(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+def _select_shared(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
     return {method: value for method, value in one.items() if method in other}
 
 
-def _compared(by_dataset: Mapping[str, Mapping[str, float]]) -> list[str]:
+def _list_compared_methods(by_dataset: Mapping[str, Mapping[str, float]]) -> list[str]:
     """The paper's methods, as far as some data set has them all; or else those that all have.
 
     So a data set without them (predictions without passes, say) is left out, and does not
@@ -346,22 +360,22 @@ def _compared(by_dataset: Mapping[str, Mapping[str, float]]) -> list[str]:
         return []
     paper = set().union(*by_dataset.values()) & set(PAPER_METHODS)
     if len(paper) > 2 and any(paper <= set(found) for found in by_dataset.values()):
-        return in_order(paper)
-    return in_order(set.intersection(*(set(found) for found in by_dataset.values())))
+        return sort_methods(paper)
+    return sort_methods(set.intersection(*(set(found) for found in by_dataset.values())))
 
 
-def _analysis(points: Mapping[str, tuple[float, float]]) -> Analysis:
+def _make_analysis(points: Mapping[str, tuple[float, float]]) -> Analysis:
     x, y = zip(*points.values(), strict=True) if points else ((), ())
-    return Analysis(points, correlation(x, y))
+    return Analysis(points, compute_correlation(x, y))
 
 
-def _mean(values: Iterable[float]) -> float:
+def _average(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
-def _ratio(one: float, other: float) -> float:
+def _compute_ratio(one: float, other: float) -> float:
     return one / other - 1 if other > 0 else math.nan
 
 
-def _last_if_none(rate: Rate) -> float:
+def _rate_order(rate: Rate) -> float:
     return math.inf if rate is None else rate

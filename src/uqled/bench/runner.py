@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from uqled import arrays
-from uqled.bench.cells import Cell, Cells
-from uqled.bench.collected import Results, collected, pilot_winners
-from uqled.bench.made import made_by
-from uqled.bench.matrix import (
-    configuration_of,
-    needs,
-    pilot_cells,
-    stage1_cells,
-    stage2_cells,
-    trained_samples,
-    unfinished,
+from uqled.bench.cell_graph import (
+    count_trained_samples,
+    describe_cell,
+    list_needed_cells,
+    list_pilot_cells,
+    list_stage1_cells,
+    list_stage2_cells,
+    list_unfinished_cells,
 )
-from uqled.bench.phases import computed, whole
+from uqled.bench.cells import Cell, Cells
+from uqled.bench.phases import compute_cell, load_benchmark_data
+from uqled.bench.provenance import describe_provenance
+from uqled.bench.results.collection import Results, collect_results, find_pilot_winners
 from uqled.bench.suite import Suite
 from uqled.engines.local import available_threads
 from uqled.errors import BusyError, InputError
@@ -62,10 +62,10 @@ class Benchmark:
 
     def wanted(self, *, pilot: bool = False) -> list[Cell]:
         """The cells whose results are shown, as far as is known before the pilot."""
-        found = pilot_cells(self.suite) if pilot or self.suite.pilot else []
+        found = list_pilot_cells(self.suite) if pilot or self.suite.pilot else []
         if not pilot:
-            found += stage1_cells(self.suite)
-            found += stage2_cells(self.suite, self.methods())
+            found += list_stage1_cells(self.suite)
+            found += list_stage2_cells(self.suite, self.methods())
         chosen = [cell for cell in found if fnmatch(cell.name, self.only)]
         if not chosen:
             shown = f"{found[0].name}, {found[-1].name}"
@@ -76,7 +76,7 @@ class Benchmark:
         """Those that stage 2 looks at: of a suite with a pilot, those that won it."""
         if not self.suite.pilot or self.everyone:
             return list(self.suite.methods)
-        winners = pilot_winners(self.suite, self.cells)
+        winners = find_pilot_winners(self.suite, self.cells)
         return list(self.suite.methods) if winners is None else winners
 
 
@@ -84,7 +84,9 @@ def run_benchmark(
     benchmark: Benchmark, *, pilot: bool = False, jobs: int | None = None, progress: bool = True
 ) -> tuple[Results, list[Path]]:
     """Compute the cells that are missing, then write tables, figures and the page."""
-    from uqled.bench.writing import write_results  # figures: not for those who compute cells
+    from uqled.bench.results.result_files import (
+        write_results,  # figures: not for those who compute cells
+    )
 
     out = benchmark.out
     if out.exists() and not out.is_dir():
@@ -99,9 +101,9 @@ def run_benchmark(
         _wait_for_workers(out / _WORK)
         if benchmark.suite.pilot and not pilot:  # its winners decide what comes after
             first = [cell for cell in benchmark.wanted() if cell.kind == "pilot"]
-            _run(benchmark, first, jobs, progress)
-        _run(benchmark, benchmark.wanted(pilot=pilot), jobs, progress)
-        results = collected(benchmark.suite, benchmark.cells)
+            _run_cells(benchmark, first, jobs, progress)
+        _run_cells(benchmark, benchmark.wanted(pilot=pilot), jobs, progress)
+        results = collect_results(benchmark.suite, benchmark.cells)
         written = write_results(results, out)
         benchmark.cells.remove_finished_work()
     return results, written
@@ -109,34 +111,34 @@ def run_benchmark(
 
 def write_tables(benchmark: Benchmark) -> tuple[Results, list[Path]]:
     """Write tables, figures and the page of the cells that are there; needs no data."""
-    from uqled.bench.writing import write_results
+    from uqled.bench.results.result_files import write_results
 
     if not (benchmark.out / "cells").is_dir():
         raise InputError("out", f"{str(benchmark.out)!r} holds no cells", "Run the benchmark first")
-    results = collected(benchmark.suite, benchmark.cells)
+    results = collect_results(benchmark.suite, benchmark.cells)
     return results, write_results(results, benchmark.out)
 
 
-def _run(benchmark: Benchmark, wanted: list[Cell], jobs: int | None, progress: bool) -> None:
-    todo = unfinished(benchmark.suite, benchmark.cells, wanted)
+def _run_cells(benchmark: Benchmark, wanted: list[Cell], jobs: int | None, progress: bool) -> None:
+    todo = list_unfinished_cells(benchmark.suite, benchmark.cells, wanted)
     if not todo:
         return
     for name in {cell.data: None for cell in todo}:
         # Refuse missing or other data before anything runs, and fill the caches once.
-        found = whole(benchmark.suite.data_named(name), benchmark.data)
-        benchmark.cells.keep_fingerprint(name, found.data.fingerprint)
-    costs = {cell: _cost(benchmark, cell) for cell in todo}
+        found = load_benchmark_data(benchmark.suite.data_named(name), benchmark.data)
+        benchmark.cells.check_fingerprint(name, found.data.fingerprint)
+    costs = {cell: _estimate_work(benchmark, cell) for cell in todo}
     total = max(1, round(sum(costs.values()) * _UNITS))
     name = f"benchmark {benchmark.suite.name}, {len(todo)} cells"
     jobs = available_threads() if jobs is None else arrays.whole_number(jobs, "jobs", low=1)
     work = benchmark.out / _WORK
-    with Progress(progress).stage(name, total) as advance, _workers(jobs, work) as submit:
+    with Progress(progress).stage(name, total) as advance, _start_workers(jobs, work) as submit:
         waiting, running = dict.fromkeys(todo), dict[Future[None], Cell]()
         while waiting or running:
             for cell in list(waiting):
                 if len(running) == jobs:
                     break
-                if not any(n in costs for n in needs(benchmark.suite, cell)):
+                if not any(n in costs for n in list_needed_cells(benchmark.suite, cell)):
                     del waiting[cell]
                     running[submit(_compute, benchmark, cell)] = cell
             done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -146,25 +148,25 @@ def _run(benchmark: Benchmark, wanted: list[Cell], jobs: int | None, progress: b
                 advance(costs.pop(cell) * _UNITS)
 
 
-def _cost(benchmark: Benchmark, cell: Cell) -> float:
+def _estimate_work(benchmark: Benchmark, cell: Cell) -> float:
     """Work of a cell, in thousands of samples trained on; detection costs a little too."""
     data = benchmark.suite.data_named(cell.data)
-    N = len(whole(data, benchmark.data).train)
+    N = len(load_benchmark_data(data, benchmark.data).train)
     epochs = float(dict(data.training).get("epochs", 1))
-    return 0.5 + trained_samples(data, benchmark.suite, cell, N) * epochs / 1_000
+    return 0.5 + count_trained_samples(data, benchmark.suite, cell, N) * epochs / 1_000
 
 
 def _compute(benchmark: Benchmark, cell: Cell) -> None:
     """Compute one cell and write it; runs in a process of its own."""
     began = time.perf_counter()
-    with one_thread():
-        found, arrays = computed(benchmark.suite, cell, benchmark.cells, benchmark.data)
-    made = made_by() | {"seconds": round(time.perf_counter() - began, 2)}
-    benchmark.cells.write(cell, configuration_of(benchmark.suite, cell), found, arrays, made)
+    with use_one_thread():
+        found, arrays = compute_cell(benchmark.suite, cell, benchmark.cells, benchmark.data)
+    made = describe_provenance() | {"seconds": round(time.perf_counter() - began, 2)}
+    benchmark.cells.write(cell, describe_cell(benchmark.suite, cell), found, arrays, made)
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def use_one_thread() -> Iterator[None]:
     """Networks train with one thread: sums then do not depend on how many there are."""
     import torch
 
@@ -177,10 +179,10 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _workers(jobs: int, work: Path) -> Iterator[Any]:
+def _start_workers(jobs: int, work: Path) -> Iterator[Any]:
     """A function that computes cells in so many processes; in this one if it is one."""
     if jobs == 1:
-        yield _here
+        yield _run_here
         return
     with ProcessPoolExecutor(jobs, get_context("spawn"), _begin_worker, (work,)) as pool:
         try:
@@ -190,7 +192,7 @@ def _workers(jobs: int, work: Path) -> Iterator[Any]:
             raise
 
 
-def _here(function: Any, *arguments: Any) -> Future[None]:
+def _run_here(function: Any, *arguments: Any) -> Future[None]:
     future: Future[None] = Future()
     future.set_result(function(*arguments))
     return future

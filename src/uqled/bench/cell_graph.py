@@ -7,11 +7,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from uqled.bench.cells import Cell, Cells, Treatment
-from uqled.bench.flags import source_of
+from uqled.bench.method_flags import hash_method_source
 from uqled.bench.suite import Data, Suite
 
 
-def pilot_cells(suite: Suite) -> list[Cell]:
+def list_pilot_cells(suite: Suite) -> list[Cell]:
     """Detection on the test sets, for every data set, rate and seed."""
     return [
         Cell("pilot", data.name, seed, rate)
@@ -21,12 +21,12 @@ def pilot_cells(suite: Suite) -> list[Cell]:
     ]
 
 
-def stage1_cells(suite: Suite) -> list[Cell]:
+def list_stage1_cells(suite: Suite) -> list[Cell]:
     """Detection on the training sets, for every data set, rate and seed."""
-    return [replace(cell, kind="detection") for cell in pilot_cells(suite)]
+    return [replace(cell, kind="detection") for cell in list_pilot_cells(suite)]
 
 
-def stage2_cells(suite: Suite, methods: Iterable[str]) -> list[Cell]:
+def list_stage2_cells(suite: Suite, methods: Iterable[str]) -> list[Cell]:
     """The trainings of stage 2, the clean and noisy ones first."""
     if suite.stage2 is None:
         return []
@@ -51,7 +51,7 @@ def stage2_cells(suite: Suite, methods: Iterable[str]) -> list[Cell]:
     return found
 
 
-def needs(suite: Suite, cell: Cell) -> list[Cell]:
+def list_needed_cells(suite: Suite, cell: Cell) -> list[Cell]:
     """The cells whose arrays it reads."""
     pretraining = Cell("pretraining", cell.data, cell.seed)
     clean = Cell("detection", cell.data, cell.seed)
@@ -70,7 +70,7 @@ def needs(suite: Suite, cell: Cell) -> list[Cell]:
     return []
 
 
-def unfinished(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> list[Cell]:
+def list_unfinished_cells(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> list[Cell]:
     """The wanted cells that are not finished, and what they need, each after what it needs.
 
     A cell that is finished counts as missing only where another one needs its arrays and they are
@@ -79,10 +79,12 @@ def unfinished(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> list[Cell]
     found: dict[Cell, None] = {}
 
     def add(cell: Cell, *, for_arrays: bool) -> None:
-        done = cells.finished(cell, configuration_of(suite, cell)) and _complete(suite, cells, cell)
+        done = cells.is_finished(cell, describe_cell(suite, cell)) and _has_all_methods(
+            suite, cells, cell
+        )
         if cell in found or (done and (not for_arrays or cells.has_arrays(cell))):
             return
-        for needed in needs(suite, cell):
+        for needed in list_needed_cells(suite, cell):
             add(needed, for_arrays=True)
         found[cell] = None
 
@@ -91,7 +93,7 @@ def unfinished(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> list[Cell]
     return list(found)
 
 
-def _complete(suite: Suite, cells: Cells, cell: Cell) -> bool:
+def _has_all_methods(suite: Suite, cells: Cells, cell: Cell) -> bool:
     """If a finished detection knows all the suite's methods, own functions as they are now.
 
     One that does not is done again from its folds, which costs no training.
@@ -99,21 +101,21 @@ def _complete(suite: Suite, cells: Cells, cell: Cell) -> bool:
     if cell.kind not in ("pilot", "detection"):
         return True
     known: dict[str, str | None] = cells.read(cell)["sources"]
-    wanted = {name: source_of(name) for name in compared_methods(suite)}
+    wanted = {name: hash_method_source(name) for name in list_compared_methods(suite)}
     return wanted.items() <= known.items()
 
 
-def compared_methods(suite: Suite) -> list[str]:
+def list_compared_methods(suite: Suite) -> list[str]:
     """The methods of stage 1, and the one that cleans before noise is added."""
     first = suite.clean_first
     return [*suite.methods, *([first] if first and first not in suite.methods else [])]
 
 
-def configuration_of(suite: Suite, cell: Cell) -> dict[str, Any]:
+def describe_cell(suite: Suite, cell: Cell) -> dict[str, Any]:
     """All that changes what the cell finds: data, network, noise, methods."""
     data = suite.data_named(cell.data)
     found: dict[str, Any] = {
-        "data": _samples(data),
+        "data": _describe_samples(data),
         "model": data.model,
         "training": dict(data.training),
         "passes": suite.passes,
@@ -127,13 +129,13 @@ def configuration_of(suite: Suite, cell: Cell) -> dict[str, Any]:
         noise["folds"] = suite.folds
     if cell.kind == "retraining":
         noise |= {"treatment": cell.treatment, "method": cell.method}
-        if source := source_of(cell.method):
+        if source := hash_method_source(cell.method):
             noise["source"] = source
         noise["retraining_limit"] = data.retraining_limit
     return found | noise
 
 
-def trained_samples(data: Data, suite: Suite, cell: Cell, N: int) -> float:
+def count_trained_samples(data: Data, suite: Suite, cell: Cell, N: int) -> float:
     """Samples that the cell trains on, of a training set of N: what its time grows with."""
     if cell.kind == "pretraining":
         return 0.8 * N
@@ -144,6 +146,6 @@ def trained_samples(data: Data, suite: Suite, cell: Cell, N: int) -> float:
     return 0.0
 
 
-def _samples(data: Data) -> dict[str, Any]:
+def _describe_samples(data: Data) -> dict[str, Any]:
     leave = {"title", "model", "training", "reduced", "contaminated", "retraining_limit"}
     return {k: v for k, v in asdict(data).items() if k not in leave and v is not None}

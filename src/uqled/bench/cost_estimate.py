@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from uqled.bench.cell_graph import count_trained_samples, list_unfinished_cells
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.matrix import trained_samples, unfinished
-from uqled.bench.phases import loaded
-from uqled.bench.running import Benchmark, one_thread
+from uqled.bench.phases import load_samples
+from uqled.bench.runner import Benchmark, use_one_thread
 from uqled.bench.suite import Data
 from uqled.data.dataset import Dataset
 from uqled.data.image_cache import cache_folder
@@ -33,7 +33,7 @@ _LONG_ENOUGH = 1.0  # seconds
 _IMAGES = 32  # whose features are computed
 
 
-class Work(NamedTuple):
+class CostRow(NamedTuple):
     """One line of a plan."""
 
     data: str
@@ -45,10 +45,10 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class CostEstimate:
     """What is to do, and about how long it takes."""
 
-    rows: list[Work]
+    rows: list[CostRow]
     jobs: int
 
     @property
@@ -62,13 +62,13 @@ class Plan:
         """A table to read."""
         lines = [f"  {'data set':24} {'cells':22} {'all':>6} {'to do':>6}  time of one process"]
         for row in self.rows:
-            time = "unknown: data missing" if row.seconds is None else duration(row.seconds)
+            time = "unknown: data missing" if row.seconds is None else format_duration(row.seconds)
             lines.append(f"  {row.data:24} {row.kind:22} {row.total:>6} {row.todo:>6}  {time}")
         todo = sum(row.todo for row in self.rows if row.kind != FEATURES)
         known = all(row.seconds is not None for row in self.rows)
         lines.append("")
         lines.append(
-            f"{todo:,} cells to do, about {duration(self.seconds)} in {self.jobs} processes"
+            f"{todo:,} cells to do, about {format_duration(self.seconds)} in {self.jobs} processes"
             f"{'' if known else ' for those whose data is there'}. Estimated from a short training "
             "of each network on this machine."
         )
@@ -89,59 +89,61 @@ class _Speed:
     """If the network is a head on features."""
 
 
-def plan(benchmark: Benchmark, *, pilot: bool = False, jobs: int | None = None) -> Plan:
+def estimate_cost(
+    benchmark: Benchmark, *, pilot: bool = False, jobs: int | None = None
+) -> CostEstimate:
     """Count the cells and measure a short training of each network."""
     wanted = benchmark.wanted(pilot=pilot)
     suite, cells = benchmark.suite, benchmark.cells
-    everything = unfinished(suite, Cells(Path(os.devnull)), wanted)
-    todo = set(unfinished(suite, cells, wanted))
-    rows: list[Work] = []
+    everything = list_unfinished_cells(suite, Cells(Path(os.devnull)), wanted)
+    todo = set(list_unfinished_cells(suite, cells, wanted))
+    rows: list[CostRow] = []
     for data in suite.data:
         own = [cell for cell in everything if cell.data == data.name]
         left = [cell for cell in own if cell in todo]
-        speed = _speed(data, benchmark.data, suite.passes) if left else None
+        speed = _measure_speed(data, benchmark.data, suite.passes) if left else None
         if speed and speed.probes:
-            rows.append(Work(data.name, FEATURES, 1, int(speed.features > 0), speed.features))
-        counts = Counter(map(_shown_kind, left))
-        for kind, total in Counter(map(_shown_kind, own)).items():
+            rows.append(CostRow(data.name, FEATURES, 1, int(speed.features > 0), speed.features))
+        counts = Counter(map(_name_kind, left))
+        for kind, total in Counter(map(_name_kind, own)).items():
             seconds = 0.0 if not counts[kind] else None
             if speed is not None:
                 trained = (
-                    trained_samples(data, suite, cell, speed.samples)
+                    count_trained_samples(data, suite, cell, speed.samples)
                     for cell in left
-                    if _shown_kind(cell) == kind
+                    if _name_kind(cell) == kind
                 )
                 seconds = sum(trained) * speed.training
-            rows.append(Work(data.name, kind, total, counts[kind], seconds))
-    return Plan(rows, available_threads() if jobs is None else jobs)
+            rows.append(CostRow(data.name, kind, total, counts[kind], seconds))
+    return CostEstimate(rows, available_threads() if jobs is None else jobs)
 
 
-def _shown_kind(cell: Cell) -> str:
+def _name_kind(cell: Cell) -> str:
     if cell.kind != "retraining":
         return cell.kind
     return f"retraining, {cell.treatment}"
 
 
-def _speed(data: Data, folder: Path, passes: int) -> _Speed | None:
+def _measure_speed(data: Data, folder: Path, passes: int) -> _Speed | None:
     try:
-        both, N = loaded(data, folder)
+        both, N = load_samples(data, folder)
     except FileError:  # the data is not here
         return None
     learner: Any
     if data.model.split(":")[0] != "probe":
         learner = choose_learner(data.model, both, **dict(data.training))
-        return _Speed(_seconds_per_sample(learner, both, N, passes), 0.0, N, probes=False)
+        return _Speed(_measure_training(learner, both, N, passes), 0.0, N, probes=False)
     # The head learns from stand-ins: its speed does not depend on what the features are.
-    few = both.subset(_spread(len(both), _IMAGES))
+    few = both.subset(_spread_evenly(len(both), _IMAGES))
     learner = choose_learner(data.model, few, **dict(data.training))
     width = learner.inputs_of(few).shape[1]
     stand_in = np.random.default_rng(0).standard_normal((len(both), width), np.float32)
     learner = replace(learner, inputs_of=lambda _: stand_in)
-    training = _seconds_per_sample(learner, both, N, passes)
-    return _Speed(training, _feature_seconds(data, both, few), N, probes=True)
+    training = _measure_training(learner, both, N, passes)
+    return _Speed(training, _measure_features(data, both, few), N, probes=True)
 
 
-def _seconds_per_sample(learner: Any, data: Dataset, N: int, passes: int) -> float:
+def _measure_training(learner: Any, data: Dataset, N: int, passes: int) -> float:
     """Seconds of a whole training, per sample, by one of part of the samples."""
     epochs = getattr(getattr(learner, "training", None), "epochs", None)
     if epochs is not None:
@@ -149,9 +151,9 @@ def _seconds_per_sample(learner: Any, data: Dataset, N: int, passes: int) -> flo
     found = 0.0
     # A classifier of scikit-learn takes its time as it likes: straight to the largest part.
     for n in _SIZES if epochs is not None else (_SIZES[-1],) * 2:
-        train = _spread(N, n)
+        train = _spread_evenly(N, n)
         asked = train[: max(2, len(train) // 16)]
-        with TemporaryDirectory() as work, one_thread():
+        with TemporaryDirectory() as work, use_one_thread():
             began = time.perf_counter()
             learner.fit_predict(
                 data, train, asked, passes=passes, seed=0, folder=Path(work),
@@ -164,7 +166,7 @@ def _seconds_per_sample(learner: Any, data: Dataset, N: int, passes: int) -> flo
     return found
 
 
-def _feature_seconds(data: Data, both: Dataset, few: Dataset) -> float:
+def _measure_features(data: Data, both: Dataset, few: Dataset) -> float:
     """Seconds to compute all features, by those of a few images; 0 if they are kept."""
     from uqled.features.computing import are_features_cached, compute_features
     from uqled.predict.learners.network import select_images
@@ -182,12 +184,12 @@ def _feature_seconds(data: Data, both: Dataset, few: Dataset) -> float:
     return seconds * len(both) / len(images)
 
 
-def _spread(N: int, n: int) -> Any:
+def _spread_evenly(N: int, n: int) -> Any:
     """n of N places, evenly spread: sorted data then shows all of its classes."""
     return np.unique(np.linspace(0, N - 1, min(n, N)).astype(np.intp))
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Seconds as a person would say them.
 
     >>> duration(40), duration(4_000), duration(400_000)
