@@ -84,7 +84,7 @@ def bench(
         uqled bench my-suite.toml --data data/ --only 'mnist/*'
     """
     from uqled.bench.cells import Cells
-    from uqled.bench.cost_estimate import estimate_cost as planned
+    from uqled.bench.cost_estimate import estimate_cost
     from uqled.bench.runner import Benchmark, run_benchmark, write_tables
     from uqled.bench.suite import read_suite
 
@@ -93,7 +93,7 @@ def bench(
     for folder in merge or []:
         output.tell(f"{Cells(out).merge(folder)} cells taken over from {folder}")
     if plan:
-        text = planned(benchmark, pilot=pilot, jobs=jobs).text()
+        text = estimate_cost(benchmark, pilot=pilot, jobs=jobs).text()
         return CommandOutput(text, {"plan": text})
     if tables_only:
         _, written = write_tables(benchmark)
