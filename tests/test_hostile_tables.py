@@ -257,6 +257,23 @@ def test_a_parquet_file_that_claims_endless_rows_is_refused(tmp_path):
         load(tmp_path / "a.parquet")
 
 
+def test_a_long_text_that_is_referred_to_again_and_again_is_counted(tmp_path):
+    """Less than a kilobyte of Parquet for a gigabyte of text."""
+    again = pa.array(np.zeros(1_000, np.int32))
+    text = pa.DictionaryArray.from_arrays(again, pa.array(["x" * 1_000_000]))
+    table = pa.table({"text": text, "label": ["a", "b"] * 500})
+    pq.write_table(table, tmp_path / "t.parquet", compression="zstd", store_schema=False)
+    assert (tmp_path / "t.parquet").stat().st_size < 1_000
+    with override_limits(memory_bytes=2**25), pytest.raises(LimitError, match="memory_bytes"):
+        load(tmp_path / "t.parquet")
+    content = bytearray((tmp_path / "t.parquet").read_bytes())
+    assert content[4] == 0x15  # where the first page begins
+    content[4] = 0x05  # which says the same with one byte more
+    (tmp_path / "t.parquet").write_bytes(content)
+    with pytest.raises(FileError, match="a page begins in a way that no writer has"):
+        load(tmp_path / "t.parquet")
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_too_many_columns_are_refused(tmp_path, name):
     frame = pd.DataFrame({f"c{i}": [1, 2] for i in range(12)} | {"label": [0, 1]})

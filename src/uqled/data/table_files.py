@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from uqled.data.text_dialect import Dialect, detect_dialect
 from uqled.errors import FileError
@@ -23,6 +23,11 @@ CSV_ENDINGS = (".csv", ".tsv", ".tab")
 _WRITE_AGAIN = "Write it again, in UTF-8"
 #: Bytes that a value takes in memory at the least, by how Parquet stores it.
 _WIDTHS = {"INT64": 8, "DOUBLE": 8, "INT96": 8, "FLOAT": 4, "BYTE_ARRAY": 4, "BOOLEAN": 0}
+
+_MOST_ROWS = 65_536  # decoded at a time
+_PAGE_HEADER_BYTES = 32  # hold the first two fields, six bytes each at the most
+_DICTIONARY_PAGE = 2  # Parquet's number for this kind of page
+_NEXT_I32 = 0x15  # Thrift: the next field is a 32-bit number
 
 
 def is_csv(path: Path | str) -> bool:
@@ -99,7 +104,56 @@ def read_parquet(path: Path | str, columns: list[str] | None = None) -> Any:
             _WIDTHS.get(schema.column(i).physical_type, 1) for i in range(about.num_columns)
         )
         check_limit("memory_bytes", about.num_rows * width, subject)
-        return parquet.read(columns)
+        return _read_counted(parquet, file, columns, subject)
+
+
+def _read_counted(parquet: Any, file: BinaryIO, columns: list[str] | None, subject: str) -> Any:
+    """All rows, decoded a few at a time, until they are more than memory should hold."""
+    import pyarrow as pa
+
+    batches, total = [], 0
+    for group in range(parquet.metadata.num_row_groups):
+        longest = _measure_longest_cell(parquet.metadata.row_group(group), file)
+        rows = min(max(get_limit("memory_bytes") // 8 // (longest + 1), 1), _MOST_ROWS)
+        for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns):
+            total += batch.nbytes
+            check_limit("memory_bytes", total, subject)
+            batches.append(batch)
+    schema = batches[0].schema if batches else parquet.read(columns).schema
+    return pa.Table.from_batches(batches, schema)
+
+
+def _measure_longest_cell(group: Any, file: BinaryIO) -> int:
+    """Bytes that one cell of texts may have: a column's dictionary holds it, unpacked.
+
+    A few bytes can refer to a long entry again and again. What the footer says of sizes is not
+    believed; the header of the dictionary's page is, because decoding relies on it, too.
+    """
+    longest = 0
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY") and column.num_values:
+            offsets = (column.dictionary_page_offset, column.data_page_offset)
+            file.seek(min(offset for offset in offsets if offset))
+            kind, unpacked = _parse_page_header(file.read(_PAGE_HEADER_BYTES))
+            longest = max(longest, unpacked if kind == _DICTIONARY_PAGE else 0)
+    return longest
+
+
+def _parse_page_header(head: bytes) -> tuple[int, int]:
+    """(kind, bytes when unpacked) of a page: Thrift's first two fields, in its compact form."""
+    numbers, at = [], 0
+    for _ in range(2):
+        if head[at] != _NEXT_I32:
+            raise ValueError("a page begins in a way that no writer has")
+        value, shift, at = 0, 0, at + 1
+        while True:
+            value |= (head[at] & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if not head[at - 1] & 0x80:
+                break
+        numbers.append(value >> 1 ^ -(value & 1))
+    return numbers[0], numbers[1]
 
 
 def check_cells(table: Any, subject: str) -> None:
