@@ -193,12 +193,12 @@ def one_detection(data: Data, *, engine: str, workers: int, out: str) -> dict[st
 
 def one_plan(data: Data, *, engine: str, workers: int, out: str) -> dict[str, Any]:
     """What `uqled detect --plan` says, and how long it took to say so."""
-    from uqled.detect.parts.cost import plan
+    from uqled.detect.parts.cost import plan_cost
     from uqled.engines import engine_of
 
     with engine_of(engine, workers=workers) as running:
         began = time.perf_counter()
-        found = plan(prepared(*data.inputs, out=out, engine=running), running)
+        found = plan_cost(prepared(*data.inputs, out=out, engine=running), running)
         return {
             **asdict(found), "memory": found.memory, "took": time.perf_counter() - began
         }  # fmt: skip
@@ -284,14 +284,14 @@ def thrice_read(data: Data, *, workers: int) -> dict[str, Any]:
 
 def thrice_read_as_detection_does(data: Data, *, workers: int) -> dict[str, Any]:
     """Past the file cache, where the system can."""
-    from uqled.detect.parts.tasks import read_only
+    from uqled.detect.parts.tasks import read_part
     from uqled.engines import engine_of
 
     with engine_of("local", workers=workers) as running:
         ready = prepared(*data.inputs, out="nowhere", engine=running)
         began = time.perf_counter()
         for _ in range(3):
-            running.reduce(read_only, ready.parts, operator.add, given=(ready.asked,))
+            running.reduce(read_part, ready.parts, operator.add, given=(ready.asked,))
     return {"seconds": time.perf_counter() - began}
 
 

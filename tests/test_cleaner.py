@@ -136,7 +136,11 @@ def test_every_method():
     assert len(errors.by_method) == 14
     for one in errors.by_method.values():
         assert one.labels is errors.labels
-    strict = LabelCleaner(RandomForestClassifier(20), agreement=4).fit(X, given).label_errors_
+    strict = (
+        LabelCleaner(RandomForestClassifier(20), method="alg-ens", agreement=4)
+        .fit(X, given)
+        .label_errors_
+    )
     assert strict.method == "alg-ens-4"
     assert 0 < strict.n_flagged <= errors.n_flagged
 

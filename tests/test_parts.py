@@ -402,8 +402,9 @@ assert os.waitpid(child, 0)[1] == 0
 _PROGRAM = """
 import sys, time
 from uqled.detect.parts import prepare as sharded
-from uqled.detect.parts import tasks as parts
-before = {before!r}
+from importlib import import_module
+module, before = {before!r}.split(".")
+parts = import_module("uqled.detect.parts." + module)
 real = getattr(parts, before)
 def slow(*given):
     if given[-1].number == 2:
@@ -416,7 +417,10 @@ sharded.find_label_errors_in_parts(*sys.argv[1:4], out=sys.argv[4], part_rows=64
 """
 
 
-@pytest.mark.parametrize("before", ["confident_joints", "select", "write_issues"])
+@pytest.mark.parametrize(
+    "before",
+    ["tasks.count_part_joints", "tasks.select_part_samples", "part_results.write_part_issues"],
+)
 def test_a_killed_driver_continues(tmp_path: Path, in_shards: Any, before: str) -> None:
     arrays, folders = in_shards
     out = tmp_path / "out"
@@ -440,16 +444,16 @@ def test_what_was_finished_is_not_done_again(
     _, folders = in_shards
     real, swept = Sweeps.collect_class_statistics, []
 
-    def counted(self: Sweeps, sources: Any) -> Any:
+    def counted(self: Sweeps, members: Any) -> Any:
         swept.append(self.N)
-        return real(self, sources)
+        return real(self, members)
 
     def broken(*_: Any) -> Any:
         raise RuntimeError("lost")
 
     monkeypatch.setattr(Sweeps, "collect_class_statistics", counted)
     with monkeypatch.context() as patch:
-        patch.setattr(parts, "select", broken)
+        patch.setattr(parts, "select_part_samples", broken)
         with pytest.raises(RuntimeError, match="lost"):
             find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64, method="all")
     assert sorted(swept) == [44, 64, 64, 64, 64]

@@ -30,7 +30,12 @@ from uqled.engines import engine_of  # noqa: E402
 pytestmark = pytest.mark.slow
 
 #: Tasks of `uqled.detect.parts.tasks` that read labels, if what they make is not there.
-TASKS = ("class_statistics", "confident_joints", "select", "write_issues")
+TASKS = (
+    "collect_part_statistics",
+    "count_part_joints",
+    "select_part_samples",
+    "write_part_issues",
+)
 PART_ROWS = 50
 
 
@@ -216,7 +221,7 @@ def test_a_shard_cut_between_sweeps_is_named(tmp_path: Path) -> None:
     folder = shards(tmp_path / "probs", softmax, [50, 200])
     file = folder / "part-1.npy"
     content, times = file.read_bytes(), file.stat()
-    watched = Truncating(labels, tmp_path, at=("confident_joints", 2))
+    watched = Truncating(labels, tmp_path, at=("count_part_joints", 2))
     inputs = watched, folder, Kept(passes)
     with pytest.raises(FileError, match=r"part-1\.npy' ends at byte 900") as caught:
         detect(inputs, tmp_path)
@@ -261,7 +266,7 @@ def test_a_killed_driver_continues(tmp_path: Path, cluster: Any) -> None:
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     own = {"RAY_ADDRESS": cluster.address, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     watched = Watched(labels, tmp_path)
-    for task in ("confident_joints", "write_issues"):
+    for task in ("count_part_joints", "write_part_issues"):
         driver = subprocess.run(
             [sys.executable, "-c", _PROGRAM, str(tmp_path), task],
             env=os.environ | own,
@@ -275,7 +280,7 @@ def test_a_killed_driver_continues(tmp_path: Path, cluster: Any) -> None:
     found = detect((watched, Kept(softmax), Kept(passes)), tmp_path)
     assert_same(found, (labels, softmax, passes))
     assert not {task for task, _ in watched.reads()[before:]} & set(TASKS[:3])  # none again
-    swept = [part for task, part in watched.reads() if task == "class_statistics"]
+    swept = [part for task, part in watched.reads() if task == "collect_part_statistics"]
     assert sorted(swept) == list(range(6))  # by the first driver alone
     for name, changed in written.items():
         assert (issues / name).stat().st_mtime_ns == changed

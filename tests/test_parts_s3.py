@@ -115,6 +115,7 @@ def test_zarr_in_the_store(bucket: Location, uploaded: Any) -> None:
 def test_a_detection_that_stopped_continues(
     bucket: Location, uploaded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from uqled.detect.core.sweeps import Sweeps
     from uqled.detect.parts import tasks as parts
 
     arrays, addresses = uploaded
@@ -124,7 +125,7 @@ def test_a_detection_that_stopped_continues(
         raise ConnectionError("lost")
 
     with monkeypatch.context() as patch:
-        patch.setattr(parts, "select", lost)
+        patch.setattr(parts, "select_part_samples", lost)
         with pytest.raises(ConnectionError):
             find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, method="alg-ens")
     with pytest.raises(FileError, match="not finished"):
@@ -132,8 +133,8 @@ def test_a_detection_that_stopped_continues(
     swept = {entry.name for entry in out.tree() if entry.name.startswith("work/")}
     assert swept == {f"work/{k:06d}-sweep-{s}.bin" for k in range(5) for s in (1, 2)}
     with monkeypatch.context() as patch:
-        patch.setattr(parts.Sweeps, "class_statistics", lost)  # not a second time
-        patch.setattr(parts.Sweeps, "confident_joints", lost)
+        patch.setattr(Sweeps, "collect_class_statistics", lost)  # not a second time
+        patch.setattr(Sweeps, "count_confident_joints", lost)
         found = find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, method="alg-ens")
     assert (found.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
 

@@ -23,7 +23,7 @@ from uqled.detect.core.joint import PairCounts
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.selection import TopPerPair
 from uqled.detect.core.sweeps import ConfidentJoints, Member, Sweeps
-from uqled.detect.find import thread_count
+from uqled.detect.find import count_threads
 from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress
@@ -81,7 +81,7 @@ def find_label_issues(
     if pred_probs.shape[1] == 1:
         mask = np.zeros(len(given), np.bool_)
     else:
-        with Threads(thread_count(n_jobs)) as engine:
+        with Threads(count_threads(n_jobs)) as engine:
             mask = _Issues(given, pred_probs, engine).mask(
                 filter_by, frac_noise, num_to_remove_per_class, min_examples_per_class, joint
             )  # fmt: skip

@@ -133,9 +133,9 @@ def find_label_errors(
     )
     inputs = read_inputs(labels, pred_probs, passes, classes=classes)
     arrays.at_least_two_classes(inputs.labels)
-    with Threads(thread_count(threads)) as engine:
-        evidence = gather(Sweeps(inputs, engine, Progress(progress)), request)
-    results = [result_of(choice, evidence, inputs.labels) for choice in request.choices]
+    with Threads(count_threads(threads)) as engine:
+        evidence = collect_evidence(Sweeps(inputs, engine, Progress(progress)), request)
+    results = [make_result(choice, evidence, inputs.labels) for choice in request.choices]
     if not request.is_comparison:
         return results[0]
     return replace(results[0], by_method={one.method: one for one in results})
@@ -164,7 +164,7 @@ def read_inputs(
     softmax = stack = None
     if pred_probs is not None:
         softmax = ProbabilityRows(pred_probs, name="pred_probs", ndim=2)
-        classes = classes if classes is not None else column_names(pred_probs)
+        classes = classes if classes is not None else get_class_names(pred_probs)
     if passes is not None:
         stack = ProbabilityRows(passes, name="passes", ndim=3)
     shapes = softmax.shape if softmax else None, stack.shape if stack else None
@@ -185,14 +185,14 @@ def read_inputs(
     return Inputs(codes, softmax, stack)
 
 
-def thread_count(threads: int | None) -> int:
+def count_threads(threads: int | None) -> int:
     """The number of threads to use."""
     return (
         available_threads() if threads is None else arrays.whole_number(threads, "threads", low=1)
     )
 
 
-def gather(sweeps: Sweeps, request: DetectionRequest) -> Evidence:
+def collect_evidence(sweeps: Sweeps, request: DetectionRequest) -> Evidence:
     """Sweep three times, for all the chosen methods at once; probabilities take one more sweep."""
     inputs = sweeps.inputs
     F = inputs.passes.n_passes if inputs.passes else 0
@@ -237,7 +237,7 @@ def gather(sweeps: Sweeps, request: DetectionRequest) -> Evidence:
     )
 
 
-def result_of(choice: MethodChoice, evidence: Evidence, labels: Labels) -> LabelErrors:
+def make_result(choice: MethodChoice, evidence: Evidence, labels: Labels) -> LabelErrors:
     """One method's result."""
     method, auto = choice.method, evidence.auto
     votes = method.votes(evidence).astype(np.int16)
@@ -278,7 +278,7 @@ def result_of(choice: MethodChoice, evidence: Evidence, labels: Labels) -> Label
     )
 
 
-def column_names(frame: Any) -> Sequence[Any] | None:
+def get_class_names(frame: Any) -> Sequence[Any] | None:
     """A pandas frame's columns, where they are names rather than numbers."""
     columns = getattr(frame, "columns", None)
     if columns is None or not all(isinstance(column, str) for column in columns):

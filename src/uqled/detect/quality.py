@@ -12,7 +12,7 @@ from uqled import arrays
 from uqled.detect.core import row_kernels
 from uqled.detect.core.joint import calibrate_joint
 from uqled.detect.core.sweeps import Sweeps
-from uqled.detect.find import read_inputs, thread_count
+from uqled.detect.find import count_threads, read_inputs
 from uqled.detect.methods.method import SOFTMAX
 from uqled.engines.local import Threads
 from uqled.errors import InputError
@@ -36,7 +36,7 @@ def confident_joint(
     """
     inputs = read_inputs(labels, pred_probs, None, classes=classes)
     arrays.at_least_two_classes(inputs.labels)
-    with Threads(thread_count(threads)) as engine:
+    with Threads(count_threads(threads)) as engine:
         sweeps = Sweeps(inputs, engine, Progress())
         statistics = sweeps.collect_class_statistics([SOFTMAX])
         pairs = sweeps.count_confident_joints([SOFTMAX], statistics).pairs[SOFTMAX]

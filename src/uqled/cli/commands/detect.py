@@ -221,7 +221,7 @@ def _detect_in_parts(
     threads: int | None,
 ) -> CommandOutput:
     """Plan a detection in parts, refuse what cannot fit, and run it."""
-    from uqled.detect.parts.cost import by_shapes, plan
+    from uqled.detect.parts.cost import estimate_cost, plan_cost
     from uqled.detect.parts.prepare import prepare
     from uqled.detect.request import check_request, name_inputs
     from uqled.engines import engine_of
@@ -248,9 +248,9 @@ def _detect_in_parts(
             part_rows=parts.part_rows,
             progress=progress,
         )
-        by_shapes(prepared, engine).refuse_what_cannot_fit(out, memory)
+        estimate_cost(prepared, engine).refuse_what_cannot_fit(out, memory)
         if parts.plan:
-            planned = plan(prepared, engine)
+            planned = plan_cost(prepared, engine)
             planned.refuse_what_cannot_fit(out, memory)
             return CommandOutput(planned.text(), {"plan": planned.text()})
         errors = prepared.run(engine, Progress(progress))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from uqled.detect.methods.method import Evidence, Method
+from uqled.detect.methods.method import Method
 
 AUTO = Method(
-    Evidence.flag_by_probability,
+    lambda evidence: evidence.flag_by_probability(),
     needs=(),
     takes_frac_noise=False,
     is_probabilistic=True,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from uqled.detect.methods.method import SOFTMAX, Evidence, Method
+from uqled.detect.methods.method import SOFTMAX, Method
 
 CL_PBNR = Method(
     lambda evidence: evidence.prune(SOFTMAX), members=lambda *_: [SOFTMAX], is_in_all=True
 )
-CL_PBC = Method(Evidence.prune_by_class, ranks_by="by-class", is_in_all=True)
+CL_PBC = Method(lambda evidence: evidence.prune_by_class(), ranks_by="by-class", is_in_all=True)
 CL_BOTH = Method(
     lambda evidence: evidence.prune(SOFTMAX) & evidence.prune_by_class(),
     members=lambda *_: [SOFTMAX],
@@ -15,7 +15,7 @@ CL_BOTH = Method(
     is_in_all=True,
 )
 CL_JOINT = Method(
-    Evidence.find_off_diagonal,
+    lambda evidence: evidence.find_off_diagonal(),
     needs_confident_class=True,
     takes_frac_noise=False,
     is_in_all=True,

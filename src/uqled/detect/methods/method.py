@@ -114,7 +114,8 @@ class Method:
     """One way to flag samples."""
 
     votes: Callable[[Evidence], NDArray[np.int16] | Bools]
-    """[N] number of members that flag each sample; True or False for a method without members."""
+    """[N] number of members that flag each sample; True or False for a method without members. A
+    function of the evidence, not a method of the class: the evidence of a part overrides some."""
     members: Callable[[int, EntropyClass], list[Member]] = select_nothing
     """(number of passes, entropy class) -> members whose pairs it selects samples from."""
     source: Literal["softmax", "mean"] = "softmax"

@@ -40,7 +40,8 @@ from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, find_cuts, values_to_keys
 from uqled.detect.core.joint import PairCounter, PairCounts
 from uqled.detect.core.sweeps import Member
-from uqled.detect.parts.tasks import Asked, Part, class_statistics, merge_results
+from uqled.detect.parts.context import Part, TaskContext
+from uqled.detect.parts.tasks import collect_part_statistics, merge_results
 from uqled.engines.local import Threads
 
 Ints = NDArray[np.int64]
@@ -50,7 +51,7 @@ _MORE = ("mean", "variance")
 
 
 @dataclass(frozen=True)
-class Seen:
+class FitSample:
     """What fitting needs of some parts."""
 
     votes: Ints
@@ -58,59 +59,62 @@ class Seen:
     rows: dict[PlainSource, Candidates]
     """Those to fit to, in the order of the samples."""
 
-    def merge_with(self, other: Seen) -> Seen:
+    def merge_with(self, other: FitSample) -> FitSample:
         rows = {s: found.followed_by(other.rows[s]) for s, found in self.rows.items()}
-        return Seen(self.votes + other.votes, rows)
+        return FitSample(self.votes + other.votes, rows)
 
 
-def statistics_and_candidates(asked: Asked, N: int, part: Part) -> ClassStatistics:
+def collect_statistics_and_candidates(context: TaskContext, N: int, part: Part) -> ClassStatistics:
     """Sweep 1, and the candidates while the part's rows are still in the file cache."""
-    found = class_statistics(asked, part)
-    candidates(asked, N, part)
+    found = collect_part_statistics(context, part)
+    candidates(context, N, part)
     return found
 
 
-def candidates(asked: Asked, N: int, part: Part) -> Seen:
+def candidates(context: TaskContext, N: int, part: Part) -> FitSample:
     """Each sample's candidates go to the part's file; votes, and rows to fit to, come back."""
-    store, stage, step = asked.store, "candidates", fit_step(N)
+    store, stage, step = context.store, "candidates", fit_step(N)
     if not store.has(part.number, stage):
-        found, votes = candidates_of(asked.sweeps(part))
+        found, votes = candidates_of(context.make_sweeps(part))
         kept: dict[str, NDArray[Any]] = {"votes": votes}
         for source, one in found.items():
             kept[f"classes {source}"], kept[f"probs {source}"] = one.classes, one.probs
         store.write(part.number, stage, kept)
     votes = store.read(part.number, stage, ["votes"])["votes"]
     some = slice((-part.start) % step, None, step)  # every so many-th sample of all
-    rows = {s: _stored(asked, s, part).rows(some) for s in _sources(asked)}
-    return Seen(votes, rows)
+    rows = {s: _read_candidates(context, s, part).rows(some) for s in _sources(context)}
+    return FitSample(votes, rows)
 
 
-def guessed(asked: Asked, source: PlainSource, part: Part) -> PairCounts:
+def count_predicted_pairs(context: TaskContext, source: PlainSource, part: Part) -> PairCounts:
     """Counts of (given, most probable)."""
-    counter = PairCounter(len(asked.values), part.stop - part.start)
-    best = asked.store.read(part.number, "sweep-2", [f"best {source}"])[f"best {source}"]
-    counter.add(asked.codes(part), best)
+    counter = PairCounter(len(context.values), part.stop - part.start)
+    name = f"predicted {source}"
+    predicted = context.store.read(part.number, "sweep-2", [name])[name]
+    counter.add(context.read_labels(part), predicted)
     return counter.get_counts()
 
 
-def surest_round(asked: Asked, source: PlainSource, cuts: Cuts, part: Part) -> RoundCounts:
+def count_surest_round(
+    context: TaskContext, source: PlainSource, cuts: Cuts, part: Part
+) -> RoundCounts:
     """One round of looking for the surest samples."""
-    found = _stored(asked, source, part)
-    return cuts.count_samples(_to_each(sureness(found)[0], part))
+    found = _read_candidates(context, source, part)
+    return cuts.count_samples(_offer_to_all_sets(sureness(found)[0], part))
 
 
 def shown(
-    asked: Asked, source: PlainSource, power: float, cuts: Cuts, few: Transition, part: Part
+    context: TaskContext, source: PlainSource, power: float, cuts: Cuts, few: Transition, part: Part
 ) -> Shown:
     """What the samples of a part show, above all the surest."""
-    found = _stored(asked, source, part)
+    found = _read_candidates(context, source, part)
     sure, differs, guess = sureness(found)
-    masks = cuts.select(_to_each(sure, part)).reshape(-1, len(sure))
+    masks = cuts.select(_offer_to_all_sets(sure, part)).reshape(-1, len(sure))
     surest = SurestCounts.of(differs, guess, list(masks), found.n_classes)
     return Shown(surest, EvenCounts.of_all(found, power, few, Threads(1)))
 
 
-def _to_each(sure: NDArray[Any], part: Part) -> GroupedSamples:
+def _offer_to_all_sets(sure: NDArray[Any], part: Part) -> GroupedSamples:
     """Every sample is offered to each of the sets of the surest."""
     n, sets = len(sure), len(SUREST) + 1
     return GroupedSamples(
@@ -120,44 +124,46 @@ def _to_each(sure: NDArray[Any], part: Part) -> GroupedSamples:
     )
 
 
-def readings(asked: Asked, reader: Reader, part: Part) -> Levels:
+def readings(context: TaskContext, reader: Reader, part: Part) -> Levels:
     """Every reading goes to the part's file, sums per level come back."""
-    store, stage = asked.store, "readings"
+    store, stage = context.store, "readings"
     if not store.has(part.number, stage):
-        voters = _stored(asked, "mean", part) if "mean" in _sources(asked) else None
-        found = reader.readings(_stored(asked, reader.source, part), voters, Threads(1))
+        voters = _read_candidates(context, "mean", part) if "mean" in _sources(context) else None
+        found = reader.readings(_read_candidates(context, reader.source, part), voters, Threads(1))
         store.write(part.number, stage, found)
-    return _estimate(asked, reader, part).levels
+    return _estimate(context, reader, part).levels
 
 
-def probability_round(asked: Asked, reader: Reader, cuts: Cuts, part: Part) -> RoundCounts:
+def count_probability_round(
+    context: TaskContext, reader: Reader, cuts: Cuts, part: Part
+) -> RoundCounts:
     """One round of looking for so many samples that are most probably wrong."""
-    return cuts.count_samples(_by_probability(_estimate(asked, reader, part), part))
+    return cuts.count_samples(_group_by_probability(_estimate(context, reader, part), part))
 
 
-def _by_probability(estimate: ErrorEstimate, part: Part) -> GroupedSamples:
+def _group_by_probability(estimate: ErrorEstimate, part: Part) -> GroupedSamples:
     n = part.stop - part.start
     keys = values_to_keys(estimate.probability)
     return GroupedSamples(np.zeros(n, np.int64), keys, np.arange(part.start, part.stop))
 
 
-def _estimate(asked: Asked, reader: Reader, part: Part) -> ErrorEstimate:
-    return reader.estimate(asked.store.read(part.number, "readings"))
+def _estimate(context: TaskContext, reader: Reader, part: Part) -> ErrorEstimate:
+    return reader.estimate(context.store.read(part.number, "readings"))
 
 
-def _sources(asked: Asked) -> list[PlainSource]:
-    found: list[PlainSource] = ["softmax"] if asked.softmax is not None else []
-    return [*found, "mean"] if asked.passes is not None else found
+def _sources(context: TaskContext) -> list[PlainSource]:
+    found: list[PlainSource] = ["softmax"] if context.softmax is not None else []
+    return [*found, "mean"] if context.passes is not None else found
 
 
-def _stored(asked: Asked, source: PlainSource, part: Part) -> Candidates:
+def _read_candidates(context: TaskContext, source: PlainSource, part: Part) -> Candidates:
     names = [f"classes {source}", f"probs {source}"]
-    read = asked.store.read(part.number, "candidates", names)
-    return Candidates(read[names[0]], read[names[1]], len(asked.values))
+    read = context.store.read(part.number, "candidates", names)
+    return Candidates(read[names[0]], read[names[1]], len(context.values))
 
 
 @dataclass(frozen=True)
-class Flagging:
+class AutoFlags:
     """Which samples `auto` flags, known to every part."""
 
     reader: Reader
@@ -167,52 +173,53 @@ class Flagging:
     cuts: Cuts | None
     """Where it is a number of samples."""
 
-    def of(self, asked: Asked, part: Part) -> tuple[Found, NDArray[np.bool_]]:
+    def read_part(self, context: TaskContext, part: Part) -> tuple[Found, NDArray[np.bool_]]:
         """What is known of a part's samples, and [n] their flags."""
-        estimate = _estimate(asked, self.reader, part)
-        found = _stored(asked, self.reader.source, part)
+        estimate = _estimate(context, self.reader, part)
+        found = _read_candidates(context, self.reader.source, part)
         about = Found(estimate, self.reader.source, found.classes[:, 1].copy())
         if self.cuts is not None:
-            return about, self.cuts.select(_by_probability(estimate, part))
+            return about, self.cuts.select(_group_by_probability(estimate, part))
         return about, estimate.above(self.point, self.level)
 
 
-def flagging(
+def find_auto_flags(
     over_parts: Callable[..., Any],
-    asked: Asked,
+    context: TaskContext,
     N: int,
     joints: dict[Member, PairCounts],
     point: OperatingPoint,
-) -> tuple[Flagging, Levels]:
+) -> tuple[AutoFlags, Levels]:
     """Find out, with `over_parts(stage, task, merge, *given)`, what flags follow from all parts."""
-    seen: Seen = over_parts(None, candidates, merge_results, asked, N)
+    seen: FitSample = over_parts(None, candidates, merge_results, context, N)
     source, power = better_source(seen.rows)
-    pairs = PairCounter(len(asked.values))
-    pairs.merge(over_parts(None, guessed, merge_results, asked, source))
+    pairs = PairCounter(len(context.values))
+    pairs.merge(over_parts(None, count_predicted_pairs, merge_results, context, source))
     cuts = find_cuts(
         np.array(surest_numbers(N), np.int64),
-        lambda c: over_parts(None, surest_round, merge_results, asked, source, c),
+        lambda c: over_parts(None, count_surest_round, merge_results, context, source, c),
     )
     few = Transition.of_counts(joints[Member(source)])
-    counts: Shown = over_parts(None, shown, merge_results, asked, source, power, cuts, few)
+    counts: Shown = over_parts(None, shown, merge_results, context, source, power, cuts, few)
     reader = Reader.of_counts(
         seen.rows[source], source, power, few, pairs.get_joint(),
         counts.surest, counts.even, seen.votes, Threads(1),
     )  # fmt: skip
-    levels: Levels = over_parts("readings", readings, merge_results, asked, reader)
+    levels: Levels = over_parts("readings", readings, merge_results, context, reader)
     wanted = None
     if point.kind == "budget":
         number = np.array([min(int(point.value), N)], np.int64)
         wanted = find_cuts(
-            number, lambda c: over_parts(None, probability_round, merge_results, asked, reader, c)
+            number,
+            lambda c: over_parts(None, count_probability_round, merge_results, context, reader, c),
         )
     names = [name for name in levels.errors if name not in _MORE]
     level = lowest_level(levels, point, reader.weights(names))
-    return Flagging(reader, point, level, wanted), levels
+    return AutoFlags(reader, point, level, wanted), levels
 
 
 def estimate_flags(
-    levels: Levels, flags: Flagging, flagged: Mapping[str, int]
+    levels: Levels, flags: AutoFlags, flagged: Mapping[str, int]
 ) -> tuple[Estimate, Estimate | None, Estimate | None, str | None]:
     """For the answer: (n_errors, precision, recall, unsure). `flagged` are the number of flags and
     the sums over them, in units as those of `levels`."""

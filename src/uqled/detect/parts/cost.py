@@ -23,9 +23,9 @@ from uqled.detect.core.inputs import BLOCK_BYTES
 from uqled.detect.core.joint import DENSE_CLASSES
 from uqled.detect.core.rows import MAX_BLOCK_ROWS
 from uqled.detect.parts import tasks
-from uqled.detect.parts.prepare import Prepared
+from uqled.detect.parts.context import Part, TaskContext
+from uqled.detect.parts.prepare import PreparedDetection
 from uqled.detect.parts.store import Store
-from uqled.detect.parts.tasks import Asked, Part
 from uqled.engines import Engine
 from uqled.engines.local import Threads
 from uqled.errors import InputError
@@ -54,7 +54,7 @@ _CANDIDATE_BYTES, _READING_BYTES = 9 * 8, 7 * 8
 
 
 @dataclass(frozen=True)
-class Plan:
+class CostPlan:
     """What is to be expected. Bytes, and seconds."""
 
     samples: int
@@ -90,18 +90,18 @@ class Plan:
         return "\n".join(
             [
                 f"{self.samples:,} samples in {self.parts:,} parts, {self.workers} {each}s",
-                f"to read: {gb(self.to_read)} ({gb(self.stored)} in three sweeps)",
-                f"to write: about {gb(self.to_write)}",
-                f"memory: {gb(self.worker)} per {each}, {gb(self.driver)} for the driver, "
-                f"{gb(self.memory)} in all",
+                f"to read: {show_bytes(self.to_read)} ({show_bytes(self.stored)} in three sweeps)",
+                f"to write: about {show_bytes(self.to_write)}",
+                f"memory: {show_bytes(self.worker)} per {each}, {show_bytes(self.driver)} for the "
+                f"driver, {show_bytes(self.memory)} in all",
                 f"time: about {max(1.0, self.seconds):,.0f} s (tried: reading "
-                f"{gb(self.reading_rate)}/s, sweeping {gb(self.sweeping_rate)}/s)",
+                f"{show_bytes(self.reading_rate)}/s, sweeping {show_bytes(self.sweeping_rate)}/s)",
             ]
         )
 
     def refuse_what_cannot_fit(self, out: Any, memory: int | None = None) -> None:
         """Raise if there is not enough memory, or no room for the result."""
-        limit = memory if memory is not None else int(free_memory() * _FREE_SHARE)
+        limit = memory if memory is not None else int(measure_free_memory() * _FREE_SHARE)
         needed = self.memory
         if memory is None and not self.in_one_process:  # workers may be on other machines
             needed = max(self.driver, self.worker + _PROCESS_BYTES)
@@ -109,8 +109,8 @@ class Plan:
             name = "part_rows" if memory is None else "memory"
             raise InputError(
                 name,
-                f"makes a plan of {gb(needed)} ({self.workers} workers), and {gb(limit)} is "
-                "to be had",
+                f"makes a plan of {show_bytes(needed)} ({self.workers} workers), and "
+                f"{show_bytes(limit)} is available",
                 "Use fewer workers or smaller parts (part_rows)",
             )
         place = Location.of(out)
@@ -122,25 +122,25 @@ class Plan:
             if self.to_write > room:
                 raise InputError(
                     "out",
-                    f"{str(place)!r} has room for {gb(room)}, and about {gb(self.to_write)} is "
-                    "to be written",
-                    "Choose another place",
+                    f"{str(place)!r} has {show_bytes(room)} of free space, and the detection needs "
+                    f"about {show_bytes(self.to_write)}",
+                    "Choose another folder",
                 )
 
 
-def by_shapes(prepared: Prepared, engine: Engine) -> Plan:
+def estimate_cost(prepared: PreparedDetection, engine: Engine) -> CostPlan:
     """Bytes and memory, without a trial: of what is written, the least."""
-    asked, rows = prepared.asked, prepared.rows
-    asked.store.refuse_another(prepared.fingerprint)
+    context, rows = prepared.context, prepared.rows
+    context.store.refuse_another(prepared.fingerprint)
     N, row_bytes = rows[0].shape[-2], sum(r.row_bytes for r in rows)
-    stored = sum(_stored_bytes(a) for a in (asked.labels, asked.softmax, asked.passes))
-    return Plan(
+    stored = sum(_stored_bytes(a) for a in (context.labels, context.softmax, context.passes))
+    return CostPlan(
         samples=N,
         parts=len(prepared.parts),
         workers=engine.workers,
         stored=stored,
         to_read=3 * stored,
-        to_write=N * (_per_sample(asked) - _LEAD_BYTES + _RESULT_BYTES),
+        to_write=N * (_per_sample(context) - _LEAD_BYTES + _RESULT_BYTES),
         worker=_worker_bytes(prepared, row_bytes),
         driver=_PROCESS_BYTES + _driver_bytes(prepared, engine.workers),
         in_one_process=not engine.is_distributed,
@@ -150,12 +150,12 @@ def by_shapes(prepared: Prepared, engine: Engine) -> Plan:
     )
 
 
-def plan(prepared: Prepared, engine: Engine) -> Plan:
+def plan_cost(prepared: PreparedDetection, engine: Engine) -> CostPlan:
     """The same with time and bytes to write, from a trial."""
-    known = by_shapes(prepared, engine)
+    known = estimate_cost(prepared, engine)
     tried, size = _tried(prepared, engine)
     # What fits in memory is read from the disk once; what does not, in every sweep.
-    cold = 3 if known.stored > _FREE_SHARE * free_memory() else 1
+    cold = 3 if known.stored > _FREE_SHARE * measure_free_memory() else 1
     per_trial = tried.working + cold * max(0.0, tried.reading - tried.again)
     trials, tried_bytes = known.samples / size, size * sum(r.row_bytes for r in prepared.rows)
     return replace(
@@ -167,34 +167,34 @@ def plan(prepared: Prepared, engine: Engine) -> Plan:
     )
 
 
-def _worker_bytes(prepared: Prepared, row_bytes: int) -> int:
+def _worker_bytes(prepared: PreparedDetection, row_bytes: int) -> int:
     """A block's rows and their mean, pair counts and bounds of every member, a part's columns."""
-    asked = prepared.asked
-    K, members = len(asked.values), len(asked.plan.members)
+    context = prepared.context
+    K, members = len(context.values), len(context.plan.members)
     block = min(max(1, BLOCK_BYTES // row_bytes), MAX_BLOCK_ROWS)
     buffers = block * row_bytes * 2 + block * K * 8
     most = max(part.stop - part.start for part in prepared.parts)
     pairs = K * K if K <= DENSE_CLASSES else most
     per_pair = 8 * 3  # in turn: counts; bounds; the list of pairs
     kept = min(most, pairs) * members * 16
-    columns = most * (_per_sample(asked) + members * 2) * 3  # as they are, and packed
+    columns = most * (_per_sample(context) + members * 2) * 3  # as they are, and packed
     return buffers + pairs * per_pair * members + kept + columns
 
 
-def _per_sample(asked: Asked) -> int:
+def _per_sample(context: TaskContext) -> int:
     """Bytes of a sample in a part's arrays."""
-    sources = (asked.softmax is not None) + (asked.passes is not None)
+    sources = (context.softmax is not None) + (context.passes is not None)
     auto = (
-        sources * _CANDIDATE_BYTES + _READING_BYTES if asked.request.asks_for_probabilities else 0
+        sources * _CANDIDATE_BYTES + _READING_BYTES if context.request.asks_for_probabilities else 0
     )
     return _SAMPLE_BYTES + _LEAD_BYTES + auto
 
 
-def _driver_bytes(prepared: Prepared, workers: int) -> int:
+def _driver_bytes(prepared: PreparedDetection, workers: int) -> int:
     """Pair counts and quotas of every member, and the counts of a round: those that wait to be
-    merge_results, and a few copies."""
-    K, N = len(prepared.asked.values), prepared.rows[0].shape[-2]
-    members = len(prepared.asked.plan.members)
+    merged, and a few copies."""
+    K, N = len(prepared.context.values), prepared.rows[0].shape[-2]
+    members = len(prepared.context.plan.members)
     pairs, groups = min(K * K, N), min(K * K, int(_FLAGGED_SHARE * N)) * members
     waiting = 2 * workers + len(prepared.parts).bit_length() + 6
     return pairs * 8 * 3 * 4 * members + waiting * 8 * bound_round_counts(groups)
@@ -215,7 +215,7 @@ class Trial:
     written: int
     """Bytes, about, as there would be of so many rows of a whole run."""
 
-    def beside(self, other: Trial) -> Trial:
+    def merge_with(self, other: Trial) -> Trial:
         """Two workers at the same time."""
         return Trial(
             max(self.reading, other.reading),
@@ -226,7 +226,7 @@ class Trial:
         )
 
 
-def _tried(prepared: Prepared, engine: Engine) -> tuple[Trial, int]:
+def _tried(prepared: PreparedDetection, engine: Engine) -> tuple[Trial, int]:
     """A trial of every worker at the same time, and how many rows it was of."""
     N, W = prepared.rows[0].shape[-2], engine.workers
     part = prepared.parts[0].stop - prepared.parts[0].start
@@ -235,12 +235,12 @@ def _tried(prepared: Prepared, engine: Engine) -> tuple[Trial, int]:
     starts = np.linspace(0, N - size, W).astype(int).tolist()
     parts = [Part(0, start, start + size) for start in starts]
     sent = replace(prepared, rows=[], parts=[], fingerprint={})
-    return engine.reduce(trial, parts, Trial.beside, given=(sent,)), W * size
+    return engine.reduce(trial, parts, Trial.merge_with, given=(sent,)), W * size
 
 
-def trial(prepared: Prepared, part: Part) -> Trial:
+def trial(prepared: PreparedDetection, part: Part) -> Trial:
     """Read some rows twice, and treat them as a whole data set."""
-    reading, again = (_seconds(tasks.read_only, prepared.asked, part) for _ in range(2))
+    reading, again = (_seconds(tasks.read_part, prepared.context, part) for _ in range(2))
     samples = part.stop - part.start
     with TemporaryDirectory() as folder:  # where the task runs
         for size in (max(1, int(_FIRST_SHARE * samples)), samples):
@@ -277,7 +277,7 @@ def _stored_bytes(source: Any) -> int:
     return int(source.bytes if hasattr(source, "bytes") else getattr(source, "nbytes", 0))
 
 
-def free_memory() -> int:
+def measure_free_memory() -> int:
     """Bytes that this machine could still give."""
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
@@ -288,10 +288,10 @@ def free_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def gb(number: float) -> str:
+def show_bytes(number: float) -> str:
     """Bytes as a person says them.
 
-    >>> gb(38_600_000_000), gb(2_600_000)
+    >>> show_bytes(38_600_000_000), show_bytes(2_600_000)
     ('38.6 GB', '3 MB')
     """
     return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.0f} MB"

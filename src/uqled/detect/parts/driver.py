@@ -25,9 +25,15 @@ from uqled.detect.core.joint import (
 )
 from uqled.detect.core.sweeps import Member
 from uqled.detect.methods.method import SOFTMAX, Ranking
-from uqled.detect.parts import tasks
-from uqled.detect.parts.auto_tasks import estimate_flags, flagging, statistics_and_candidates
-from uqled.detect.parts.tasks import Asked, Decided, Groups, Part, merge_results
+from uqled.detect.parts import part_results, tasks
+from uqled.detect.parts.auto_tasks import (
+    collect_statistics_and_candidates,
+    estimate_flags,
+    find_auto_flags,
+)
+from uqled.detect.parts.context import Part, TaskContext
+from uqled.detect.parts.part_results import GlobalResults, Tally
+from uqled.detect.parts.tasks import PairGroups, merge_results
 from uqled.engines import Engine
 from uqled.errors import InputError
 from uqled.progress import Progress
@@ -51,27 +57,29 @@ class Driver:
         """(values, names) of the classes: those given, the column numbers, or those that occur."""
         few = np.asarray(labels[: min(self.N, 1_000)])
         if classes is None and few.dtype.kind not in "iu":
-            found = self._over_parts("labels", tasks.distinct, operator.or_, labels, K)
+            found = self._over_parts("labels", tasks.find_distinct_labels, operator.or_, labels, K)
             few = np.array(sorted(found))
         known = arrays.as_labels(few, n_classes=K, classes=classes)
         return known.values, known.names
 
-    def run(self, asked: Asked) -> dict[str, Any]:
+    def run(self, context: TaskContext) -> dict[str, Any]:
         """Three sweeps and what lies between them; the content of `result.json`."""
-        request, name = asked.request, "sweep 1 of 3, class statistics"
+        request, name = context.request, "sweep 1 of 3, class statistics"
         with_auto = request.asks_for_probabilities
         limits = (
-            self._over_parts(name, statistics_and_candidates, merge_results, asked, self.N)
+            self._over_parts(
+                name, collect_statistics_and_candidates, merge_results, context, self.N
+            )
             if with_auto
-            else self._over_parts(name, tasks.class_statistics, merge_results, asked)
+            else self._over_parts(name, tasks.collect_part_statistics, merge_results, context)
         )
         limits.compute_thresholds()
-        self._refuse_one_class(limits, asked)
+        self._refuse_one_class(limits, context)
         counted = self._over_parts(
             "sweep 2 of 3, confident joint",
-            tasks.confident_joints,
+            tasks.count_part_joints,
             tasks.merge_pair_counts,
-            asked,
+            context,
             limits,
         )
         joints: dict[Member, PairCounts] = {}
@@ -86,27 +94,32 @@ class Driver:
                 min_examples_per_class=request.min_examples_per_class,
                 frac_noise=request.frac_noise,
             )
-        groups = Groups({member: numbers[member].pairs for member in asked.plan.selecting})
-        rankings = self._ranking_cuts(asked, limits, numbers)
-        cuts = self._cuts(asked, groups)
+        groups = PairGroups({member: numbers[member].pairs for member in context.plan.selecting})
+        rankings = self._ranking_cuts(context, limits, numbers)
+        cuts = self._cuts(context, groups)
         auto = levels = None
         if with_auto:
-            auto, levels = flagging(self._over_parts, asked, self.N, joints, request.point)
-        decided = Decided(numbers, joints, groups, cuts, rankings, auto)
-        tally: tasks.Tally = self._over_parts(
-            "writing the result", tasks.write_issues, merge_results, asked, limits, decided
+            auto, levels = find_auto_flags(self._over_parts, context, self.N, joints, request.point)
+        results = GlobalResults(numbers, joints, groups, cuts, rankings, auto)
+        tally: Tally = self._over_parts(
+            "writing the result",
+            part_results.write_part_issues,
+            merge_results,
+            context,
+            limits,
+            results,
         )
-        headline = asked.request.headline
-        member = headline.method.joint_member(asked.request.entropy_class)
+        headline = context.request.headline
+        member = headline.method.joint_member(context.request.entropy_class)
         if headline.method.is_probabilistic and auto is not None:
             member = Member(auto.reader.source)
         joint = joints[member]
         K = joint.n_classes
-        asked.store.write_joint((K, K), joint.given, joint.true, joint.counts)
+        context.store.write_joint((K, K), joint.given, joint.true, joint.counts)
         n_errors = precision = recall = unsure = None
         if levels is not None and auto is not None:
             n_errors, precision, recall, unsure = estimate_flags(levels, auto, tally.real)
-        names = asked.names
+        names = context.names
         answer = Answer(
             method=headline.name,
             n_samples=self.N,
@@ -125,34 +138,42 @@ class Driver:
         )
         return {"parts": len(self.parts), "classes": list(names), **answer.to_json()}
 
-    def _cuts(self, asked: Asked, groups: Groups) -> Cuts:
+    def _cuts(self, context: TaskContext, groups: PairGroups) -> Cuts:
         """Each pair's cut.
 
         A bound comes first, from samples whose guess is not the label, known since sweep 2, so
         that sweep 3 keeps little. A pair that wants more than those has no bound yet: sweep 3 goes
         over a few parts, and what they keep is a bound for many more.
         """
-        cuts = Cuts.start(groups.wanted)
+        cuts = Cuts.start(groups.counts)
         if not groups.quotas:
             return cuts
         bounds = find_cuts(
-            groups.wanted,
-            partial(self._over_parts, None, tasks.lead_round, merge_results, asked, groups),
+            groups.counts,
+            partial(
+                self._over_parts, None, tasks.count_bound_round, merge_results, context, groups
+            ),
             rounds=_BOUND_ROUNDS,
         ).get_lower_bounds()
         with self.progress.stage("sweep 3 of 3, selection", self.N) as advance:
             for begin, end in self._waves():
                 self.engine.reduce(
-                    tasks.select,
+                    tasks.select_part_samples,
                     self.parts[begin:end],
                     operator.add,
-                    given=(asked, groups, bounds),
+                    given=(context, groups, bounds),
                     advance=lambda part: advance(part.stop - part.start),
                 )
                 so_far = replace(self, parts=self.parts[:end])
                 cuts = find_cuts(
-                    groups.wanted,
-                    partial(so_far._over_parts, None, tasks.selection_round, merge_results, asked),
+                    groups.counts,
+                    partial(
+                        so_far._over_parts,
+                        None,
+                        tasks.count_selection_round,
+                        merge_results,
+                        context,
+                    ),
                     rounds=_BOUND_ROUNDS if end < len(self.parts) else None,
                 )
                 bounds = np.maximum(bounds, cuts.get_lower_bounds())
@@ -167,18 +188,26 @@ class Driver:
         return list(zip([0, *ends], ends, strict=False))
 
     def _ranking_cuts(
-        self, asked: Asked, limits: ClassStatistics, numbers: dict[Member, Quotas]
+        self, context: TaskContext, limits: ClassStatistics, numbers: dict[Member, Quotas]
     ) -> dict[Ranking, Cuts]:
         """Where rankings of all samples, or of all of a class, end."""
         found: dict[Ranking, Cuts] = {}
-        for ranking in asked.plan.rankings:
+        for ranking in context.plan.rankings:
             if ranking == "by-class":
                 wanted = numbers[SOFTMAX].per_class
             else:
-                number = self._over_parts(None, tasks.off_diagonal, operator.add, asked, limits)
+                number = self._over_parts(
+                    None, part_results.count_off_diagonal, operator.add, context, limits
+                )
                 wanted = np.array([number], np.int64)
             ask = partial(
-                self._over_parts, None, tasks.ranking_round, merge_results, asked, limits, ranking
+                self._over_parts,
+                None,
+                part_results.count_ranking_round,
+                merge_results,
+                context,
+                limits,
+                ranking,
             )
             found[ranking] = find_cuts(wanted, ask)
         return found
@@ -197,9 +226,9 @@ class Driver:
                 advance=lambda part: advance(part.stop - part.start),
             )
 
-    def _refuse_one_class(self, limits: ClassStatistics, asked: Asked) -> None:
+    def _refuse_one_class(self, limits: ClassStatistics, context: TaskContext) -> None:
         if np.count_nonzero(limits.class_counts) < 2 and not self.alone:
-            only = asked.names[int(limits.class_counts.argmax())]
+            only = context.names[int(limits.class_counts.argmax())]
             raise InputError(
                 "labels",
                 f"contain one class only ({only!r}, {self.N} samples)",

@@ -23,12 +23,12 @@ from typing import Any
 from uqled import arrays
 from uqled.detect.core.rows import ProbabilityRows, align_to_chunks
 from uqled.detect.core.sweeps import EntropyClass
-from uqled.detect.find import column_names
+from uqled.detect.find import get_class_names
 from uqled.detect.methods.registry import DEFAULT
+from uqled.detect.parts.context import Part, TaskContext
 from uqled.detect.parts.driver import Driver
 from uqled.detect.parts.result import ErrorsInParts
 from uqled.detect.parts.store import Store
-from uqled.detect.parts.tasks import Asked, Part
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
 from uqled.engines import Engine, engine_of
 from uqled.progress import Progress
@@ -120,28 +120,28 @@ def find_label_errors_in_parts(
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedDetection:
     """A detection whose inputs were checked and whose parts are cut; nothing is written yet."""
 
-    asked: Asked
+    context: TaskContext
     fingerprint: dict[str, Any]
     rows: list[ProbabilityRows]
     parts: list[Part]
 
     def run(self, engine: Engine, progress: Progress) -> ErrorsInParts:
         """Begin, continue, or find it finished."""
-        with Store.begin(self.asked.store.place, self.fingerprint) as store:
+        with Store.begin(self.context.store.place, self.fingerprint) as store:
             if store.is_finished:
                 store.tidy()
             else:
                 driver = Driver(engine, progress, self.parts, self.rows[0].shape[-2])
-                store.finish(driver.run(self.asked))
+                store.finish(driver.run(self.context))
         return ErrorsInParts(store)
 
     def run_alone(self, part: Part, store: Store, engine: Engine) -> None:
         """Treat a part as if it were all, for the plan; nothing is done with what is found."""
         driver = Driver(engine, Progress(False), [part], part.stop - part.start, alone=True)
-        driver.run(replace(self.asked, store=store))
+        driver.run(replace(self.context, store=store))
 
 
 def prepare(
@@ -155,7 +155,7 @@ def prepare(
     classes: Sequence[Any] | None = None,
     part_rows: int | None = None,
     progress: bool | None = None,
-) -> Prepared:
+) -> PreparedDetection:
     """Open and check everything that can be checked without reading rows."""
     labels, softmax, stack = _opened(labels, pred_probs, passes)
     rows = [
@@ -167,11 +167,11 @@ def prepare(
     arrays.same_shape(arrays.n_labels(labels), shapes.get("pred_probs"), shapes.get("passes"))
     parts = cut_in_parts(rows, part_rows)
     if classes is None:
-        classes = column_names(softmax) or arrays.categories(labels)
+        classes = get_class_names(softmax) or arrays.categories(labels)
     driver = Driver(engine, Progress(progress), parts, rows[0].shape[-2])
     values, names = driver.classes(labels, rows[0].n_classes, classes)
     F = 0 if stack is None else rows[-1].n_passes
-    asked = Asked(
+    context = TaskContext(
         store=Store(Location.of(out)),
         labels=labels,
         softmax=softmax,
@@ -197,7 +197,7 @@ def prepare(
         "format": _FORMAT,
         "part_rows": parts[0].stop - parts[0].start,
     }
-    return Prepared(asked, fingerprint, rows, parts)
+    return PreparedDetection(context, fingerprint, rows, parts)
 
 
 def _opened(*sources: Any) -> list[Any]:

@@ -1,0 +1,88 @@
+"""What every task of a detection in parts needs: rows, methods, and where its files go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import arrays
+from uqled.arrays import Labels
+from uqled.detect.core.class_statistics import Measure
+from uqled.detect.core.inputs import Inputs, Source
+from uqled.detect.core.rows import ProbabilityRows
+from uqled.detect.core.sweeps import Sweeps, list_measures, list_sources
+from uqled.detect.parts.store import Store
+from uqled.detect.request import DetectionRequest, SweepPlan
+from uqled.engines.local import Threads
+from uqled.errors import InputError
+from uqled.progress import Progress
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows `start` to `stop`."""
+
+    number: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """Small and picklable: it is sent to every task."""
+
+    store: Store
+    labels: Any
+    """[N] shards or an array, of class numbers or of class values."""
+    softmax: Any | None
+    passes: Any | None
+    values: NDArray[Any]
+    """[K] the classes, as labels write them."""
+    names: tuple[str, ...]
+    request: DetectionRequest
+    plan: SweepPlan
+    n_passes: int
+
+    @property
+    def plain_sources(self) -> list[Source]:
+        """Sources whose columns per sample are kept."""
+        sources = dict.fromkeys(list_sources(self.plan.members))
+        if any(source != "softmax" for source in sources):
+            sources["mean"] = None
+        return [source for source in sources if not isinstance(source, int)]
+
+    @property
+    def measures(self) -> list[Measure]:
+        """Uncertainties that are kept per sample."""
+        if "mean" not in self.plain_sources:
+            return []
+        every: list[Measure] = ["entropy", "mutual-information", *list_measures(self.plan.members)]
+        return list(dict.fromkeys(every))
+
+    def open_inputs(self, part: Part) -> Inputs:
+        """Labels and rows of a part, counted from its first row."""
+        rows = part.start, part.stop
+        softmax = passes = None
+        if self.softmax is not None:
+            softmax = ProbabilityRows(
+                self.softmax, name="pred_probs", ndim=2, part=rows, sequential=True
+            )
+        if self.passes is not None:
+            passes = ProbabilityRows(self.passes, name="passes", ndim=3, part=rows, sequential=True)
+        return Inputs(Labels(self.read_labels(part), self.values, self.names), softmax, passes)
+
+    def read_labels(self, part: Part) -> NDArray[np.int32]:
+        column = np.asarray(self.labels[part.start : part.stop])
+        try:
+            return arrays.as_labels(
+                column, n_classes=len(self.values), classes=self.values.tolist()
+            ).codes
+        except InputError as error:
+            where = f"{error.problem}, counted from row {part.start}"
+            raise InputError(error.argument, where, error.fix) from error
+
+    def make_sweeps(self, part: Part) -> Sweeps:
+        return Sweeps(self.open_inputs(part), Threads(1), Progress(False))

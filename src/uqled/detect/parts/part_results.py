@@ -1,0 +1,191 @@
+"""From what the sweeps collected of one part to its rows of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from uqled.answer import MAX_SUSPECTS, FlaggedSample
+from uqled.arrays import Labels
+from uqled.detect.core.class_statistics import ClassStatistics
+from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, values_to_keys
+from uqled.detect.core.joint import PairCounts, Quotas, count_confused_pairs
+from uqled.detect.core.sweeps import Bools, ConfidentJoints, Member, list_sources
+from uqled.detect.find import make_result
+from uqled.detect.methods.method import Evidence, Ranking, Score
+from uqled.detect.parts.context import Part, TaskContext
+from uqled.detect.parts.tasks import PairGroups, read_statistics
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What the flags of some parts add up to."""
+
+    flagged: dict[str, int]
+    """Method -> number of flags."""
+    confused: PairCounts
+    """Flags per (given, suggested) pair."""
+    suspects: list[FlaggedSample]
+    """The most suspect ones."""
+    as_predicted: dict[str, int]
+    """Source -> number of samples whose predicted class is the label."""
+    real: dict[str, int]
+    """The number of flags, and how many each reading expects to be real, where `auto` is run."""
+
+    def merge_with(self, other: Tally) -> Tally:
+        suspects = sorted(
+            [*self.suspects, *other.suspects], key=lambda one: (-one.votes, one.score, one.index)
+        )
+
+        def add(mine: dict[str, int], others: dict[str, int]) -> dict[str, int]:
+            return {name: n + others[name] for name, n in mine.items()}
+
+        return Tally(
+            add(self.flagged, other.flagged),
+            self.confused.merge_with(other.confused),
+            suspects[:MAX_SUSPECTS],
+            add(self.as_predicted, other.as_predicted),
+            add(self.real, other.real),
+        )
+
+
+@dataclass(frozen=True)
+class GlobalResults:
+    """What the driver computed from all parts together."""
+
+    quotas: Mapping[Member, Quotas]
+    joints: Mapping[Member, PairCounts]
+    groups: PairGroups
+    cuts: Cuts
+    """The cuts of the groups."""
+    rankings: Mapping[Ranking, Cuts]
+    auto: Any = None
+    """`AutoFlags`, if a method is probabilistic."""
+
+
+@dataclass(frozen=True)
+class PartEvidence(Evidence):
+    """The evidence of one part: where a method ranks all samples, the cut is known already."""
+
+    part: Part = field(kw_only=True)
+    rankings: Mapping[Ranking, Cuts] = field(kw_only=True, default_factory=dict)
+    flagged: Bools | None = field(kw_only=True, default=None)
+    """[n] by `auto`."""
+
+    def flag_by_probability(self) -> Bools:
+        assert self.flagged is not None
+        return self.flagged
+
+    def prune_by_class(self) -> Bools:
+        offers = group_by_ranking(self, "by-class", self.part)
+        return self.rankings["by-class"].select(offers) & self.disagrees("softmax")
+
+    def find_lowest(self, score: Score) -> Bools:
+        return self.rankings[score].select(group_by_ranking(self, score, self.part))
+
+
+def write_part_issues(
+    context: TaskContext, limits: ClassStatistics, results: GlobalResults, part: Part
+) -> Tally:
+    """Write the part's rows of the result."""
+    store = context.store
+    evidence = _read_evidence(context, limits, part, results)
+    labels = Labels(evidence.labels, context.values, context.names)
+    by_method = [make_result(choice, evidence, labels) for choice in context.request.choices]
+    if not store.has_issues(part.number):
+        frame = by_method[0].to_frame()
+        frame.insert(0, "index", np.arange(part.start, part.stop))
+        if context.request.is_comparison:
+            for one in by_method:
+                frame[one.method] = one.mask
+        store.write_issues(part.number, frame)
+    first = by_method[0]
+    given, suggested = evidence.labels[first.mask], first.best[first.mask]
+    return Tally(
+        {one.method: one.n_flagged for one in by_method},
+        count_confused_pairs(given, suggested, len(context.values)),
+        first.list_most_suspect(first_index=part.start),
+        evidence.n_as_predicted,
+        {} if first.estimate is None else first.estimate.units_over(first.mask),
+    )
+
+
+def _read_evidence(
+    context: TaskContext,
+    limits: ClassStatistics,
+    part: Part,
+    results: GlobalResults | None = None,
+) -> PartEvidence:
+    """What the sweeps collected of the part's samples, as the methods take it."""
+    store, n = context.store, part.stop - part.start
+    sources = list_sources(context.plan.members)
+    names = [
+        *(f"predicted {s}" for s in sources if not isinstance(s, int)),
+        *(f"agrees {s}" for s in sources),
+        *(f"confident {at}" for at in range(len(context.plan.keep_confident))),
+    ]
+    names += ["margin"] if context.plan.with_margin else []
+    read = store.read(part.number, "sweep-2", names)
+    selected = {}
+    if results is not None and results.groups.quotas:
+        offers = GroupedSamples(**store.read(part.number, "sweep-3"))
+        taken = results.cuts.select(offers)
+        for member, pairs in results.groups.quotas.items():
+            at = results.groups.first[member]
+            mine = taken & (offers.group >= at) & (offers.group < at + len(pairs.counts))
+            selected[member] = np.zeros(n, np.bool_)
+            selected[member][offers.index[mine] - part.start] = True
+    joints = ConfidentJoints(
+        pairs={} if results is None else dict(results.joints),
+        predicted={s: read[f"predicted {s}"] for s in sources if not isinstance(s, int)},
+        agrees={s: read[f"agrees {s}"] for s in sources},
+        confident_class={
+            m: read[f"confident {at}"] for at, m in enumerate(context.plan.keep_confident)
+        },
+        margin=read.get("margin"),
+    )
+    auto, flagged = None, None
+    if results is not None and results.auto is not None:
+        auto, flagged = results.auto.read_part(context, part)
+    return PartEvidence(
+        context.read_labels(part),
+        read_statistics(context, limits, part),
+        joints,
+        {} if results is None else dict(results.quotas),
+        selected,
+        context.request.entropy_class,
+        context.n_passes,
+        auto,
+        part=part,
+        rankings={} if results is None else results.rankings,
+        flagged=flagged,
+    )
+
+
+def count_off_diagonal(context: TaskContext, limits: ClassStatistics, part: Part) -> int:
+    """How many samples are off the diagonal of the confident joint."""
+    return int(np.count_nonzero(_read_evidence(context, limits, part).find_off_diagonal()))
+
+
+def count_ranking_round(
+    context: TaskContext, limits: ClassStatistics, ranking: Ranking, cuts: Cuts, part: Part
+) -> RoundCounts:
+    """One round of the search for the cut of a ranking."""
+    return cuts.count_samples(
+        group_by_ranking(_read_evidence(context, limits, part), ranking, part)
+    )
+
+
+def group_by_ranking(evidence: Evidence, ranking: Ranking, part: Part) -> GroupedSamples:
+    """All samples of the part: per class, or all in one group; the lowest score is the best."""
+    n = part.stop - part.start
+    score: Score = "self-confidence" if ranking == "by-class" else ranking
+    group = evidence.labels if ranking == "by-class" else np.zeros(n, np.int32)
+    return GroupedSamples(
+        group.astype(np.int64),
+        values_to_keys(-evidence.get_scores(score)),
+        np.arange(part.start, part.stop),
+    )
