@@ -215,24 +215,6 @@ def test_a_file_cut_short_while_it_is_read(tmp_path):
         rows.read(0, 400)
 
 
-def test_progress_is_told_in_lines_without_a_terminal(capsys, monkeypatch):
-    from uqled import progress
-
-    clock = iter(range(0, 1_000, 5))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
-    with progress.Progress(True).stage("sweep 1 of 3, class statistics", 10) as advance:
-        for _ in range(10):
-            advance(1)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("sweep 1 of 3, class statistics:")
-    assert all("s left" in line for line in lines)
-    assert 2 <= len(lines) <= 10
-    with progress.Progress(None).stage("quiet", 10) as advance:
-        for _ in range(10):
-            advance(1)
-    assert not capsys.readouterr().err
-
-
 def test_importing_loads_numpy_and_nothing_heavier():
     code = (
         "import sys, uqled; "

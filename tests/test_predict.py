@@ -367,8 +367,8 @@ def test_classes_smaller_than_the_folds_are_named():
         ({"uncertainty": "magic"}, "uncertainty is 'magic'"),
         ({"depth": 3}, "depth is no option"),
         ({"engine": "cloud"}, "engine is 'cloud'"),
-        ({"workers": 2}, "workers is 2 without engine 'ray'"),
-        ({"engine": "local", "gpus": 1}, "gpus is 1 without engine 'ray'"),
+        ({"workers": 2}, "workers is 2 without `engine='ray'`"),
+        ({"engine": "local", "gpus": 1}, "gpus is 1 without `engine='ray'`"),
     ],
 )
 @pytest.mark.skipif(torch.cuda.is_available(), reason="has the device that is refused here")

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import uqled
 from conftest import make_predictions
 from uqled.cli import app
-from uqled.cli.predicting import describe_skipped
+from uqled.cli.predicting import describe_data
 from uqled.data import Dataset, load
 from uqled.detect.find import find_errors_in_run
 from uqled.detect.reasons import reasons
@@ -480,9 +480,9 @@ def test_find_ends_with_a_report(tmp_path):
 
 def test_what_could_not_be_read_is_told():
     data = Dataset.from_arrays(np.zeros((2, 2)), ["a", "b"])
-    assert describe_skipped(data) == []
-    [line] = describe_skipped(replace(data, skipped={"x.jpg": "is empty", "y.jpg": "is cut"}))
-    assert "unreadable: 2, such as x.jpg (is empty)" in line
+    assert describe_data(data)[0].endswith(": 2 rows, 2 classes")
+    line, *_ = describe_data(replace(data, skipped={"x.jpg": "is empty", "y.jpg": "is cut"}))
+    assert "2 classes, 2 skipped because unreadable, such as x.jpg (is empty)" in line
 
 
 def test_a_large_run_makes_a_small_file_soon(tmp_path):

@@ -6,6 +6,7 @@ the operating point, is a method of the group.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -14,6 +15,7 @@ import typer
 
 from uqled.cli.choices import Choices
 from uqled.cli.console import print_message
+from uqled.errors import InputError
 
 DataArgument = Annotated[
     str,
@@ -94,6 +96,43 @@ class DataOptions:
             "Default: all columns that can be used.",
         ),
     ] = None
+    kind: Annotated[
+        str | None,
+        Choices("images", "texts", "table"),
+        typer.Option(help="Read a table as this. Default: what its columns show."),
+    ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=ROLE,...",
+            help="What some columns of a table are: number, category, text, image, date or ignore, "
+            "such as title=text,v3=ignore. Default: what their values show.",
+        ),
+    ] = None
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of a table whose rows with one value stay in one fold, such as a patient. "
+            "Default: none.",
+        ),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Encoding of a text file, such as latin-1. Default: what the file shows.",
+        ),
+    ] = None
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            "--sep",
+            metavar="CHARACTER",
+            help="What separates the columns of a text file, such as ';'. "
+            "Default: what the file shows.",
+        ),
+    ] = None
     image_size: Annotated[
         int | None,
         typer.Option(
@@ -132,6 +171,11 @@ class DataOptions:
             data,
             label=self.label,
             inputs=split_names(self.inputs),
+            kind=self.kind,  # type: ignore[arg-type]
+            columns=split_roles(self.columns),  # type: ignore[arg-type]
+            group=self.group,
+            encoding=self.encoding,
+            separator=self.separator,
             image_size=self.image_size,
             split=self.split,
             limit=self.limit,
@@ -350,10 +394,31 @@ class OutputOptions:
         """If long work shows how far it is."""
         return not self.quiet
 
+    def stage(self, name: str) -> AbstractContextManager[Any]:
+        """Show a step of the command that may take a while."""
+        from uqled.progress import Progress
+
+        return Progress(self.progress).stage(name)
+
     def tell(self, text: str) -> None:
         """Print a message that is not part of the result, unless quiet."""
         if not self.quiet:
             print_message(text)
+
+
+def split_roles(text: str | None) -> dict[str, str]:
+    """`a=text,b=ignore` as a dictionary.
+
+    >>> split_roles("title=text,v3=ignore")
+    {'title': 'text', 'v3': 'ignore'}
+    """
+    roles = {}
+    for pair in [] if text is None else text.split(","):
+        name, equals, role = pair.rpartition("=")
+        if not equals:
+            raise InputError("columns", f"has {pair!r}", "Write NAME=ROLE, such as title=text")
+        roles[name] = role
+    return roles
 
 
 def split_names(names: str | None) -> list[str] | None:

@@ -26,12 +26,17 @@ def load_and_predict(
 ) -> tuple[Dataset, Predictions]:
     """The data set and its out-of-fold predictions, whose run is `runs/NAME` unless named."""
     from uqled.data.loading import name_dataset
-    from uqled.predict.crossval import cross_validate
+    from uqled.predict.crossval import check_engine_options, check_numbers, cross_validate
     from uqled.predict.learners import find_learner_maker
 
-    find_learner_maker(model.model)  # what is misspelt or not installed must not be found out later
+    # What is misspelt or not installed must not be found out after the data was read.
+    find_learner_maker(model.model)
+    check_numbers(model.folds, model.passes, seed)
+    where = cluster.as_arguments()
+    engine = where.pop("engine")
+    check_engine_options(engine, where)
     loaded = reading.load(data, seed=seed, progress=output.progress)
-    for line in describe_skipped(loaded):
+    for line in describe_data(loaded):
         output.tell(line)
     options = asdict(model)
     predictions = cross_validate(
@@ -39,7 +44,8 @@ def load_and_predict(
         options.pop("model"),
         precision=options.pop("dtype"),
         **options,
-        **cluster.as_arguments(),
+        engine=engine,
+        **where,
         out=out or Path("runs") / name_dataset(data),
         seed=seed,
         progress=output.progress,
@@ -47,10 +53,16 @@ def load_and_predict(
     return loaded, predictions
 
 
-def describe_skipped(data: Dataset) -> list[str]:
-    """How many files were left out, and why the first of them; no line where none was."""
-    if not data.skipped:
-        return []
-    name, reason = next(iter(data.skipped.items()))
-    example = escape_controls(f"{name} ({reason})")
-    return [f"left out because unreadable: {len(data.skipped):,}, such as {example}"]
+def describe_data(data: Dataset) -> list[str]:
+    """What was read and what was left out, such as `5,005 images, 20 classes, 2 skipped`, then what
+    each column of a table is."""
+    from uqled.data.columns import describe_columns
+
+    what = {"images": "images", "texts": "texts", "table": "rows"}[data.kind]
+    line = f"{data.name}: {len(data):,} {what}, {data.n_classes:,} classes"
+    if data.unlabelled:
+        line += f", {len(data.unlabelled):,} more without a label"
+    if data.skipped:
+        name, reason = next(iter(data.skipped.items()))
+        line += f", {len(data.skipped):,} skipped because unreadable, such as {name} ({reason})"
+    return [escape_controls(text) for text in (line, *describe_columns(data.columns))]

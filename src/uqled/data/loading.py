@@ -88,7 +88,9 @@ def load(
     request = ReadRequest(
         label, inputs, kind, split, dict(columns or {}), encoding, separator, group
     )
-    raw = read_source(Source(place), request)
+    shown = progress if isinstance(progress, Progress) else Progress(progress)
+    with shown.stage(f"reading {name_source(place)}"):
+        raw = read_source(Source(place), request)
     missing = find_missing_labels(raw)
     raw = raw.take(select_rows(raw, limit, seed))
     arrays.at_least_two_classes(raw.labels)
@@ -98,7 +100,7 @@ def load(
         image_size=image_size,
         skip_unreadable=skip_unreadable,
         cache=cache,
-        progress=progress,
+        progress=shown,
     )
     if skipped:
         arrays.at_least_two_classes(raw.labels)

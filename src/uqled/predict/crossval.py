@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,9 @@ def cross_validate(
     training
         Of networks: `epochs`, `batch_size`, `lr`, `preset`, `device`, `precision`, `augment`.
     """
-    folds = arrays.whole_number(folds, "folds", low=2)
-    passes = arrays.whole_number(passes, "passes", low=1)
-    seed = arrays.whole_number(seed, "seed", low=0)
     where: dict[str, Any] = {"workers": workers, "cpus": cpus, "gpus": gpus, "address": address}
-    _check_engine(engine, where)
+    folds, passes, seed = check_numbers(folds, passes, seed)
+    check_engine_options(engine, where)
     own_passes, uncertainty = _split_uncertainty(uncertainty, data)
     learner = choose_learner(model, data, uncertainty=uncertainty, **training)
     parts = stratified_parts(data.labels, folds, seed=seed)
@@ -145,7 +144,16 @@ def stratified_parts(labels: Labels, folds: int, *, seed: int) -> list[NDArray[n
     return parts
 
 
-def _check_engine(engine: str | Engine | None, where: dict[str, Any]) -> None:
+def check_numbers(folds: int, passes: int, seed: int) -> tuple[int, int, int]:
+    """(folds, passes, seed), refused where they cannot be used."""
+    return (
+        arrays.whole_number(folds, "folds", low=2),
+        arrays.whole_number(passes, "passes", low=1),
+        arrays.whole_number(seed, "seed", low=0),
+    )
+
+
+def check_engine_options(engine: str | Engine | None, where: Mapping[str, Any]) -> None:
     """Refuse what only a cluster that is named here can do, before anything is written."""
     if engine is not None and engine not in ENGINES and isinstance(engine, str):
         raise InputError("engine", f"is {engine!r}", f"Choose one of {', '.join(ENGINES)}")
@@ -153,7 +161,7 @@ def _check_engine(engine: str | Engine | None, where: dict[str, Any]) -> None:
     for name, value in where.items():
         if engine != "ray" and value != usual[name]:
             raise InputError(
-                name, f"is {value!r} without engine 'ray'", "Leave it out, or add that"
+                name, f"is {value!r} without `engine='ray'`", "Leave it out, or add that"
             )
 
 

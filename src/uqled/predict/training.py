@@ -148,6 +148,8 @@ def _fit(
     n, batch = len(labels), min(training.batch_size, len(labels))
     steps = n // batch
     module.train()
+    if advance is not None and first:
+        advance(first / training.epochs)
     with torch.random.fork_rng(devices=_cuda(fabric)):
         for epoch in range(first, training.epochs):
             draws = torch.Generator().manual_seed(mix_seed(seed, epoch))
@@ -173,16 +175,14 @@ def _fit(
                 fabric.backward(loss)
                 optimiser.step()
                 total += loss.detach()
+                if advance is not None:
+                    advance(1 / (training.epochs * steps))
             seen = steps * (batch // fabric.world_size)
             accuracy = math.nan if own_step is not None else float(right) / seen
             history.append((epoch + 1, float(total) / steps, accuracy))
             if fabric.is_global_zero:
                 _write_history(folder, history)
                 write_checkpoint(folder, module, optimiser, epoch + 1, history)
-            if advance is not None:
-                advance(1 / training.epochs)
-    if advance is not None and first:
-        advance(first / training.epochs)
 
 
 def pace(training: Training, epoch: float) -> tuple[float, float]:

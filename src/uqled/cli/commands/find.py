@@ -52,7 +52,8 @@ def find(
     errors = find_label_errors(predictions, method="all", headline=method, **point)
     table = Run.open(predictions.path).write_result(errors, request.options)
     page = predictions.path / "report.html"
-    write_report(errors, page, loaded, predictions.pred_probs, predictions.passes, top=60)
+    with output.stage("writing the report"):
+        write_report(errors, page, loaded, predictions.pred_probs, predictions.passes, top=60)
     metrics = errors.measure_methods(predictions.truth)
     text = describe_answer(errors.answer, ids=predictions.ids, metrics=metrics)
     return CommandOutput(

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from uqled.cli.console import CommandOutput
-from uqled.cli.options import RunArgument, RunMethod
+from uqled.cli.options import OutputOptions, RunArgument, RunMethod
 
 
 def report(
     folder: RunArgument,
+    output: OutputOptions,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -33,7 +34,8 @@ def report(
     from uqled.storage.run import Run
 
     verdicts = read_verdicts(Run.open(folder).predictions())
-    page = report_run(folder, out, method=method, verdicts=verdicts, top=top)
+    with output.stage("writing the report"):
+        page = report_run(folder, out, method=method, verdicts=verdicts, top=top)
     return CommandOutput(
         f"The report, to open in a browser, is {page}", {"files": {"report": str(page)}}
     )
