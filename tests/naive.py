@@ -251,3 +251,47 @@ def limited_methods(labels, passes, entropy_class="candidate"):
         name: cl_pbnr(labels, mean, entropy_class, values=values)
         for name, values in uncertainties.items()
     }
+
+
+def best_other(probs, given):
+    """The most probable class beside the given one, of equals the lower."""
+    return max((j for j in range(len(probs)) if j != given), key=lambda j: (probs[j], -j))
+
+
+def contradictions(passes, labels):
+    """How often a pass contradicts the label, and how often two passes contradict each other."""
+    predicted = [[max(range(len(p)), key=lambda j: (p[j], -j)) for p in one] for one in passes]
+    with_label = sum(g != y for one in predicted for g, y in zip(one, labels, strict=True))
+    pairs = [(f, g) for f in range(len(passes)) for g in range(f)]
+    with_each_other = sum(
+        predicted[f][z] != predicted[g][z] for f, g in pairs for z in range(len(labels))
+    )
+    return with_label, with_each_other
+
+
+def powered(probs, given, power):
+    """The given class's probability, where all are raised to a power and their sum is 1 again."""
+    raised = [math.exp(power * math.log(p)) for p in probs]
+    return raised[given] / sum(raised)
+
+
+def band_counts(labels, probs, bands, least_rows):
+    """Per band: samples and labels [K,K] of (predicted class, other class)."""
+    K = len(probs[0])
+    samples, hits = np.zeros((2, len(bands), K, K))
+    predicted = [best_other(p, -1) for p in probs]
+    for t in range(K):
+        own = [z for z, g in enumerate(predicted) if g == t]
+        if len(own) < least_rows:
+            continue
+        for y in range(K):
+            if y == t:
+                continue
+            column = sorted(probs[z][y] for z in own)
+            limits = [column[math.ceil(part * len(own)) - 1] for part in bands]
+            for z in own:
+                band = next((b for b, limit in enumerate(limits) if probs[z][y] <= limit), None)
+                if band is not None:
+                    samples[band, t, y] += 1
+                    hits[band, t, y] += labels[z] == y
+    return samples, hits

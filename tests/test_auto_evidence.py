@@ -1,436 +1,214 @@
-"""What `auto` counts and fits, beside plain NumPy and other people's code."""
+"""What `auto` reads off all samples together, beside slow and obvious twins."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import optimize
-from sklearn.isotonic import IsotonicRegression
 
-from uqled.detect.auto import evidence as auto_evidence
-from uqled.detect.auto import kernels as auto_kernels
-from uqled.detect.auto import readings as auto
-from uqled.detect.auto.evidence import Candidates, Transition
-from uqled.detect.auto.levels import UNITS
-from uqled.detect.core.joint import PairCounts
-from uqled.engines.local import Threads
+import naive
+from uqled.detect.auto import evidence, explanations, kernels
+from uqled.detect.auto.evidence import (
+    BANDS,
+    LEAST_ROWS,
+    Alternatives,
+    BandCounts,
+    Calibration,
+    Quantiles,
+    SampleRows,
+    Structure,
+    VoteCounts,
+)
+from uqled.detect.auto.explanations import Explanations, weigh
 
 
 def distributions(rng, *shape):
-    return rng.dirichlet(np.full(shape[-1], 0.4), shape[:-1])
+    probs = rng.dirichlet(np.full(shape[-1], 0.5), shape[:-1]).astype(np.float32)
+    return probs / probs.sum(axis=-1, keepdims=True)
 
 
-def candidates_of(probs, labels, M):
-    classes = np.empty((len(probs), M), np.int32)
-    found = np.empty((len(probs), M), np.float32)
-    auto_kernels.candidates(probs, labels.astype(np.int32), classes, found)
-    return Candidates(classes, found, probs.shape[1])
+def alternatives_of(labels, probs):
+    n = len(labels)
+    columns = np.empty(n, np.int32), np.empty(n, np.float32), np.empty(n, np.float32)
+    kernels.find_alternatives(probs, labels, *columns)
+    return Alternatives(labels, *columns)
 
 
-def dense(transition, K):
-    """[K,K] true x given."""
-    T = np.repeat(transition.base[:, None], K, axis=1)
-    for t in range(K):
-        some = slice(transition.start[t], transition.start[t + 1])
-        T[t, transition.columns[some]] += transition.extra[some]
-        T[t, t] = transition.stay[t]
-    return T
+@pytest.mark.parametrize("K", [2, 3, 11])
+def test_the_alternative_is_the_most_probable_class_beside_the_label(K):
+    rng = np.random.default_rng(K)
+    probs, labels = distributions(rng, 200, K), rng.integers(0, K, 200).astype(np.int32)
+    probs[:50] = np.round(probs[:50], 1)  # equals
+    found = alternatives_of(labels, probs)
+    expected = [naive.best_other(p, y) for p, y in zip(probs, labels, strict=True)]
+    assert found.other.tolist() == expected
+    assert (found.best == probs[np.arange(200), expected]).all()
+    assert (found.given == probs[np.arange(200), labels]).all()
 
 
-def test_candidates_are_the_given_class_and_the_most_probable_others():
+def test_the_log_ratio_of_half_and_a_quarter_is_log_2_and_nothing_is_infinite():
+    probs = np.array([[0.25, 0.5, 0.25], [0.0, 0.0, 1.0]], np.float32)
+    found = alternatives_of(np.array([0, 1], np.int32), probs)
+    assert found.log_ratio == pytest.approx([np.log(2), -np.log(kernels.LEAST)])
+
+
+def test_votes_are_counted():
     rng = np.random.default_rng(0)
-    probs = np.round(distributions(rng, 300, 12), 2)  # with ties
-    labels = rng.integers(0, 12, 300)
-    found = candidates_of(probs, labels, 5)
-    for r in range(300):
-        order = [j for j in np.argsort(-probs[r], kind="stable") if j != labels[r]]
-        assert found.classes[r].tolist() == [labels[r], *order[:4]]
-    assert found.probs == pytest.approx(np.take_along_axis(probs, found.classes, axis=1))
-    assert found.others == 7
+    passes, labels = distributions(rng, 4, 60, 5), rng.integers(0, 5, 60).astype(np.int32)
+    counts = np.zeros(2, np.int64)
+    kernels.count_votes(passes.reshape(-1, 5), 0, 60, 4, labels, counts)
+    assert tuple(counts) == naive.contradictions(passes, labels)
 
 
-def transition_of(counts):
-    """From an array given x true."""
-    given, true = np.nonzero(counts)
-    pairs = PairCounts(len(counts), given, true, counts[given, true])
-    return Transition.of_counts(pairs)
+def test_members_that_err_independently_tell_how_many_labels_are_wrong():
+    rng = np.random.default_rng(1)
+    N, K, F, own, wrong = 200_000, 50, 5, 0.06, 0.1
+    true = rng.integers(0, K, N)
+    members = np.where(rng.random((F, N)) < own, rng.integers(0, K, (F, N)), true)
+    labels = np.where(rng.random(N) < wrong, rng.integers(0, K, N), true)
+    with_label = int((members != labels).sum())
+    with_each_other = sum(int((members[f] != members[g]).sum()) for f in range(F) for g in range(f))
+    counts = VoteCounts(with_label, with_each_other, F, N)
+    alike, members_error = evidence.LIKENESS["networks"], own * (K - 1) / K
+    # As many as there are, less the error that stands for what such members have in common.
+    expected = N * wrong * (K - 1) / K - N * members_error * alike / (1 - alike)
+    assert counts.estimate_errors("networks") == pytest.approx(expected, rel=0.05)
+    assert counts.estimate_errors("bootstrap") < counts.estimate_errors("networks")
 
 
-def test_a_transition_matrix_of_flips_with_favourites_is_its_counts():
-    """Or nearly: of one sample of the mean, and of one pair of flips, nothing is known."""
-    counts = np.array([[50, 0, 3], [5, 20, 0], [0, 0, 0]])  # given x true
-    T = dense(transition_of(counts), 3)
-    share, met = 8 / 78, (26 + 0.5) / (26 + 1)  # 5 * 4 + 3 * 2 pairs of flips, all met
-    even, rate = max((1 - met) / (met - 1 / 2), share), (5 + share) / 56
-    row = [1 - rate, rate * (5 + even / 2) / (5 + even), rate * even / 2 / (5 + even)]
-    assert T[0] == pytest.approx(row)
-    assert T.sum(axis=1) == pytest.approx(1)
-    half = dense(transition_of(counts).scaled(0.5), 3)
-    assert np.diag(half) == pytest.approx(1 - (1 - np.diag(T)) / 2)
-    never = dense(transition_of(np.diag([5, 5, 0])), 3)
-    assert never == pytest.approx(np.eye(3))
+@pytest.mark.parametrize("power", [0.3, 1.0, 4.0])
+def test_a_power_of_probabilities(power):
+    rng = np.random.default_rng(2)
+    probs, labels = distributions(rng, 30, 4).astype(np.float64), rng.integers(0, 4, 30)
+    probs = np.maximum(probs, 1e-6)
+    out = np.empty(30)
+    kernels.powered_given(np.log(probs), labels.astype(np.int32), power, out)
+    expected = [naive.powered(p, y, power) for p, y in zip(probs, labels, strict=True)]
+    assert out == pytest.approx(expected)
 
 
-def test_flips_that_go_anywhere_are_spread_evenly():
-    rng = np.random.default_rng(31)
-    counts = 200 * np.eye(6, dtype=int)
-    for t in range(6):  # each class to any other, but twice as often to the next
-        others = [k for k in range(6) if k != t] + [(t + 1) % 6]
-        np.add.at(counts[:, t], rng.choice(others, 12), 1)
-    T = dense(transition_of(counts), 6)
-    same = pairs = 0
-    for t in range(6):
-        to = [k for k in range(6) if k != t for _ in range(counts[k, t])]
-        for i in range(len(to)):
-            for j in range(len(to)):
-                pairs += i != j
-                same += i != j and to[i] == to[j]
-    met = (same + 0.5) / (pairs + 1)
-    even = (1 - met) / (met - 1 / 5)
-    share = 72 / 1272
-    for t in range(6):
-        rate = (12 + share) / 213
-        assert T[t, t] == pytest.approx(1 - rate)
-        for k in range(6):
-            if k != t:
-                assert T[t, k] == pytest.approx(rate * (counts[k, t] + even / 5) / (12 + even))
-    # Of few flips little is known, whatever they are.
-    for to in ([(1, 0), (2, 0)], [(1, 0), (1, 0)], [(1, 0), (2, 1)]):
-        counts = 20 * np.eye(10, dtype=int)
-        for given, true in to:
-            counts[given, true] += 1
-        T = dense(transition_of(counts), 10)
-        assert 1.5 * T[0, 5] < T[0, 1] < 100 * T[0, 5]
-    uniform = np.full((6, 6), 20) + 100 * np.eye(6, dtype=int)
-    T = dense(transition_of(uniform), 6)
-    off = T[~np.eye(6, dtype=bool)]
-    assert off == pytest.approx(off[0], rel=1e-4)
-
-
-@pytest.mark.parametrize("K", [2, 4, 9])
-def test_unmixing_finds_what_was_mixed(K):
-    """Where all classes are candidates, against the plain iteration; many rounds find the truth."""
-    rng = np.random.default_rng(K)
-    C = rng.integers(0, 20, (K, K)) + 60 * np.eye(K, dtype=int)
-    given, true = np.nonzero(C)
-    transition = Transition.of_counts(PairCounts(K, given, true, C[given, true]))
-    T = dense(transition, K)
-    truth = 0.05 / K + 0.95 * distributions(rng, 200, K)
-    probs = truth @ T
-    labels = rng.integers(0, K, 200)
-    found = candidates_of(probs, labels, K)
-    mixed = np.take_along_axis(probs, found.classes, axis=1)
-    q, wrong = np.empty((200, K)), np.empty(200)
-    auto_kernels.unmix(found.classes, mixed, transition.parts, 12, q, wrong)
-    plain, busy = probs.copy(), np.ones(200, np.bool_)
-    for _ in range(12):
-        gain = (probs / (plain @ T)) @ T.T
-        moved = (plain * np.abs(gain - 1)).sum(axis=1)
-        plain[busy] *= gain[busy]
-        busy &= moved >= auto_kernels.SETTLED
-    assert q == pytest.approx(np.take_along_axis(plain, found.classes, axis=1), abs=1e-9)
-    post = plain * T[:, labels].T
-    right = post[np.arange(200), labels] / post.sum(axis=1)
-    assert wrong == pytest.approx(1 - right, abs=1e-9)
-    auto_kernels.unmix(found.classes, mixed, transition.parts, 4000, q, wrong)
-    assert q == pytest.approx(np.take_along_axis(truth, found.classes, axis=1), abs=0.05)
-
-
-def plain_unmix(classes, probs, T, rounds):
-    """(truth, wrong) of one row."""
-    M = len(probs)
-    while M > 1 and probs[M - 1] < auto_kernels.NEGLIGIBLE:
-        M -= 1
-    flips = T[np.ix_(classes[:M], classes[:M])]
-    flips = np.column_stack([flips, np.maximum(1 - flips.sum(axis=1), auto_kernels.LEAST)])
-    p = np.append(probs[:M], max(1 - probs[:M].sum(), auto_kernels.LEAST))
-    q = np.maximum(p[:M], auto_kernels.LEAST) / (1 - p[M])
-    for _ in range(rounds):
-        gain = flips @ (p / (q @ flips))
-        moved = (q * np.abs(gain - 1)).sum()
-        q = q * gain / (q * gain).sum()
-        if moved < auto_kernels.SETTLED:
-            break
-    post = q * flips[:, 0]
-    return np.append(q, np.zeros(len(probs) - M)), post[1:].sum() / post.sum()
-
-
-@pytest.mark.parametrize("table", [0, 1024])
-@pytest.mark.parametrize("n", [1, 63, 200])
-def test_rows_are_unmixed_and_mixed_together_as_each_alone(n, table, monkeypatch):
-    """Also where some have many candidates that count, some few, and each its own classes."""
-    monkeypatch.setattr(auto_evidence, "TABLE_CLASSES", table)
-    rng = np.random.default_rng(n)
-    transition = some_pairs(rng, 20)
-    T = dense(transition, 20)
-    probs = rng.dirichlet(np.full(20, 0.05), n)  # most next to 0
-    probs[::3] = 0.02 + 0.6 * probs[::3]
-    found = candidates_of(probs, rng.integers(0, 20, n), 9)
-    rows = found.probs.astype(np.float64)
-    truth, wrong, mixed = np.empty((n, 9)), np.empty(n), np.empty((n, 9))
-    auto_kernels.unmix(found.classes, rows, transition.parts, 12, truth, wrong)
-    auto_kernels.mix(found.classes, rows, transition.parts, 0.25, mixed)
-    for r in range(n):
-        q, w = plain_unmix(found.classes[r], rows[r], T, 12)
-        assert truth[r] == pytest.approx(q, abs=1e-9)
-        assert wrong[r] == pytest.approx(w, abs=1e-9)
-        counts = np.where(rows[r] >= auto_kernels.NEGLIGIBLE, rows[r], 0)
-        flips = T[np.ix_(found.classes[r], found.classes[r])]
-        assert mixed[r] == pytest.approx(0.75 * rows[r] + 0.25 * counts @ flips)
-    if n > 1:  # or all would be alike
-        assert len(np.unique((truth > 0).sum(axis=1))) > 3
-
-
-@pytest.mark.parametrize("n", [1, 15, 16, 17, 100])
-def test_the_likelihood_of_mixed_labels_is_the_sum_of_logarithms(n):
-    """Also of labels that are impossible, all of them."""
-    rng = np.random.default_rng(n)
-    probs, flips = distributions(rng, n, 4), rng.random((n, 4))
-    shares = np.array([0.0, 0.25, 1.0])
-    for scale in (1.0, 0.0):
-        given, fits = scale * probs, np.zeros(3)
-        auto_kernels.mixed_fit(given, flips, shares, fits)
-        counts = np.where(given >= auto_kernels.NEGLIGIBLE, given, 0)
-        mixed = (counts * flips).sum(axis=1)
-        each = [(1 - s) * given[:, 0] + s * mixed for s in shares]
-        expected = np.log(np.maximum(each, auto_kernels.LEAST)).sum(axis=1)
-        assert fits == pytest.approx(expected)
-
-
-def test_the_power_is_that_of_the_greatest_likelihood():
+@pytest.mark.parametrize(("power", "share"), [(0.5, 0.0), (2.0, 0.1), (1.0, 0.3)])
+def test_calibration_finds_the_power_and_the_even_share(power, share):
     rng = np.random.default_rng(3)
-    probs = distributions(rng, 4000, 6)
-    flat = probs**0.6
-    flat /= flat.sum(axis=1, keepdims=True)
-    labels = (flat.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1).clip(0, 5)
-    fit, power = auto.calibrated_to_labels(candidates_of(probs, labels, 6))
-
-    def loss(b):
-        logs = b * np.log(np.maximum(probs, 1e-12))
-        return -(logs[np.arange(4000), labels] - np.log(np.exp(logs).sum(axis=1))).sum()
-
-    best = optimize.minimize_scalar(loss, bounds=(0.1, 4), method="bounded")
-    assert power == pytest.approx(best.x, abs=1e-4)
-    assert fit == pytest.approx(-best.fun, rel=1e-5)
+    N, K = 20_000, 6
+    p = rng.dirichlet(np.full(K, 0.3), N) + 1e-9
+    raised = p**power
+    raised /= raised.sum(axis=1, keepdims=True)
+    mixed = (1 - share) * raised + share / K
+    labels = (mixed.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
+    found = Calibration.fit(SampleRows(p.astype(np.float32), labels.astype(np.int32)))
+    assert found.power == pytest.approx(power, rel=0.2)
+    assert found.even_share == pytest.approx(share, abs=0.04)
 
 
-def test_vote_shares_are_the_isotonic_regression():
+@pytest.mark.parametrize("ties", [False, True])
+def test_labels_are_counted_in_bands(ties):
     rng = np.random.default_rng(4)
-    seen = rng.integers(0, 300, auto_kernels.STEPS)
-    votes = rng.binomial(seen, np.linspace(0, 1, len(seen)) ** 3)
-    found = auto_evidence.vote_shares(votes, seen, 10)
-    values = (votes + 0.05) / (seen + 0.5)
-    steps = np.arange(len(seen))
-    expected = IsotonicRegression().fit(steps, values, seen + 0.5).predict(steps)
-    assert found == pytest.approx(expected, abs=1e-12)
+    N, K = 400, 4
+    probs, labels = distributions(rng, N, K), rng.integers(0, K, N).astype(np.int32)
+    if ties:
+        probs = np.round(probs, 1)
+    quantiles = Quantiles.of(SampleRows(probs, labels))
+    found = BandCounts.of(alternatives_of(labels, probs), quantiles)
+    samples, hits = naive.band_counts(labels, probs, BANDS, LEAST_ROWS)
+    clear = np.sort(probs, axis=1)
+    if not ties or (clear[:, -1] > clear[:, -2]).all():
+        assert (found.hits == hits).all()
+    expected = quantiles.shares * found.predicted[:, None]
+    if not ties:
+        assert expected == pytest.approx(samples)
+    assert found.differing == np.count_nonzero(probs.max(axis=1) > probs[np.arange(N), labels])
 
 
-def test_mixing_is_a_matrix_product_and_the_labels_tell_its_share():
-    """Probabilities of the truth and labels mixed by T: all of the mixing is still to be done."""
-    rng = np.random.default_rng(11)
-    K, N = 5, 8000
-    C = np.full((K, K), 25) + 400 * np.eye(K, dtype=int)
-    given, true = np.nonzero(C)
-    transition = Transition.of_counts(PairCounts(K, given, true, C[given, true]))
-    T = dense(transition, K)
-    truth = distributions(rng, N, K)
-
-    def drawn(rows):
-        return (rows.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
-
-    labels = drawn(truth @ T)
-    found = candidates_of(truth, labels, K)
-    out = np.empty((N, K))
-    auto_kernels.mix(found.classes, found.probs, transition.parts, 0.25, out)
-    expected = np.take_along_axis(0.75 * truth + 0.25 * truth @ T, found.classes, axis=1)
-    assert out == pytest.approx(expected, abs=2e-3)  # negligible classes are not mixed
-    [(power, share)] = auto.calibrated_with_mixing(found, transition, Threads(1))
-    assert share == 1
-    assert power == pytest.approx(1, abs=0.15)
-    learnt = candidates_of(truth @ T, labels, K)
-    [(power, share)] = auto.calibrated_with_mixing(learnt, transition, Threads(1))
-    assert share <= 0.25
-    assert power == pytest.approx(1, abs=0.2)
-
-
-def test_a_scaled_matrix_is_fitted_like_its_scale():
-    """One fit for several scales is what each matrix alone would get."""
-    rng = np.random.default_rng(13)
-    probs = distributions(rng, 3000, 6)
-    C = rng.integers(1, 40, (6, 6)) + 200 * np.eye(6, dtype=int)
-    given, true = np.nonzero(C)
-    transition = Transition.of_counts(PairCounts(6, given, true, C[given, true]))
-    mixed = (0.6 * probs + 0.4 * probs @ dense(transition, 6)).cumsum(axis=1)
-    labels = (mixed < rng.random((3000, 1))).sum(axis=1).clip(0, 5)
-    found = candidates_of(probs, labels, 6)
-    with Threads(2) as threads:
-        together = auto.calibrated_with_mixing(found, transition, threads, (1.0, 0.4))
-    alone = [
-        auto.calibrated_with_mixing(found, transition.scaled(s), Threads(1))[0] for s in (1.0, 0.4)
-    ]
-    assert together == alone
-    assert together[0] != together[1]
-
-
-@pytest.mark.parametrize("K", [3, 12])
-def test_a_matrix_in_full_and_in_parts_are_the_same(K, monkeypatch):
-    rng = np.random.default_rng(K)
-    C = rng.integers(0, 4, (K, K)) + 30 * np.eye(K, dtype=int)
-    given, true = np.nonzero(C)
-    counts = PairCounts(K, given, true, C[given, true])
-    full = Transition.of_counts(counts)
-    assert full.parts[-1] == pytest.approx(dense(full, K))
-    monkeypatch.setattr(auto_evidence, "TABLE_CLASSES", 0)
-    parts = Transition.of_counts(counts)
-    assert parts.parts[-1].size == 0
-    probs = distributions(rng, 100, K)
-    found = candidates_of(probs, rng.integers(0, K, 100), min(K, 9))
-    wrong = np.empty((2, 100))
-    for row, transition in zip(wrong, (full, parts), strict=True):
-        auto_kernels.judge(found.classes, found.probs, transition.parts, row)
-    assert wrong[0] == pytest.approx(wrong[1])
-
-
-def plain_surest(probs, labels, stay):
-    """(share, level), sample by sample."""
-    rows = []
-    for row, label in zip(probs, labels, strict=True):
-        guess = int(np.argmax(row))
-        second = max(np.delete(row, guess))
-        rows.append((-row[guess] / second, len(rows), guess != label, 1 - stay[guess]))
-    rows.sort()
-    n = max(len(rows) // 10, 100)
-
-    def share(some, more):
-        return (sum(r[2] for r in some) + more) / (sum(r[3] for r in some) + 0.5)
-
-    level = share(rows[:n], 0) / share(rows[n : 2 * n], 0.5)
-    return min(1, share(rows[:n], 0.5)), min(1, level)
-
-
-@pytest.mark.parametrize("N", [600, 3000])
-def test_the_surest_beside_the_next_surest(N):
-    rng = np.random.default_rng(N)
-    probs = distributions(rng, N, 5).astype(np.float32).astype(np.float64)
-    labels = np.where(rng.random(N) < 0.3, rng.integers(0, 5, N), probs.argmax(axis=1))
-    pairs = PairCounts(5, labels, probs.argmax(axis=1), np.ones(N))
-    transition = Transition.of_counts(pairs)
-    found = auto_evidence.Surest.of(candidates_of(probs, labels, 5), transition)
-    share, level = plain_surest(probs, labels, transition.stay)
-    assert found.share == pytest.approx(share)
-    assert found.level == pytest.approx(level)
-
-
-def plain_even(probs, labels, T):
-    """Labels and expected labels by step, class by class: none is left out, all are candidates."""
-    counted, expected = np.zeros((2, auto_kernels.STEPS))
-    for row, label in zip(probs, labels, strict=True):
-        guess = int(np.argmax(row))
-        for k in range(len(row)):
-            if k != guess:
-                step = np.floor(4 * (np.log(row[k]) - np.log(T[guess, k]))) + 37
-                step = int(np.clip(step, 0, auto_kernels.STEPS - 1))
-                counted[step] += k == label
-                expected[step] += T[guess, k]
-    return counted, expected
-
-
-def some_pairs(rng, K):
-    C = rng.integers(0, 9, (K, K)) + 80 * np.eye(K, dtype=int)
-    given, true = np.nonzero(C)
-    return Transition.of_counts(PairCounts(K, given, true, C[given, true]))
-
-
-def test_labels_are_counted_beside_those_that_a_matrix_lets_expect():
-    rng = np.random.default_rng(21)
-    transition = some_pairs(rng, 6)
-    probs = 0.001 + 0.994 * distributions(rng, 500, 6)
-    labels = rng.integers(0, 6, 500)
-    found = auto_evidence.EvenCounts.of(candidates_of(probs, labels, 6), 1.0, transition)
-    counted, expected = plain_even(probs, labels, dense(transition, 6))
-    # A probability that is kept in single precision may be on the other side of a step.
-    assert np.abs(found.labels - counted).sum() <= 2
-    assert np.abs(found.expected / UNITS - expected).sum() < 0.5
-    assert found.labels.sum() == (probs.argmax(axis=1) != labels).sum()
-    halves = [
-        auto_evidence.EvenCounts.of(candidates_of(p, y, 6), 1.0, transition)
-        for p, y in ((probs[:200], labels[:200]), (probs[200:], labels[200:]))
-    ]
-    together = halves[0].merge_with(halves[1])
-    assert (together.labels == found.labels).all()
-    assert (together.expected == found.expected).all()
-    assert together.samples == found.samples == 500
-
-
-def test_classes_that_are_no_candidates_are_expected_too():
-    rng = np.random.default_rng(22)
-    transition, probs = some_pairs(rng, 12), distributions(rng, 300, 12)
-    labels = rng.integers(0, 12, 300)
-    few, every = (
-        auto_evidence.EvenCounts.of(candidates_of(probs, labels, M), 1.0, transition)
-        for M in (4, 12)
+def test_counts_of_parts_add_up():
+    rng = np.random.default_rng(5)
+    probs, labels = distributions(rng, 300, 3), rng.integers(0, 3, 300).astype(np.int32)
+    quantiles = Quantiles.of(SampleRows(probs, labels))
+    whole = BandCounts.of(alternatives_of(labels, probs), quantiles)
+    first, second = (
+        BandCounts.of(alternatives_of(labels[some], probs[some]), quantiles)
+        for some in (slice(100), slice(100, None))
     )
-    assert few.expected.sum() == pytest.approx(every.expected.sum(), rel=1e-6)
-    assert few.labels.sum() == every.labels.sum()
+    merged = first.merge_with(second)
+    assert (merged.hits == whole.hits).all()
+    assert (merged.predicted == whole.predicted).all()
+    assert merged.differing == whole.differing
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.1])
-def test_few_candidates_of_many_classes_show_nearly_what_all_show(noise):
-    """Labels that are no candidate's are less probable than the mean of those is."""
-    rng = np.random.default_rng(24)
-    N, K = 20_000, 40
-    truth = rng.dirichlet(np.full(K, 0.03), N)
+def structure_of(labels, probs):
+    quantiles = Quantiles.of(SampleRows(probs, labels))
+    return Structure.of(BandCounts.of(alternatives_of(labels, probs), quantiles), quantiles)
+
+
+def model_of(T, *, N=40_000, sharpness=3, seed=0):
+    """Labels, and a calibrated model of them that cannot tell all classes apart."""
+    rng = np.random.default_rng(seed)
+    K = len(T)
+    truth = rng.dirichlet(np.full(K, 0.4), N) ** sharpness
+    truth /= truth.sum(axis=1, keepdims=True)
     true = (truth.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
-    labels = np.where(rng.random(N) < noise, (true + 1) % K, true)
-    probs = (1 - noise) * truth + noise * np.roll(truth, 1, axis=1)
-    counts = (K * np.eye(K) * 100 * (1 - noise)).astype(int)
-    counts[(np.arange(K) + 1) % K, np.arange(K)] = K * 100 * noise
-    transition = transition_of(counts)
-    few, every = (
-        auto_evidence.Even.counted(
-            auto_evidence.EvenCounts.of(candidates_of(probs, labels, M), 1.0, transition)
-        )
-        for M in (9, K)
-    )
-    assert few.differ == every.differ == np.mean(probs.argmax(axis=1) != labels)
-    assert few.share == pytest.approx(every.share, abs=0.03)
+    labels = (T[true].cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
+    return labels.astype(np.int32), (truth @ T).astype(np.float32), true
 
 
-def test_the_even_part_is_a_level_over_an_isotonic_regression():
-    rng = np.random.default_rng(23)
-    expected = rng.random(auto_kernels.STEPS) * 40
-    ratio = np.concatenate([np.full(40, 0.9), np.linspace(0.9, 30, auto_kernels.STEPS - 40)])
-    labels = rng.poisson(expected * ratio)
-    units = np.rint(expected * UNITS).astype(np.int64)
-    N = 2 * int(labels.sum())
-    found = auto_evidence.Even.counted(auto_evidence.EvenCounts(labels, units, N))
-    steps = np.arange(len(labels))
-    fitted = IsotonicRegression().fit(steps, labels / expected, expected).predict(steps)
-    half = np.searchsorted(np.cumsum(expected), expected.sum() / 2)
-    level = fitted[:half] @ expected[:half] / expected[:half].sum()
-    assert found.differ == 0.5
-    assert found.wrong == pytest.approx(np.minimum(1, level / fitted), abs=0.02)
-    assert found.share == pytest.approx(found.wrong @ labels / labels.sum())
-    none = auto_evidence.EvenCounts(np.zeros_like(labels), np.zeros_like(units), 5)
-    assert auto_evidence.Even.counted(none).share == 0
+def test_even_noise_has_no_favourites_and_its_level_is_its_number():
+    T = np.full((5, 5), 0.1 / 4)
+    np.fill_diagonal(T, 0.9)
+    labels, probs, true = model_of(T)
+    found = structure_of(labels, probs)
+    assert found.log_ratio is None or np.abs(found.log_ratio).max() < 0.2
+    assert found.level == pytest.approx((labels != true).sum(), rel=0.25)
 
 
-def test_votes_are_counted_by_what_the_other_passes_think():
-    rng = np.random.default_rng(6)
-    F, N, K = 3, 50, 4
-    passes = distributions(rng, F, N, K)
-    labels = rng.integers(0, K, N)
-    found = candidates_of(passes.mean(axis=0), labels, K)
-    votes, seen = (np.zeros(auto_kernels.STEPS, np.int64) for _ in range(2))
-    auto_kernels.count_votes(passes.reshape(-1, K), 0, N, F, found.classes, votes, seen)
-    expected_votes, expected_seen = np.zeros_like(votes), np.zeros_like(seen)
-    for f in range(F):
-        rest = passes[np.arange(F) != f].mean(axis=0)
-        for r in range(N):
-            for k in range(K):
-                odds = np.log(rest[r, k] / np.delete(rest[r], k).max())
-                step = int(np.clip(np.floor(4 * odds) + 37, 0, auto_kernels.STEPS - 1))
-                expected_seen[step] += 1
-                expected_votes[step] += passes[f, r].argmax() == k
-    assert (seen == expected_seen).all()
-    assert (votes == expected_votes).all()
+def test_noise_with_favourites_shows_them():
+    T = np.eye(5)
+    for t in range(5):
+        T[t, t], T[t, (t + 1) % 5] = 0.85, 0.15
+    labels, probs, _ = model_of(T)
+    ratio = structure_of(labels, probs).log_ratio
+    assert ratio is not None
+    favourites = np.array([ratio[t, (t + 1) % 5] for t in range(5)])
+    others = np.array([ratio[t, (t + 2) % 5] for t in range(5)])
+    assert favourites.min() > 0.3
+    assert others.max() < -0.3
+
+
+def test_with_many_classes_all_predicted_classes_share_their_quantiles(monkeypatch):
+    monkeypatch.setattr(evidence, "PAIR_CLASSES", 3)
+    T = np.full((5, 5), 0.1 / 4)
+    np.fill_diagonal(T, 0.9)
+    labels, probs, true = model_of(T, sharpness=8)
+    found = structure_of(labels, probs)
+    assert found.log_ratio is None
+    assert found.level == pytest.approx((labels != true).sum(), rel=0.4)
+
+
+def test_the_shift_makes_the_probabilities_add_up_to_the_number():
+    scores = np.random.default_rng(6).normal(-2, 3, 5_000)
+    numbers = {"level": 40.0, "confident": 90.0, "trusting": 2_000.0}
+    found = Explanations.of(numbers, explanations.count_scores(scores)).estimate(scores)
+    for name, number in numbers.items():
+        assert found.readings[name].sum() == pytest.approx(number, rel=0.01)
+
+
+def test_weights_of_explanations():
+    numbers = {"level": 40.0, "confident": 50.0, "members": 70.0, "trusting": 100.0}
+    assert weigh(numbers) == {"level": 1, "confident": 1.875, "members": 1, "trusting": 0}
+    # Noise by class explains most of what the model contradicts.
+    assert weigh(numbers | {"level": 75.0}) == {
+        "level": 1.5, "confident": 0.9375, "members": 1, "trusting": 0,
+    }  # fmt: skip
+    # `confident` takes all that the model contradicts for wrong.
+    assert weigh(numbers | {"confident": 100.0})["confident"] == 1.25
+    # No label is where the model holds it for impossible.
+    assert weigh(numbers | {"level": 1.0})["trusting"] == pytest.approx(3.2)
+
+
+def test_scores_go_on_where_probabilities_would_all_be_1():
+    labels = np.zeros(4, np.int32)
+    best = np.array([0.5, 0.9, 0.99, 0.99], np.float32)
+    given = np.array([0.5, 1e-9, 1e-20, 1e-30], np.float32)
+    found = Alternatives(labels, np.ones(4, np.int32), given, best)
+    scores = explanations.Scorer(1.0, Structure(None, 1.0)).score(found)
+    assert scores[0] == 0
+    assert (np.diff(scores) > 0).all()
+    assert scores.max() < explanations.CERTAIN + 5

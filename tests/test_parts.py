@@ -118,7 +118,7 @@ def test_every_flag_and_column_is_the_same(
     entropy_class: Any,
     K: int,
 ) -> None:
-    monkeypatch.setattr(auto_evidence, "TABLE_CLASSES", 256)
+    monkeypatch.setattr(auto_evidence, "PAIR_CLASSES", 256)
     labels, softmax, passes = made_up(seed, ties=ties, N=60 if part_rows == 1 else 300, K=K)
     whole = find_label_errors(labels, softmax, passes, method="all", entropy_class=entropy_class)
     found = find_label_errors_in_parts(

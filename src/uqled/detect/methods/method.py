@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.detect.auto.estimate import OperatingPoint
-from uqled.detect.auto.readings import Found
+from uqled.detect.auto.explanations import Found
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.joint import Quotas
 from uqled.detect.core.sweeps import Bools, ConfidentJoints, EntropyClass, Member

@@ -1,9 +1,8 @@
-"""`auto` in parts: the same readings of each sample, from what all parts found together.
+"""`auto` in parts: the same probability of each sample, from what all parts found together.
 
-A sample's readings need to know few things of the others: how to calibrate (fitted to a few
-thousand rows), two transition matrices, how often passes agree, what the surest samples show, and
-how many labels there are beside those that a matrix lets expect.
-Each is found out by one task per part.
+A sample's probability needs to know few things of the others: how to calibrate and where a class is
+improbable (from a few thousand rows), how many labels are found there, how often passes contradict
+each other, and how many samples have each score. Each is found out by one task per part.
 """
 
 from __future__ import annotations
@@ -24,29 +23,35 @@ from uqled.detect.auto.estimate import (
     lowest_level,
 )
 from uqled.detect.auto.evidence import (
-    SUREST,
-    Candidates,
-    EvenCounts,
-    Shown,
-    SurestCounts,
-    Transition,
-    fit_step,
-    sureness,
-    surest_numbers,
+    Alternatives,
+    BandCounts,
+    Quantiles,
+    SampleRows,
+    Structure,
+    VoteCounts,
+    choose_step,
+)
+from uqled.detect.auto.explanations import (
+    Explanations,
+    Found,
+    PlainSource,
+    Scorer,
+    choose_source,
+    count_scores,
+    explain,
+    scan_alternatives,
 )
 from uqled.detect.auto.levels import UNITS, Levels
-from uqled.detect.auto.readings import Found, PlainSource, Reader, better_source, candidates_of
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, find_cuts, values_to_keys
-from uqled.detect.core.joint import PairCounter, PairCounts
+from uqled.detect.core.joint import PairCounts
 from uqled.detect.core.sweeps import Member
 from uqled.detect.parts.context import Part, TaskContext
 from uqled.detect.parts.tasks import collect_part_statistics, merge_results
-from uqled.engines.local import Threads
 
 Ints = NDArray[np.int64]
 
-#: Beside the readings, in sums per level.
+#: Beside the explanations, in sums per level.
 _MORE = ("mean", "variance")
 
 
@@ -54,91 +59,89 @@ _MORE = ("mean", "variance")
 class FitSample:
     """What fitting needs of some parts."""
 
-    votes: Ints
-    """[2,STEPS]"""
-    rows: dict[PlainSource, Candidates]
-    """Those to fit to, in the order of the samples."""
+    votes: VoteCounts | None
+    rows: dict[PlainSource, SampleRows]
+    """In the order of the samples."""
 
     def merge_with(self, other: FitSample) -> FitSample:
-        rows = {s: found.followed_by(other.rows[s]) for s, found in self.rows.items()}
-        return FitSample(self.votes + other.votes, rows)
+        rows = {s: sample.merge_with(other.rows[s]) for s, sample in self.rows.items()}
+        votes = self.votes
+        if votes is not None and other.votes is not None:
+            votes = votes.merge_with(other.votes)
+        return FitSample(votes, rows)
+
+
+@dataclass(frozen=True)
+class ScoreCounts:
+    """[steps] how many samples of some parts have each score."""
+
+    counts: Ints
+
+    def merge_with(self, other: ScoreCounts) -> ScoreCounts:
+        return ScoreCounts(self.counts + other.counts)
 
 
 def collect_statistics_and_candidates(context: TaskContext, N: int, part: Part) -> ClassStatistics:
-    """Sweep 1, and the candidates while the part's rows are still in the file cache."""
-    found = collect_part_statistics(context, part)
-    candidates(context, N, part)
-    return found
+    """Sweep 1, and the alternatives while the part's rows are still in the file cache."""
+    statistics = collect_part_statistics(context, part)
+    find_part_alternatives(context, N, part)
+    return statistics
 
 
-def candidates(context: TaskContext, N: int, part: Part) -> FitSample:
-    """Each sample's candidates go to the part's file; votes, and rows to fit to, come back."""
-    store, stage, step = context.store, "candidates", fit_step(N)
+def find_part_alternatives(context: TaskContext, N: int, part: Part) -> FitSample:
+    """Each sample's alternative goes to the part's file; votes, and rows to fit to, come back."""
+    store, stage = context.store, "alternatives"
     if not store.has(part.number, stage):
-        found, votes = candidates_of(context.make_sweeps(part))
-        kept: dict[str, NDArray[Any]] = {"votes": votes}
-        for source, one in found.items():
-            kept[f"classes {source}"], kept[f"probs {source}"] = one.classes, one.probs
-        store.write(part.number, stage, kept)
-    votes = store.read(part.number, stage, ["votes"])["votes"]
-    some = slice((-part.start) % step, None, step)  # every so many-th sample of all
-    rows = {s: _read_candidates(context, s, part).rows(some) for s in _sources(context)}
-    return FitSample(votes, rows)
+        scan = scan_alternatives(
+            context.make_sweeps(part), choose_step(N, len(context.values)), part.start
+        )
+        columns: dict[str, NDArray[Any]] = {}
+        if scan.votes is not None:
+            columns["votes"] = np.array(list(vars(scan.votes).values()), np.int64)
+        for source, one in scan.alternatives.items():
+            columns |= {f"{name} {source}": getattr(one, name) for name in _COLUMNS}
+            columns[f"rows {source}"] = scan.rows[source].rows
+            columns["row labels"] = scan.rows[source].labels
+        store.write(part.number, stage, columns)
+    sources = _sources(context)
+    names = [f"rows {source}" for source in sources]
+    more = ["votes"] if context.n_passes > 1 else []
+    read = store.read(part.number, stage, [*names, "row labels", *more])
+    votes = VoteCounts(*read["votes"].tolist()) if more else None
+    return FitSample(votes, {s: SampleRows(read[f"rows {s}"], read["row labels"]) for s in sources})
 
 
-def count_predicted_pairs(context: TaskContext, source: PlainSource, part: Part) -> PairCounts:
-    """Counts of (given, most probable)."""
-    counter = PairCounter(len(context.values), part.stop - part.start)
-    name = f"predicted {source}"
-    predicted = context.store.read(part.number, "sweep-2", [name])[name]
-    counter.add(context.read_labels(part), predicted)
-    return counter.get_counts()
+_COLUMNS = ("other", "given", "best")
 
 
-def count_surest_round(
-    context: TaskContext, source: PlainSource, cuts: Cuts, part: Part
-) -> RoundCounts:
-    """One round of looking for the surest samples."""
-    found = _read_candidates(context, source, part)
-    return cuts.count_samples(_offer_to_all_sets(sureness(found)[0], part))
+def count_part_bands(
+    context: TaskContext, source: PlainSource, quantiles: Quantiles, part: Part
+) -> BandCounts:
+    """Labels by how improbable the model finds them."""
+    return BandCounts.of(_read_alternatives(context, source, part), quantiles)
 
 
-def shown(
-    context: TaskContext, source: PlainSource, power: float, cuts: Cuts, few: Transition, part: Part
-) -> Shown:
-    """What the samples of a part show, above all the surest."""
-    found = _read_candidates(context, source, part)
-    sure, differs, guess = sureness(found)
-    masks = cuts.select(_offer_to_all_sets(sure, part)).reshape(-1, len(sure))
-    surest = SurestCounts.of(differs, guess, list(masks), found.n_classes)
-    return Shown(surest, EvenCounts.of_all(found, power, few, Threads(1)))
-
-
-def _offer_to_all_sets(sure: NDArray[Any], part: Part) -> GroupedSamples:
-    """Every sample is offered to each of the sets of the surest."""
-    n, sets = len(sure), len(SUREST) + 1
-    return GroupedSamples(
-        np.repeat(np.arange(sets), n),
-        np.tile(values_to_keys(sure), sets),
-        np.tile(np.arange(part.start, part.stop), sets),
-    )
-
-
-def readings(context: TaskContext, reader: Reader, part: Part) -> Levels:
-    """Every reading goes to the part's file, sums per level come back."""
-    store, stage = context.store, "readings"
+def score_part(
+    context: TaskContext, source: PlainSource, scorer: Scorer, part: Part
+) -> ScoreCounts:
+    """Each sample's score goes to the part's file, how many have each comes back."""
+    store, stage = context.store, "scores"
     if not store.has(part.number, stage):
-        voters = _read_candidates(context, "mean", part) if "mean" in _sources(context) else None
-        found = reader.readings(_read_candidates(context, reader.source, part), voters, Threads(1))
-        store.write(part.number, stage, found)
-    return _estimate(context, reader, part).levels
+        found = scorer.score(_read_alternatives(context, source, part))
+        store.write(part.number, stage, {"scores": found})
+    return ScoreCounts(count_scores(store.read(part.number, stage)["scores"]))
+
+
+def count_part_levels(context: TaskContext, explanations: Explanations, part: Part) -> Levels:
+    """Sums per level of probability."""
+    return _estimate(context, explanations, part).levels
 
 
 def count_probability_round(
-    context: TaskContext, reader: Reader, cuts: Cuts, part: Part
+    context: TaskContext, explanations: Explanations, cuts: Cuts, part: Part
 ) -> RoundCounts:
     """One round of looking for so many samples that are most probably wrong."""
-    return cuts.count_samples(_group_by_probability(_estimate(context, reader, part), part))
+    return cuts.count_samples(_group_by_probability(_estimate(context, explanations, part), part))
 
 
 def _group_by_probability(estimate: ErrorEstimate, part: Part) -> GroupedSamples:
@@ -147,8 +150,8 @@ def _group_by_probability(estimate: ErrorEstimate, part: Part) -> GroupedSamples
     return GroupedSamples(np.zeros(n, np.int64), keys, np.arange(part.start, part.stop))
 
 
-def _estimate(context: TaskContext, reader: Reader, part: Part) -> ErrorEstimate:
-    return reader.estimate(context.store.read(part.number, "readings"))
+def _estimate(context: TaskContext, explanations: Explanations, part: Part) -> ErrorEstimate:
+    return explanations.estimate(context.store.read(part.number, "scores")["scores"])
 
 
 def _sources(context: TaskContext) -> list[PlainSource]:
@@ -156,17 +159,18 @@ def _sources(context: TaskContext) -> list[PlainSource]:
     return [*found, "mean"] if context.passes is not None else found
 
 
-def _read_candidates(context: TaskContext, source: PlainSource, part: Part) -> Candidates:
-    names = [f"classes {source}", f"probs {source}"]
-    read = context.store.read(part.number, "candidates", names)
-    return Candidates(read[names[0]], read[names[1]], len(context.values))
+def _read_alternatives(context: TaskContext, source: PlainSource, part: Part) -> Alternatives:
+    names = [f"{name} {source}" for name in _COLUMNS]
+    read = context.store.read(part.number, "alternatives", names)
+    return Alternatives(context.read_labels(part), *(read[name] for name in names))
 
 
 @dataclass(frozen=True)
 class AutoFlags:
     """Which samples `auto` flags, known to every part."""
 
-    reader: Reader
+    source: PlainSource
+    explanations: Explanations
     point: OperatingPoint
     level: int
     """The lowest that is flagged, where the point is a level."""
@@ -175,9 +179,8 @@ class AutoFlags:
 
     def read_part(self, context: TaskContext, part: Part) -> tuple[Found, NDArray[np.bool_]]:
         """What is known of a part's samples, and [n] their flags."""
-        estimate = _estimate(context, self.reader, part)
-        found = _read_candidates(context, self.reader.source, part)
-        about = Found(estimate, self.reader.source, found.classes[:, 1].copy())
+        estimate = _estimate(context, self.explanations, part)
+        about = Found(estimate, self.source, _read_alternatives(context, self.source, part).other)
         if self.cuts is not None:
             return about, self.cuts.select(_group_by_probability(estimate, part))
         return about, estimate.above(self.point, self.level)
@@ -191,31 +194,29 @@ def find_auto_flags(
     point: OperatingPoint,
 ) -> tuple[AutoFlags, Levels]:
     """Find out, with `over_parts(stage, task, merge, *given)`, what flags follow from all parts."""
-    seen: FitSample = over_parts(None, candidates, merge_results, context, N)
-    source, power = better_source(seen.rows)
-    pairs = PairCounter(len(context.values))
-    pairs.merge(over_parts(None, count_predicted_pairs, merge_results, context, source))
-    cuts = find_cuts(
-        np.array(surest_numbers(N), np.int64),
-        lambda c: over_parts(None, count_surest_round, merge_results, context, source, c),
+    sample: FitSample = over_parts(None, find_part_alternatives, merge_results, context, N)
+    source, calibration = choose_source(sample.rows)
+    quantiles = Quantiles.of(sample.rows[source])
+    counts: BandCounts = over_parts(
+        None, count_part_bands, merge_results, context, source, quantiles
     )
-    few = Transition.of_counts(joints[Member(source)])
-    counts: Shown = over_parts(None, shown, merge_results, context, source, power, cuts, few)
-    reader = Reader.of_counts(
-        seen.rows[source], source, power, few, pairs.get_joint(),
-        counts.surest, counts.even, seen.votes, Threads(1),
-    )  # fmt: skip
-    levels: Levels = over_parts("readings", readings, merge_results, context, reader)
+    scorer = Scorer(calibration.power, Structure.of(counts, quantiles))
+    by_score: ScoreCounts = over_parts("scores", score_part, merge_results, context, source, scorer)
+    kind = context.request.passes_kind
+    numbers = explain(scorer, counts, joints[Member(source)], sample.votes, kind)
+    explanations = Explanations.of(numbers, by_score.counts)
+    by_level: Levels = over_parts(None, count_part_levels, merge_results, context, explanations)
     wanted = None
     if point.kind == "budget":
         number = np.array([min(int(point.value), N)], np.int64)
         wanted = find_cuts(
             number,
-            lambda c: over_parts(None, count_probability_round, merge_results, context, reader, c),
+            lambda c: over_parts(
+                None, count_probability_round, merge_results, context, explanations, c
+            ),
         )
-    names = [name for name in levels.errors if name not in _MORE]
-    level = lowest_level(levels, point, reader.weights(names))
-    return AutoFlags(reader, point, level, wanted), levels
+    level = lowest_level(by_level, point, explanations.weights)
+    return AutoFlags(source, explanations, point, level, wanted), by_level
 
 
 def estimate_flags(
@@ -226,7 +227,7 @@ def estimate_flags(
     names = [name for name in levels.errors if name not in _MORE]
     every = {name: int(sums.sum()) for name, sums in levels.errors.items()}
     N, n = int(levels.counts.sum()), flagged["flags"]
-    best = levels.best_f1(flags.reader.weights(names))
+    best = levels.best_f1(flags.explanations.weights)
     at_best = {name: int(sums[best:].sum()) for name, sums in levels.errors.items()}
     n_best = int(levels.counts[best:].sum())
     unsure = doubt(

@@ -49,8 +49,8 @@ _RESULT_BYTES = 40
 #: Samples that parts keep for each that is wanted, as seen: about three in each of the later
 #: waves, and one in the first, if there are few parts.
 _OFFERS = 7
-#: Of `auto`: candidates of a source, and readings.
-_CANDIDATE_BYTES, _READING_BYTES = 9 * 8, 7 * 8
+#: Of `auto`: the alternative of a sample by one source, and its score.
+_ALTERNATIVE_BYTES, _SCORE_BYTES = 12, 8
 
 
 @dataclass(frozen=True)
@@ -184,9 +184,8 @@ def _worker_bytes(prepared: PreparedDetection, row_bytes: int) -> int:
 def _per_sample(context: TaskContext) -> int:
     """Bytes of a sample in a part's arrays."""
     sources = (context.softmax is not None) + (context.passes is not None)
-    auto = (
-        sources * _CANDIDATE_BYTES + _READING_BYTES if context.request.asks_for_probabilities else 0
-    )
+    auto = sources * _ALTERNATIVE_BYTES + _SCORE_BYTES
+    auto *= context.request.asks_for_probabilities
     return _SAMPLE_BYTES + _LEAD_BYTES + auto
 
 

@@ -112,7 +112,7 @@ class Driver:
         headline = context.request.headline
         member = headline.method.joint_member(context.request.entropy_class)
         if headline.method.is_probabilistic and auto is not None:
-            member = Member(auto.reader.source)
+            member = Member(auto.source)
         joint = joints[member]
         K = joint.n_classes
         context.store.write_joint((K, K), joint.given, joint.true, joint.counts)

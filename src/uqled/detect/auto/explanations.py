@@ -1,0 +1,250 @@
+"""How probable it is that each label is wrong.
+
+A sample's label is y, and its most probable other class is t. Where labels are wrong independently
+of the sample, by a rate that depends on t and y, Bayes' rule gives the odds that this one is wrong:
+
+    rate(t -> y) x p_t / p_y
+
+with the model's calibrated probabilities p. So there is one score for the ranking,
+
+    score = log p_t - log p_y + log of how much more often t is mistaken for y than pairs are
+
+and one number that is missing: the rate, or how many labels are wrong in all. Predictions and
+labels do not tell it, because what the model contradicts may be its own error. So several
+explanations of the data each give a number, and thereby a probability for every label:
+
+- `level`: noise is everywhere what it is where the model finds the label impossible.
+- `confident`: what the confident joint counts off its diagonal is wrong.
+- `members`: members and label err independently, but for how alike members of a kind are.
+- `trusting`: the model is always right; it tells how large the number may be at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from uqled.detect.auto import kernels
+from uqled.detect.auto.estimate import ErrorEstimate
+from uqled.detect.auto.evidence import (
+    Alternatives,
+    BandCounts,
+    Calibration,
+    Floats,
+    Ints,
+    Ints32,
+    Quantiles,
+    SampleRows,
+    Structure,
+    VoteCounts,
+    choose_step,
+)
+from uqled.detect.core.joint import PairCounts
+from uqled.detect.core.sweeps import ConfidentJoints, Member, Sweeps
+from uqled.uncertainty import PassesKind
+
+PlainSource = Literal["softmax", "mean"]
+
+#: Beyond this score a label is certain, and further ones are told apart only slowly, so that the
+#: ranking goes on where probabilities would all be 1.
+CERTAIN = 12.0
+#: Scores are counted in steps of 1/32, from -32 to 32, to find each explanation's rate.
+STEPS_PER_UNIT, LARGEST = 32, 32.0
+#: The least number of errors that an explanation has: none is no number that could be learnt from.
+LEAST_ERRORS = 0.5
+
+
+@dataclass(frozen=True)
+class Found:
+    """What `auto` found."""
+
+    estimate: ErrorEstimate
+    source: PlainSource
+    """Whose probabilities predict the labels better."""
+    other: Ints32
+    """[N] the most probable class beside the given one."""
+
+
+def error_probabilities(
+    sweeps: Sweeps, joints: ConfidentJoints, passes_kind: PassesKind | None = None
+) -> Found:
+    """One more sweep, after that of the confident joint, whose counts are calibrated already."""
+    scan = scan_alternatives(sweeps, choose_step(sweeps.N, sweeps.K))
+    source, calibration = choose_source(scan.rows)
+    found, quantiles = scan.alternatives[source], Quantiles.of(scan.rows[source])
+    bands = BandCounts.of(found, quantiles)
+    scorer = Scorer(calibration.power, Structure.of(bands, quantiles))
+    scores = scorer.score(found)
+    numbers = explain(scorer, bands, joints.pairs[Member(source)], scan.votes, passes_kind)
+    explanations = Explanations.of(numbers, count_scores(scores))
+    return Found(explanations.estimate(scores), source, found.other)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What the sweep collects; adds up over parts, but for what is per sample."""
+
+    alternatives: Mapping[PlainSource, Alternatives]
+    rows: Mapping[PlainSource, SampleRows]
+    votes: VoteCounts | None
+    """None without at least two passes."""
+
+
+def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
+    """One sweep. The samples are `first` and those that follow; every `step`-th one of all is kept
+    with its whole row."""
+    inputs, N, labels = sweeps.inputs, sweeps.N, sweeps.inputs.labels.codes
+    passes = inputs.passes
+    sources: list[PlainSource] = ["softmax"] if inputs.softmax is not None else []
+    sources += ["mean"] if passes is not None else []
+    found = {
+        s: Alternatives(
+            labels, np.empty(N, np.int32), np.empty(N, np.float32), np.empty(N, np.float32)
+        )
+        for s in sources
+    }
+    n_passes = 0 if passes is None else passes.n_passes
+
+    def scan_block(block: tuple[int, int]) -> tuple[dict[PlainSource, Any], Ints]:
+        data, at = inputs.read_block(sources, *block), slice(*block)
+        rows: dict[PlainSource, Any] = {}
+        for s in sources:
+            one = found[s]
+            kernels.find_alternatives(
+                data.rows[s], data.labels, one.other[at], one.given[at], one.best[at]
+            )
+            some = slice((-first - block[0]) % step, None, step)
+            rows[s] = np.array(data.rows[s][some], np.float32)
+        counts = np.zeros(2, np.int64)
+        if n_passes > 1:
+            own = data.passes
+            assert own is not None
+            kernels.count_votes(own.flat, own.first, own.step, n_passes, data.labels, counts)
+        return rows, counts
+
+    every: dict[PlainSource, list[Any]] = {s: [] for s in sources}
+    counts = np.zeros(2, np.int64)
+    for _, (rows, more) in sweeps.map_blocks("probabilities", scan_block):
+        counts += more
+        for s in sources:
+            every[s].append(rows[s])
+    kept = labels[(-first) % step :: step]
+    return Scan(
+        found,
+        {s: SampleRows(np.concatenate(blocks), kept) for s, blocks in every.items()},
+        VoteCounts(int(counts[0]), int(counts[1]), n_passes, N) if n_passes > 1 else None,
+    )
+
+
+def choose_source(rows: Mapping[PlainSource, SampleRows]) -> tuple[PlainSource, Calibration]:
+    """Whose probabilities predict the labels better, and how to calibrate them."""
+    fits = {source: Calibration.fit(sample) for source, sample in rows.items()}
+    source = max(fits, key=lambda s: (fits[s].log_likelihood, s == "mean"))
+    return source, fits[source]
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """What the score of a sample needs to know of the others."""
+
+    power: float
+    structure: Structure
+
+    def score(self, found: Alternatives) -> Floats:
+        """[N] log-odds that the label is wrong, but for one number that is the same for all."""
+        score = self.power * found.log_ratio
+        if self.structure.log_ratio is not None:
+            score += self.structure.log_ratio[found.other, found.labels]
+        beyond = np.abs(score) - CERTAIN
+        return np.where(
+            beyond > 0, np.copysign(CERTAIN + np.log1p(np.maximum(beyond, 0)), score), score
+        )
+
+
+def explain(
+    scorer: Scorer,
+    bands: BandCounts,
+    joint: PairCounts,
+    votes: VoteCounts | None,
+    passes_kind: PassesKind | None,
+) -> dict[str, float]:
+    """Explanation -> how many labels are wrong by it."""
+    most = float(bands.differing)
+    off_diagonal = joint.counts[joint.given != joint.true].sum()
+    numbers = {"level": scorer.structure.level, "confident": float(off_diagonal), "trusting": most}
+    if votes is not None:
+        numbers["members"] = votes.estimate_errors(passes_kind)
+    return {name: max(min(number, most), LEAST_ERRORS) for name, number in numbers.items()}
+
+
+def count_scores(scores: Floats) -> Ints:
+    """[steps] how many samples have each score, in steps."""
+    at = np.clip((scores + LARGEST) * STEPS_PER_UNIT, 0, _N_STEPS - 1).astype(np.int64)
+    return np.bincount(at, minlength=_N_STEPS)
+
+
+_N_STEPS = int(2 * LARGEST * STEPS_PER_UNIT)
+_MIDDLES = (np.arange(_N_STEPS) + 0.5) / STEPS_PER_UNIT - LARGEST
+
+
+@dataclass(frozen=True)
+class Explanations:
+    """How probable it is that a label is wrong, given its score, by each explanation."""
+
+    shifts: Mapping[str, float]
+    """What is added to the scores: then they are log-odds."""
+    weights: Mapping[str, float]
+    """How much each counts where the flags are chosen."""
+
+    @classmethod
+    def of(cls, numbers: Mapping[str, float], counts: Ints) -> Explanations:
+        """So that the probabilities of all samples add up to each explanation's number; `counts`
+        [steps] are of scores."""
+        some = counts > 0
+        counts, scores = counts[some], _MIDDLES[some]
+        shifts = {}
+        for name, number in numbers.items():
+            low, high = -2 * LARGEST, 2 * LARGEST
+            for _ in range(40):
+                middle = (low + high) / 2
+                if counts @ to_probability(scores + middle) < number:
+                    low = middle
+                else:
+                    high = middle
+            shifts[name] = middle
+        return cls(shifts, weigh(numbers))
+
+    def estimate(self, scores: Floats) -> ErrorEstimate:
+        """[N] probabilities by each explanation, and how much each counts."""
+        readings = {name: to_probability(scores + shift) for name, shift in self.shifts.items()}
+        return ErrorEstimate(readings, self.weights, dict.fromkeys(readings, 1.0))
+
+
+def weigh(numbers: Mapping[str, float]) -> dict[str, float]:
+    """How much each explanation counts where the flags are chosen.
+
+    - Where noise by class explains more than half of what the model contradicts, the model has few
+      errors of its own, and `level` takes over from `confident`.
+    - `confident` counts the more, the less of what the model contradicts it takes for wrong: one
+      that takes all of it for wrong has not told anything apart.
+    - `trusting` is a bound only, unless hardly any label is found where the model holds it for
+      impossible: then noise is on hard samples, and those are what the model contradicts.
+    """
+    level, confident, most = (numbers[name] for name in ("level", "confident", "trusting"))
+    explained = max(0.0, 2 * level / most - 1)
+    weights = {
+        "level": 1 + explained,
+        "confident": 2.5 * (1 - confident / most / 2) * (1 - explained),
+        "members": 1.0,
+        "trusting": 4 * max(0.0, 1 - 10 * level / confident),
+    }
+    return {name: weights[name] for name in numbers}
+
+
+def to_probability(log_odds: Floats) -> Floats:
+    """Of log-odds that are no further from 0 than 200."""
+    probability: Floats = 1 / (1 + np.exp(-log_odds))
+    return probability
