@@ -24,7 +24,7 @@ READERS = re.compile(
     re.VERBOSE,
 )
 #: Files that open only what they themselves have just made.
-OWN_FILES = {"storage/atomic.py", "storage/lock.py", "export/targets.py", "bench/running.py"}
+OWN_FILES = {"storage/atomic.py", "storage/lock.py", "export/targets.py", "bench/runner.py"}
 
 
 def list_readers():

@@ -33,7 +33,7 @@ def _mutate_structure(rng: Random, file: Path, data: bytes, paths: Sequence[str]
         return mutate_json(rng, data, paths)
     if name.endswith(".npy"):
         return mutate_npy(rng, data)
-    if name.endswith((".npz", ".zip")):
+    if name.endswith((".npz", ".zip", ".xlsx")):
         return mutate_zip(rng, data)
     if name.endswith((".tar.gz", ".tgz")):
         return mutate_tar(rng, data)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from uqled.data.raw_dataset import RawDataset, name_source
 from uqled.data.reader import Reader, ReadRequest, Source
 from uqled.data.readers.hub import read_class_names
 from uqled.data.tables import explain_table_problems, make_arrow_table, read_table
 from uqled.limits import check_limit
+from uqled.storage.arrow_messages import measure_messages
 from uqled.storage.reading import name_file, open_regular
 
 _ENDINGS = (".arrow", ".feather", ".ipc")
 _MAGIC = b"ARROW1"
+_FILE_START = 8  # bytes of an Arrow file before its stream
 
 
 def read_arrow(path: Path) -> Any:
     """The table of an Arrow file or stream, its buffers checked against each other."""
-    import pyarrow as pa
     from pyarrow import feather
 
     with open_regular(path) as file, explain_table_problems(path):
@@ -29,19 +30,29 @@ def read_arrow(path: Path) -> Any:
         if start[:4] == b"FEA1":
             table = feather.read_table(file)
         else:
-            is_file = start == _MAGIC
-            reader = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
-            check_limit("table_columns", len(reader.schema), name_file(path))
-            batches, total = [], 0
-            for batch in (
-                map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
-            ):
-                total += batch.nbytes
-                check_limit("memory_bytes", total, name_file(path))
-                batches.append(batch)
-            table = pa.Table.from_batches(batches, reader.schema)
+            table = _read_stream(file, path, is_file=start == _MAGIC)
         table.validate(full=True)  # bytes of a stranger: offsets that lead anywhere
         return table
+
+
+def _read_stream(file: BinaryIO, path: Path, *, is_file: bool) -> Any:
+    """The batches of a stream; an Arrow file is one, with a list of them at its end."""
+    import pyarrow as pa
+
+    n_batches = pa.ipc.open_file(file).num_record_batches if is_file else None
+    start = _FILE_START if is_file else 0
+    file.seek(start)
+    n_bytes = n_rows = 0
+    for rows, size in measure_messages(file):
+        n_rows, n_bytes = n_rows + rows, n_bytes + size
+        check_limit("memory_bytes", max(n_bytes, 8 * n_rows), name_file(path))
+    file.seek(start)
+    reader = pa.ipc.open_stream(file)
+    check_limit("table_columns", len(reader.schema), name_file(path))
+    batches = list(reader)
+    if n_batches not in (None, len(batches)):
+        raise ValueError(f"it lists {n_batches} batches and holds {len(batches)}")
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def _read(source: Source, request: ReadRequest) -> RawDataset:
