@@ -18,14 +18,14 @@ DROP = json.dumps({"items": [[0, "drop", None]], "seen": {}, "reviewer": "eve", 
 #: Serves a run, and makes a mistake where a sample is asked for at its full length.
 SERVER = """
 import sys
-from uqled.review import server
-from uqled.review.serve import serving
+from uqled.review.server import application as server
+from uqled.review.serve import serve_review
 
 def fail(*_):
     raise RuntimeError("a mistake of ours")
 
-server.content = fail
-with serving(sys.argv[1], port=0) as address:
+server.read_content = fail
+with serve_review(sys.argv[1], port=0) as address:
     print(address, flush=True)
     sys.stdin.read()
 """

@@ -12,24 +12,24 @@ HOSTILE_CLASS = "<img src=x onerror=alert(1)>"
 HOSTILE_FILE = """..'"><script>alert(2)<.png"""
 
 
-def predicted(codes, K, *, seed=0, wrong=0.2, F=3):
+def predicted(codes, K, *, seed=0, wrong=0.2, F=3, margin=4.5):
     """Labels of which some are made wrong, and a good model's softmax and passes."""
     rng = np.random.default_rng(seed)
     N = len(codes)
     is_wrong = rng.random(N) < wrong
     labels = np.where(is_wrong, (codes + rng.integers(1, K, N)) % K, codes)
     logits = rng.normal(size=(N, K))
-    logits[np.arange(N), codes] += 4.5
+    logits[np.arange(N), codes] += margin
     logits = logits + 0.5 * rng.normal(size=(F + 1, N, K))
     probs = np.exp(logits - logits.max(axis=2, keepdims=True))
     probs = (probs / probs.sum(axis=2, keepdims=True)).astype(np.float32)
     return labels.astype(np.int32), probs[0], probs[1:]
 
 
-def finish(path, data, *, seed=0, wrong=0.2):
+def finish(path, data, *, seed=0, wrong=0.2, margin=4.5):
     """A run in `path` that predicted `data`, whose labels are true; the run's are partly wrong."""
     truth, K = data.labels.codes, data.n_classes
-    labels, softmax, passes = predicted(truth, K, seed=seed, wrong=wrong)
+    labels, softmax, passes = predicted(truth, K, seed=seed, wrong=wrong, margin=margin)
     found = data.with_labels(labels).labels
     run = Run.begin(path, {"made": "for a test"})
     run.write_data(found, data.ids.tolist(), truth, np.zeros(len(data), np.int32), data.source)
@@ -38,7 +38,9 @@ def finish(path, data, *, seed=0, wrong=0.2):
     return run
 
 
-def image_run(folder, *, N=200, classes=("cat", "dog", "frog", "ship"), side=16, seed=0):
+def image_run(
+    folder, *, N=200, classes=("cat", "dog", "frog", "ship"), side=16, seed=0, margin=4.5
+):
     """Images in an `.npz`: each class has a colour and a bar of its own."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, len(classes), N)
@@ -49,7 +51,7 @@ def image_run(folder, *, N=200, classes=("cat", "dog", "frog", "ship"), side=16,
         images[i, 2 + 3 * (k % 4) : 4 + 3 * (k % 4)] = 250
     np.savez(folder / "images.npz", images=images, labels=np.array(classes)[codes])
     data = load(folder / "images.npz", inputs="images", label="labels")
-    return finish(folder / "run", data, seed=seed)
+    return finish(folder / "run", data, seed=seed, margin=margin)
 
 
 def hostile_run(folder):

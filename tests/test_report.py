@@ -24,9 +24,9 @@ from uqled.cli.predicting import describe_data
 from uqled.data import Dataset, load
 from uqled.detect.find import find_errors_in_run
 from uqled.detect.reasons import reasons
-from uqled.report import findings
+from uqled.report import sections
 from uqled.report.page import report_run
-from uqled.report.thumbnails import thumbnail
+from uqled.report.thumbnails import make_thumbnail
 from uqled.storage.run import Run
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -159,19 +159,19 @@ def test_what_is_unsure_is_said_to_be(data, tmp_path):
 
 def test_agreement_is_the_jaccard_index(data):
     errors = found(data)
-    agreement = findings.agreement(errors)
+    agreement = sections.compare_methods(errors)
     masks = [one.mask for one in errors.by_method.values()]
     expected = [[jaccard_score(a, b) for b in masks] for a in masks]
     assert np.array(agreement.cells) == pytest.approx(np.array(expected))
     assert agreement.rows == list(errors.by_method)
-    assert findings.agreement(found(data, method="cl-mcd")) is None  # nothing to compare with
+    assert sections.compare_methods(found(data, method="cl-mcd")) is None  # nothing to compare with
     times = np.sum(masks, axis=0)
-    assert findings.times_flagged(errors) == [(times == n).sum() for n in range(len(masks) + 1)]
+    assert sections.count_votes(errors) == [(times == n).sum() for n in range(len(masks) + 1)]
 
 
 def test_the_noise_map_is_the_noise_matrix(data):
     errors = found(data)
-    noise = findings.noise_map(errors)
+    noise = sections.map_noise(errors)
     assert np.array(noise.cells) == pytest.approx(uqled.noise_matrix(errors.joint))
     strengths = np.array(noise.strengths)
     off = ~np.eye(5, dtype=bool)
@@ -193,7 +193,7 @@ def test_of_many_classes_the_most_confused_are_shown(K, tmp_path):
     probs[np.arange(2 * K), true] = 0.7 - rng.random(2 * K) / 10
     probs /= probs.sum(axis=1, keepdims=True)
     errors = uqled.find_label_errors(labels, probs, method="cl-pbnr")
-    noise = findings.noise_map(errors)
+    noise = sections.map_noise(errors)
     joint = errors.joint if K <= 2_000 else errors.joint.toarray()
     shown = [int(name) for name in noise.rows]
     assert len(shown) <= 30
@@ -206,7 +206,7 @@ def test_of_many_classes_the_most_confused_are_shown(K, tmp_path):
 
 def test_distributions_are_histograms_of_the_two_groups(data):
     errors = found(data)
-    score, entropy, information = findings.distributions(errors)
+    score, entropy, information = sections.list_distributions(errors)
     counts, _ = np.histogram(errors.scores[errors.mask], len(score.flagged), (0, 1))
     assert score.flagged == pytest.approx(counts / counts.max())
     assert score.medians[1] == pytest.approx(np.median(errors.scores[~errors.mask]))
@@ -214,18 +214,18 @@ def test_distributions_are_histograms_of_the_two_groups(data):
     assert information.is_cut
     assert information.high < errors.mutual_information.max()
     softmax = uqled.find_label_errors(data.labels, data.softmax, method="all")
-    assert [one.title for one in findings.distributions(softmax)] == ["score"]
+    assert [one.title for one in sections.list_distributions(softmax)] == ["score"]
 
 
 def test_classes_and_pairs_add_up(data):
     errors = found(data)
-    rows = findings.class_rows(errors, data.is_error)
+    rows = sections.list_classes(errors, data.is_error)
     assert sum(row.given for row in rows) == 600
     assert sum(row.flagged for row in rows) == errors.n_flagged
     assert sum(row.wrong for row in rows) == data.is_error.sum()
     assert [row.share for row in rows] == sorted((row.share for row in rows), reverse=True)
     pairs = pd.crosstab(errors.given[errors.mask], errors.suggested[errors.mask]).stack()
-    first = findings.pair_rows(errors)[0]
+    first = sections.list_pairs(errors)[0]
     assert first.number == pairs.max() == pairs[int(first.given), int(first.suggested)]
     assert first.share == first.number / (data.labels == int(first.given)).sum()
     of_class = pairs[pairs.index.get_level_values(0) == int(rows[0].name)]
@@ -278,13 +278,13 @@ def test_large_pictures_are_made_small():
     rng = np.random.default_rng(0)
     coarse = rng.integers(0, 256, (3, 5, 3), np.uint8)
     image = np.asarray(Image.fromarray(coarse).resize((500, 300)))
-    small = thumbnail(image)
+    small = make_thumbnail(image)
     picture = Image.open(io.BytesIO(small.content))
     assert picture.size == (small.width, small.height) == (160, 96)
     assert picture.format == "JPEG"
     shrunk = np.asarray(Image.fromarray(image).resize((160, 96)), float)
     assert np.abs(np.asarray(picture, float) - shrunk).mean() < 4
-    assert thumbnail(image[:, :, :1]).content != small.content
+    assert make_thumbnail(image[:, :, :1]).content != small.content
 
 
 def hostile_run(tmp_path, data, texts=None):

@@ -8,20 +8,22 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import uqled
 from review_runs import image_run
 from uqled import InputError
+from uqled.detect.auto.estimate import OperatingPoint
 from uqled.detect.find import find_label_errors
 from uqled.detect.reasons import REASONS, reasons
 from uqled.errors import FileError
-from uqled.review.advice import advice, wilson
+from uqled.review.current_errors import CurrentErrors
+from uqled.review.decision_state import STATES, DecisionState
 from uqled.review.decisions import ConflictError, Decisions
-from uqled.review.listing import STATES, Asked, Listing, Standing
+from uqled.review.flag_list import FlagList, ListQuery
 
 # ---- decisions
 
@@ -252,16 +254,26 @@ def errors(predictions):
 
 
 @pytest.fixture
-def standing(predictions, tmp_path):
+def state(predictions, tmp_path):
     classes = predictions.labels.names
-    with Decisions(tmp_path / "d.sqlite", n_samples=len(predictions), classes=classes) as found:
-        yield Standing(found, len(predictions))
+    with Decisions(tmp_path / "d.sqlite", n_samples=len(predictions), classes=classes) as store:
+        yield DecisionState(store, len(predictions))
 
 
-def pages(flags, asked, standing, size):
+def make_list(errors, predictions, state, method=None):
+    current = CurrentErrors(errors, OperatingPoint("f1"), state)
+    return FlagList(method or errors.method, current, predictions, state), current
+
+
+def decide(state, *items):
+    state.decisions.decide(items, reviewer="ana")
+    state.refresh()
+
+
+def pages(flags, query, size):
     found, start = [], 0
     while True:
-        page = flags.page(asked, standing, start=start, size=size)
+        page = flags.read_page(query, start=start, size=size)
         assert page.before == len(found)
         found += page.indices.tolist()
         if page.before + len(page.indices) == page.total:
@@ -269,66 +281,89 @@ def pages(flags, asked, standing, size):
         start = int(page.places[-1]) + 1
 
 
-def test_pages_together_are_the_ranking(errors, predictions, standing):
-    listing = Listing(errors, predictions)
+def test_pages_together_are_the_ranking(errors, predictions, state):
     for method, one in errors.by_method.items():
-        flags = listing.of(method)
-        assert pages(flags, Asked(method), standing, 7) == one.ranked.tolist()
-        shuffled = pages(flags, Asked(method, order="random"), standing, 7)
+        flags, _ = make_list(errors, predictions, state, method)
+        assert pages(flags, ListQuery(method), 7) == one.ranked.tolist()
+        shuffled = pages(flags, ListQuery(method, order="random"), 7)
         assert sorted(shuffled) == sorted(one.ranked.tolist())
         assert len(shuffled) < 3 or shuffled != one.ranked.tolist()
 
 
-def test_filters_keep_what_they_say(errors, predictions, standing):
-    flags = Listing(errors, predictions).of(errors.method)
-    ranked, given, best = errors.ranked, errors.labels.codes, errors.best
-    why = reasons(given, None, predictions.passes, ranked)
-    standing.decisions.decide(
-        [(int(ranked[0]), "keep", None), (int(ranked[2]), "drop", None)], reviewer="ana"
-    )
-    standing.refresh()
+def test_filters_keep_what_they_say(errors, predictions, state):
+    flags, _ = make_list(errors, predictions, state)
+    ranked, given, best = errors.ranked.tolist(), errors.labels.codes, errors.best
+    why = reasons(given, None, predictions.passes, errors.ranked)
+    a, b = ranked[0], ranked[2]
+    decide(state, (b, "drop", None))
+    decide(state, (a, "keep", None))
+    listed = [b, a, *(z for z in ranked if z not in (a, b))]  # the decided first, as decided
+    reason_of = dict(zip(ranked, why, strict=True))
     expected = {
-        Asked(errors.method, given=1): [z for z in ranked if given[z] == 1],
-        Asked(errors.method, suggested=2): [z for z in ranked if best[z] == 2],
-        Asked(errors.method, given=1, suggested=2): [
-            z for z in ranked if given[z] == 1 and best[z] == 2
+        ListQuery(errors.method): listed,
+        ListQuery(errors.method, given=1): [z for z in listed if given[z] == 1],
+        ListQuery(errors.method, suggested=2): [z for z in listed if best[z] == 2],
+        ListQuery(errors.method, given=1, suggested=2): [
+            z for z in listed if given[z] == 1 and best[z] == 2
         ],
-        Asked(errors.method, state="undecided"): [
-            z for z in ranked if z not in (ranked[0], ranked[2])
-        ],
-        Asked(errors.method, state="decided"): [ranked[0], ranked[2]],
-        Asked(errors.method, state="keep"): [ranked[0]],
-        Asked(errors.method, state="drop"): [ranked[2]],
-        Asked(errors.method, state="relabel"): [],
+        ListQuery(errors.method, state="undecided"): listed[2:],
+        ListQuery(errors.method, state="decided"): [b, a],
+        ListQuery(errors.method, state="keep"): [a],
+        ListQuery(errors.method, state="drop"): [b],
+        ListQuery(errors.method, state="relabel"): [],
     } | {
-        Asked(errors.method, reason=reason): [
-            z for z, one in zip(ranked, why, strict=True) if one == reason
-        ]
+        ListQuery(errors.method, reason=reason): [z for z in listed if reason_of[z] == reason]
         for reason in REASONS
     }
-    assert {asked.state for asked in expected} == {None, *STATES}
-    for asked, wanted in expected.items():
-        assert pages(flags, asked, standing, 5) == [int(z) for z in wanted], asked
+    assert {query.state for query in expected} == {None, *STATES}
+    for query, wanted in expected.items():
+        assert pages(flags, query, 5) == wanted, query
 
 
-def test_a_decision_does_not_make_the_next_page_skip_samples(errors, predictions, standing):
-    flags = Listing(errors, predictions).of(errors.method)
-    asked = Asked(errors.method, state="undecided")
-    first = flags.page(asked, standing, start=0, size=5)
-    standing.decisions.decide([(int(i), "keep", None) for i in first.indices], reviewer="ana")
-    standing.refresh()
-    second = flags.page(asked, standing, start=int(first.places[-1]) + 1, size=5)
+def test_a_decision_does_not_make_the_next_page_skip_samples(errors, predictions, state):
+    flags, _ = make_list(errors, predictions, state)
+    query = ListQuery(errors.method, state="undecided")
+    first = flags.read_page(query, start=0, size=5)
+    decide(state, *[(int(i), "keep", None) for i in first.indices])
+    second = flags.read_page(query, start=int(first.places[-1]) + 1, size=5)
     assert second.indices.tolist() == errors.ranked[5:10].tolist()
-    back = flags.page(Asked(errors.method), standing, start=5, size=3, backwards=True)
+    back = flags.read_page(ListQuery(errors.method), start=5, size=3, backwards=True)
     assert back.indices.tolist() == errors.ranked[2:5].tolist()
 
 
-def test_rows_say_what_the_method_found(errors, predictions, standing):
+def test_the_list_follows_the_decisions(errors, predictions, state):
+    """As `find_label_errors` with the same verdicts; what is decided stays where it is."""
+    flags, current = make_list(errors, predictions, state)
+    ranked = errors.ranked.tolist()
+    decided = ranked[:40]
+    for i in decided:  # right, all of them: the model was wrong
+        decide(state, (i, "keep", None))
+    assert flags.list_undecided().tolist() == ranked[40:]  # nothing waits for the estimate
+    current.update()
+    expected = find_label_errors(predictions, verdicts=state.decisions.verdicts(len(predictions)))
+    assert current.get("auto").mask.tolist() == expected.mask.tolist()
+    assert current.get("auto").ranked.tolist() == expected.ranked.tolist()
+    assert current.get("auto").answer == replace(
+        expected.answer,
+        flags_by_method=current.get("auto").answer.flags_by_method,
+        n_as_predicted=current.get("auto").answer.n_as_predicted,
+    )
+    undecided = [i for i in expected.ranked.tolist() if i not in decided]
+    listed = flags.read_page(ListQuery("auto"), start=0, size=1000).indices.tolist()
+    assert listed == decided + undecided
+    assert set(undecided) != set(ranked[40:])  # the verdicts changed the list
+    other = current.get("argmax")  # a method without probabilities keeps its flags
+    assert other.mask.tolist() == errors.by_method["argmax"].mask.tolist()
+    assert other.estimate.number == expected.estimate.number
+
+
+def test_rows_say_what_the_method_found(errors, predictions, state):
     """Of alg-ens, the mean of the passes."""
-    flags = Listing(errors, predictions).of("alg-ens-3")
-    page = flags.page(Asked("alg-ens-3"), standing, start=0, size=20)
+    flags, _ = make_list(errors, predictions, state, "alg-ens-3")
+    page = flags.read_page(ListQuery("alg-ens-3"), start=0, size=20)
     mean = np.asarray(predictions.passes, np.float64).mean(axis=0)
-    for row in flags.rows(page, standing):
+    rows = flags.describe_samples(page.indices, page.places)
+    for row in rows:
         i = row["index"]
         assert row["given"] == predictions.labels.codes[i]
         assert row["suggested"] == np.argmax(mean[i])
@@ -337,97 +372,29 @@ def test_rows_say_what_the_method_found(errors, predictions, standing):
         )
         assert row["id"] == predictions.ids[i]
         assert row["version"] == 0
-    json.dumps(flags.rows(page, standing))
+    json.dumps(rows)
 
 
-def test_counts_and_outcomes_follow_the_decisions(errors, predictions, standing):
-    flags = Listing(errors, predictions).of(errors.method)
+def test_counts_follow_the_decisions(errors, predictions, state):
+    flags, _ = make_list(errors, predictions, state)
     a, b, c = (int(i) for i in errors.ranked[:3])
     unflagged = int(np.flatnonzero(~errors.mask)[0])
-    standing.decisions.decide(
-        [(a, "keep", None), (b, "relabel", 1), (c, "drop", None), (unflagged, "drop", None)],
-        reviewer="ana",
+    decide(
+        state, (a, "keep", None), (b, "relabel", 1), (c, "drop", None), (unflagged, "drop", None)
     )
-    standing.refresh()
-    assert flags.outcomes(standing)[:4].tolist() == [0, 1, 1, -1]
-    counts = flags.counts(standing)
-    assert counts == {
+    assert flags.count_states() == {
         "flagged": errors.n_flagged,
         "undecided": errors.n_flagged - 3,
         "keep": 1,
         "relabel": 1,
         "drop": 1,
     }
+    overview = flags.count_overview()
+    assert sum(overview["given"]) == sum(overview["reasons"]) == errors.n_flagged
+    assert sum(n for _, _, n in overview["pairs"]) == errors.n_flagged
 
 
-# ---- the advice
-
-
-@pytest.mark.parametrize(("part", "whole"), [(0, 1), (3, 10), (10, 10), (1, 35), (400, 1000)])
-def test_wilson_is_scipys(part, whole):
-    expected = stats.binomtest(part, whole).proportion_ci(method="wilson")
-    found = wilson(part, whole)
-    assert found.low == pytest.approx(expected.low, abs=1e-6)
-    assert found.high == pytest.approx(expected.high, abs=1e-6)
-
-
-def test_advice_says_when_to_stop():
-    begun = np.full(500, -1, np.int8)
-    assert advice(begun).verdict == "begin"
-    begun[:10] = 1
-    assert advice(begun).verdict == "begin"
-    begun[:120] = [1, 0] * 60
-    assert advice(begun).verdict == "go on"
-    begun[120:320] = 0
-    found = advice(begun)
-    assert found.verdict == "stop"
-    assert (found.nearby.part, found.nearby.whole) == (0, 100)
-    assert advice(begun, worth=0.01).verdict == "go on"  # 0 of 100 may still be 3 in 100
-    assert advice(np.ones(50, np.int8)).verdict == "done"
-    assert advice(np.r_[np.ones(60), np.full(40, -1)]).verdict == "accept in bulk"
-
-
-def test_advice_in_words_has_the_numbers():
-    outcomes = np.r_[np.ones(30), np.zeros(20), np.full(50, -1)].astype(np.int8)
-    text = " ".join(advice(outcomes).text)
-    low, high = stats.binomtest(30, 50).proportion_ci(method="wilson")
-    assert "30 of 50 decided flags were wrong labels: 60% " in text
-    assert f"(95% interval {low:.0%} to {high:.0%})" in text
-    assert "in the 50 still open" in text
-    assert "You began with the most suspect" in text
-    mixed = np.random.default_rng(0).permutation(outcomes)
-    assert "You began" not in " ".join(advice(mixed).text)
-    with pytest.raises(InputError, match="worth"):
-        advice(outcomes, worth=2.0)
-    assert advice(np.array([], np.int8)).verdict == "done"
-
-
-# ---- the name `review`, both a package and a function
-
-BOTH = """
-import {first}
-import uqled
-assert callable(uqled.review), uqled.review
-from uqled.review.decisions import Decisions
-import uqled.review.serve
-assert callable(uqled.review)
-assert uqled.review.Decisions is Decisions
-from uqled import review
-try:
-    review("no such folder")
-except uqled.InputError as error:
-    assert "holds no run" in str(error), error
-else:
-    raise AssertionError
-"""
-
-
-@pytest.mark.parametrize("first", ["uqled", "uqled.review.decisions", "uqled.review.serve"])
-def test_review_can_be_called_whatever_was_imported_first(first):
-    subprocess.run([sys.executable, "-c", BOTH.format(first=first)], check=True)
-
-
-def test_review_is_a_public_name():
-    assert "review" in uqled.__all__
-    with pytest.raises(AttributeError, match="magic"):
-        _ = uqled.review.magic
+def test_review_is_a_package_and_opening_it_a_function():
+    assert callable(uqled.open_review)
+    with pytest.raises(uqled.InputError, match="holds no run"):
+        uqled.open_review("no such folder")

@@ -17,7 +17,7 @@ from http_raw import DROP, Target, request_decision
 from review_runs import image_run
 from uqled.limits import override_limits
 from uqled.review.decisions import Decisions
-from uqled.review.serve import serving
+from uqled.review.serve import serve_review
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(run):
-    with serving(run, port=0) as address:
+    with serve_review(run, port=0) as address:
         yield Target(address)
 
 
@@ -216,7 +216,7 @@ def test_heads_have_a_limit(page):
 
 
 def test_the_limit_of_bodies_can_be_raised(run):
-    with override_limits(request_bytes=len(DROP) - 1), serving(run, port=0) as address:
+    with override_limits(request_bytes=len(DROP) - 1), serve_review(run, port=0) as address:
         page = Target(address)
         pairs = [("Host", page.host), ("Origin", f"http://{page.host}"), ("Connection", "close")]
         assert page.status(request_decision(page, pairs=pairs)) == 413

@@ -8,13 +8,23 @@ import time
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
-from review_runs import HOSTILE_CLASS, HOSTILE_FILE, hostile_run, image_run, memory_run, text_data
+from review_runs import (
+    HOSTILE_CLASS,
+    HOSTILE_FILE,
+    finish,
+    hostile_run,
+    image_run,
+    memory_run,
+    text_data,
+)
 from uqled.cli import app
+from uqled.data import load
 from uqled.detect.find import find_label_errors
 from uqled.review.decisions import Decisions
-from uqled.review.serve import serving
+from uqled.review.serve import serve_review
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
@@ -41,7 +51,7 @@ def run(tmp_path):
 
 @pytest.fixture
 def address(run):
-    with serving(run, port=0, reviewer="ana") as found:
+    with serve_review(run, port=0, reviewer="ana") as found:
         yield found
 
 
@@ -104,6 +114,28 @@ def active(page):
     return int(page.locator(".card.active").get_attribute("data-index"))
 
 
+def settle(page):
+    """Wait until the page's estimates and its list follow all decisions."""
+    until(page, "document.querySelectorAll('.card.waiting').length === 0")
+    until(page, "document.querySelector('#estimates-box').ariaBusy === 'false'")
+
+
+def next_index(page):
+    """The sample behind the active one."""
+    return page.evaluate(
+        "Number(document.querySelector('.card.active').nextElementSibling.dataset.index)"
+    )
+
+
+def candidates(page, index):
+    """The class numbers that the digits stand for, as the server lists them."""
+    answer = page.evaluate(
+        "fetch('api/samples?size=500&method=auto').then((answer) => answer.json())"
+    )
+    row = next(row for row in answer["samples"] if row["index"] == index)
+    return [k for k, _ in row["classes"]]
+
+
 def suggested(run, index):
     return int(find_label_errors(run.predictions(), method="all").best[index])
 
@@ -144,31 +176,32 @@ def test_keyboard_only(opened, address, run, ranked):
         ranked[2]: ("drop", None),
     }
     assert stored(run) == expected
-    assert active(page) == ranked[3]
-
-    given = int(run.predictions().labels.codes[ranked[3]])
-    other = next(k for k in range(4) if k not in (given, suggested(run, ranked[3])))
-    press(str(other + 1))  # a digit
-    expected[ranked[3]] = ("relabel", other)
+    settle(page)  # the rest of the list follows these decisions
+    third, fourth = active(page), next_index(page)
+    classes = candidates(page, third)
+    given = int(run.predictions().labels.codes[third])
+    place = next(at for at, k in enumerate(classes) if k not in (given, suggested(run, third)))
+    press(str(place + 1))  # one of the sample's own candidates
+    expected[third] = ("relabel", classes[place])
     wait_until(lambda: stored(run) == expected)
 
     press("c")  # type-ahead
     page.keyboard.type("shi")
     press("Enter")
-    given = int(run.predictions().labels.codes[ranked[4]])
-    expected[ranked[4]] = ("keep", None) if given == 3 else ("relabel", 3)
+    given = int(run.predictions().labels.codes[fourth])
+    expected[fourth] = ("keep", None) if given == 3 else ("relabel", 3)
     wait_until(lambda: stored(run) == expected)
 
     press("ArrowLeft")
     press("n")  # undecided again
-    wait_until(lambda: ranked[4] not in stored(run))
+    wait_until(lambda: fourth not in stored(run))
     press("Control+z")
     wait_until(lambda: stored(run) == expected)
-    wait_until(lambda: active(page) == ranked[4])
+    wait_until(lambda: active(page) == fourth)
 
     page.reload()  # in the middle: the place and the decisions are there
     page.wait_for_selector(".card.active")
-    wait_until(lambda: active(page) == ranked[4])
+    wait_until(lambda: active(page) == fourth)
     assert page.locator(".card.keep, .card.relabel, .card.drop").count() == 5
     for _ in range(6):  # and so is what can be taken back
         press("Control+z")
@@ -176,7 +209,10 @@ def test_keyboard_only(opened, address, run, ranked):
     press("Control+z")
     until(page, "document.querySelector('#toast').textContent.includes('Nothing to take back')")
 
-    press("Home")
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector(".card.active")
+    assert active(page) == ranked[0]
     press("Shift+ArrowRight")
     press("Shift+ArrowRight")
     assert page.locator(".card[aria-selected=true]").count() == 3
@@ -184,6 +220,7 @@ def test_keyboard_only(opened, address, run, ranked):
     wait_until(lambda: stored(run) == dict.fromkeys(ranked[:3], ("keep", None)))
     press("Control+z")
     wait_until(lambda: stored(run) == {})
+    settle(page)
 
     press("Home")
     press("Enter")  # one by one
@@ -205,13 +242,15 @@ def test_keyboard_only(opened, address, run, ranked):
     page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
     press("Tab")  # focus leaves the list
     until(page, "document.activeElement.closest('.card') === null")
+    settle(page)
     press("ArrowRight")
+    second, third = active(page), next_index(page)
     press("w")
     press("q")
     decided = {
         ranked[0]: ("drop", None),
-        ranked[1]: ("relabel", suggested(run, ranked[1])),
-        ranked[2]: ("keep", None),
+        second: ("relabel", suggested(run, second)),
+        third: ("keep", None),
     }
     wait_until(lambda: stored(run) == decided)
     assert changes_exported(run) == changes_of(run, decided)
@@ -224,21 +263,25 @@ def test_mouse_only(opened, address, run, ranked):
         for name in ("keep", "accept", "other", "drop", "undecided")
     }
     card = page.locator(".card")
+
+    def index_of(place):
+        settle(page)
+        return int(card.nth(place).get_attribute("data-index"))
+
     card.nth(0).click()
     button["keep"].click()
     button["drop"].click()  # the next one
+    expected = {ranked[0]: ("keep", None), ranked[1]: ("drop", None)}
+    accepted = index_of(2)
     card.nth(2).click()
     button["accept"].click()
+    expected[accepted] = ("relabel", suggested(run, accepted))
+    other = index_of(3)
     card.nth(3).click()
     button["other"].click()
     page.locator("#picker-list [role=option]", has_text="frog").click()
-    given = int(run.predictions().labels.codes[ranked[3]])
-    expected = {
-        ranked[0]: ("keep", None),
-        ranked[1]: ("drop", None),
-        ranked[2]: ("relabel", suggested(run, ranked[2])),
-        ranked[3]: ("keep", None) if given == 2 else ("relabel", 2),
-    }
+    given = int(run.predictions().labels.codes[other])
+    expected[other] = ("keep", None) if given == 2 else ("relabel", 2)
     wait_until(lambda: stored(run) == expected)
     until(page, "document.querySelector('#counts').textContent.includes('4 of')")
     assert page.locator("#progress").get_attribute("aria-valuenow") == "4"
@@ -251,42 +294,35 @@ def test_mouse_only(opened, address, run, ranked):
     expected[ranked[1]] = ("drop", None)
     wait_until(lambda: stored(run) == expected)
 
+    settle(page)
+    several = [index_of(place) for place in (7, 8, 9)]
     for place in (5, 7):  # several at once
         card.nth(place).locator(".tick").click()
     card.nth(9).click(modifiers=["Shift"])
     assert page.locator("#chosen").inner_text() == "3 selected"
     button["drop"].click()
-    expected |= dict.fromkeys(ranked[7:10], ("drop", None))
+    expected |= dict.fromkeys(several, ("drop", None))
     wait_until(lambda: stored(run) == expected)
+    settle(page)
 
-    predictions = run.predictions()
-    codes, names = predictions.labels.codes, predictions.labels.names
     # While the page is open: what was decided, and nothing else.
     assert changes_exported(run) == changes_of(run, expected)
 
     # A pair in the heat map, and every filter.
-    undecided = next(i for i in ranked if i not in expected)  # a pair that has some left
-    wanted = f"given {names[codes[undecided]]}, suggested {names[suggested(run, undecided)]}:"
-    page.locator(f".pairs button[aria-label^='{wanted}']").click()
+    pair = page.locator(".pairs button").first.get_attribute("aria-label")
+    page.locator(".pairs button").first.click()
     page.wait_for_selector(".pairs button[aria-pressed=true]")
-    label = page.locator(".pairs button[aria-pressed=true]").get_attribute("aria-label")
-    number = int(label.split(": ")[1].split()[0])
-    assert page.locator("#where").inner_text().endswith(f"of {number}")
+    number = int(pair.split(": ")[1].split()[0])
+    until(page, f"document.querySelector('#where').textContent.endsWith('of {number}')")
     assert card.count() == number
-    page.locator("#all").click()  # all of the pair at once, and back
-    page.wait_for_selector("#bulk[open]")
-    assert "undecided flag" in page.locator("#bulk-text").inner_text()
-    page.locator("#bulk [value=drop]").click()
-    until(
-        page,
-        "document.querySelectorAll('.card:not(.drop)').length === "
-        "document.querySelectorAll('.card.keep, .card.relabel').length",
-    )
-    assert len(stored(run)) > len(expected)
-    page.locator("#undo").click()
-    wait_until(lambda: stored(run) == expected)
     page.locator("#clear").click()
-    until(page, f"document.querySelectorAll('.card').length === {min(100, len(ranked))}")
+    until(page, "document.querySelectorAll('.card').length > 10")
+    page.locator("[name=given]").click()  # a class, by its name
+    page.locator("#picker-text").fill("do")
+    page.locator("#picker-list [role=option]").first.click()
+    until(page, "document.querySelector('[name=given]').textContent === 'dog'")
+    assert set(page.locator(".labels .given .name").all_inner_texts()) == {"dog"}
+    page.locator("#clear").click()
     page.select_option("[name=state]", "drop")
     until(page, "document.querySelectorAll('.card').length === 4")
     page.select_option("[name=state]", "undecided")
@@ -324,14 +360,16 @@ def test_two_tabs_do_not_overwrite_each_other(opened, address, run, ranked):
     two.wait_for_selector(f".card.keep[data-index='{ranked[0]}']")
     assert stored(run) == {ranked[0]: ("keep", None)}
 
-    one.keyboard.press("q")  # the next one
-    wait_until(lambda: ranked[1] in stored(run))
-    two.locator(".card").nth(1).click()
+    both = int(two.locator(".card").nth(1).get_attribute("data-index"))
+    one.locator(f".card[data-index='{both}']").click()
+    one.keyboard.press("q")
+    wait_until(lambda: both in stored(run))
+    two.locator(f".card[data-index='{both}']").click()
     two.keyboard.press("e")
     two.locator("#mine").click()
-    wait_until(lambda: stored(run)[ranked[1]] == ("drop", None))
+    wait_until(lambda: stored(run)[both] == ("drop", None))
     with Decisions(run.path / "decisions.sqlite") as decisions:
-        history = [(c.reviewer, c.action) for c in decisions.history() if c.index == ranked[1]]
+        history = [(c.reviewer, c.action) for c in decisions.history() if c.index == both]
     assert history == [("ana", "keep"), ("bo", "drop")]
 
 
@@ -383,7 +421,7 @@ def test_an_unreachable_server_is_told_and_nothing_is_lost(opened, address, run,
 
 def test_hostile_names_are_shown_as_they_are(opened, tmp_path):
     run = hostile_run(tmp_path)
-    with serving(run, port=0, method="argmax") as address:
+    with serve_review(run, port=0, method="argmax") as address:
         page = opened(address)
         assert page.locator(".labels .name", has_text=HOSTILE_CLASS).count() > 0
         page.keyboard.press("Enter")
@@ -396,102 +434,153 @@ def test_hostile_names_are_shown_as_they_are(opened, tmp_path):
         page.keyboard.type("<IMG")
         assert page.locator("#picker-list li").inner_text().endswith(HOSTILE_CLASS)
         page.keyboard.press("Escape")
-        page.keyboard.press("?")
-        assert HOSTILE_CLASS in page.locator("#digits").inner_text()
-        assert page.locator("img:not(.small)").count() == 0  # no image but the samples'
+        assert page.locator("img:not(.picture img)").count() == 0  # no image but the samples'
         assert page.locator("script").count() == 1
 
 
-def shown_outlook(page, *, after):
+def shown_estimates(page, *, after):
     """Rows of (name, about, interval), once the page has them for so many decisions."""
-    wait_until(lambda: f"Estimated {after}." in page.locator("#outlook-basis").inner_text(), after)
-    until(page, "document.querySelector('#outlook-box').ariaBusy === 'false'")
-    rows = page.locator("#outlook tr:not(.scale)").all()
+    text = page.locator("#estimates-basis")
+    wait_until(lambda: f"Estimated {after}." in text.inner_text(), after)
+    settle(page)
+    rows = page.locator("#estimates tr:not(.scale)").all()
     return [row.locator("th, td").all_inner_texts() for row in rows]
 
 
-def expected_outlook(run, decided):
-    """The same from `with_verdicts` called directly; `decided` are index: action number."""
-    errors = find_label_errors(run.predictions(), method="all")
-    N, mask, actions = len(errors), errors.mask, np.zeros(len(errors), np.int8)
+def expected_estimates(run, decided):
+    """The same from detection with these verdicts; `decided` are index: action number."""
+    N = len(run.predictions())
+    actions = np.zeros(N, np.int8)
     actions[list(decided)] = list(decided.values())
-    estimate = errors.estimate.with_verdicts(actions, np.full(N, -1), errors.labels.codes)
-    found, kept, flags = int(np.sum(actions == 3)), int(np.sum(actions == 1)), int(mask.sum())
+    verdicts = (actions, np.full(N, -1)) if decided else None
+    answer = find_label_errors(run.predictions(), verdicts=verdicts).answer
+    dropped = int(np.sum(actions == 3))
 
-    def row(name, own, most, written, less=0):
-        """No fewer than were found, no more than were not kept."""
-        low, high = max(own.low, found), min(own.high, most - kept)
-        shown = [written(value - less) for value in (own.value, low, high)]
-        return [name, shown[0], f"{shown[1]} to {shown[2]}"]
+    def row(name, one, written, less=0):
+        values = [written(value - less) for value in (one.value, one.low, one.high)]
+        return [name, values[0], f"{values[1]} to {values[2]}"]
 
     def whole(value):
         return f"{int(value + 0.5):,}"
 
     def share(value):
-        return f"{int(100 * value / flags + 0.5)}%"
+        return f"{int(100 * value + 0.5)}%" if not 0.99 < value < 1 else ">99%"
 
     return [
-        row(f"Of {N} labels", estimate.number, N, whole),
-        row(f"Of {flags} flags", estimate.sum_over(mask), flags, share),
-        row("Not decided yet", estimate.number, N, whole, less=found),
+        row(f"Of {N} labels", answer.n_errors, whole),
+        row(f"Of {answer.n_flagged} flags", answer.precision, share),
+        row("Not decided yet", answer.n_errors, whole, less=dropped),
     ]
 
 
-def test_the_estimate_follows_the_decisions(opened, address, run, ranked):
+def test_the_estimate_and_the_list_follow_the_decisions(opened, address, run):
     page = opened(address)
-    before = shown_outlook(page, after="before any decision")
-    assert before == expected_outlook(run, {})
-    assert page.locator(".outlook thead th").all_inner_texts() == ["about", "80% interval"]
-    for key in "qeqeqeqeqe":
+    before = shown_estimates(page, after="before any decision")
+    assert before == expected_estimates(run, {})
+    assert page.locator(".estimates thead th").all_inner_texts() == ["about", "80% interval"]
+    decided = {}
+    for key, action in zip("qeqeqeqeqe", [1, 3] * 5, strict=True):
+        decided[active(page)] = action
         page.keyboard.press(key)
-    decided = dict(zip(ranked, [1, 3] * 5, strict=False))
-    after = shown_outlook(page, after="after 10 decisions")
-    assert after == expected_outlook(run, decided) != before
+    after = shown_estimates(page, after="after 10 decisions")
+    assert after == expected_estimates(run, decided) != before
+    listed = [int(card.get_attribute("data-index")) for card in page.locator(".card").all()]
+    assert listed[:10] == list(decided)  # what is decided stays where it is
+    actions = np.zeros(len(run.predictions()), np.int8)
+    actions[list(decided)] = list(decided.values())
+    current = find_label_errors(run.predictions(), verdicts=(actions, np.full(len(actions), -1)))
+    undecided = [i for i in current.ranked.tolist() if i not in decided]
+    here = active(page)
+    assert listed[10:] == [here, *(i for i in undecided if i != here)][: len(listed) - 10]
+    assert "after 10 decisions" in page.locator("#order-note").inner_text()
+
+    other = undecided[-1]
     with Decisions.of(run.predictions()) as decisions:  # another person's count as much
-        decisions.decide([(ranked[10], "keep", None)], reviewer="bo")
-    more = shown_outlook(page, after="after 11 decisions")
-    assert more == expected_outlook(run, decided | {ranked[10]: 1})
+        decisions.decide([(other, "keep", None)], reviewer="bo")
+    more = shown_estimates(page, after="after 11 decisions")
+    assert more == expected_estimates(run, decided | {other: 1})
     for _ in range(10):
         page.keyboard.press("Control+z")
-    last = shown_outlook(page, after="after 1 decision")
-    assert last == expected_outlook(run, {ranked[10]: 1})
+    last = shown_estimates(page, after="after 1 decision")
+    assert last == expected_estimates(run, {other: 1})
 
     page.select_option("[name=method]", "argmax")  # another method's flags
     flagged = find_label_errors(run.predictions(), method="argmax").n_flagged
-    wait_until(lambda: f"Of {flagged} flags" in page.locator("#outlook").inner_text())
-    page.locator("#outlook-box summary").click()
+    wait_until(lambda: f"Of {flagged} flags" in page.locator("#estimates").inner_text())
+    page.locator("#estimates-box summary").click()
     number, interval = last[0][1], last[0][2].replace(" to ", "\N{EN DASH}")
-    assert page.locator("#outlook-head").inner_text() == f"about {number} ({interval})"
+    assert page.locator("#estimates-head").inner_text() == f"about {number} ({interval})"
 
 
-def test_an_unsure_estimate_offers_a_hundred_at_random(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr("uqled.review.outlook.doubt", lambda *_: "The model is weak.")
+def test_a_hundred_at_random_then_many_at_once(opened, tmp_path):
     run = image_run(tmp_path, N=900)
-    with serving(run, port=0) as address:
+    truth, given = run.predictions().truth, run.predictions().labels.codes
+    with serve_review(run, port=0) as address:
         page = opened(address)
-        page.wait_for_selector("#outlook-doubt:not([hidden])")
-        assert page.locator("#doubt").inner_text() == "Unsure. The model is weak."
         page.locator("#hundred").click()
         until(page, "document.querySelector('#where').textContent.endsWith(' of 100')")
-        listed = [int(card.get_attribute("data-index")) for card in page.locator(".card").all()]
         assert page.locator("[name=order]").input_value() == "hundred"
-        for _ in range(3):
-            page.keyboard.press("e")
-        until(page, "document.querySelector('#hundred').textContent.endsWith('97 left')")
+        assert not page.locator("#bulk-button").is_visible()  # nobody has looked at anything
+        for _ in range(25):
+            page.keyboard.press("q" if truth[active(page)] == given[active(page)] else "w")
+        until(page, "document.querySelector('#hundred').textContent.endsWith('75 left')")
         page.reload()  # the queue goes on where it was
-        until(page, "document.querySelector('#where').textContent.endsWith(' of 97')")
-        page.locator("#all").click()
+        until(page, "document.querySelector('#where').textContent.endsWith(' of 75')")
+        page.locator("#clear").click()
+        page.locator("#bulk-button").click()
         page.wait_for_selector("#bulk[open]")
-        assert "97 undecided flags of auto (of 100 at random)" in page.locator("#bulk").inner_text()
-        page.locator("#bulk [value=drop]").click()
-        until(page, "document.querySelector('#empty').textContent.startsWith('All of these')")
-        assert stored(run) == dict.fromkeys(listed, ("drop", None))
-        until(page, "document.querySelector('#hundred').hidden")
+        offer = page.locator("#bulk-offers li").last
+        n = int(offer.locator("button").inner_text().split()[2])
+        assert (
+            f"up to {n - int(0.9 * n)} " in offer.inner_text()
+            or "right labels" in offer.inner_text()
+        )
+        offer.locator("button").click()
+        wait_until(lambda: len(stored(run)) == 25 + n, "accepting")
+        page.keyboard.press("Control+z")
+        wait_until(lambda: len(stored(run)) == 25, "one undo")
+
+
+def test_a_picture_is_shown_in_its_own_resolution_with_zoom(opened, tmp_path):
+    rng = np.random.default_rng(0)
+    for k, name in enumerate(("cat", "dog")):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for i in range(20):
+            pixels = rng.integers(0, 90, (900, 600, 3)).astype(np.uint8)  # a portrait
+            pixels[..., k] += 120
+            Image.fromarray(pixels).save(tmp_path / "data" / name / f"{i:02d}.jpg", quality=50)
+    data = load(tmp_path / "data", image_size=(32, 48), cache=False)  # what the model sees
+    run = finish(tmp_path / "run", data, wrong=0.4)
+    with serve_review(run, port=0, method="argmax") as address:
+        page = opened(address)
+        small = page.locator(".card img").first
+        until(page, "document.querySelector('.card img').naturalHeight === 256")
+        assert small.evaluate("image => image.naturalWidth") == 171  # not squashed
+        page.keyboard.press("Enter")
+        image = page.locator("#single img")
+        until(page, "document.querySelector('#single img')?.naturalHeight === 900")
+        assert image.evaluate("image => getComputedStyle(image).imageRendering") == "auto"
+        assert image.evaluate("image => image.style.transform") == ""
+        page.keyboard.press("z")
+        until(page, "document.querySelector('#single img').style.transform.includes('scale')")
+        page.keyboard.press("z")
+        until(page, "document.querySelector('#single img').style.transform.includes('scale(1)')")
+        box = page.locator("#single figure").bounding_box()
+        page.mouse.move(box["x"] + 50, box["y"] + 50)
+        page.mouse.wheel(0, -400)
+        until(page, "document.querySelector('#single figure').classList.contains('zoomed')")
+        before = image.evaluate("image => image.style.transform")
+        page.mouse.down()
+        page.mouse.move(box["x"] + 90, box["y"] + 60)
+        page.mouse.up()
+        assert image.evaluate("image => image.style.transform") != before  # moved
+        page.keyboard.press("q")  # keys decide as ever, and the next one fits again
+        until(page, "document.querySelector('#single img').style.transform === ''")
 
 
 def test_narrow_dark_and_with_texts(opened, tmp_path):
     data = text_data()
-    with serving(memory_run(tmp_path, data), data=data, port=0) as address:
+    with serve_review(memory_run(tmp_path, data), data=data, port=0) as address:
         page = opened(
             address,
             viewport={"width": 390, "height": 844},

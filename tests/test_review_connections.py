@@ -13,9 +13,9 @@ pytest.importorskip("starlette")
 from http_raw import SERVER, Target, process, read_answers, request_decision, wait_until
 from review_runs import image_run
 from uqled.limits import override_limits
-from uqled.review import connections
 from uqled.review.decisions import Decisions
-from uqled.review.serve import serving
+from uqled.review.serve import serve_review
+from uqled.review.server import connections
 
 FLOOD = """
 import socket, sys
@@ -39,7 +39,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(run):
-    with serving(run, port=0) as address:
+    with serve_review(run, port=0) as address:
         yield Target(address)
 
 
@@ -93,7 +93,7 @@ def test_half_open_connections_do_not_block_the_page(run):
 
 
 def test_the_number_of_connections_is_a_limit(run):
-    with override_limits(connections=5), serving(run, port=0) as address, ExitStack() as stack:
+    with override_limits(connections=5), serve_review(run, port=0) as address, ExitStack() as stack:
         page = Target(address)
         held = [stack.enter_context(closing(page.connect())) for _ in range(30)]
         wait_until(lambda: sum(map(is_open, held)) <= 5)
@@ -131,7 +131,7 @@ def test_a_person_gets_in_while_somebody_opens_connections_all_the_time(page):
 def test_slow_heads_and_bodies_are_cut_off(run, monkeypatch):
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
     monkeypatch.setattr(connections, "BODY_SECONDS", 0.5)
-    with serving(run, port=0) as address:
+    with serve_review(run, port=0) as address:
         page = Target(address)
         own = [("Host", page.host), ("Origin", f"http://{page.host}")]
         starts = {

@@ -24,7 +24,7 @@ from review_runs import finish, image_run
 from uqled.data import load
 from uqled.review import serve
 from uqled.review.decisions import Decisions
-from uqled.review.serve import serving
+from uqled.review.serve import serve_review
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(run):
-    with serving(run, port=0) as address:
+    with serve_review(run, port=0) as address:
         yield Target(address)
 
 
@@ -83,7 +83,7 @@ def test_pictures_are_what_was_read_whatever_the_files_are_now(tmp_path):
     table.to_csv(inside / "table.csv", index=False)
     data = load(inside / "table.csv", cache=False)
     run = finish(tmp_path / "run", data, wrong=0.4)
-    with serving(run, port=0) as address:
+    with serve_review(run, port=0) as address:
         page = Target(address)
         for i in range(30):  # what the page was started with
             (outside / f"{i}.png").unlink()
@@ -112,7 +112,7 @@ def edit(run, statement):
 def test_a_damaged_file_is_answered_as_an_error(tmp_path):
     """503, so that the page keeps the decision and says why, and goes on when it is mended."""
     run = image_run(tmp_path, N=60)
-    with serving(run, port=0) as address:
+    with serve_review(run, port=0) as address:
         page = Target(address)
         own = [("Host", page.host), ("Origin", f"http://{page.host}"), ("Connection", "close")]
         assert page.status(request_decision(page, pairs=own)) == 200
@@ -184,7 +184,7 @@ def test_the_browser_is_started_without_the_token(run, tmp_path, monkeypatch):
     monkeypatch.setenv("BROWSER", f"{sys.executable} {script} {seen} %s")
     monkeypatch.setattr(webbrowser, "_tryorder", None)
     monkeypatch.setattr(webbrowser, "_browsers", {})
-    with serving(run, port=0) as address, serve._opened(address):
+    with serve_review(run, port=0) as address, serve._open_browser(address):
         wait_until(lambda: seen.exists() and seen.read_text().endswith("]"))
         said = seen.read_text()
         assert "uqled-review-" in said
@@ -194,10 +194,10 @@ def test_the_browser_is_started_without_the_token(run, tmp_path, monkeypatch):
 def test_the_file_that_opens_the_browser_is_removed(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("webbrowser.open", lambda _: True)
-    with serve._opened("http://127.0.0.1:1/secret/"):
+    with serve._open_browser("http://127.0.0.1:1/secret/"):
         [file] = tmp_path.iterdir()
         assert file.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(serve, "_READING", 0.05)  # also while the page is served
-    with serve._opened("http://127.0.0.1:1/secret/"):
+    monkeypatch.setattr(serve, "_FILE_SECONDS", 0.05)  # also while the page is served
+    with serve._open_browser("http://127.0.0.1:1/secret/"):
         wait_until(lambda: not any(tmp_path.iterdir()))

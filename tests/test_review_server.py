@@ -38,7 +38,7 @@ from uqled.data import reopen_samples
 from uqled.detect.find import find_label_errors
 from uqled.review import serve
 from uqled.review.decisions import Decisions
-from uqled.review.serve import serving
+from uqled.review.serve import serve_review
 
 
 class Client:
@@ -94,7 +94,7 @@ def run(tmp_path):
 
 @pytest.fixture
 def client(run):
-    with serving(run, port=0) as address:
+    with serve_review(run, port=0) as address:
         yield Client(address)
 
 
@@ -111,7 +111,7 @@ def test_the_page_and_its_parts_are_served(client):
     assert status == 200
     assert headers["content-type"].startswith("text/html")
     assert b"Review" in body
-    for name in ("review.css", "page.js", "api.js", "saving.js", "drawing.js", "dialogs.js"):
+    for name in ("review.css", "page.js", "api.js", "saving.js", "list.js", "zoom.js"):
         assert client.get(f"static/{name}")[0] == 200
     assert client.get("static/../server.py")[0] == 404
     assert client.get("static/nothing.js")[0] == 404
@@ -124,7 +124,7 @@ def test_samples_come_most_suspect_first(client, run):
     assert found["total"] == found["counts"]["flagged"] == errors.n_flagged
     start = client.json("api/start")
     assert start["classes"] == ["cat", "dog", "frog", "ship"]
-    assert start["digits"] == {"1": 0, "2": 1, "3": 2, "4": 3}
+    assert start["queue"] == 0
     assert start["methods"] == {name: one.n_flagged for name, one in errors.by_method.items()}
     other = client.json("api/samples?size=5&method=argmax")
     ranked = errors.by_method["argmax"].ranked
@@ -157,25 +157,6 @@ def test_a_decision_is_on_disk_before_the_answer(client, run):
     assert status == 200
     assert sorted(row["index"] for row in answer["undone"]) == sorted((a, b, c))
     assert stored(run) == {}
-
-
-def test_all_that_fit_can_be_decided_at_once(client, run):
-    errors = find_label_errors(run.predictions(), method="all")
-    given, best = errors.labels.codes, errors.best
-    of_one = [int(z) for z in errors.ranked if given[z] == 1]
-    assert client.decide([of_one[0], "drop", None])[0] == 200
-    body = {"action": "accept", "given": "1", "reviewer": "ana", "tab": "t"}
-    before = stored(run)
-    for bad in ({"number": len(of_one)}, {"number": None}, {"number": 1, "action": "burn"},
-                {"number": 1, "given": "9"}, {"number": 1, "reason": 7}):  # fmt: skip
-        assert client.post("api/decide-all", body | bad)[0] == 400, bad
-    assert stored(run) == before
-    status, answer = client.post("api/decide-all", body | {"number": len(of_one) - 1})
-    assert status == 200
-    assert answer["number_decided"] == len(of_one) - 1
-    assert stored(run) == before | {z: ("relabel", int(best[z])) for z in of_one[1:]}
-    assert client.post("api/undo", {"reviewer": "ana", "tab": "t"})[0] == 200
-    assert stored(run) == before
 
 
 def test_relabelling_with_the_given_label_is_keeping(client, run):
@@ -223,7 +204,7 @@ def test_texts_and_rows_are_shown(tmp_path):
     for name, data in (("texts", text_data()), ("table", table_data())):
         (tmp_path / name).mkdir()
         run = memory_run(tmp_path / name, data)
-        with serving(run, data=data, port=0) as address:
+        with serve_review(run, data=data, port=0) as address:
             client = Client(address)
             assert client.json("api/start")["kind"] == name
             row = client.json("api/samples?size=1")["samples"][0]
@@ -237,11 +218,11 @@ def test_texts_and_rows_are_shown(tmp_path):
                     data.inputs.iat[row["index"], 0], rel=1e-5
                 )
             assert client.get("thumbnail/0")[0] == 404
-        with serving(run, port=0) as address:  # without the data: names and probabilities
+        with serve_review(run, port=0) as address:  # without the data: names and probabilities
             assert Client(address).json("api/start")["kind"] == "none"
         with (
             pytest.raises(InputError, match="other samples"),
-            serving(run, data=data.subset([0, 1])),
+            serve_review(run, data=data.subset([0, 1])),
         ):
             pass
 
@@ -262,7 +243,7 @@ def test_every_address_needs_the_token(client, run):
 
 
 def test_tokens_differ_each_time(run):
-    with serving(run, port=0) as one, serving(run, port=0) as two:
+    with serve_review(run, port=0) as one, serve_review(run, port=0) as two:
         assert urlsplit(one).path != urlsplit(two).path
         assert urlsplit(one).hostname == "127.0.0.1"
 
@@ -339,7 +320,6 @@ def test_bad_bodies_are_refused_and_change_nothing(client, run):
         good | {"seen": None}, good | {"reviewer": ""}, good | {"reviewer": "x" * 81},
         good | {"reviewer": 7}, good | {"reviewer": "a\ud800"}, good | {"tab": None},
         good | {"tab": "x" * 200}, good | {"method": "magic"}, good | {"method": []},
-        good | {"worth": "x"}, good | {"worth": 7},
     ]  # fmt: skip
     for body in bad:
         status, _ = client.post("api/decide", body)
@@ -373,7 +353,7 @@ def test_huge_bodies_are_refused(client, run):
 def test_bad_questions_are_refused(client):
     for query in ("method=magic", "given=4", "given=-1", "given=x", "suggested=1.5", "reason=why",
                   "state=lost", "order=up", "from=-1", "from=1e3", "size=501", "size=x",
-                  "before=x", "worth=x", "worth=2", "worth=nan", "given=%D9%A3"):  # fmt: skip
+                  "before=x", "given=%D9%A3"):  # fmt: skip
         assert client.get(f"api/samples?{query}")[0] == 400, query
     for path in ("api/nothing", "api", "api/start/", "api/sample/200", "api/sample/x", "%2e%2e/x"):
         assert client.get(path)[0] == 404, path
@@ -401,7 +381,7 @@ def test_answers_forbid_scripts_frames_and_referrers(client):
 
 def test_hostile_names_stay_text(tmp_path):
     run = hostile_run(tmp_path)
-    with serving(run, port=0) as address:
+    with serve_review(run, port=0) as address:
         client = Client(address)
         start = client.json("api/start")
         assert HOSTILE_CLASS in start["classes"]
@@ -414,7 +394,7 @@ def test_hostile_names_stay_text(tmp_path):
 
 def test_the_name_of_the_run_is_escaped(run):
     named = run.path.rename(run.path.parent / "<script>alert(1)<")
-    with serving(named, port=0) as address:
+    with serve_review(named, port=0) as address:
         page = Client(address).get("")[2]
     assert b"<script>alert(1)" not in page
     assert b"&lt;script&gt;alert(1)&lt;" in page
@@ -425,8 +405,8 @@ def test_the_name_of_the_run_is_escaped(run):
 KILLED = """
 import sys
 from uqled.review import serve
-from uqled.review.serve import serving
-with serving(sys.argv[1], port=0) as address:
+from uqled.review.serve import serve_review
+with serve_review(sys.argv[1], port=0) as address:
     print(address, flush=True)
     sys.stdin.read()
 """
@@ -472,7 +452,7 @@ def test_a_killed_server_loses_nothing_that_it_answered(run):
     assert set(answered.values()) == {"keep", "drop"}
     for i, action in answered.items():
         assert found[i] == (action, None)
-    with serving(run, port=0) as address:  # and it goes on from there
+    with serve_review(run, port=0) as address:  # and it goes on from there
         counts = Client(address).json("api/start?method=argmax")["counts"]
     assert counts["undecided"] < counts["flagged"]
 
@@ -525,7 +505,7 @@ def test_the_command_prints_the_address_and_ends_with_ctrl_c(run):
 def test_the_browser_is_opened_without_the_token_on_a_command_line(monkeypatch):
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    with serve._opened("http://127.0.0.1:1/secret/"):
+    with serve._open_browser("http://127.0.0.1:1/secret/"):
         while not opened:
             time.sleep(0.01)
         assert "secret" not in opened[0]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from uqled.errors import FileError, InputError, MissingInputError, UqledError
     from uqled.export.corrections import clean
     from uqled.predict.crossval import cross_validate
-    from uqled.review.serve import review
+    from uqled.review.serve import open_review
 
 #: Where each public name lives; loaded when it is first used, so that importing stays quick.
 _HOMES = {
@@ -39,6 +39,7 @@ _HOMES = {
     "label_quality_scores": "uqled.detect.quality",
     "load": "uqled.data.loading",
     "noise_matrix": "uqled.detect.core.joint",
+    "open_review": "uqled.review.serve",
 }
 _ROOMS = ("compat", "data", "models", "noise", "review", "uncertainty")
 
@@ -63,7 +64,7 @@ __all__ = [
     "models",
     "noise",
     "noise_matrix",
-    "review",
+    "open_review",
     "uncertainty",
 ]
 

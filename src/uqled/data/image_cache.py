@@ -69,6 +69,21 @@ class EncodedImages:
     def __getitem__(self, chosen: Any) -> EncodedImages:
         return EncodedImages(self.read, self.keys[chosen], self.find_file)
 
+    def read_image(self, row: int, name: str) -> bytes:
+        """The bytes of one, which are an image within the limits; `name` is for messages.
+
+        A table can name any file of this machine: none gets out but as the image it is.
+        """
+        try:
+            data = self.read(self.keys[row])
+            read_header(data)
+        except (OSError, FileError, UnreadableError) as error:
+            why = error.problem if isinstance(error, FileError) else error
+            raise FileError(
+                f"sample {name!r}", f"cannot be read ({why})", "Put the file back"
+            ) from error
+        return data
+
 
 @dataclass(frozen=True)
 class DecodedImages:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from uqled.data.dataset import Kind
 from uqled.data.image_cache import EncodedImages
-from uqled.data.images import ENDINGS, UnreadableError, identify_format, read_header
+from uqled.data.images import ENDINGS, identify_format
 from uqled.data.raw_dataset import RawDataset, is_data_name, name_source
 from uqled.data.reader import Source
 from uqled.data.readers import find_reader
@@ -55,15 +55,7 @@ class SourceSamples:
         inputs, row = self.raw.inputs, self.rows[index]
         if not isinstance(inputs, EncodedImages):
             return _encode_png(inputs[row]), ".png"
-        try:
-            data = inputs.read(inputs.keys[row])
-            # A table can name any file of this machine: none leaves it but as the image it was.
-            read_header(data)
-        except (OSError, FileError, UnreadableError) as error:
-            why = error.problem if isinstance(error, FileError) else error
-            raise FileError(
-                f"sample {self.ids[index]!r}", f"cannot be read ({why})", "Put the file back"
-            ) from error
+        data = inputs.read_image(row, self.ids[index])
         return data, _choose_ending(self.ids[index], data)
 
     def find_file(self, index: int) -> Path | None:

@@ -16,10 +16,10 @@ from uqled.data.dataset import Dataset
 from uqled.detect.find import find_errors_in_run
 from uqled.detect.reasons import REASONS, Reason, reasons
 from uqled.detect.result import LabelErrors
-from uqled.report import findings
-from uqled.report.findings import Tile
-from uqled.report.material import Material, gathered
-from uqled.report.suspects import Suspect, suspects
+from uqled.report import sections
+from uqled.report.report_inputs import ReportInputs, collect_inputs
+from uqled.report.sections import Tile
+from uqled.report.suspects import Suspect, list_suspects
 from uqled.storage.atomic import remove_leftovers, replace_file
 from uqled.storage.run import Run
 
@@ -44,15 +44,15 @@ class Report:
     method: str
     knows_truth: bool
     tiles: list[Tile]
-    methods: list[findings.MethodRow]
-    agreement: findings.HeatMap | None
+    methods: list[sections.MethodRow]
+    agreement: sections.HeatMap | None
     times_flagged: list[int]
-    reasons: list[findings.ReasonRow]
+    reasons: list[sections.ReasonRow]
     """Empty without probabilities."""
-    noise: findings.HeatMap
-    pairs: list[findings.PairRow]
-    distributions: list[findings.Distribution]
-    classes: list[findings.ClassRow]
+    noise: sections.HeatMap
+    pairs: list[sections.PairRow]
+    distributions: list[sections.Distribution]
+    classes: list[sections.ClassRow]
     suspects: list[Suspect]
 
 
@@ -91,8 +91,8 @@ def write_report(
 ) -> Path:
     """Write what was found as one HTML file; the arguments are those of `LabelErrors.report`."""
     path, top = Path(path), arrays.whole_number(top, "top", low=0)
-    material = gathered(errors.labels, data, pred_probs, passes, truth)
-    page = rendered(report_of(errors, material, top=top))
+    inputs = collect_inputs(errors.labels, data, pred_probs, passes, truth)
+    page = render_report(build_report(errors, inputs, top=top))
     with replace_file(path) as part:
         # The name of a file need not be text: what cannot be written becomes a question mark.
         part.write_bytes(page.encode("utf-8", "replace"))
@@ -100,37 +100,37 @@ def write_report(
     return path
 
 
-def report_of(errors: LabelErrors, material: Material, *, top: int) -> Report:
+def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Report:
     """Everything that the page shows, as plain data."""
-    errors = replace(errors, labels=material.labels)
-    ranked, truth, answer = errors.ranked, material.truth, errors.answer
+    errors = replace(errors, labels=inputs.labels)
+    ranked, truth, answer = errors.ranked, inputs.truth, errors.answer
     metrics = errors.measure_methods(truth)
     is_error = None if truth is None else errors.labels.codes != truth
     why = None
-    if material.pred_probs is not None or material.passes is not None:
-        why = reasons(errors.labels.codes, material.pred_probs, material.passes, ranked)
+    if inputs.pred_probs is not None or inputs.passes is not None:
+        why = reasons(errors.labels.codes, inputs.pred_probs, inputs.passes, ranked)
     return Report(
-        title=material.title,
-        notes=[*material.notes, *_describe_doubts(answer)],
+        title=inputs.title,
+        notes=[*inputs.notes, *_describe_doubts(answer)],
         n_samples=len(errors),
         n_classes=errors.labels.n_classes,
         n_flagged=errors.n_flagged,
         method=errors.method,
         knows_truth=is_error is not None,
         tiles=_list_tiles(answer, metrics.get(answer.method)),
-        methods=findings.method_rows(answer, metrics),
-        agreement=findings.agreement(errors),
-        times_flagged=findings.times_flagged(errors),
-        reasons=findings.reason_rows(why, None if is_error is None else is_error[ranked]),
-        noise=findings.noise_map(errors),
-        pairs=findings.pair_rows(errors),
-        distributions=findings.distributions(errors),
-        classes=findings.class_rows(errors, is_error),
-        suspects=suspects(errors, material, shown_ranks(len(ranked), why, top), why),
+        methods=sections.list_methods(answer, metrics),
+        agreement=sections.compare_methods(errors),
+        times_flagged=sections.count_votes(errors),
+        reasons=sections.count_reasons(why, None if is_error is None else is_error[ranked]),
+        noise=sections.map_noise(errors),
+        pairs=sections.list_pairs(errors),
+        distributions=sections.list_distributions(errors),
+        classes=sections.list_classes(errors, is_error),
+        suspects=list_suspects(errors, inputs, choose_ranks(len(ranked), why, top), why),
     )
 
 
-def shown_ranks(n_flagged: int, why: NDArray[np.object_] | None, top: int) -> NDArray[np.intp]:
+def choose_ranks(n_flagged: int, why: NDArray[np.object_] | None, top: int) -> NDArray[np.intp]:
     """Places in the ranking to show: the first `top`, and a fifth as many of each reason.
 
     The most suspect are mostly those that the model is sure of; without the rest of it a reader
@@ -142,7 +142,7 @@ def shown_ranks(n_flagged: int, why: NDArray[np.object_] | None, top: int) -> ND
     return np.unique(np.concatenate(shown))
 
 
-def rendered(report: Report) -> str:
+def render_report(report: Report) -> str:
     """The page."""
     from importlib.metadata import version
 

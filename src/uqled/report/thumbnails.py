@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from uqled.data.images import allow_large_pictures, list_formats
 
 #: Pixels of a thumbnail's longer side at the most.
 SIDE = 160
@@ -36,14 +39,28 @@ class Thumbnail:
         return max(self.width, self.height) <= SIDE // 2
 
 
-def thumbnail(image: NDArray[np.uint8], side: int = SIDE) -> Thumbnail:
-    """A picture [H,W,C] with one or three channels, its longer side at most `side` pixels."""
-    from PIL import Image
+def make_thumbnail(image: NDArray[np.uint8] | bytes, side: int = SIDE) -> Thumbnail:
+    """A picture whose longer side has at most `side` pixels.
 
-    pixels: NDArray[Any] = image[..., 0] if image.shape[2] == 1 else image
-    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    `image` is pixels [H,W,C] with one or three channels, or a file's bytes: those that
+    `EncodedImages.read_image` returned, within the limits.
+    """
+    picture = _open_file(image, side) if isinstance(image, bytes) else _open_pixels(image)
     picture.thumbnail((side, side), Image.Resampling.LANCZOS)
     form = "png" if max(picture.size) <= _LOSSLESS else "jpeg"
     file = io.BytesIO()
     picture.save(file, form, optimize=True, **({"quality": 82} if form == "jpeg" else {}))
     return Thumbnail(file.getvalue(), form, *picture.size)
+
+
+def _open_pixels(pixels: NDArray[np.uint8]) -> Image.Image:
+    plain: NDArray[Any] = pixels[..., 0] if pixels.shape[2] == 1 else pixels
+    return Image.fromarray(np.ascontiguousarray(plain))
+
+
+def _open_file(data: bytes, side: int) -> Image.Image:
+    """A file's picture as it is meant to be seen, not much larger than needed."""
+    with allow_large_pictures(), Image.open(io.BytesIO(data), formats=list_formats()) as picture:
+        picture.draft("RGB", (side, side))  # a JPEG is decoded at half its size, or less
+        upright = ImageOps.exif_transpose(picture)
+        return upright.convert("L" if upright.mode in ("1", "L", "LA") else "RGB")

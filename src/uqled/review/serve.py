@@ -1,4 +1,4 @@
-"""`uqled.review(run)`: open a run, serve its review page on this machine, open the browser."""
+"""`uqled.open_review(run)`: open a run, serve its review page on this machine, open the browser."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from uqled.data.dataset import Dataset
-from uqled.data.reopening import reopen_samples
+from uqled.detect.auto.estimate import OperatingPoint, operating_point
 from uqled.detect.find import find_errors_in_run
+from uqled.detect.request import POINT_OPTIONS
 from uqled.errors import InputError, MissingInputError
 from uqled.limits import get_limit
+from uqled.report.samples import SampleSource, open_sample_source
 from uqled.review.decisions import Decisions
+from uqled.review.session import ReviewSession
 from uqled.storage.run import Predictions, Run
 
 _LOOPBACK = "127.0.0.1"
 _PORT = 8790  # usually the same, so that the browser remembers the reviewer's name
-_STARTING = 30.0  # seconds
-_READING = 120.0  # seconds after which a browser has read the file that leads it to the page
+_START_SECONDS = 30.0  # seconds
+_FILE_SECONDS = 120.0  # seconds after which a browser has read the file that leads it to the page
 # Accepted in one go: so few that a connection which makes room for later ones was heard before.
-_ACCEPTED = 16
+_BACKLOG = 16
 _QUEUE = 1024  # of connections that wait to be accepted; a longer one than the system's is cut
 
 
@@ -36,7 +39,7 @@ def print_address(address: str) -> None:
     print(f"Reviewing at {address}\nStop with Ctrl+C: decisions are saved.", flush=True)
 
 
-def review(
+def open_review(
     run: Run | Predictions | Path | str,
     *,
     browser: bool = True,
@@ -65,15 +68,15 @@ def review(
         Where to listen. Anything but this machine itself (the default) lets others in who know
         the address. Without a port it is the usual one, or a free one where that is taken.
     """
-    with serving(run, **options) as address, suppress(KeyboardInterrupt):
+    with serve_review(run, **options) as address, suppress(KeyboardInterrupt):
         announce(address)
-        with _opened(address) if browser else nullcontext():
+        with _open_browser(address) if browser else nullcontext():
             while True:
                 time.sleep(3600)
 
 
 @contextmanager
-def serving(
+def serve_review(
     run: Run | Predictions | Path | str,
     *,
     data: Dataset | None = None,
@@ -82,30 +85,36 @@ def serving(
     host: str = _LOOPBACK,
     port: int | None = None,
 ) -> Iterator[str]:
-    """The page's address, served by a thread while the block runs; options as for `review`."""
+    """The page's address, served by a thread while the block runs; options as for `open_review`."""
     try:
         import uvicorn
 
-        from uqled.review.connections import watch_connections
-        from uqled.review.guard import Guard, new_token
-        from uqled.review.server import Room, application
+        from uqled.review.server.application import make_application
+        from uqled.review.server.connections import watch_connections
+        from uqled.review.server.guard import Guard, new_token
     except ImportError as error:
         raise MissingInputError(
             "review", f"needs {error.name}", "Install it: pip install 'uqled[review]'"
         ) from error
 
-    predictions = _predictions(run)
+    predictions = _read_predictions(run)
     errors = find_errors_in_run(predictions, headline=method)
-    data = _samples(predictions, data)
-    token = new_token()
-    with Decisions.of(predictions) as decisions, _listening(host, port) as listener:
-        room = Room(predictions, errors, decisions, data, reviewer=reviewer or _user())
-        app = Guard(application(room), token, host)
+    with Decisions.of(predictions) as decisions, _listen(host, port) as listener:
+        session = ReviewSession(
+            predictions,
+            errors,
+            decisions,
+            _open_samples(predictions, data),
+            reviewer=reviewer or _get_user(),
+            point=_read_point(predictions),
+        )
+        token = new_token()
+        app = Guard(make_application(session), token, host)
         server = uvicorn.Server(
             uvicorn.Config(
                 app,
                 http=watch_connections(get_limit("connections")),
-                backlog=_ACCEPTED,
+                backlog=_BACKLOG,
                 access_log=False,  # it would hold the token
                 log_level="error",  # of our own mistakes; others' bad requests are no news
                 server_header=False,
@@ -116,7 +125,7 @@ def serving(
         )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
-        until = time.monotonic() + _STARTING
+        until = time.monotonic() + _START_SECONDS
         while not server.started:
             if not thread.is_alive() or time.monotonic() > until:
                 raise InputError("host", f"{host!r} cannot be served", "Choose another one")
@@ -131,7 +140,7 @@ def serving(
 
 
 @contextmanager
-def _opened(address: str) -> Iterator[None]:
+def _open_browser(address: str) -> Iterator[None]:
     """Open the browser by way of a file that nobody else can read, as they can a command line."""
     handle, name = tempfile.mkstemp(prefix="uqled-review-", suffix=".html")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -142,7 +151,7 @@ def _opened(address: str) -> Iterator[None]:
         )
     path = Path(name)
     # Not only at the end: a server that is killed would leave it there.
-    timer = threading.Timer(_READING, path.unlink, kwargs={"missing_ok": True})
+    timer = threading.Timer(_FILE_SECONDS, path.unlink, kwargs={"missing_ok": True})
     timer.daemon = True
     timer.start()
     try:
@@ -153,27 +162,34 @@ def _opened(address: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def _predictions(run: Run | Predictions | Path | str) -> Predictions:
+def _read_predictions(run: Run | Predictions | Path | str) -> Predictions:
     if isinstance(run, Predictions):
         return run
     return (run if isinstance(run, Run) else Run.open(run)).predictions()
 
 
-def _samples(predictions: Predictions, data: Dataset | None) -> Dataset | None:
-    if data is None:
-        return reopen_samples(predictions)
-    if data.ids.tolist() != predictions.ids:
-        raise InputError(
-            "data", "holds other samples than the run", "Pass what the run was made of"
-        )
-    return data
+def _open_samples(predictions: Predictions, data: Dataset | None) -> SampleSource | None:
+    """The samples to show: those passed, or those of the run's files; None where there are none."""
+    if data is not None:
+        if data.ids.tolist() != predictions.ids:
+            raise InputError(
+                "data", "holds other samples than the run", "Pass what the run was made of"
+            )
+        return SampleSource(data)
+    return open_sample_source(predictions)
 
 
-def _listening(host: str, port: int | None) -> socket.socket:
+def _read_point(predictions: Predictions) -> OperatingPoint | None:
+    """The operating point of the run's last detection."""
+    options = Run.open(predictions.path).detection()[1]
+    return operating_point(**{name: options[name] for name in POINT_OPTIONS if name in options})
+
+
+def _listen(host: str, port: int | None) -> socket.socket:
     if port is None:
         with suppress(InputError):
-            return _listening(host, _PORT)
-        return _listening(host, 0)
+            return _listen(host, _PORT)
+        return _listen(host, 0)
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         # With the protocol named, asyncio switches off Nagle's algorithm: 40 ms per answer.
@@ -192,7 +208,7 @@ def _listening(host: str, port: int | None) -> socket.socket:
     return listener
 
 
-def _user() -> str:
+def _get_user() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # no such user, no such module on some systems

@@ -47,13 +47,12 @@ def review(
         uqled review runs/photos
         uqled review runs/photos --reviewer anna --port 9000 --no-browser
     """
-    from uqled.review.serve import print_address
-    from uqled.review.serve import review as serve
+    from uqled.review.serve import open_review, print_address
 
     def print_address_as_json(address: str) -> None:
         print_json("review", result={"address": address})
 
-    serve(
+    open_review(
         folder,
         method=method,
         reviewer=reviewer,

@@ -85,9 +85,17 @@ class ErrorEstimate:
         if self.correction is not None and self.known is not None:
             variance += self.correction.variance(own[self.known[mask] < 0])
         most = float(mask.sum())
-        return interval(
+        number = interval(
             float(own.sum()), sums, self.spread, variance, most, self._reviewed, confidence
         )
+        if self.known is None:
+            return number
+        # What reviewers decided is certain: no interval ends below the errors that they found, or
+        # above those and the undecided.
+        known = self.known[mask]
+        least = float(np.count_nonzero(known == 1))
+        most = least + float(np.count_nonzero(known < 0))
+        return Estimate(number.value, max(number.low, least), min(number.high, most))
 
     def precision(self, mask: Bools, *, confidence: float = 0.8) -> Estimate:
         """What share of these flags is real, with an interval of this confidence."""

@@ -1,17 +1,20 @@
 // Questions to the reviewer that stand in front of the page.
 
-import { decision, element, time } from "./drawing.js";
+import { describeDecision, element, number, time } from "./drawing.js";
+import { find } from "./state.js";
 
-const find = (id) => document.getElementById(id);
+const LISTED = 200; // classes in the list at a time: typing finds the others
 
-// The class whose name was typed or clicked, or null.
-export function pickClass(classes, digits) {
+// The class whose name was typed or clicked; null if none was, "" for any. The `first` classes head
+// the list; `listed` are all to choose from, with `counts` beside them.
+export function pickClass(title, classes, first, { listed = null, counts = null, any = false } = {}) {
   const dialog = find("picker");
   const text = find("picker-text");
   const list = find("picker-list");
-  const keys = Object.fromEntries(Object.entries(digits).map(([key, k]) => [k, key]));
-  let found = [];
+  const all = [...new Set([...first, ...(listed ?? classes.map((_, k) => k))])];
+  let matches = [];
   let at = 0;
+  find("picker-title").textContent = title;
   return new Promise((resolve) => {
     const done = (k) => {
       dialog.onclose = null;
@@ -20,15 +23,17 @@ export function pickClass(classes, digits) {
     };
     const draw = () => {
       const wanted = text.value.trim().toLowerCase();
-      found = matching(classes, wanted).slice(0, 200);
-      at = Math.min(at, Math.max(0, found.length - 1));
+      const found = matching(classes, all, wanted);
+      matches = [...(any && !wanted ? [""] : []), ...found.slice(0, LISTED)];
+      at = Math.min(at, Math.max(0, matches.length - 1));
       list.replaceChildren(
-        ...found.map((k, place) =>
-          element("li", { role: "option", id: `pick-${k}`, "aria-selected": String(place === at), onclick: () => done(k) }, keys[k] ? element("kbd", {}, keys[k]) : null, element("span", {}, classes[k])),
+        ...matches.map((k, place) =>
+          element("li", { role: "option", id: `pick-${k}`, "aria-selected": String(place === at), onclick: () => done(k) }, element("span", {}, k === "" ? "any class" : classes[k]), counts && k !== "" ? element("span", { class: "p" }, number(counts[k])) : null),
         ),
       );
-      if (!found.length) list.append(element("li", { class: "note" }, "No class has this in its name."));
-      if (found.length) text.setAttribute("aria-activedescendant", `pick-${found[at]}`);
+      if (!matches.length) list.append(element("li", { class: "note" }, "No class has this in its name."));
+      if (found.length > LISTED) list.append(element("li", { class: "note" }, `${number(found.length - LISTED)} more: type a part of the name.`));
+      if (matches.length) text.setAttribute("aria-activedescendant", `pick-${matches[at]}`);
       else text.removeAttribute("aria-activedescendant");
       list.children[at]?.scrollIntoView({ block: "nearest" });
     };
@@ -40,9 +45,9 @@ export function pickClass(classes, digits) {
     text.onkeydown = (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (step) {
-        at = (at + step + found.length) % Math.max(1, found.length);
+        at = (at + step + matches.length) % Math.max(1, matches.length);
         draw();
-      } else if (event.key === "Enter" && found.length) done(found[at]);
+      } else if (event.key === "Enter" && matches.length) done(matches[at]);
       else return;
       event.preventDefault();
     };
@@ -55,10 +60,10 @@ export function pickClass(classes, digits) {
 }
 
 // Names that begin so, then those with a word that does, then those that hold it anywhere.
-function matching(classes, wanted) {
+function matching(classes, all, wanted) {
   const groups = [[], [], []];
-  classes.forEach((name, k) => {
-    const lower = name.toLowerCase();
+  all.forEach((k) => {
+    const lower = classes[k].toLowerCase();
     const place = lower.indexOf(wanted);
     if (place === 0) groups[0].push(k);
     else if (place > 0) groups[/[\s_\-/.]/.test(lower[place - 1]) ? 1 : 2].push(k);
@@ -76,8 +81,8 @@ export function settle(now, items, nameOf, classes) {
       "tr",
       {},
       element("td", {}, nameOf(item.index)),
-      element("td", {}, decision(one.action, one.label, classes), element("span", { class: "by" }, ` by ${one.reviewer}, ${time(one.at)}`)),
-      element("td", {}, decision(item.action, item.label, classes)),
+      element("td", {}, describeDecision(one.action, one.label, classes), element("span", { class: "by" }, ` by ${one.reviewer}, ${time(one.at)}`)),
+      element("td", {}, describeDecision(item.action, item.label, classes)),
     );
   });
   if (items.length > rows.length) rows.push(element("tr", {}, element("td", { colspan: 3 }, `and ${items.length - rows.length} more`)));
@@ -97,27 +102,32 @@ export function settle(now, items, nameOf, classes) {
   });
 }
 
-export function showHelp(classes, digits) {
-  const listed = Object.entries(digits).sort(([, i], [, j]) => i - j).map(([key, k]) => `${key} ${classes[k]}`);
-  find("digits").textContent = listed.length ? `Another class: ${listed.join(", ")}` : "Another class";
+export function showHelp() {
   find("keys").showModal();
   find("keys-close").onclick = () => find("keys").close();
   find("keys-close").focus();
 }
 
-// "keep", "accept", "drop" or null
-export function pickForAll(text) {
+// One of the offers, or null. Each says how many errors to expect.
+export function pickBulk({ bulk }) {
   const dialog = find("bulk");
-  find("bulk-text").textContent = text;
   return new Promise((resolve) => {
     const done = (choice) => {
       dialog.onclose = null;
       dialog.close();
-      resolve(choice || null);
+      resolve(choice);
     };
-    for (const button of dialog.querySelectorAll("button")) button.onclick = () => done(button.value);
+    const whole = (value) => number(Math.round(value));
+    find("bulk-offers").replaceChildren(
+      ...bulk.map((offer) => {
+        const what = offer.kind === "next" ? `the next ${number(offer.n)}` : `all ${number(offer.n)} above 95 %`;
+        const { value, low } = offer.errors;
+        return element("li", {}, element("button", { type: "button", onclick: () => done(offer) }, `Accept ${what}`), element("span", { class: "note" }, `About ${whole(value)} are wrong labels, at least ${whole(Math.floor(low))}: up to ${whole(offer.n - Math.floor(low))} right labels would change.`));
+      }),
+    );
+    find("bulk-cancel").onclick = () => done(null);
     dialog.onclose = () => resolve(null);
     dialog.showModal();
-    dialog.querySelector("button.first").focus();
+    find("bulk-cancel").focus();
   });
 }

@@ -1,14 +1,14 @@
 // Elements of the page. Text only ever enters as text, never as HTML.
 
 export function element(tag, properties = {}, ...children) {
-  const made = document.createElement(tag);
+  const node = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (value == null || value === false) continue;
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else made.setAttribute(name, value === true ? "" : value);
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children.filter((child) => child != null));
-  return made;
+  node.append(...children.filter((child) => child != null));
+  return node;
 }
 
 export function percent(share) {
@@ -26,7 +26,7 @@ export function time(seconds) {
 }
 
 // What a decision says, for people and for screen readers.
-export function decision(action, label, classes) {
+export function describeDecision(action, label, classes) {
   if (action === "keep") return "kept";
   if (action === "drop") return "dropped";
   return action === "relabel" ? `now ${classes[label]}` : "undecided";
@@ -34,18 +34,13 @@ export function decision(action, label, classes) {
 
 export function card(sample, info) {
   const names = info.classes;
+  const label = (kind, tag, k) => element("span", { class: kind }, element("span", { class: "tag" }, tag), element("span", { class: "name" }, names[k]));
   return element(
     "li",
     { role: "option", class: "card", "data-index": sample.index, tabindex: -1 },
     element("span", { class: "tick", "aria-hidden": "true" }),
-    shown(sample, info, "thumbnail"),
-    element(
-      "span",
-      { class: "labels", "aria-hidden": "true" },
-      element("span", { class: "given" }, element("span", { class: "tag" }, "given"), element("span", { class: "name", title: names[sample.given] }, names[sample.given]), chance(sample, sample.given)),
-      element("span", { class: "suggested" }, element("span", { class: "tag" }, "→"), element("span", { class: "name", title: names[sample.suggested] }, names[sample.suggested]), chance(sample, sample.suggested)),
-    ),
-    element("span", { class: "state", "aria-hidden": "true" }),
+    element("span", { class: "shown" }, content(sample, info, "thumbnail"), element("span", { class: "state", "aria-hidden": "true" })),
+    element("span", { class: "labels", "aria-hidden": "true" }, label("given", "given", sample.given), label("suggested", "→", sample.suggested)),
   );
 }
 
@@ -56,23 +51,22 @@ export function mark(item, sample, info, { selected, active }) {
   item.className = `card ${action ?? "undecided"}${active ? " active" : ""}${waiting ? " waiting" : ""}`;
   item.setAttribute("aria-selected", String(selected));
   item.tabIndex = active ? 0 : -1;
-  const said = waiting ? "saving …" : decision(action, label, info.classes);
-  item.querySelector(".state").textContent = action || waiting ? said : "";
-  item.setAttribute("aria-label", described(sample, info, said));
+  const text = waiting ? "saving …" : describeDecision(action, label, info.classes);
+  item.querySelector(".state").textContent = action || waiting ? text : "";
+  item.setAttribute("aria-label", describe(sample, info, text));
 }
 
-export function described(sample, info, said) {
+export function describe(sample, info, text) {
   const by = sample.action ? ` by ${sample.reviewer}` : "";
-  return `${sample.id}: given ${info.classes[sample.given]}, suggested ${info.classes[sample.suggested]}, ${sample.reason}, ${said}${by}`;
+  return `${sample.id}: given ${info.classes[sample.given]}, suggested ${info.classes[sample.suggested]}, ${sample.reason}, ${text}${by}`;
 }
 
-export function single(sample, info, { content, decide }) {
+export function drawSingle(sample, info, { content: text, decide }) {
   const names = info.classes;
-  const said = sample.waiting ? "saving …" : decision(sample.action, sample.label, names);
+  const decided = sample.waiting ? "saving …" : describeDecision(sample.action, sample.label, names);
   const chosen = sample.action === "keep" ? sample.given : sample.label;
-  const digits = Object.fromEntries(Object.entries(info.digits).map(([key, k]) => [k, key]));
   const largest = Math.max(...sample.classes.map(([, p]) => p), 1e-9);
-  const bars = sample.classes.map(([k, p]) => {
+  const bars = sample.classes.map(([k, p], at) => {
     const bar = element("span", { class: "bar-fill" });
     bar.style.width = `${(100 * p) / largest}%`;
     const role = k === sample.given ? "given" : k === sample.suggested ? "suggested" : "";
@@ -83,49 +77,46 @@ export function single(sample, info, { content, decide }) {
         "button",
         { type: "button", class: role, "aria-pressed": String(k === chosen), title: k === sample.given ? "Keep this label" : "This class is right", onclick: () => decide(k) },
         bar,
-        digits[k] ? element("kbd", {}, digits[k]) : null,
+        element("kbd", {}, String(at + 1)),
         element("span", { class: "name" }, names[k]),
         role ? element("span", { class: "role" }, role) : null,
         element("span", { class: "p" }, percent(p)),
       ),
     );
   });
+  const wrong = sample.wrong === null ? "" : `Its label is wrong with a probability of ${percent(sample.wrong)}. `;
   return [
-    element("figure", {}, shown(sample, info, "picture", content)),
+    element("figure", {}, content(sample, info, "picture", text)),
     element(
       "div",
       { class: "about" },
       element("h2", {}, "Labelled ", element("b", {}, names[sample.given]), ". Is it ", element("b", {}, names[sample.suggested]), "?"),
-      element("p", { class: "why" }, element("span", { class: "badge" }, sample.reason), " ", sample.why),
-      element("p", { class: `state ${sample.action ?? "undecided"}` }, said, sample.action && !sample.waiting ? element("span", { class: "by" }, ` by ${sample.reviewer}, ${time(sample.at)}`) : null),
+      element("p", { class: `state ${sample.action ?? "undecided"}` }, decided, sample.action && !sample.waiting ? element("span", { class: "by" }, ` by ${sample.reviewer}, ${time(sample.at)}`) : null),
       element("ul", { class: "bars", "aria-label": "Most probable classes: click the right one" }, ...bars),
+      element("p", { class: "why" }, element("span", { class: "badge" }, sample.reason), " ", wrong, sample.why),
       element("p", { class: "note id" }, sample.id),
-      element("p", { class: "note" }, `Suspect number ${number(sample.rank + 1)} of ${number(info.counts.flagged)}${sample.wrong === null ? "" : `; its label is wrong with a probability of ${percent(sample.wrong)}`}`),
     ),
   ];
 }
 
-function chance(sample, k) {
-  const found = sample.classes.find(([one]) => one === k);
-  return element("span", { class: "p" }, found ? percent(found[1]) : "");
-}
-
 // The sample itself: a picture, a text or a row.
-function shown(sample, info, size, content = sample.preview) {
+export function content(sample, info, size, text = sample.preview) {
   if (info.kind === "images") {
-    const small = Math.max(...info.size) <= 96;
-    return element("span", { class: "picture" }, element("img", { src: `${size}/${sample.index}`, alt: size === "picture" ? `Sample ${sample.id}` : "", class: small ? "small" : "", loading: size === "picture" ? "eager" : "lazy", decoding: "async", draggable: "false" }));
+    const large = size === "picture";
+    const image = element("img", { src: `${size}/${sample.index}`, alt: large ? `Sample ${sample.id}` : "", loading: large ? "eager" : "lazy", decoding: "async", draggable: "false" });
+    image.addEventListener("load", () => image.classList.toggle("small", Math.max(image.naturalWidth, image.naturalHeight) <= 96));
+    return element("span", { class: "picture" }, image);
   }
-  if (info.kind === "texts") return element("span", { class: "text" }, content);
+  if (info.kind === "texts") return element("span", { class: "text" }, text);
   if (info.kind === "table") {
-    const rows = content.map(([name, value]) => element("span", { class: "field" }, element("span", { class: "key" }, name), element("span", { class: "value" }, value)));
+    const rows = text.map(([name, value]) => element("span", { class: "field" }, element("span", { class: "key" }, name), element("span", { class: "value" }, value)));
     return element("span", { class: "row" }, ...rows);
   }
   return element("span", { class: "text none" }, sample.id);
 }
 
 // Given classes down, suggested ones across; the classes that are confused most.
-export function heatMap(pairs, info, asked, choose, most = 12) {
+export function heatMap(pairs, info, query, choose, most = 12) {
   const weight = new Map();
   for (const [given, suggested, n] of pairs) {
     if (given === suggested) continue;
@@ -143,7 +134,7 @@ export function heatMap(pairs, info, asked, choose, most = 12) {
       ...shown.map((j) => {
         const n = i === j ? 0 : (numbers.get(`${i} ${j}`) ?? 0);
         if (!n) return element("td", { class: i === j ? "same" : "" });
-        const pressed = asked.given === String(i) && asked.suggested === String(j);
+        const pressed = query.given === String(i) && query.suggested === String(j);
         const label = `given ${info.classes[i]}, suggested ${info.classes[j]}: ${n} ${n === 1 ? "flag" : "flags"}`;
         const cell = element("button", { type: "button", title: label, "aria-label": label, "aria-pressed": String(pressed), onclick: () => choose(i, j, pressed) }, n < 1000 ? String(n) : "");
         const strength = 0.12 + 0.88 * Math.sqrt(n / largest);
@@ -153,5 +144,9 @@ export function heatMap(pairs, info, asked, choose, most = 12) {
       }),
     ),
   );
-  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
+  const inside = new Set(shown);
+  const hidden = pairs.filter(([i, j]) => i !== j && !(inside.has(i) && inside.has(j)));
+  const left = hidden.reduce((sum, [, , n]) => sum + n, 0);
+  const which = weight.size > shown.length ? `The ${shown.length} most confused of ${number(weight.size)} classes with flags; ${number(left)} flags of other pairs are not shown. ` : "";
+  return { table: element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)), note: `${which}Numbers of flags. Click one to see only these.` };
 }

@@ -6,11 +6,11 @@
 import { Refused, send } from "./api.js";
 
 export class Saver {
-  // told: { saved(answer, items), savedAll(answer), undone(answer), conflict(now, items) -> "mine" | "theirs",
+  // events: { saved(answer, items), savedAll(answer), undone(answer), conflict(now, items) -> "mine" | "theirs",
   //         learnt(now), failed(text, items), trouble(text or null, number waiting) }; about() gives what every request carries.
-  constructor(about, told) {
+  constructor(about, events) {
     this.about = about;
-    this.told = told;
+    this.events = events;
     this.queue = [];
     this.running = false;
   }
@@ -25,14 +25,14 @@ export class Saver {
     this.run();
   }
 
-  // All undecided samples that fit the filters: { action, number, given, suggested, reason }
-  decideAll(asked) {
-    this.queue.push({ items: null, asked });
+  // An offer to accept many at once: { kind, n, number }
+  decideAll(offer) {
+    this.queue.push({ items: null, offer });
     this.run();
   }
 
   undo() {
-    this.queue.push({ items: null, asked: null });
+    this.queue.push({ items: null, offer: null });
     this.run();
   }
 
@@ -44,27 +44,27 @@ export class Saver {
         await this.one(this.queue[0]);
         this.queue.shift();
       }
-      this.told.trouble(null, 0);
+      this.events.trouble(null, 0);
     } catch (error) {
-      this.told.trouble(reason(error), this.queue.length);
+      this.events.trouble(reason(error), this.queue.length);
     } finally {
       this.running = false;
     }
   }
 
   async one(step) {
-    if (step.items === null && step.asked !== null) {
+    if (step.items === null && step.offer !== null) {
       try {
-        return this.told.savedAll(await send("api/decide-all", { ...this.about(), ...step.asked }));
+        return this.events.savedAll(await send("api/decide-all", { ...this.about(), ...step.offer }));
       } catch (error) {
         if (!(error instanceof Refused) || ![400, 409].includes(error.status)) throw error;
-        return this.told.failed(error.message, []);
+        return this.events.failed(error.message, []);
       }
     }
     if (step.items === null) {
       const answer = await send("api/undo", this.about());
       this.moved(answer.undone);
-      this.told.undone(answer);
+      this.events.undone(answer);
       return;
     }
     while (step.items.length) {
@@ -75,12 +75,12 @@ export class Saver {
           seen: Object.fromEntries(step.items.map((item) => [item.index, item.version])),
         });
         this.moved(answer.decided);
-        this.told.saved(answer, step.items);
+        this.events.saved(answer, step.items);
         return;
       } catch (error) {
         if (!(error instanceof Refused)) throw error;
         if (error.status === 409) await this.settle(step, error.body.now);
-        else if (error.status === 400) return this.told.failed(error.message, step.items);
+        else if (error.status === 400) return this.events.failed(error.message, step.items);
         else throw error;
       }
     }
@@ -93,13 +93,13 @@ export class Saver {
       const one = theirs.get(item.index);
       return one && !(one.action === item.action && one.label === item.label);
     });
-    const choice = differing.length ? await this.told.conflict(now, differing) : "theirs";
+    const choice = differing.length ? await this.events.conflict(now, differing) : "theirs";
     if (choice === "mine") {
       for (const item of step.items) item.version = theirs.get(item.index)?.version ?? item.version;
     } else {
       step.items = step.items.filter((item) => !theirs.has(item.index));
     }
-    this.told.learnt(now);
+    this.events.learnt(now);
   }
 
   // Own decisions that are still waiting were made in sight of these.

@@ -105,7 +105,7 @@ class ReasonRow:
     """How many of these are wrong indeed, where the truth is known."""
 
 
-def method_rows(answer: Answer, metrics: Mapping[str, FlagMetrics]) -> list[MethodRow]:
+def list_methods(answer: Answer, metrics: Mapping[str, FlagMetrics]) -> list[MethodRow]:
     """Every method's number of flags, the one that leads first."""
     return [
         MethodRow(name, n, n / answer.n_samples, name == answer.method, metrics.get(name))
@@ -113,7 +113,7 @@ def method_rows(answer: Answer, metrics: Mapping[str, FlagMetrics]) -> list[Meth
     ]
 
 
-def agreement(errors: LabelErrors) -> HeatMap | None:
+def compare_methods(errors: LabelErrors) -> HeatMap | None:
     """Of what either of two methods flags, the share that both flag.
 
     None where there is nothing to compare: one method, or none that flags anything.
@@ -127,7 +127,7 @@ def agreement(errors: LabelErrors) -> HeatMap | None:
     return HeatMap(list(methods), list(methods), cells.tolist(), (cells**2).tolist(), "agreement")
 
 
-def times_flagged(errors: LabelErrors) -> list[int]:
+def count_votes(errors: LabelErrors) -> list[int]:
     """[M+1] how many samples are flagged by none, one, ... all of the methods."""
     masks = [one.mask for one in errors.each_method.values()]
     times = np.sum(masks, axis=0, dtype=np.int16)
@@ -135,7 +135,7 @@ def times_flagged(errors: LabelErrors) -> list[int]:
     return numbers
 
 
-def noise_map(errors: LabelErrors) -> HeatMap:
+def map_noise(errors: LabelErrors) -> HeatMap:
     """P(given | true) as the method estimates it; of many classes, the most confused ones."""
     joint, K = errors.joint, errors.labels.n_classes
     shown = np.arange(K) if K <= WHOLE_MATRIX else _most_confused(joint)
@@ -169,7 +169,7 @@ def _most_confused(joint: Any) -> NDArray[np.intp]:
     return np.array(sorted(chosen), np.intp) if chosen else np.arange(_CONFUSED_CLASSES)
 
 
-def pair_rows(errors: LabelErrors) -> list[PairRow]:
+def list_pairs(errors: LabelErrors) -> list[PairRow]:
     """The pairs with most flags."""
     names, given_counts = errors.labels.names, _given_counts(errors)
     return [
@@ -178,7 +178,7 @@ def pair_rows(errors: LabelErrors) -> list[PairRow]:
     ]
 
 
-def class_rows(errors: LabelErrors, is_error: Bools | None) -> list[ClassRow]:
+def list_classes(errors: LabelErrors, is_error: Bools | None) -> list[ClassRow]:
     """The classes that were given, by share of flags, the largest first."""
     K, names = errors.labels.n_classes, errors.labels.names
     codes, mask = errors.labels.codes, errors.mask
@@ -209,7 +209,7 @@ def _usual_suggestions(errors: LabelErrors) -> dict[int, int]:
     return found
 
 
-def distributions(errors: LabelErrors) -> list[Distribution]:
+def list_distributions(errors: LabelErrors) -> list[Distribution]:
     """Score and, where there are passes, entropy and mutual information."""
     wanted = (
         ("score", "how well the label fits: low is suspect", errors.scores, 1.0),
@@ -262,7 +262,7 @@ def _heights(values: Floats, high: float) -> list[float]:
     return heights
 
 
-def reason_rows(reasons: NDArray[np.object_] | None, is_error: Bools | None) -> list[ReasonRow]:
+def count_reasons(reasons: NDArray[np.object_] | None, is_error: Bools | None) -> list[ReasonRow]:
     """How often each reason is given; `is_error` is about the same samples."""
     if reasons is None:
         return []

@@ -1,4 +1,4 @@
-"""What there is to show beside the flags: samples, probabilities, truth; each may be missing."""
+"""What a report shows beside the flags: samples, probabilities, truth; each may be missing."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.data.dataset import Dataset
-from uqled.data.reopening import reopen_source
 from uqled.detect.find import read_inputs
 from uqled.errors import InputError, UqledError
+from uqled.report.samples import SampleSource, open_sample_source
 from uqled.storage.run import Predictions, Run
 
 
 @dataclass(frozen=True)
-class Material:
+class ReportInputs:
     """Everything is about the same N samples."""
 
     title: str
     labels: Labels
     """The given labels, with the best names that are known for the classes."""
-    data: Dataset | None = None
+    source: SampleSource | None = None
     ids: list[str] | None = None
     pred_probs: NDArray[Any] | None = None
     passes: NDArray[Any] | None = None
@@ -35,38 +35,40 @@ class Material:
     """What is missing, and why."""
 
 
-def gathered(labels: Labels, data: Any, pred_probs: Any, passes: Any, truth: Any) -> Material:
+def collect_inputs(
+    labels: Labels, data: Any, pred_probs: Any, passes: Any, truth: Any
+) -> ReportInputs:
     """What was given, checked to be about the same samples as `labels`.
 
     `data` is a Dataset, Predictions, or inputs as `Dataset.from_arrays` takes them.
     """
     if isinstance(data, Predictions):
-        found = _of_predictions(labels, data)
+        inputs = _read_run(labels, data)
     elif data is None:
-        found = Material("labels", labels)
+        inputs = ReportInputs("labels", labels)
     else:
         if not isinstance(data, Dataset):
             data = Dataset.from_arrays(data, labels.values[labels.codes], name="labels")
-        found = _of_data(labels, data)
+        inputs = _use_data(labels, data)
     if pred_probs is not None or passes is not None:
         read_inputs(labels, pred_probs, passes)  # refuses other shapes
         pred_probs = None if pred_probs is None else arrays.in_memory(pred_probs)
         passes = None if passes is None else arrays.in_memory(passes)
-        found = replace(found, pred_probs=pred_probs, passes=passes)
+        inputs = replace(inputs, pred_probs=pred_probs, passes=passes)
     if truth is not None:
         true = arrays.as_labels(
             truth, n_classes=labels.n_classes, classes=labels.values.tolist(), name="truth"
         )
         _check_length("truth", len(true), labels)
-        found = replace(found, truth=true.codes)
-    return found
+        inputs = replace(inputs, truth=true.codes)
+    return inputs
 
 
-def _of_predictions(labels: Labels, predictions: Predictions) -> Material:
+def _read_run(labels: Labels, predictions: Predictions) -> ReportInputs:
     _check_length("data", len(predictions), labels)
-    found = Material(
-        _name(predictions.path),
-        _named(labels, predictions.labels),
+    inputs = ReportInputs(
+        _read_name(predictions.path),
+        _choose_names(labels, predictions.labels),
         None,
         predictions.ids,
         predictions.pred_probs,
@@ -74,34 +76,26 @@ def _of_predictions(labels: Labels, predictions: Predictions) -> Material:
         predictions.truth,
     )
     try:
-        again = reopen_source(predictions)
+        source = open_sample_source(predictions)
     except UqledError as error:  # a report without pictures is better than none
-        return replace(found, notes=[f"The samples cannot be shown: {error}."])
-    if again is None:
-        return found
-    notes = []
-    if len(again.relabelled):
-        notes.append(
-            f"The data has other labels than when the run was made: {again.describe_changes()}. "
-            "Shown are those of the run: find errors anew to see what is left."
-        )
-    return replace(found, data=again.data, notes=notes)
+        return replace(inputs, notes=[f"The samples cannot be shown: {error}."])
+    return inputs if source is None else replace(inputs, source=source, notes=source.notes)
 
 
-def _name(path: Path) -> str:
+def _read_name(path: Path) -> str:
     """What the run's data is called, or else the run."""
     data = Run.open(path).configuration().get("data")
     name = data.get("name") if isinstance(data, dict) else None
     return str(name or path.resolve().name)
 
 
-def _of_data(labels: Labels, data: Dataset) -> Material:
+def _use_data(labels: Labels, data: Dataset) -> ReportInputs:
     _check_length("data", len(data), labels)
-    named = _named(labels, data.labels)
-    return Material(data.name, named, data, data.ids.tolist(), truth=data.truth)
+    named = _choose_names(labels, data.labels)
+    return ReportInputs(data.name, named, SampleSource(data), data.ids.tolist(), truth=data.truth)
 
 
-def _named(labels: Labels, other: Labels) -> Labels:
+def _choose_names(labels: Labels, other: Labels) -> Labels:
     """The labels under the data's class names, where they have none of their own but numbers."""
     if labels.names == other.names:
         return labels

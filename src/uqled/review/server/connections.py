@@ -14,7 +14,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from uqled.review.guard import HEADERS
+from uqled.review.server.guard import HEADERS
 
 HEAD_SECONDS = 10.0
 BODY_SECONDS = 30.0  # of which there is little: a page of decisions is a few kilobytes

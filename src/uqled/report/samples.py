@@ -1,0 +1,87 @@
+"""The samples as people see them: a picture in its own resolution, a text, or a row."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.data.dataset import Dataset, Kind
+from uqled.data.image_cache import EncodedImages
+from uqled.data.reopening import reopen_source
+from uqled.errors import FileError
+from uqled.report.thumbnails import SIDE, Thumbnail, make_thumbnail
+from uqled.storage.run import Predictions
+
+_CELL = 280  # characters of a table's value
+
+
+@dataclass(frozen=True, eq=False)
+class SampleSource:
+    """N samples, read by their numbers."""
+
+    data: Dataset
+    files: EncodedImages | None = None
+    """Images as files hold them: not resized to the model's input."""
+    rows: NDArray[Any] | None = None
+    """[N] the place of each sample in `files`."""
+    notes: list[str] = field(default_factory=list)
+    """What has changed in the source since the run was made."""
+
+    @property
+    def kind(self) -> Kind:
+        return self.data.kind
+
+    def read_file(self, index: int) -> bytes | None:
+        """The file of an image; None where it has none, or it can no longer be read."""
+        if self.files is None:
+            return None
+        with suppress(FileError):
+            row = index if self.rows is None else int(self.rows[index])
+            return self.files.read_image(row, str(self.data.ids[index]))
+        return None
+
+    def make_thumbnail(self, index: int, side: int = SIDE) -> Thumbnail:
+        """A small picture of an image."""
+        return make_thumbnail(self.read_file(index) or np.asarray(self.data.inputs[index]), side)
+
+    def read_text(self, index: int, characters: int) -> str:
+        """The beginning of a text."""
+        return _shorten(str(self.data.inputs[index]), characters)
+
+    def read_fields(self, index: int, n: int) -> list[tuple[str, str]]:
+        """(column, value) of the first `n` columns of a row."""
+        inputs = self.data.inputs
+        if hasattr(inputs, "columns"):
+            names = [str(name) for name in inputs.columns[:n]]
+            values = [inputs.iat[index, at] for at in range(len(names))]
+        else:
+            values = inputs[index, :n].tolist()
+            names = [str(at) for at in range(len(values))]
+        return [(name, _format_cell(value)) for name, value in zip(names, values, strict=True)]
+
+
+def open_sample_source(predictions: Predictions) -> SampleSource | None:
+    """The samples of a run, read again; None where they did not come from files."""
+    source = reopen_source(predictions)
+    if source is None:
+        return None
+    files = source.raw.inputs if isinstance(source.raw.inputs, EncodedImages) else None
+    notes = []
+    if len(source.relabelled):
+        notes.append(
+            f"The data has other labels than when the run was made: {source.describe_changes()}. "
+            "Shown are those of the run: find errors anew to see what is left."
+        )
+    return SampleSource(source.data, files, source.rows, notes)
+
+
+def _format_cell(value: Any) -> str:
+    return _shorten(f"{value:.6g}" if isinstance(value, float | np.floating) else str(value), _CELL)
+
+
+def _shorten(text: str, characters: int) -> str:
+    return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"

@@ -1,0 +1,82 @@
+"""The flags after the decisions so far: what is decided is certain, and the rest follows.
+
+The sweeps over the probabilities are not repeated: the estimate of `auto` is brought up to date by
+the verdicts, and its flags and ranking are read from it again. The result equals
+`find_label_errors(..., verdicts=...)`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
+from uqled.detect.methods.registry import parse_method
+from uqled.detect.result import LabelErrors
+from uqled.errors import InputError
+from uqled.review.decision_state import DecisionState
+
+
+class CurrentErrors:
+    """Every method's flags, brought up to date when they are asked for after a decision."""
+
+    def __init__(self, errors: LabelErrors, point: OperatingPoint, state: DecisionState) -> None:
+        self.headline = errors.method
+        self.first: Mapping[str, LabelErrors] = errors.by_method or {errors.method: errors}
+        """Every method's flags before any decision."""
+        self.number = 0
+        """The last change that the current flags follow."""
+        self._point = point
+        self._state = state
+        self._current = dict(self.first)
+        self._lock = threading.Lock()
+
+    def get(self, method: str) -> LabelErrors:
+        """A method's flags as far as they are computed; never waits."""
+        if method not in self.first:
+            raise InputError("method", f"is {method!r}", f"Choose one of {', '.join(self.first)}")
+        return self._current[method]
+
+    def update(self) -> None:
+        """Bring the flags up to the last decision; may take a second where samples are many."""
+        with self._lock:  # others who ask meanwhile get the same ones
+            number, actions, labels = self._state.copy_verdicts()
+            if number == self.number:
+                return
+            estimates: dict[int, ErrorEstimate] = {}
+            current = {}
+            for name, errors in self.first.items():
+                before = errors.estimate
+                if before is None:
+                    current[name] = errors
+                    continue
+                if id(before) not in estimates:  # all methods share one
+                    codes = errors.labels.codes
+                    estimates[id(before)] = before.with_verdicts(actions, labels, codes)
+                current[name] = follow_verdicts(errors, estimates[id(before)], self._point)
+            self._current, self.number = current, number
+
+
+def follow_verdicts(
+    errors: LabelErrors, estimate: ErrorEstimate, point: OperatingPoint
+) -> LabelErrors:
+    """The result of a method after verdicts; only a probabilistic one has other flags then."""
+    if not parse_method(errors.method).method.is_probabilistic:
+        return replace(errors, estimate=estimate)
+    assert errors.other is not None
+    mask = estimate.flags(point)
+    agrees = errors.best == errors.labels.codes
+    best: NDArray[Any] = np.where(mask & agrees, errors.other, errors.best)
+    return replace(
+        errors,
+        mask=mask,
+        votes=mask.astype(np.int16),
+        scores=1 - estimate.probability,
+        best=best,
+        estimate=estimate,
+    )

@@ -1,0 +1,149 @@
+"""How many labels are wrong, how many flags are real, how many errors are left, and what may be
+decided at once.
+
+The numbers are those of the answer after the decisions so far, the same that the command line and
+the report give. Reviewers begin with the most suspect samples, so the share of errors among the
+decided ones says nothing about the rest, and is never used as if it did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.answer import Estimate
+from uqled.detect.result import LabelErrors
+from uqled.review.flag_list import FlagList
+
+BulkKind = Literal["next", "above"]
+
+#: Samples of the queue whose expected number of errors says whether going on is worth it.
+NEXT = 20
+#: "The next N" that may be accepted at once.
+BULK_SIZES = (10, 25, 50, 100, 250)
+#: Error probability from which "all above" may be accepted at once.
+BULK_PROBABILITY = 0.95
+#: Accepting many at once is offered where at least this share of them are errors, by the lower end
+#: of the interval: of a hundred labels changed without a look, ten would have been right.
+BULK_SHARE = 0.9
+#: Decisions before which nothing is offered: the probabilities are the model's word alone.
+BULK_VERDICTS = 20
+
+
+@dataclass(frozen=True)
+class BulkOffer:
+    """Undecided flags whose suggestions may be accepted without a look at each."""
+
+    kind: BulkKind
+    """`next`: the most suspect; `above`: all with an error probability of `BULK_PROBABILITY`."""
+    n: int
+    errors: Estimate
+    """How many of these labels are wrong."""
+    indices: tuple[int, ...] = field(repr=False)
+    """The samples."""
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What one method's flags are worth, after so many decisions; intervals are of 80 %, that of
+    `real` of `real_confidence`."""
+
+    method: str
+    number: int
+    """The last change of a decision that is in it."""
+    verdicts: int
+    """How many samples are decided, flagged or not."""
+    samples: int
+    flagged: int
+    """How many labels are flagged, decided ones that were wrong among them."""
+    wrong: Estimate
+    """How many labels are wrong in all."""
+    real: Estimate | None
+    """What share of the flags is real; None where nothing is flagged."""
+    real_confidence: float
+    recall: Estimate | None
+    """What share of all errors is flagged."""
+    left: Estimate
+    """How many labels are wrong among all that nobody decided about."""
+    left_flagged: float
+    """How many of these are flagged."""
+    next_errors: tuple[int, float]
+    """(n, how many errors to expect) of the next few samples in the queue."""
+    open_hundred: int
+    """How many of the hundred flags that were chosen at random are undecided."""
+    unsure: str | None
+    """Why a single number would be a guess; None where it would not."""
+    bulk: list[BulkOffer]
+
+
+def compute_estimates(flags: FlagList, number: int) -> Estimates | None:
+    """The estimates of a method's current flags; None where no error probability is known."""
+    current, state = flags.current, flags.state
+    estimate, answer = current.estimate, current.answer
+    if estimate is None or answer.n_errors is None:
+        return None
+    known = estimate.known
+    is_open = np.ones(len(current), np.bool_) if known is None else known < 0
+    n_found = 0 if known is None else int(np.count_nonzero(known == 1))
+    queue = flags.list_undecided()
+    probability = estimate.probability
+    next_ones = queue[:NEXT]
+    hundred = flags.order("hundred")
+    return Estimates(
+        method=flags.method,
+        number=number,
+        verdicts=answer.n_verdicts,
+        samples=len(current),
+        flagged=answer.n_flagged,
+        wrong=answer.n_errors,
+        real=answer.precision,
+        real_confidence=answer.precision_confidence,
+        recall=answer.recall,
+        left=_subtract(answer.n_errors, n_found, int(np.count_nonzero(is_open))),
+        left_flagged=float(probability[current.mask & is_open].sum()),
+        next_errors=(len(next_ones), float(probability[next_ones].sum())),
+        open_hundred=int(np.count_nonzero(state.actions[hundred] == 0)),
+        unsure=answer.unsure,
+        bulk=offer_bulk(queue, flags.first, current),
+    )
+
+
+def offer_bulk(
+    queue: NDArray[np.intp], first: LabelErrors, current: LabelErrors
+) -> list[BulkOffer]:
+    """What may be accepted at once, of the undecided flags in their order.
+
+    Nothing before `BULK_VERDICTS` decisions, and nothing where the estimate is unsure. Decisions
+    from the top of the list make the current estimate hopeful, so the one before any decision must
+    expect as many errors too.
+    """
+    before, after = first.estimate, current.estimate
+    if before is None or after is None or before.unsure or after.unsure:
+        return []
+    if after.known is None or np.count_nonzero(after.known >= 0) < BULK_VERDICTS:
+        return []
+    lowest = np.minimum(before.probability[queue], after.probability[queue])
+    candidates: list[tuple[BulkKind, NDArray[np.intp]]] = [
+        ("next", queue[:n]) for n in BULK_SIZES if n <= len(queue)
+    ]
+    candidates.append(("above", queue[lowest >= BULK_PROBABILITY]))
+    offers = []
+    for kind, chosen in candidates:
+        mask = np.zeros(len(current), np.bool_)
+        mask[chosen] = True
+        errors, least = after.sum_over(mask), BULK_SHARE * len(chosen)
+        if len(chosen) and errors.low >= least and before.probability[chosen].sum() >= least:
+            offers.append(BulkOffer(kind, len(chosen), errors, tuple(chosen.tolist())))
+    return offers
+
+
+def _subtract(number: Estimate, n_found: int, n_open: int) -> Estimate:
+    """The errors that are still to find: no fewer than none, no more than are undecided."""
+    value, low, high = (
+        min(max(one - n_found, 0.0), float(n_open))
+        for one in (number.value, number.low, number.high)
+    )
+    return Estimate(value, low, high)

@@ -1,0 +1,213 @@
+"""The flagged samples as the page lists them: what is decided first, then the most suspect.
+
+The list is alive. What is decided stays where it was decided, so that nothing moves behind the
+reviewer; what is still to decide is ordered by what the decisions so far say.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.detect.reasons import REASONS, Reason, reasons
+from uqled.detect.result import LabelErrors
+from uqled.report.suspects import describe_reason, read_probabilities
+from uqled.review.current_errors import CurrentErrors
+from uqled.review.decision_state import DecisionState, State
+from uqled.storage.run import Predictions
+
+Order = Literal["suspect", "random", "hundred"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+
+_MAX_CLASSES = 6  # of a sample: its most probable ones, the given and the suggested one
+_MAX_PAIRS = 400  # in the heat map and its list
+_HUNDRED = 100  # flags at random, to know how many are real: the share is then known to 0.1
+
+
+@dataclass(frozen=True)
+class ListQuery:
+    """Which of a method's flags to list, and in which order."""
+
+    method: str
+    given: int | None = None
+    suggested: int | None = None
+    reason: Reason | None = None
+    state: State | None = None
+    order: Order = "suspect"
+
+
+@dataclass(frozen=True)
+class ListPage:
+    """Some of the samples that a query lists."""
+
+    indices: NDArray[np.intp]
+    places: NDArray[np.intp]
+    """Their places in the list without filters: pages begin and end at places, so that a decision
+    which takes a sample out of a filtered list does not move the others."""
+    before: int
+    """How many samples of the query come before these."""
+    total: int
+    """How many samples the query has in all."""
+    undecided: int
+    """How many of all of them are undecided."""
+
+
+class FlagList:
+    """One method's flags."""
+
+    def __init__(
+        self,
+        method: str,
+        errors: CurrentErrors,
+        predictions: Predictions,
+        state: DecisionState,
+    ) -> None:
+        self.method = method
+        self.state = state
+        self._errors = errors
+        self._predictions = predictions
+        self._reasons = np.full(len(predictions), -1, np.int8)
+        self._lock = threading.Lock()
+
+    @property
+    def current(self) -> LabelErrors:
+        """The method's flags, as far as they follow the decisions."""
+        return self._errors.get(self.method)
+
+    @property
+    def first(self) -> LabelErrors:
+        """The method's flags before any decision."""
+        return self._errors.first[self.method]
+
+    @cached_property
+    def shuffled(self) -> NDArray[np.intp]:
+        """The flags before any decision, in a random order that is always the same."""
+        ranked = self.first.ranked
+        return ranked[np.random.default_rng(0).permutation(len(ranked))].astype(np.intp)
+
+    @property
+    def is_listed(self) -> NDArray[np.bool_]:
+        """[N] flagged now and undecided, or flagged at first or now and decided."""
+        decided = self.state.actions > 0
+        listed: NDArray[np.bool_] = self.current.mask | (self.first.mask & decided)
+        return listed
+
+    def list_undecided(self) -> NDArray[np.intp]:
+        """The flags that are still to decide, most suspect first."""
+        ranked = self.current.ranked
+        undecided: NDArray[np.intp] = ranked[self.state.actions[ranked] == 0].astype(np.intp)
+        return undecided
+
+    def order(self, order: Order) -> NDArray[np.intp]:
+        """The samples that an order lists; `hundred` are the first of `random`."""
+        if order == "suspect":
+            decided = self.state.list_decided(self.is_listed)
+            return np.concatenate([decided, self.list_undecided()])
+        return self.shuffled[:_HUNDRED] if order == "hundred" else self.shuffled
+
+    def matches(self, query: ListQuery, indices: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of the samples the filters of a query let through."""
+        matching = np.ones(len(indices), np.bool_)
+        if query.given is not None:
+            matching &= self._predictions.labels.codes[indices] == query.given
+        if query.suggested is not None:
+            matching &= self.current.best[indices] == query.suggested
+        if query.reason is not None:
+            matching &= self.get_reasons(indices) == REASONS.index(query.reason)
+        if query.state is not None:
+            matching &= self.state.is_in_state(indices, query.state)
+        return matching
+
+    def select(self, query: ListQuery) -> NDArray[np.intp]:
+        """All samples of a query, in its order."""
+        ordered = self.order(query.order)
+        return ordered[self.matches(query, ordered)]
+
+    def read_page(
+        self, query: ListQuery, *, start: int, size: int, backwards: bool = False
+    ) -> ListPage:
+        """`size` samples from place `start` on, or the last ones before it."""
+        ordered = self.order(query.order)
+        places = np.flatnonzero(self.matches(query, ordered))
+        at = int(np.searchsorted(places, start))
+        first, last = (max(0, at - size), at) if backwards else (at, at + size)
+        chosen = places[first:last]
+        undecided = self.state.is_in_state(ordered[places], "undecided")
+        return ListPage(
+            ordered[chosen], chosen, first, len(places), int(np.count_nonzero(undecided))
+        )
+
+    def get_reasons(self, indices: NDArray[np.intp]) -> NDArray[np.int8]:
+        """Places in REASONS; each sample's is computed when it is first asked for."""
+        with self._lock:
+            unknown = indices[self._reasons[indices] < 0]
+            if len(unknown):
+                about = self._predictions
+                names = reasons(about.labels.codes, about.pred_probs, about.passes, unknown)
+                self._reasons[unknown] = [REASONS.index(name) for name in names]
+            return self._reasons[indices]
+
+    def describe_samples(
+        self, indices: NDArray[np.intp], places: NDArray[np.intp]
+    ) -> list[dict[str, Any]]:
+        """What the page gets of each sample, beside its content."""
+        about, current = self._predictions, self.current
+        names, codes = about.labels.names, about.labels.codes
+        probs = read_probabilities(about.pred_probs, about.passes, indices)
+        assert probs is not None  # a run has a softmax
+        top = np.argsort(-probs, axis=1, kind="stable")[:, :_MAX_CLASSES]
+        why = self.get_reasons(indices)
+        rows = []
+        for at, i in enumerate(indices.tolist()):
+            given, suggested, p = int(codes[i]), int(current.best[i]), probs[at]
+            missing = {k for k in (given, suggested) if k not in top[at]}
+            classes = [*top[at].tolist()[: _MAX_CLASSES - len(missing)], *sorted(missing)]
+            rows.append(
+                {
+                    "index": i,
+                    "id": about.ids[i],
+                    "place": int(places[at]),
+                    "given": given,
+                    "suggested": suggested,
+                    "reason": REASONS[why[at]],
+                    "why": describe_reason(REASONS[why[at]], given, p, names),
+                    "classes": [[k, round(float(p[k]), 4)] for k in classes],
+                    "wrong": self._get_error_probability(i),
+                    **self.state.describe(i),
+                }
+            )
+        return rows
+
+    def _get_error_probability(self, index: int) -> float | None:
+        """How probable it is that the label is wrong; of a decided sample, before the decision."""
+        decided = self.state.actions[index] > 0
+        errors = self.first if decided else self.current
+        return None if errors.probability is None else round(float(errors.probability[index]), 4)
+
+    def count_states(self) -> dict[str, int]:
+        """How many of the listed samples are in each state."""
+        listed = self.is_listed
+        numbers = np.bincount(self.state.actions[listed], minlength=4).tolist()
+        keys = ("undecided", "keep", "relabel", "drop")
+        return {"flagged": sum(numbers), **dict(zip(keys, numbers, strict=True))}
+
+    def count_overview(self) -> dict[str, Any]:
+        """How many listed samples have each class, pair and reason."""
+        K = self._predictions.labels.n_classes
+        indices = np.flatnonzero(self.is_listed)
+        given, suggested = self._predictions.labels.codes[indices], self.current.best[indices]
+        pairs, numbers = np.unique_counts(given.astype(np.int64) * K + suggested)
+        most = np.argsort(-numbers, kind="stable")[:_MAX_PAIRS]
+        return {
+            "given": np.bincount(given, minlength=K).tolist(),
+            "suggested": np.bincount(suggested, minlength=K).tolist(),
+            "reasons": np.bincount(self.get_reasons(indices), minlength=len(REASONS)).tolist(),
+            "pairs": [
+                [int(pairs[at] // K), int(pairs[at] % K), int(numbers[at])] for at in most.tolist()
+            ],
+        }

@@ -1,0 +1,131 @@
+// Decisions: on one sample, on those selected, on many at once; and what others decide.
+
+import { ask } from "./api.js";
+import { pickClass, settle } from "./dialogs.js";
+import { describeDecision, number } from "./drawing.js";
+import { activate, load, move, redraw, select, showProgress } from "./list.js";
+import { Saver } from "./saving.js";
+import { showSingle } from "./single.js";
+import { SIZE, announce, find, nameOf, state } from "./state.js";
+
+const tab = sessionStorage.getItem("tab") ?? crypto.getRandomValues(new Uint32Array(2)).join("-");
+sessionStorage.setItem("tab", tab);
+
+export const reviewer = () => find("reviewer").value.trim();
+const listeners = []; // called with every sample that was decided or taken back
+
+export const onDecisions = (listener) => listeners.push(listener);
+
+export const saver = new Saver(
+  () => ({ reviewer: reviewer(), tab, method: state.info.method }),
+  {
+    saved(answer, items) {
+      learn(answer.decided, true);
+      showProgress(answer);
+      const texts = new Set(answer.decided.map((row) => describeDecision(row.action, row.label, state.info.classes)));
+      const what = items.length === 1 ? nameOf(items[0].index) : `${items.length} samples`;
+      announce(`Saved: ${what} ${[...texts].slice(0, 3).join(", ")}`, items.length > 1);
+    },
+    savedAll(answer) {
+      announce(`Saved: ${number(answer.number_decided)} samples. Undo takes all of them back.`, true);
+      load();
+    },
+    undone(answer) {
+      learn(answer.undone, false);
+      showProgress(answer);
+      const rows = answer.undone;
+      if (answer.number_undone > SIZE) load({ from: state.samples[0]?.place ?? 0 });
+      if (!rows.length) return announce("Nothing to take back in this tab", true);
+      const place = state.samples.findIndex((sample) => sample.index === rows[0].index);
+      if (place >= 0) activate(place);
+      const now = describeDecision(rows[0].action, rows[0].label, state.info.classes);
+      announce(rows.length === 1 ? `Taken back: ${nameOf(rows[0].index)} is ${now} again` : `Taken back: ${number(answer.number_undone)} decisions`, true);
+    },
+    conflict: (now, items) => settle(now, items, nameOf, state.info.classes),
+    learnt: (now) => learn(now, true),
+    failed(text, items) {
+      for (const sample of state.samples) if (items.some((item) => item.index === sample.index)) sample.waiting = null;
+      state.samples.forEach(redraw);
+      showSingle();
+      announce(`Not saved: ${text}`, true);
+    },
+    trouble(text, waiting) {
+      find("trouble").hidden = text === null;
+      if (text === null) return;
+      const what = waiting === 1 ? "1 decision is" : `${waiting} decisions are`;
+      find("trouble").firstElementChild.textContent = `${what} not saved yet: ${text}.`;
+    },
+  },
+);
+
+// Rows from the server: newer decisions on samples of this page, mine or somebody else's.
+function learn(rows, settled) {
+  for (const row of rows) {
+    const sample = state.samples.find((one) => one.index === row.index);
+    if (!sample || row.version < sample.version) continue;
+    Object.assign(sample, row);
+    const later = saver.queue.slice(1).some((step) => step.items?.some((item) => item.index === row.index));
+    if (settled && !later) sample.waiting = null;
+    redraw(sample);
+    if (state.samples[state.active] === sample) showSingle();
+  }
+  for (const listener of listeners) listener(rows);
+}
+
+// What others decided meanwhile.
+export async function look() {
+  if (document.hidden || !state.info) return;
+  const { samples, active } = state;
+  try {
+    const answer = await ask("api/changes", { after: state.known, method: state.info.method });
+    state.known = answer.number;
+    if (answer.many) await load({ from: samples[0]?.place ?? 0, index: samples[active]?.index });
+    else if (answer.changed.length) {
+      learn(answer.changed, false);
+      showProgress(answer);
+    }
+  } catch {
+    // The next decision will say that the server does not answer.
+  }
+}
+
+function targets() {
+  const { samples, selected, active } = state;
+  return selected.size ? samples.filter((sample) => selected.has(sample.index)) : samples.slice(active, active + 1);
+}
+
+// The decision as the server takes it: "accept" is relabelling with the suggested class.
+export function makeItem(sample, action, label = null) {
+  const k = action === "accept" ? sample.suggested : label;
+  const isRelabel = action === "accept" || action === "relabel";
+  if (!isRelabel) return { index: sample.index, action, label: null, version: sample.version };
+  return { index: sample.index, action: k === sample.given ? "keep" : "relabel", label: k === sample.given ? null : k, version: sample.version };
+}
+
+export function decide(action, label = null) {
+  const chosen = targets();
+  if (!chosen.length) return;
+  const items = chosen.map((sample) => makeItem(sample, action, label));
+  chosen.forEach((sample, at) => (sample.waiting = items[at]));
+  const last = state.samples.indexOf(chosen[chosen.length - 1]);
+  const many = state.selected.size > 0;
+  select([]);
+  chosen.forEach(redraw);
+  saver.decide(items);
+  if (many && last + 1 >= state.samples.length) activate(last);
+  else move(last + 1);
+}
+
+// One of the active sample's own candidates, by its number from 1.
+export function decideCandidate(place) {
+  if (state.selected.size) return announce("Press C to choose a class for all that are selected", true);
+  const candidate = state.samples[state.active]?.classes[place - 1];
+  if (candidate) decide("relabel", candidate[0]);
+}
+
+export async function decideOther() {
+  const sample = state.samples[state.active];
+  const k = await pickClass("Which class is right?", state.info.classes, sample?.classes.map(([one]) => one) ?? []);
+  if (k !== null) decide("relabel", k);
+  else activate(state.active);
+}
