@@ -265,7 +265,7 @@ def test_the_server_tells_it_without_detecting_again(served, monkeypatch):
     actions[chosen] = 3
     verdicts = actions, np.full(len(errors), -1)
     expected = find_label_errors(run.predictions(), method="all", verdicts=verdicts)
-    monkeypatch.setattr("uqled.detect.find.gather", None)
+    monkeypatch.setattr("uqled.detect.find.collect_evidence", None)
     before = client.json("api/estimates")["estimates"]
     assert before["wrong"]["value"] == errors.estimate.number.value
     assert client.decide(*[[i, "drop", None] for i in chosen])[0] == 200
