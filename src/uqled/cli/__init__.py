@@ -14,6 +14,7 @@ import typer
 
 from uqled.cli.commands import (
     bench,
+    check,
     demo,
     detect,
     export,
@@ -35,6 +36,7 @@ COMMANDS: dict[str, dict[str, Callable[..., CommandOutput | None]]] = {
         "review": review.review,
         "export": export.export,
         "import": import_.import_,
+        "check": check.check,
     },
     "One step at a time": {
         "predict": predict.predict,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from uqled.answer import Answer, Estimate, FlagMetrics
+    from uqled.check.judging import Judgement
 
 
 def describe_answer_content(
@@ -43,6 +44,25 @@ def describe_answer_content(
             for name, one in (metrics or {}).items()
         },
         "files": {name: str(path) for name, path in files.items() if path is not None},
+    }
+
+
+def describe_judgement_content(judgement: Judgement) -> dict[str, Any]:
+    """The checks of a run."""
+    return {
+        "outcome": judgement.outcome.name.lower(),
+        "samples": judgement.n_samples,
+        "confidence": judgement.confidence,
+        "checks": [
+            {
+                "name": check.name,
+                "outcome": check.outcome.name.lower(),
+                "error_rate": None if check.rate is None else asdict(check.rate),
+                "limit": check.limit,
+                "reason": check.reason,
+            }
+            for check in judgement.checks
+        ],
     }
 
 

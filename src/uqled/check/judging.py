@@ -1,0 +1,167 @@
+"""From estimates of wrong labels to a judgement: the data passes, fails, or cannot be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from uqled import arrays
+from uqled.answer import Estimate
+from uqled.detect.result import LabelErrors
+from uqled.errors import InputError
+
+
+class Outcome(Enum):
+    """What a check says; the value is the exit code of `uqled check`."""
+
+    PASS = 0
+    FAIL = 1
+    CANNOT_TELL = 3
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question about the data, and its answer."""
+
+    name: str
+    """What is judged: the whole data set, or a class."""
+    outcome: Outcome
+    rate: Estimate | None
+    """Share of wrong labels, with an interval; None where there is no estimate."""
+    limit: float
+    """What the lower end of the interval must not exceed."""
+    reason: str
+    """Why, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All checks of a run."""
+
+    checks: list[Check]
+    n_samples: int
+    confidence: float
+    """Of the intervals: that the true share of the whole data set lies within, and the shares of
+    all classes within theirs at once."""
+    unsure: str | None = None
+    """Why the estimates would be a guess, or None."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """It fails if any check fails; otherwise it cannot be told if any cannot."""
+        outcomes = {check.outcome for check in self.checks}
+        for outcome in (Outcome.FAIL, Outcome.CANNOT_TELL):
+            if outcome in outcomes:
+                return outcome
+        return Outcome.PASS
+
+
+def judge_labels(
+    errors: LabelErrors,
+    *,
+    max_error_rate: float | None = None,
+    confidence: float = 0.8,
+    per_class: bool = False,
+    baseline: LabelErrors | None = None,
+) -> Judgement:
+    """Judge whether too many labels are wrong.
+
+    A check fails only where the lower end of the interval of the error rate is above the limit, so
+    that a small or difficult data set does not fail for want of evidence. It cannot be told where
+    nothing estimates the rate, or where the estimate would be a guess (`Answer.unsure`) and the
+    limit lies in its interval.
+
+    Parameters
+    ----------
+    errors
+        The result of `find_label_errors` with the method `auto`, alone or among others.
+    max_error_rate
+        The largest share of wrong labels that passes, from 0 to 1.
+    confidence
+        Of the intervals, between 0 and 1.
+    per_class
+        Judge each class too. The intervals are then widened so that all of them hold at once:
+        among a hundred classes some would fail by chance otherwise.
+    baseline
+        An earlier result: the error rate must not have risen above its interval.
+    """
+    if max_error_rate is None and baseline is None:
+        raise InputError("max_error_rate", "is missing", "Give it, or an earlier run as `baseline`")
+    confidence = arrays.fraction(confidence, "confidence")
+    if not 0 < confidence < 1:
+        raise InputError("confidence", f"is {confidence:g}", "Pass a number between 0 and 1")
+    checks: list[Check] = []
+    if max_error_rate is not None:
+        limit = arrays.fraction(max_error_rate, "max_error_rate")
+        reason = f"the limit is {limit:.2%}"
+        checks.append(_judge("all labels", errors, None, limit, confidence, reason))
+        if per_class:
+            checks += _judge_classes(errors, limit, confidence, reason)
+    elif per_class:
+        raise InputError("per_class", "needs a limit for the classes", "Give `max_error_rate` too")
+    if baseline is not None:
+        checks.append(_compare(errors, baseline, confidence))
+    return Judgement(checks, len(errors), confidence, errors.answer.unsure)
+
+
+def _judge_classes(
+    errors: LabelErrors, limit: float, confidence: float, reason: str
+) -> Iterator[Check]:
+    codes, names = errors.labels.codes, errors.labels.names
+    present = np.flatnonzero(np.bincount(codes, minlength=len(names)))
+    each = 1 - (1 - confidence) / len(present)  # Bonferroni: all hold at once
+    for k in present.tolist():
+        yield _judge(f"class {names[k]}", errors, codes == k, limit, each, reason)
+
+
+def _compare(errors: LabelErrors, baseline: LabelErrors, confidence: float) -> Check:
+    """Whether the error rate lies above all that the earlier one may have been."""
+    name, before = "all labels, compared with before", _estimate_rate(baseline, None, confidence)
+    if before is None:
+        return Check(name, Outcome.CANNOT_TELL, None, 1.0, "The earlier run has no estimate")
+    reason = f"it was {describe_rate(before)} before"
+    return _judge(name, errors, None, before.high, confidence, reason)
+
+
+def _judge(
+    name: str,
+    errors: LabelErrors,
+    mask: np.ndarray | None,
+    limit: float,
+    confidence: float,
+    reason: str,
+) -> Check:
+    rate = _estimate_rate(errors, mask, confidence)
+    if rate is None:
+        why = "Nothing estimates how many labels are wrong"
+        return Check(name, Outcome.CANNOT_TELL, None, limit, why)
+    text = f"{describe_rate(rate)} of the labels are wrong, and {reason}"
+    if rate.low > limit:
+        return Check(name, Outcome.FAIL, rate, limit, text)
+    if errors.answer.unsure is not None and rate.high > limit:
+        return Check(name, Outcome.CANNOT_TELL, rate, limit, text)
+    return Check(name, Outcome.PASS, rate, limit, text)
+
+
+def _estimate_rate(
+    errors: LabelErrors, mask: np.ndarray | None, confidence: float
+) -> Estimate | None:
+    """The share of wrong labels among these samples [N]."""
+    if errors.estimate is None:
+        return None
+    if mask is None:
+        mask = np.ones(len(errors), np.bool_)
+    number, n = errors.estimate.sum_over(mask, confidence=confidence), int(mask.sum())
+    return Estimate(number.value / n, number.low / n, number.high / n)
+
+
+def describe_rate(rate: Estimate) -> str:
+    """A rate and its interval.
+
+    >>> describe_rate(Estimate(0.031, 0.02, 0.054))
+    'about 3.10% (2.00% to 5.40%)'
+    """
+    return f"about {rate.value:.2%} ({rate.low:.2%} to {rate.high:.2%})"
