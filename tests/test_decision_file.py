@@ -183,3 +183,20 @@ def test_a_full_disk_is_named_and_loses_nothing(path):
         assert (len(written) - 5) % 40 == 0  # whole calls only
         decisions._connection.execute("PRAGMA max_page_count = 100000")
         assert len(decisions.decide([(9, "keep", None)], reviewer="bo")) == 1
+
+
+def test_a_clock_that_goes_back_changes_no_order(path, monkeypatch):
+    """The last decision counts, and is undone first, whatever the time was."""
+    clock = iter(range(2_000_000_000, 0, -100_000_000))
+    monkeypatch.setattr("time.time", lambda: next(clock))
+    with Decisions(path) as decisions:
+        before = len(decisions.history())
+        for action in ("keep", "drop", "keep", "drop"):
+            decisions.decide([(30, action, None)], reviewer="ana")
+        assert decisions.current()[30].action == "drop"
+        decisions.undo("ana")
+        assert decisions.current()[30].action == "keep"
+    with Decisions(path) as decisions:
+        assert decisions.current()[30].action == "keep"
+        actions = [one.action for one in decisions.history()[before:]]
+        assert actions == ["keep", "drop", "keep", "drop", "keep"]
