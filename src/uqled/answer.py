@@ -196,7 +196,7 @@ def describe_answer(
     """The answer in a few lines of text; `ids` [N] name the samples, `metrics` are by method."""
     n, N = answer.n_flagged, answer.n_samples
     lines = [f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {answer.method}"]
-    lines += _describe_estimates(answer)
+    lines += describe_estimates(answer)
     if answer.predicted_as_labelled is not None:
         source = "" if answer.prediction_source == "softmax" else " by the mean of the passes"
         share = f"{answer.predicted_as_labelled:.2%}"
@@ -216,7 +216,7 @@ def describe_answer(
     return "\n".join(lines)
 
 
-def _describe_estimates(answer: Answer) -> list[str]:
+def describe_estimates(answer: Answer) -> list[str]:
     """How many labels are wrong and how many flags are real, as far as that is known."""
     number, precision, recall = answer.n_errors, answer.precision, answer.recall
     if number is None:

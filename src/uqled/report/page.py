@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.answer import Answer, FlagMetrics
+from uqled.answer import Answer, FlagMetrics, describe_estimates
 from uqled.data.dataset import Dataset
 from uqled.detect.find import find_errors_in_run
 from uqled.detect.reasons import REASONS, Reason, reasons
@@ -37,6 +38,11 @@ class Report:
     """All that the page shows."""
 
     title: str
+    answer: list[str]
+    """How many labels are wrong and how many flags are real: the sentences of the command line."""
+    facts: list[tuple[str, str]]
+    next_steps: list[tuple[str, str]]
+    """(command, what it does)"""
     notes: list[str]
     n_samples: int
     n_classes: int
@@ -111,6 +117,9 @@ def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Repo
         why = reasons(errors.labels.codes, inputs.pred_probs, inputs.passes, ranked)
     return Report(
         title=inputs.title,
+        answer=[_capitalize(line) for line in describe_estimates(answer) if line[:7] != "unsure:"],
+        facts=inputs.facts,
+        next_steps=_list_next_steps(inputs.run, answer),
         notes=[*inputs.notes, *_describe_doubts(answer)],
         n_samples=len(errors),
         n_classes=errors.labels.n_classes,
@@ -128,6 +137,24 @@ def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Repo
         classes=sections.list_classes(errors, is_error),
         suspects=list_suspects(errors, inputs, choose_ranks(len(ranked), why, top), why),
     )
+
+
+def _capitalize(sentence: str) -> str:
+    return f"{sentence[:1].upper()}{sentence[1:]}."
+
+
+def _list_next_steps(run: str | None, answer: Answer) -> list[tuple[str, str]]:
+    """What to do with the flags, where they are a run's."""
+    if run is None or not answer.n_flagged:
+        return []
+    folder = shlex.quote(run)
+    return [
+        (f"uqled review {folder}", "look at the flagged samples and decide"),
+        (
+            f"uqled export {folder} --to csv --out clean.csv",
+            "write the labels that reviewers corrected",
+        ),
+    ]
 
 
 def choose_ranks(n_flagged: int, why: NDArray[np.object_] | None, top: int) -> NDArray[np.intp]:
@@ -183,13 +210,13 @@ def _share(share: float) -> str:
 def _list_tiles(answer: Answer, metrics: FlagMetrics | None) -> list[Tile]:
     n, N = answer.n_flagged, answer.n_samples
     tiles = [
-        Tile("labels flagged", f"{n:,}", f"{n / N:.1%} of {N:,}"),
+        Tile("labels flagged", f"{n:,}", f"{n / N:.2%} of {N:,}"),
         _number_tile(answer),
         *(_estimate_tiles(answer) if metrics is None else _metric_tiles(metrics)),
     ]
     if answer.predicted_as_labelled is not None:
         note = "by models that had not seen the sample"
-        tiles.append(Tile("predicted as labelled", f"{answer.predicted_as_labelled:.1%}", note))
+        tiles.append(Tile("predicted as labelled", f"{answer.predicted_as_labelled:.2%}", note))
     return tiles
 
 
@@ -198,8 +225,10 @@ def _number_tile(answer: Answer) -> Tile:
     title, number = "labels wrong, estimated", answer.n_errors
     if number is None:
         wrong = answer.n_off_diagonal
-        return Tile(title, f"{wrong:,}", f"{wrong / answer.n_samples:.1%}, by the noise matrix")
-    return Tile(title, f"{number.value:,.0f}", f"80% sure: {number.low:,.0f} to {number.high:,.0f}")
+        return Tile(title, f"{wrong:,}", f"{wrong / answer.n_samples:.2%}, by the noise matrix")
+    share = f"{number.value / answer.n_samples:.2%}"
+    interval = f"80 % interval {number.low:,.0f} to {number.high:,.0f}"
+    return Tile(title, f"{number.value:,.0f}", f"{share}; {interval}")
 
 
 def _estimate_tiles(answer: Answer) -> list[Tile]:
@@ -212,11 +241,11 @@ def _estimate_tiles(answer: Answer) -> list[Tile]:
     }
     if answer.unsure is not None:
         return [
-            Tile(title, f"{one.low:.0%} to {one.high:.0%}", "unsure, see the note above")
+            Tile(title, f"{one.low:.0%} to {one.high:.0%}", "unsure, see the note")
             for title, one in estimates.items()
         ]
     return [
-        Tile(title, f"{one.value:.0%}", f"estimated; 80% sure: {one.low:.0%} to {one.high:.0%}")
+        Tile(title, f"{one.value:.0%}", f"estimated; {one.low:.0%} to {one.high:.0%}")
         for title, one in estimates.items()
     ]
 

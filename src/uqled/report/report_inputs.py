@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from uqled.detect.find import read_inputs
 from uqled.errors import InputError, UqledError
 from uqled.report.samples import SampleSource, open_sample_source
 from uqled.storage.run import Predictions, Run
+
+_MAX_SKIPPED = 5  # files in a line
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,10 @@ class ReportInputs:
     """[N] true class numbers."""
     notes: list[str] = field(default_factory=list)
     """What is missing, and why."""
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    """(name, value) of where the flags come from: the data, the model, the date."""
+    run: str | None = None
+    """The run's folder, for the commands that come next."""
 
 
 def collect_inputs(
@@ -74,12 +81,39 @@ def _read_run(labels: Labels, predictions: Predictions) -> ReportInputs:
         predictions.pred_probs,
         predictions.passes,
         predictions.truth,
+        facts=_list_facts(predictions),
+        run=str(predictions.path),
     )
     try:
         source = open_sample_source(predictions)
     except UqledError as error:  # a report without pictures is better than none
         return replace(inputs, notes=[f"The samples cannot be shown: {error}."])
-    return inputs if source is None else replace(inputs, source=source, notes=source.notes)
+    if source is None:
+        return inputs
+    facts = inputs.facts
+    if skipped := source.data.skipped:
+        names = list(skipped)
+        more = f" and {len(names) - _MAX_SKIPPED:,} more" if len(names) > _MAX_SKIPPED else ""
+        value = f"{len(names):,} unreadable: {', '.join(names[:_MAX_SKIPPED])}{more}"
+        facts = [*facts, ("skipped files", value)]
+    return replace(inputs, source=source, notes=source.notes, facts=facts)
+
+
+def _list_facts(predictions: Predictions) -> list[tuple[str, str]]:
+    """Data, model and date of a run, as far as it says so."""
+    configuration = Run.open(predictions.path).configuration()
+    passes = 0 if predictions.passes is None else len(predictions.passes)
+    facts = []
+    if predictions.source is not None:
+        facts.append(("data", str(predictions.source["place"])))
+    if isinstance(configuration.get("model"), str):
+        folds = len(np.unique(predictions.folds))
+        how = f"{folds} folds" if folds > 1 else "out of sample"
+        more = f", {passes} stochastic passes" if passes else ""
+        facts.append(("model", f"{configuration['model']} ({how}{more})"))
+    written = (predictions.path / "pred_probs.npy").stat().st_mtime
+    facts.append(("predicted on", datetime.fromtimestamp(written).strftime("%Y-%m-%d %H:%M")))
+    return facts
 
 
 def _read_name(path: Path) -> str:
