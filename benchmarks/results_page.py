@@ -32,7 +32,7 @@ from uqled.bench.cell_graph import (
     list_stage2_cells,
 )
 from uqled.bench.cells import Cells
-from uqled.bench.results.collection import Results, collect_results, find_pilot_winners
+from uqled.bench.results.collection import Results, collect_results, rank_pilot
 from uqled.bench.results.figures import group_cleaned_and_noisy, name_files
 from uqled.bench.results.formatting import (
     DASH,
@@ -108,7 +108,8 @@ def page(folder: Path = CELLS, published: Path = PUBLISHED, longer: Path = LONGE
 
 def _head(suite: Suite, cells: Cells, results: Results) -> list[str]:
     wanted = [*list_pilot_cells(suite), *list_stage1_cells(suite)]
-    wanted += list_stage2_cells(suite, find_pilot_winners(suite, cells) or suite.methods)
+    ranking = rank_pilot(suite, cells)
+    wanted += list_stage2_cells(suite, ranking.kept if ranking else suite.methods)
     done = sum(cells.is_finished(cell, describe_cell(suite, cell)) for cell in wanted)
     about = results.about
     found = [
@@ -197,11 +198,11 @@ def _what_was_run(suite: Suite, results: Results) -> list[str]:
 
 def _pilot(suite: Suite, cells: Cells) -> str:
     """Who won the pilot, once all of it is there."""
-    winners = find_pilot_winners(suite, cells)
-    if winners is None:
+    ranking = rank_pilot(suite, cells)
+    if ranking is None:
         return ""
-    better = [format_method(m) for m in winners if m != BASELINE]
-    others = [format_method(m) for m in suite.methods if m not in winners]
+    better = [format_method(m) for m in ranking.kept if m != BASELINE]
+    others = [format_method(m) for m in ranking.dropped]
     text = f"In the pilot on the test sets ([pilot.md]({_FOLDER}/pilot.md)) these have a higher "
     text += f"mean F1 than CL-PBNR: {join_words(better)}."
     return text + (f" These do not: {join_words(others)}." if others else "")

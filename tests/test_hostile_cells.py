@@ -21,6 +21,7 @@ from uqled.bench.cells import Cell, Cells
 from uqled.bench.method_flags import Flags, pack_flags, unpack_flags
 from uqled.bench.runner import Benchmark, run_benchmark, write_tables
 from uqled.bench.suite import read_suite
+from uqled.bench.workers import Workers
 from uqled.limits import override_limits
 from uqled.storage.lock import lock_folder
 
@@ -75,7 +76,7 @@ def no_figures(monkeypatch):
 
 def run(suite, folder):
     benchmark = Benchmark(suite, folder, folder, everyone=True)
-    return run_benchmark(benchmark, jobs=1, progress=False)
+    return run_benchmark(benchmark, workers=Workers(1), progress=False)
 
 
 def found_in(folder):
@@ -334,10 +335,10 @@ def test_a_killed_benchmark_leaves_nothing_behind_once_it_succeeds(
     with monkeypatch.context() as patch:
         patch.setattr(Cells, "write", stop)
         with pytest.raises(StopError):
-            run_benchmark(benchmark, pilot=True, jobs=1, progress=False)
+            run_benchmark(benchmark, pilot=True, workers=Workers(1), progress=False)
     (out / "data" / ".uqled-x-1.json").write_text("")
     assert left_behind(out)
-    run_benchmark(benchmark, pilot=True, jobs=1, progress=False)
+    run_benchmark(benchmark, pilot=True, workers=Workers(1), progress=False)
     assert left_behind(out) == []
     assert len(found_in(out)) == 2
     assert found_in(out).items() <= found_in(finished).items()

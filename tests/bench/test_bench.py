@@ -20,6 +20,7 @@ from sklearn.metrics import average_precision_score, precision_recall_fscore_sup
 from typer.testing import CliRunner
 
 import uqled
+from uqled.bench.benchmark_data import load_benchmark_data
 from uqled.bench.cell_graph import (
     describe_cell,
     list_needed_cells,
@@ -31,10 +32,10 @@ from uqled.bench.cells import Cell, Cells
 from uqled.bench.cost_estimate import estimate_cost
 from uqled.bench.method_flags import compute_flags, pack_flags, unpack_flags
 from uqled.bench.metrics import compute_average_precision, score_detection
-from uqled.bench.phases import load_benchmark_data
 from uqled.bench.results.collection import collect_results
 from uqled.bench.runner import Benchmark, run_benchmark, write_tables
 from uqled.bench.suite import list_builtin_suites, read_suite
+from uqled.bench.workers import Workers
 from uqled.cli import app
 from uqled.features.encoders import load_encoder
 
@@ -144,7 +145,9 @@ def test_unknown_suite_and_missing_data(tmp_path):
     assert "laptop, paper, smoke" in result.output
     text = SMALLEST.replace('place = "digits"', 'place = "nowhere"')
     with pytest.raises(uqled.FileError, match="nowhere"):
-        run_benchmark(Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out"), jobs=1)
+        run_benchmark(
+            Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out"), workers=Workers(1)
+        )
     assert (
         "unknown: data missing"
         in estimate_cost(Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out")).text()
@@ -218,7 +221,7 @@ def smoke(tmp_path_factory):
     out = tmp_path_factory.mktemp("smoke")
     suite = read_suite("smoke")
     results, written = run_benchmark(
-        Benchmark(suite, out, out, everyone=True), jobs=1, progress=False
+        Benchmark(suite, out, out, everyone=True), workers=Workers(1), progress=False
     )
     return suite, out, results, written
 
@@ -299,8 +302,8 @@ def test_cells_made_elsewhere_are_merged(smoke, tmp_path):
     assert merged.merge(out) == len(list((out / "cells").rglob("*.json")))
     assert merged.merge(out) == 0
     benchmark = Benchmark(suite, tmp_path, tmp_path / "merged", everyone=True)
-    assert estimate_cost(benchmark, jobs=1).seconds == 0
-    run_benchmark(benchmark, jobs=1, progress=False)
+    assert estimate_cost(benchmark, workers=Workers(1)).seconds == 0
+    run_benchmark(benchmark, workers=Workers(1), progress=False)
     assert found_in(tmp_path / "merged") == found_in(out)
     with pytest.raises(uqled.InputError, match="holds no cells"):
         merged.merge(tmp_path / "nowhere")
@@ -339,7 +342,7 @@ def test_another_configuration_is_refused(smoke):
     suite, out, _, _ = smoke
     other = replace(suite, passes=4)
     with pytest.raises(uqled.InputError, match="passes: 3 then, 4 now"):
-        run_benchmark(Benchmark(other, out, out), jobs=1, progress=False)
+        run_benchmark(Benchmark(other, out, out), workers=Workers(1), progress=False)
 
 
 # -- other shapes of suites -----------------------------------------------------------------------
@@ -363,21 +366,23 @@ def test_an_own_method_other_noise_and_cleaning_first(tmp_path, monkeypatch):
             own = own.replace("folds = 2", 'folds = 2\nclean_first = "argmax"')
         out = tmp_path / kind
         results, _ = run_benchmark(
-            Benchmark(suite_of(tmp_path, own), tmp_path, out), jobs=1, progress=False
+            Benchmark(suite_of(tmp_path, own), tmp_path, out), workers=Workers(1), progress=False
         )
         assert set(results.stage1["method"]) == {"cl-pbnr", "cl-mcd", "mine:doubtful"}
         assert results.stage2["treatment"].tolist() == ["clean", "noisy", "remove", "relabel"]
         assert (results.stage1["n"] < 100).all() == (kind == "symmetric")
     broken = suite_of(tmp_path, text.replace("mine:doubtful", "mine:broken"))
     with pytest.raises(uqled.InputError, match="mine:broken"):
-        run_benchmark(Benchmark(broken, tmp_path, tmp_path / "broken"), jobs=1, progress=False)
+        run_benchmark(
+            Benchmark(broken, tmp_path, tmp_path / "broken"), workers=Workers(1), progress=False
+        )
 
 
 def test_another_method_costs_no_other_training(tmp_path, monkeypatch):
     (tmp_path / "other.py").write_text("def none(labels, probs, passes):\n    return labels < 0\n")
     monkeypatch.syspath_prepend(tmp_path)
     out = tmp_path / "out"
-    run_benchmark(Benchmark(suite_of(tmp_path), tmp_path, out), jobs=1, progress=False)
+    run_benchmark(Benchmark(suite_of(tmp_path), tmp_path, out), workers=Workers(1), progress=False)
     more = SMALLEST.replace('"cl-mcd"]', '"cl-mcd", "other:none"]')
     more = more.replace('methods = ["cl-pbnr"]', 'methods = ["cl-pbnr", "other:none"]')
     suite = suite_of(tmp_path, more)
@@ -387,7 +392,7 @@ def test_another_method_costs_no_other_training(tmp_path, monkeypatch):
         ("detection", ""),
         ("retraining", "other:none"),
     ]
-    results, _ = run_benchmark(Benchmark(suite, tmp_path, out), jobs=1, progress=False)
+    results, _ = run_benchmark(Benchmark(suite, tmp_path, out), workers=Workers(1), progress=False)
     assert results.stage1.set_index("method")["flagged"]["other:none"] == 0
     assert not list_unfinished_cells(suite, Cells(out), wanted)
     monkeypatch.setattr(
@@ -421,19 +426,19 @@ def test_the_pilot_decides_what_stage_2_looks_at(tmp_path):
     text = text.replace('methods = ["cl-pbnr"]', 'methods = ["cl-pbnr", "cl-mcd"]')
     suite = suite_of(tmp_path, text)
     benchmark = Benchmark(suite, tmp_path, tmp_path / "out")
-    results, _ = run_benchmark(benchmark, pilot=True, jobs=1, progress=False)
+    results, _ = run_benchmark(benchmark, pilot=True, workers=Workers(1), progress=False)
     assert results.stage1.empty
     assert len(results.pilot) == 2
     f1 = results.pilot.set_index("method")["f1"]
     expected = ["cl-pbnr"] + ["cl-mcd"] * bool(f1["cl-mcd"] > f1["cl-pbnr"])
     assert benchmark.methods() == expected
-    results, _ = run_benchmark(benchmark, jobs=1, progress=False)
+    results, _ = run_benchmark(benchmark, workers=Workers(1), progress=False)
     assert results.stage2.query("method != ''")["method"].tolist() == expected
 
 
 def test_the_plan_counts_and_estimates(tmp_path):
     benchmark = Benchmark(suite_of(tmp_path), tmp_path, tmp_path / "out")
-    found = estimate_cost(benchmark, jobs=1)
+    found = estimate_cost(benchmark, workers=Workers(1))
     assert {(kind, n, todo) for _, kind, n, todo, _ in found.rows} == {
         ("pretraining", 1, 1),
         ("fold", 2, 2),
@@ -474,7 +479,7 @@ def test_a_plan_computes_features_of_a_few_images_only(tmp_path, monkeypatch):
     benchmark = Benchmark(suite, tmp_path, tmp_path / "out")
 
     def features():
-        rows = estimate_cost(benchmark, jobs=1).rows
+        rows = estimate_cost(benchmark, workers=Workers(1)).rows
         return [(row.total, row.todo, row.seconds > 0) for row in rows if row.kind == "features"]
 
     assert features() == [(1, 1, True)]
@@ -501,7 +506,7 @@ def test_a_plan_of_the_papers_networks_is_quick(tmp_path):
     text = text.replace('"forest"', '"resnet50"\ntraining = { preset = "paper" }')
     benchmark = Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out")
     began = time.monotonic()
-    found = estimate_cost(benchmark, jobs=1)
+    found = estimate_cost(benchmark, workers=Workers(1))
     assert time.monotonic() - began < 100  # of a machine that may be busy; 350 epochs are hours
     trainings = 0.8 + 2 * 0.5 + 3
     assert found.seconds > 80 * 350 * trainings * 1e-4
@@ -515,7 +520,9 @@ def test_what_is_finished_needs_no_data_to_plan(smoke, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "uqled.bench.cell_graph.describe_cell", lambda _, cell: describe_cell(suite, cell)
     )
-    found = estimate_cost(Benchmark(gone, tmp_path, tmp_path / "bare", everyone=True), jobs=1)
+    found = estimate_cost(
+        Benchmark(gone, tmp_path, tmp_path / "bare", everyone=True), workers=Workers(1)
+    )
     assert [row.seconds for row in found.rows] == [0.0] * len(found.rows)
     assert "0 cells to do" in found.text()
 

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from uqled.bench.benchmark_data import list_training_options, load_samples
 from uqled.bench.cell_graph import count_trained_samples, list_unfinished_cells
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.phases import load_samples
 from uqled.bench.runner import Benchmark, use_one_thread
 from uqled.bench.suite import Data
+from uqled.bench.workers import Workers
 from uqled.data.dataset import Dataset
 from uqled.data.image_cache import cache_folder
-from uqled.engines.local import available_threads
 from uqled.errors import FileError
 from uqled.predict.learners import choose_learner
 from uqled.predict.training_options import resolve_training
@@ -42,6 +42,8 @@ class CostRow(NamedTuple):
     todo: int
     seconds: float | None
     """Of one process, for what is to do; None where the data is missing."""
+    samples: float = 0.0
+    """Samples that it trains on, each counted once per epoch."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +67,18 @@ class CostEstimate:
             time = "unknown: data missing" if row.seconds is None else format_duration(row.seconds)
             lines.append(f"  {row.data:24} {row.kind:22} {row.total:>6} {row.todo:>6}  {time}")
         todo = sum(row.todo for row in self.rows if row.kind != FEATURES)
-        known = all(row.seconds is not None for row in self.rows)
+        missing = sorted({row.data for row in self.rows if row.seconds is None})
+        samples = sum(row.samples for row in self.rows)
         lines.append("")
         lines.append(
-            f"{todo:,} cells to do, about {format_duration(self.seconds)} in {self.jobs} processes"
-            f"{'' if known else ' for those whose data is there'}. Estimated from a short training "
-            "of each network on this machine."
+            f"{todo:,} cells to do, which train on {samples / 1e6:,.1f} million samples, each "
+            f"counted once per epoch: about {format_duration(self.seconds)} with {self.jobs} cells "
+            "at a time, estimated from a short training of each network on this machine."
         )
+        if missing:
+            lines.append(
+                f"Not counted: {', '.join(missing)}, whose data is missing. The whole takes longer."
+            )
         return "\n".join(lines)
 
 
@@ -85,12 +92,14 @@ class _Speed:
     """Seconds to compute the features that are not kept yet; 0 where there are none."""
     samples: int
     """In the training set."""
+    epochs: int
+    """Of one training; 1 for what has none."""
     probes: bool
     """If the network is a head on features."""
 
 
 def estimate_cost(
-    benchmark: Benchmark, *, pilot: bool = False, jobs: int | None = None
+    benchmark: Benchmark, *, pilot: bool = False, workers: Workers | None = None
 ) -> CostEstimate:
     """Count the cells and measure a short training of each network."""
     wanted = benchmark.wanted(pilot=pilot)
@@ -101,21 +110,22 @@ def estimate_cost(
     for data in suite.data:
         own = [cell for cell in everything if cell.data == data.name]
         left = [cell for cell in own if cell in todo]
-        speed = _measure_speed(data, benchmark.data, suite.passes) if left else None
+        speed = _measure_speed(data, benchmark) if left else None
         if speed and speed.probes:
             rows.append(CostRow(data.name, FEATURES, 1, int(speed.features > 0), speed.features))
         counts = Counter(map(_name_kind, left))
         for kind, total in Counter(map(_name_kind, own)).items():
-            seconds = 0.0 if not counts[kind] else None
+            seconds = None if counts[kind] else 0.0
+            samples = 0.0
             if speed is not None:
-                trained = (
+                trained = sum(
                     count_trained_samples(data, suite, cell, speed.samples)
                     for cell in left
                     if _name_kind(cell) == kind
                 )
-                seconds = sum(trained) * speed.training
-            rows.append(CostRow(data.name, kind, total, counts[kind], seconds))
-    return CostEstimate(rows, available_threads() if jobs is None else jobs)
+                seconds, samples = trained * speed.training, trained * speed.epochs
+            rows.append(CostRow(data.name, kind, total, counts[kind], seconds, samples))
+    return CostEstimate(rows, (workers or Workers()).count(benchmark.device))
 
 
 def _name_kind(cell: Cell) -> str:
@@ -124,23 +134,32 @@ def _name_kind(cell: Cell) -> str:
     return f"retraining, {cell.treatment}"
 
 
-def _measure_speed(data: Data, folder: Path, passes: int) -> _Speed | None:
+def _measure_speed(data: Data, benchmark: Benchmark) -> _Speed | None:
+    passes, device = benchmark.suite.passes, benchmark.device
     try:
-        both, N = load_samples(data, folder)
+        both, N = load_samples(data, benchmark.data)
     except FileError:  # the data is not here
         return None
     learner: Any
     if data.model.split(":")[0] != "probe":
-        learner = choose_learner(data.model, both, **dict(data.training))
-        return _Speed(_measure_training(learner, both, N, passes), 0.0, N, probes=False)
+        learner = choose_learner(data.model, both, **list_training_options(data, device))
+        training = _measure_training(learner, both, N, passes)
+        return _Speed(training, 0.0, N, _count_epochs(learner), probes=False)
     # The head learns from stand-ins: its speed does not depend on what the features are.
     few = both.subset(_spread_evenly(len(both), _IMAGES))
-    learner = choose_learner(data.model, few, **dict(data.training))
+    learner = choose_learner(data.model, few, **list_training_options(data, device))
     width = learner.inputs_of(few).shape[1]
     stand_in = np.random.default_rng(0).standard_normal((len(both), width), np.float32)
     learner = replace(learner, inputs_of=lambda _: stand_in)
     training = _measure_training(learner, both, N, passes)
-    return _Speed(training, _measure_features(data, both, few), N, probes=True)
+    features = _measure_features(data, both, few)
+    return _Speed(training, features, N, _count_epochs(learner), probes=True)
+
+
+def _count_epochs(learner: Any) -> int:
+    """Of a network; 1 for a classifier, which has none."""
+    training = getattr(learner, "training", None)
+    return training.epochs if training is not None else 1
 
 
 def _measure_training(learner: Any, data: Dataset, N: int, passes: int) -> float:
@@ -192,7 +211,7 @@ def _spread_evenly(N: int, n: int) -> Any:
 def format_duration(seconds: float) -> str:
     """Seconds as a person would say them.
 
-    >>> duration(40), duration(4_000), duration(400_000)
+    >>> format_duration(40), format_duration(4_000), format_duration(400_000)
     ('40 s', '67 min', '111 h')
     """
     if seconds < 100:

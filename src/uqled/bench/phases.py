@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
+from uqled.bench.benchmark_data import BenchmarkData, load_benchmark_data
 from uqled.bench.cell_checks import take_numbers, take_probabilities
 from uqled.bench.cell_graph import list_compared_methods, list_needed_cells
 from uqled.bench.cells import Cell, Cells
@@ -23,14 +23,12 @@ from uqled.bench.method_flags import (
     unpack_flags,
 )
 from uqled.bench.metrics import score_detection
-from uqled.bench.suite import Data, Suite
-from uqled.data.dataset import Dataset, draw_stratified
-from uqled.data.loading import load
+from uqled.bench.suite import Suite
+from uqled.data.dataset import draw_stratified
 from uqled.errors import InputError
 from uqled.noise.kinds import NoisyLabels, noise_of_kind
 from uqled.predict.crossval import fold_seed, stratified_parts
-from uqled.predict.learner import FoldPredictions, Learner
-from uqled.predict.learners import choose_learner
+from uqled.predict.learner import FoldPredictions
 
 CellResult = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """What tables need, and the arrays that later cells need."""
@@ -38,23 +36,8 @@ CellResult = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 _MONITORED = 0.2  # of the training set, while pre-training
 
 
-@dataclass(frozen=True)
-class BenchmarkData:
-    """Training and test samples in one data set, so that one network predicts either."""
-
-    data: Dataset
-    train: NDArray[np.intp]
-    test: NDArray[np.intp]
-    learner: Learner
-
-    @property
-    def true(self) -> NDArray[np.int32]:
-        """[N] labels of the training samples as published."""
-        return self.data.labels.codes[self.train]
-
-
-def compute_cell(suite: Suite, cell: Cell, cells: Cells, folder: Path) -> CellResult:
-    """The cell's result; `folder` holds the data."""
+def compute_cell(suite: Suite, cell: Cell, cells: Cells, whole: BenchmarkData) -> CellResult:
+    """The cell's result; `whole` is its data set."""
     phase = {
         "pretraining": _pretrain,
         "pilot": _run_pilot,
@@ -62,87 +45,7 @@ def compute_cell(suite: Suite, cell: Cell, cells: Cells, folder: Path) -> CellRe
         "detection": _detect,
         "retraining": _retrain,
     }[cell.kind]
-    return phase(
-        _Context(suite, cell, cells, load_benchmark_data(suite.data_named(cell.data), folder))
-    )
-
-
-def load_benchmark_data(data: Data, folder: Path) -> BenchmarkData:
-    """The data set of a suite, its training samples first."""
-    return _load_benchmark_data(_make_hashable(data), folder)
-
-
-def load_samples(data: Data, folder: Path) -> tuple[Dataset, int]:
-    """(training samples, then test samples; how many are the former), without a network."""
-    return _load_samples(_make_hashable(data), folder)
-
-
-def _make_hashable(data: Data) -> Data:
-    return replace(data, training=tuple(data.training.items()))  # type: ignore[arg-type]
-
-
-@cache
-def _load_samples(data: Data, folder: Path) -> tuple[Dataset, int]:
-    train, test = _read_parts(data, folder)
-    if train.labels.names != test.labels.names:
-        raise InputError(
-            "test_place",
-            f"of {data.name!r} has the classes {test.labels.names[:5]} ..., and the training part "
-            f"{train.labels.names[:5]} ...",
-            "Name a test set of the same classes",
-        )
-    both = Dataset(
-        train.kind,
-        _stack_inputs(train.inputs, test.inputs),
-        replace(train.labels, codes=np.concatenate([train.labels.codes, test.labels.codes])),
-        np.concatenate([train.ids, test.ids]),
-        data.name,
-    )
-    return both, len(train)
-
-
-@cache
-def _load_benchmark_data(data: Data, folder: Path) -> BenchmarkData:
-    both, N = _load_samples(data, folder)
-    learner = choose_learner(data.model, both, **dict(data.training))
-    everyone = np.arange(len(both))
-    return BenchmarkData(both, everyone[:N], everyone[N:], learner)
-
-
-def _read_parts(data: Data, folder: Path) -> tuple[Dataset, Dataset]:
-    """(training part, test part)."""
-    options: dict[str, Any] = {
-        "label": data.label, "inputs": data.inputs, "image_size": data.image_size
-    }  # fmt: skip
-    place, test_place = (
-        one if one == "digits" else folder / one
-        for one in (data.place, data.test_place or data.place)
-    )
-    if data.test_share is None:
-        if data.test_place is None and data.test_split is None:
-            raise InputError(
-                "test_split", f"of {data.name!r} is missing", "Give it, test_place or test_share"
-            )
-        train = load(place, split=data.split, limit=data.limit, **options)
-        test = load(test_place, split=data.test_split, limit=data.test_limit, **options)
-        return train, test
-    loaded = load(place, split=data.split, limit=data.limit, **options)
-    drawn = draw_stratified(loaded.labels.codes, round(data.test_share * len(loaded)), seed=0)
-    return loaded.subset(np.setdiff1d(np.arange(len(loaded)), drawn)), loaded.subset(drawn)
-
-
-def _stack_inputs(train: Any, test: Any) -> Any:
-    if hasattr(train, "columns"):
-        import pandas as pd
-
-        return pd.concat([train, test], ignore_index=True)
-    if train.ndim == 4 and train.shape[1:] != test.shape[1:]:
-        raise InputError(
-            "image_size",
-            f"differs: {train.shape[1:]} in training, {test.shape[1:]} in test images",
-            "Give image_size in the suite",
-        )
-    return np.concatenate([train, test])
+    return phase(_Context(suite, cell, cells, whole))
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-from uqled import arrays
+from uqled.bench.benchmark_data import BenchmarkData, load_benchmark_data
 from uqled.bench.cell_graph import (
     count_trained_samples,
     describe_cell,
@@ -26,21 +21,22 @@ from uqled.bench.cell_graph import (
     list_unfinished_cells,
 )
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.phases import compute_cell, load_benchmark_data
+from uqled.bench.phases import compute_cell
 from uqled.bench.provenance import describe_provenance
-from uqled.bench.results.collection import Results, collect_results, find_pilot_winners
+from uqled.bench.results.collection import (
+    Results,
+    collect_results,
+    rank_pilot,
+)
 from uqled.bench.suite import Suite
-from uqled.engines.local import available_threads
-from uqled.errors import BusyError, InputError
+from uqled.bench.workers import Workers, list_gpus, start_workers, wait_for_workers
+from uqled.engines import engine_of
+from uqled.errors import InputError
 from uqled.progress import Progress
 from uqled.storage.lock import lock_folder
 from uqled.storage.reading import first_line
 
-if sys.platform != "win32":  # which has no such locks
-    import fcntl
-
 _WORK = "work"  # the folder of checkpoints
-_LAST_WORDS = 10.0  # seconds after which the workers of a killed benchmark have noticed
 _UNITS = 1_000  # of progress per unit of work, so that whole numbers are fine enough
 
 
@@ -55,10 +51,16 @@ class Benchmark:
     """Pattern of the names of cells that run here: `mnist/*`."""
     everyone: bool = False
     """Keep methods that the pilot found no better than the baseline."""
+    device: str = "auto"
+    """Where networks are trained, unless a data set's `training` says it: auto, cpu, cuda, mps."""
 
     @property
     def cells(self) -> Cells:
         return Cells(self.out)
+
+    def load_data(self, name: str) -> BenchmarkData:
+        """One of the suite's data sets, and its network."""
+        return load_benchmark_data(self.suite.data_named(name), self.data, self.device)
 
     def wanted(self, *, pilot: bool = False) -> list[Cell]:
         """The cells whose results are shown, as far as is known before the pilot."""
@@ -76,17 +78,24 @@ class Benchmark:
         """Those that stage 2 looks at: of a suite with a pilot, those that won it."""
         if not self.suite.pilot or self.everyone:
             return list(self.suite.methods)
-        winners = find_pilot_winners(self.suite, self.cells)
-        return list(self.suite.methods) if winners is None else winners
+        ranking = rank_pilot(self.suite, self.cells)
+        return list(self.suite.methods) if ranking is None else ranking.kept
 
 
 def run_benchmark(
-    benchmark: Benchmark, *, pilot: bool = False, jobs: int | None = None, progress: bool = True
+    benchmark: Benchmark,
+    *,
+    pilot: bool = False,
+    workers: Workers | None = None,
+    progress: bool = True,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Results, list[Path]]:
-    """Compute the cells that are missing, then write tables, figures and the page."""
-    from uqled.bench.results.result_files import (
-        write_results,  # figures: not for those who compute cells
-    )
+    """Compute the cells that are missing, then write tables, figures and the page.
+
+    `tell` gets what a person should know: which methods the pilot dropped.
+    """
+    # Figures are for the process that shows results, not for those that compute cells.
+    from uqled.bench.results.result_files import write_results
 
     out = benchmark.out
     if out.exists() and not out.is_dir():
@@ -98,11 +107,15 @@ def run_benchmark(
             "out", f"{str(out)!r} cannot be made ({first_line(error)})", "Choose another folder"
         ) from error
     with lock_folder(out, "benchmark"):
-        _wait_for_workers(out / _WORK)
+        wait_for_workers(out / _WORK)
+        workers = workers or Workers()
         if benchmark.suite.pilot and not pilot:  # its winners decide what comes after
             first = [cell for cell in benchmark.wanted() if cell.kind == "pilot"]
-            _run_cells(benchmark, first, jobs, progress)
-        _run_cells(benchmark, benchmark.wanted(pilot=pilot), jobs, progress)
+            _run_cells(benchmark, first, workers, progress)
+            ranking = rank_pilot(benchmark.suite, benchmark.cells)
+            if ranking is not None and not benchmark.everyone:
+                tell(ranking.describe())
+        _run_cells(benchmark, benchmark.wanted(pilot=pilot), workers, progress)
         results = collect_results(benchmark.suite, benchmark.cells)
         written = write_results(results, out)
         benchmark.cells.remove_finished_work()
@@ -119,39 +132,65 @@ def write_tables(benchmark: Benchmark) -> tuple[Results, list[Path]]:
     return results, write_results(results, benchmark.out)
 
 
-def _run_cells(benchmark: Benchmark, wanted: list[Cell], jobs: int | None, progress: bool) -> None:
+def _run_cells(benchmark: Benchmark, wanted: list[Cell], workers: Workers, progress: bool) -> None:
     todo = list_unfinished_cells(benchmark.suite, benchmark.cells, wanted)
     if not todo:
         return
     for name in {cell.data: None for cell in todo}:
         # Refuse missing or other data before anything runs, and fill the caches once.
-        found = load_benchmark_data(benchmark.suite.data_named(name), benchmark.data)
-        benchmark.cells.check_fingerprint(name, found.data.fingerprint)
+        whole = benchmark.load_data(name)
+        benchmark.cells.check_fingerprint(name, whole.data.fingerprint)
     costs = {cell: _estimate_work(benchmark, cell) for cell in todo}
     total = max(1, round(sum(costs.values()) * _UNITS))
     name = f"benchmark {benchmark.suite.name}, {len(todo)} cells"
-    jobs = available_threads() if jobs is None else arrays.whole_number(jobs, "jobs", low=1)
-    work = benchmark.out / _WORK
-    with Progress(progress).stage(name, total) as advance, _start_workers(jobs, work) as submit:
-        waiting, running = dict.fromkeys(todo), dict[Future[None], Cell]()
+    with Progress(progress).stage(name, total) as advance:
+        compute = _compute_on_ray if workers.engine == "ray" else _compute_here
+        for cell in compute(benchmark, todo, workers):
+            advance(costs[cell] * _UNITS)
+
+
+def _compute_here(benchmark: Benchmark, todo: list[Cell], workers: Workers) -> Iterator[Cell]:
+    """Compute cells in processes, each after those it needs; yield those that are finished."""
+    jobs, gpus = workers.count(benchmark.device), list_gpus(benchmark.device)
+    waiting, unfinished = dict.fromkeys(todo), set(todo)
+    running = dict[Future[None], Cell]()
+    with start_workers(jobs, gpus, benchmark.out / _WORK) as submit:
         while waiting or running:
             for cell in list(waiting):
                 if len(running) == jobs:
                     break
-                if not any(n in costs for n in list_needed_cells(benchmark.suite, cell)):
+                if not unfinished.intersection(list_needed_cells(benchmark.suite, cell)):
                     del waiting[cell]
                     running[submit(_compute, benchmark, cell)] = cell
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 cell = running.pop(future)
                 future.result()
-                advance(costs.pop(cell) * _UNITS)
+                unfinished.remove(cell)
+                yield cell
+
+
+def _compute_on_ray(benchmark: Benchmark, todo: list[Cell], workers: Workers) -> Iterator[Cell]:
+    """Compute cells as tasks of a cluster, all those at a time that need no other of them."""
+    gpus = 0.0 if benchmark.device == "cpu" else len(list_gpus("auto")) and 1 / workers.jobs_per_gpu
+    with engine_of("ray", workers=workers.jobs, gpus=gpus, address=workers.address) as engine:
+        waiting = list(todo)
+        while waiting:
+            unfinished = set(waiting)
+            ready = [
+                cell
+                for cell in waiting
+                if not unfinished.intersection(list_needed_cells(benchmark.suite, cell))
+            ]
+            for cell, _ in zip(ready, engine.map(_compute, ready, given=(benchmark,)), strict=True):
+                yield cell
+            waiting = [cell for cell in waiting if cell not in ready]
 
 
 def _estimate_work(benchmark: Benchmark, cell: Cell) -> float:
     """Work of a cell, in thousands of samples trained on; detection costs a little too."""
     data = benchmark.suite.data_named(cell.data)
-    N = len(load_benchmark_data(data, benchmark.data).train)
+    N = len(benchmark.load_data(cell.data).train)
     epochs = float(dict(data.training).get("epochs", 1))
     return 0.5 + count_trained_samples(data, benchmark.suite, cell, N) * epochs / 1_000
 
@@ -160,7 +199,9 @@ def _compute(benchmark: Benchmark, cell: Cell) -> None:
     """Compute one cell and write it; runs in a process of its own."""
     began = time.perf_counter()
     with use_one_thread():
-        found, arrays = compute_cell(benchmark.suite, cell, benchmark.cells, benchmark.data)
+        found, arrays = compute_cell(
+            benchmark.suite, cell, benchmark.cells, benchmark.load_data(cell.data)
+        )
     made = describe_provenance() | {"seconds": round(time.perf_counter() - began, 2)}
     benchmark.cells.write(cell, describe_cell(benchmark.suite, cell), found, arrays, made)
 
@@ -176,56 +217,3 @@ def use_one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def _start_workers(jobs: int, work: Path) -> Iterator[Any]:
-    """A function that computes cells in so many processes; in this one if it is one."""
-    if jobs == 1:
-        yield _run_here
-        return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _begin_worker, (work,)) as pool:
-        try:
-            yield pool.submit
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _run_here(function: Any, *arguments: Any) -> Future[None]:
-    future: Future[None] = Future()
-    future.set_result(function(*arguments))
-    return future
-
-
-def _begin_worker(work: Path) -> None:
-    """Hold the folder of checkpoints, with other workers, as long as this process lives."""
-    if sys.platform != "win32":
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(os.open(work, os.O_RDONLY), fcntl.LOCK_SH | fcntl.LOCK_NB)
-    _end_with_parent()
-
-
-def _wait_for_workers(work: Path) -> None:
-    """Wait until the workers of a killed benchmark have ended, who would remove what we write."""
-    deadline = time.monotonic() + _LAST_WORDS
-    while True:
-        try:
-            with lock_folder(work, "benchmark"):
-                return
-        except BusyError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-
-
-def _end_with_parent() -> None:
-    """End this process when the one that made it is gone, so that no cell is computed twice."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -90,6 +90,8 @@ class Suite:
     """Of stage 1: names, or `module:function` of one's own."""
     pilot: bool = False
     """If a pilot on the test sets decides which methods stage 2 looks at."""
+    pilot_keeps: int = 1
+    """At least so many methods go on, the best of the pilot first; 1: the baseline alone may."""
     clean_first: str | None = None
     """A method whose flags are removed before noise is added."""
     stage2: Stage2 | None = field(default_factory=Stage2)

@@ -145,6 +145,7 @@ def _check_matrix(suite: Suite) -> None:
             raise InputError(key, f"are {show_value(values)}", "Name each once")
     arrays.whole_number(suite.folds, "folds", low=2, high=_MOST)
     arrays.whole_number(suite.passes, "passes", low=1, high=_MOST)
+    arrays.whole_number(suite.pilot_keeps, "pilot_keeps", low=1, high=_MOST)
     per_rate = suite.folds + 2 * len(suite.methods) + 3
     per_seed = suite.folds + 3 + len(suite.rates) * per_rate
     check_limit("suite_cells", len(suite.data) * len(suite.seeds) * per_seed, "the suite")

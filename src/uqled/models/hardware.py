@@ -11,15 +11,25 @@ import torch
 
 _PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); (x @ x).sum()"
 _PROBE_SECONDS = 60
+_TENSOR_CORES = (7, 0)  # the first compute capability that has them
 
 
 def has_bfloat16(device: str) -> bool:
-    """If the hardware multiplies bfloat16 faster than float32."""
-    if device == "cuda" or (device == "auto" and torch.cuda.is_available()):
-        return torch.cuda.is_bf16_supported()
+    """If the hardware multiplies bfloat16 itself, and so faster than float32."""
+    if _is_cuda(device):
+        return torch.cuda.is_bf16_supported(including_emulation=False)
     flags = _processor_flags()
     has_units = "avx512_bf16" in flags or "amx_bf16" in flags
     return device in ("auto", "cpu") and has_units and survives_bfloat16()
+
+
+def has_float16(device: str) -> bool:
+    """If a GPU multiplies float16 in tensor cores, as those before bfloat16 (V100, T4) do."""
+    return _is_cuda(device) and torch.cuda.get_device_capability() >= _TENSOR_CORES
+
+
+def _is_cuda(device: str) -> bool:
+    return device == "cuda" or (device == "auto" and torch.cuda.is_available())
 
 
 @cache

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from uqled.errors import FileError, InputError
-from uqled.models.hardware import has_bfloat16, survives_bfloat16
+from uqled.models.hardware import has_bfloat16, has_float16, survives_bfloat16
 from uqled.predict.checkpoints import (
     CHECKPOINT,
     History,
@@ -57,7 +57,9 @@ def resolve_precision(training: Training) -> str:
                 "Use 32-true, or set ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16",
             )
         return training.precision
-    return "bf16-mixed" if has_bfloat16(training.device) else "32-true"
+    if has_bfloat16(training.device):
+        return "bf16-mixed"
+    return "16-mixed" if has_float16(training.device) else "32-true"
 
 
 def make_fabric(training: Training) -> Any:

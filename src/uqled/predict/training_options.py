@@ -28,8 +28,8 @@ class Training:
     schedule: Schedule = "one-cycle"
     """One-cycle rises for a quarter and falls to zero, momentum the other way round; steps divide
     by ten at each milestone."""
-    milestones: tuple[int, ...] = ()
-    """Epochs at which steps divide the rate."""
+    milestones: tuple[float, ...] = ()
+    """Epochs at which steps divide the rate; those of a preset move with its number of epochs."""
     momentum: float = 0.9
     nesterov: bool = True
     weight_decay: float = 5e-4
@@ -45,7 +45,8 @@ class Training:
     """Statistics of batch norm behind dropout, for the softmax: estimated again without dropout, or
     as training left them, which is the paper's letter."""
     precision: str = "auto"
-    """32-true, bf16-mixed, 16-mixed; auto: bfloat16 where the hardware has it."""
+    """32-true, bf16-mixed, 16-mixed; auto: bfloat16 where the hardware has it,
+    float16 on a GPU that has only that."""
 
 
 PRESETS = {
@@ -66,7 +67,15 @@ def resolve_training(options: Mapping[str, Any]) -> Training:
         raise InputError(unknown[0], "is no option of training", f"Choose among {', '.join(known)}")
     training = replace(PRESETS[preset], **given)
     _check_training(training)
-    return training
+    return training if "milestones" in given else _scale_milestones(training, PRESETS[preset])
+
+
+def _scale_milestones(training: Training, preset: Training) -> Training:
+    """The preset's schedule in a training of another length: at the same shares of it."""
+    if training.epochs == preset.epochs:
+        return training
+    share = training.epochs / preset.epochs
+    return replace(training, milestones=tuple(share * epoch for epoch in preset.milestones))
 
 
 def _check_training(training: Training) -> None:

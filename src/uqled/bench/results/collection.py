@@ -16,6 +16,7 @@ from uqled.bench.cell_graph import (
     list_stage2_cells,
 )
 from uqled.bench.cells import Cell, Cells
+from uqled.bench.results.formatting import format_method, format_percent, join_words
 from uqled.bench.suite import BASELINE, Suite
 from uqled.errors import FileError, InputError
 from uqled.noise.transition import TransitionMatrix
@@ -82,13 +83,44 @@ def collect_results(suite: Suite, cells: Cells) -> Results:
     )
 
 
-def find_pilot_winners(suite: Suite, cells: Cells) -> list[str] | None:
-    """Methods whose mean F1 in the pilot is above the baseline's, and that; None before the end."""
+@dataclass(frozen=True)
+class PilotRanking:
+    """What the pilot says of the suite's methods."""
+
+    mean_f1: dict[str, float]
+    kept: list[str]
+    """Those that stage 2 looks at, in the suite's order."""
+
+    @property
+    def dropped(self) -> list[str]:
+        return [method for method in self.mean_f1 if method not in self.kept]
+
+    def describe(self) -> str:
+        """A sentence on what was dropped, and why."""
+        if not self.dropped:
+            return "The pilot dropped no method."
+        values = [f"{format_method(m)} ({format_percent(self.mean_f1[m])})" for m in self.dropped]
+        baseline = format_percent(self.mean_f1[BASELINE])
+        return (
+            f"The pilot dropped {join_words(values)}: mean F1 in per cent on the test sets, where "
+            f"{format_method(BASELINE)} has {baseline}. --all keeps them."
+        )
+
+
+def rank_pilot(suite: Suite, cells: Cells) -> PilotRanking | None:
+    """The methods by their mean F1 in the pilot; None before its end.
+
+    Those above the baseline are kept, and the best of the others until `pilot_keeps` are.
+    """
     wanted = list_pilot_cells(suite)
     if not all(cells.is_finished(cell, describe_cell(suite, cell)) for cell in wanted):
         return None
-    mean = _collect_detections(suite, cells, wanted).groupby("method")["f1"].mean()
-    return [m for m in suite.methods if m == BASELINE or mean.get(m, 0.0) > mean[BASELINE]]
+    by_method = _collect_detections(suite, cells, wanted).groupby("method")["f1"].mean()
+    mean = {method: float(by_method.get(method, 0.0)) for method in suite.methods}
+    best = sorted(set(suite.methods) - {BASELINE}, key=lambda m: (-mean[m], suite.methods.index(m)))
+    winners = sum(mean[method] > mean[BASELINE] for method in best)
+    kept = {BASELINE, *best[: max(winners, suite.pilot_keeps - 1)]}
+    return PilotRanking(mean, [method for method in suite.methods if method in kept])
 
 
 def _collect_detections(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> pd.DataFrame:
@@ -138,6 +170,7 @@ def _group_same_images(suite: Suite) -> list[list[str]]:
 
 def _describe_benchmark(suite: Suite, cells: Cells, sizes: dict[str, Any]) -> dict[str, Any]:
     made = list(cells.read_provenance())
+    ranking = rank_pilot(suite, cells) if suite.pilot else None
     return {
         "suite": suite.about,
         "noise": suite.noise["kind"],
@@ -155,6 +188,7 @@ def _describe_benchmark(suite: Suite, cells: Cells, sizes: dict[str, Any]) -> di
         "hours_of_one_process": round(sum(one["seconds"] for one in made) / 3600, 2),
         "reductions": [f"{data.shown}: {data.reduced}" for data in suite.data if data.reduced],
         "contaminated": {data.shown: data.contaminated for data in suite.data if data.contaminated},
+        "pilot": ranking.describe() if ranking else "",
         "same_images": _group_same_images(suite),
         "data": {
             data.shown: {"model": data.model, **dict(data.training), **sizes.get(data.name, {})}

@@ -57,7 +57,7 @@ def format_rate(rate: float | None) -> str:
 def format_number(value: float, decimals: int, *, signed: bool = False) -> str:
     """So many decimals, halves away from zero, with a true minus; a dash for what is missing.
 
-    >>> fixed(25.45, 1), fixed(-0.04, 1), fixed(1234.5, 0)
+    >>> format_number(25.45, 1), format_number(-0.04, 1), format_number(1234.5, 0)
     ('25.5', '0.0', '1,235')
     """
     if not math.isfinite(value):

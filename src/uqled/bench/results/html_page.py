@@ -88,6 +88,7 @@ def render_page(
         grids=_build_grids(results.about),
         cards=[card for card in (_build_card(results, name) for name in names) if card.lines],
         tables=build_tables(results),
+        pilot=results.about.get("pilot", ""),
         pictures={
             kind: _select_pictures(pictures, names, kind)
             for kind in ("stage1-relative", "stage1-plane", "stage2-relative")
@@ -214,7 +215,7 @@ def _list_facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is told in one line each: text, numbers, lists of words, versions."""
     found = []
     for key, value in about.items():
-        if key in _NOTES or value in (None, "", [], {}) or _is_grid(value):
+        if key in _NOTES or key == "pilot" or value in (None, "", [], {}) or _is_grid(value):
             continue
         if isinstance(value, Mapping):
             found.append((_format_key(key), ", ".join(f"{k} {v}" for k, v in value.items())))

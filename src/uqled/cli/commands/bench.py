@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from uqled.cli.choices import Choices
 from uqled.cli.console import CommandOutput
-from uqled.cli.options import OutputOptions
+from uqled.cli.options import Engine, OutputOptions, RayAddress
 
 
 def bench(
@@ -70,9 +71,24 @@ def bench(
             help="Let a suite of your own name functions to run, as module:function.",
         ),
     ] = False,
+    device: Annotated[
+        str,
+        Choices("auto", "cpu", "cuda", "mps"),
+        typer.Option(help="Train networks on this device, where the suite names none."),
+    ] = "auto",
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of processes. Default: one per core.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Compute this many cells at a time. Default: one per core, or --jobs-per-gpu for "
+            "each GPU.",
+        ),
     ] = None,
+    jobs_per_gpu: Annotated[
+        int, typer.Option(metavar="N", help="Cells that are computed at a time on one GPU.")
+    ] = 1,
+    engine: Engine = None,
+    ray_address: RayAddress = None,
 ) -> CommandOutput:
     """Compare detection methods where the truth is known.
 
@@ -87,18 +103,24 @@ def bench(
     from uqled.bench.cost_estimate import estimate_cost
     from uqled.bench.runner import Benchmark, run_benchmark, write_tables
     from uqled.bench.suite import read_suite
+    from uqled.bench.workers import Workers
 
     out = out or Path("runs") / f"bench-{Path(suite).stem}"
-    benchmark = Benchmark(read_suite(suite, allow_code=allow_code), data, out, only, everyone)
+    benchmark = Benchmark(
+        read_suite(suite, allow_code=allow_code), data, out, only, everyone, device
+    )
+    workers = Workers(jobs, jobs_per_gpu, engine, ray_address)
     for folder in merge or []:
         output.tell(f"{Cells(out).merge(folder)} cells taken over from {folder}")
     if plan:
-        text = estimate_cost(benchmark, pilot=pilot, jobs=jobs).text()
+        text = estimate_cost(benchmark, pilot=pilot, workers=workers).text()
         return CommandOutput(text, {"plan": text})
     if tables_only:
         _, written = write_tables(benchmark)
     else:
-        _, written = run_benchmark(benchmark, pilot=pilot, jobs=jobs, progress=output.progress)
+        _, written = run_benchmark(
+            benchmark, pilot=pilot, workers=workers, progress=output.progress, tell=output.tell
+        )
     names = ", ".join(str(path.relative_to(out)) for path in written)
     files = {str(path.relative_to(out)): str(path) for path in written}
     return CommandOutput(f"In {out}: {names}", {"files": files})
