@@ -160,7 +160,7 @@ def test_no_passes_where_the_method_needs_none(monkeypatch):
     LabelCleaner(SCALED, method="cl-mcd", folds=2).fit(X, given)
     assert seen == ["none"] * 4 + ["auto"] * 2
     with pytest.raises(MissingInputError, match="passes"):
-        LabelCleaner(SCALED, uncertainty="none").fit(X, given)
+        LabelCleaner(SCALED, method="alg-ens", uncertainty="none").fit(X, given)
 
 
 @pytest.mark.parametrize("estimator", [RandomForestClassifier(20), SCALED], ids=["members", "fits"])
@@ -237,7 +237,7 @@ def test_weights_reach_the_fits():
 
 def test_classes_smaller_than_the_folds():
     X, y = make_blobs([12, 3, 1], centers=[[0, 0], [20, 0], [0, 20]], random_state=0)
-    cleaner = LabelCleaner(LogisticRegression(), folds=8).fit(X, y)
+    cleaner = LabelCleaner(LogisticRegression(), method="alg-ens", folds=8).fit(X, y)
     assert cleaner.classes_.tolist() == [0, 1, 2]
     assert cleaner.label_errors_.n_flagged == 0
     assert cleaner.score(X, y) == 1

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 import uqled
 from conftest import make_predictions
 from test_cleanlab import data_sets, theirs
-from uqled import compat_counts
-from uqled.compat import find_label_issues
-from uqled.compat_counts import sum_as_dense
+from uqled.compat import find_label_issues, prune_counts
+from uqled.compat.prune_counts import sum_as_dense
 from uqled.detect.core import joint
 from uqled.limits import override_limits
 
@@ -27,8 +26,8 @@ PRUNING = ("prune_by_noise_rate", "prune_by_class", "both")
 def only_pairs(monkeypatch):
     """As above two thousand classes: no matrix of all pairs."""
     monkeypatch.setattr(joint, "DENSE_CLASSES", 1)
-    monkeypatch.setattr(compat_counts, "_calibrate_matrix", None)
-    monkeypatch.setattr(compat_counts, "_prune_matrix", None)
+    monkeypatch.setattr(prune_counts, "calibrate_matrix", None)
+    monkeypatch.setattr(prune_counts, "_prune_matrix", None)
 
 
 def ours(labels, probs, **options):

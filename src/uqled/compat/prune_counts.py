@@ -52,7 +52,7 @@ def count_prunes(
         if K > joints.DENSE_CLASSES and num_to_remove is None:
             return _prune_pairs(calibrate_pairs(joint, class_counts), frac_noise, min_examples)
         _check_memory("num_to_remove_per_class", K)
-        matrix: NDArray[Any] = _calibrate_matrix(_dense(joint), class_counts)
+        matrix: NDArray[Any] = calibrate_matrix(_dense(joint), class_counts)
     else:
         _check_memory("confident_joint", K)
         matrix = joint
@@ -175,7 +175,7 @@ def _check_memory(argument: str, K: int) -> None:
         )
 
 
-def _calibrate_matrix(joint: Ints, class_counts: Ints) -> Ints:
+def calibrate_matrix(joint: Ints, class_counts: Ints) -> Ints:
     """[K,K] given x true: rows scaled to their class's number of samples, then all to N."""
     joint = np.asfortranarray(joint)  # the order in memory is the order of summation
     scaled = (joint.T / np.clip(joint.sum(axis=1), _TINY, None) * class_counts).T

@@ -1,4 +1,4 @@
-"""cleanlab's function names and arguments, for people who come from there.
+"""`cleanlab.filter`: which samples have label issues.
 
 `find_label_issues` gives the answers of `cleanlab.filter.find_label_issues` (2.9) for single-label
 data. Where the two differ in arithmetic, this module repeats cleanlab's order of rounding and its
@@ -13,10 +13,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.array_likes import refuse_masked
 from uqled.arrays import Labels
-from uqled.compat_counts import PruneCounts, check_counts, count_prunes
-from uqled.detect.core import row_kernels
+from uqled.compat.inputs import (
+    SLACK,
+    check_labels,
+    check_probabilities,
+    compute_thresholds,
+    find_class_members,
+)
+from uqled.compat.prune_counts import PruneCounts, check_counts, count_prunes
+from uqled.compat.rank import RANKINGS, compute_scores
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.inputs import Inputs
 from uqled.detect.core.joint import PairCounts
@@ -27,7 +33,6 @@ from uqled.detect.find import count_threads
 from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress
-from uqled.storage.reading import first_line
 
 FilterBy = Literal[
     "prune_by_noise_rate",
@@ -40,10 +45,7 @@ FilterBy = Literal[
 ]
 _FILTERS = FilterBy.__args__  # type: ignore[attr-defined]
 _PRUNING = ("prune_by_noise_rate", "prune_by_class", "both")
-_RANKINGS = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
-_SLACK = row_kernels.SLACK
 _SOFTMAX = Member("softmax")
-_MOST_CLASSES = 2**31  # class numbers are 32 bits wide
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -72,8 +74,8 @@ def find_label_issues(
         filter_by, frac_noise, num_to_remove_per_class, confident_joint, multi_label,
         return_indices_ranked_by,
     )  # fmt: skip
-    given = _labels(labels, one_class=filter_by != "predicted_neq_given")
-    pred_probs = _probabilities(pred_probs, given)
+    given = check_labels(labels, one_class=filter_by != "predicted_neq_given")
+    pred_probs = check_probabilities(pred_probs, given)
     joint = check_counts(
         pred_probs.shape[1], frac_noise=frac_noise, num_to_remove=num_to_remove_per_class,
         min_examples=min_examples_per_class, joint=confident_joint,
@@ -89,7 +91,7 @@ def find_label_issues(
         print(f"Number of label issues found: {np.count_nonzero(mask)}")
     if return_indices_ranked_by is None:
         return mask
-    scores = _scores(return_indices_ranked_by, given, pred_probs, **(rank_by_kwargs or {}))
+    scores = compute_scores(return_indices_ranked_by, given, pred_probs, **(rank_by_kwargs or {}))
     return np.flatnonzero(mask)[np.argsort(scores[mask])]
 
 
@@ -105,7 +107,7 @@ class _Issues:
         inputs = Inputs(codes, rows, None, single_precision=in_single, are_distributions=False)
         self.sweeps = Sweeps(inputs, engine, Progress())
         self.counts = np.bincount(labels, minlength=K).astype(np.int64)
-        self.of_class = _members(labels, K)
+        self.of_class = find_class_members(labels, K)
 
     def mask(
         self,
@@ -128,7 +130,7 @@ class _Issues:
         if filter_by == "confident_learning":
             return off_diagonal & ~agrees
         if filter_by not in _PRUNING:
-            scores = _scores(filter_by.removeprefix("low_"), self.labels, self.probs)
+            scores = compute_scores(filter_by.removeprefix("low_"), self.labels, self.probs)
             lowest = np.zeros(len(scores), np.bool_)
             lowest[np.argsort(scores)[: np.count_nonzero(off_diagonal & ~agrees)]] = True
             return lowest
@@ -150,12 +152,8 @@ class _Issues:
 
     def _thresholds(self) -> NDArray[np.float64]:
         """[K] mean self-confidence per class less the slack, in the input's own precision."""
-        means = [
-            np.mean(self.probs[members, k]) if len(members) else 2
-            for k, members in enumerate(self.of_class)
-        ]
-        clipped = np.clip(means, 2 * _SLACK, None) - _SLACK
-        return clipped.astype(np.float64)
+        thresholds = compute_thresholds(self.probs, self.of_class) - SLACK
+        return thresholds.astype(np.float64)
 
     def _agrees(self, joints: ConfidentJoints) -> Bools:
         if self.probs.dtype != np.float16:
@@ -163,7 +161,7 @@ class _Issues:
         agrees = np.empty(len(self.labels), np.bool_)
         for start, stop in self.sweeps.inputs.split_blocks():
             block, given = self.probs[start:stop].copy(), self.labels[start:stop]
-            block[np.arange(len(given)), given] += _SLACK
+            block[np.arange(len(given)), given] += SLACK
             agrees[start:stop] = block.argmax(axis=1) == given
         return agrees
 
@@ -208,12 +206,6 @@ class _Issues:
             )
 
 
-def _members(labels: Ints, K: int) -> list[NDArray[np.intp]]:
-    """The indices of each class's samples, rising."""
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(labels, minlength=K))[:-1])
-
-
 def _clear_cut(best: TopPerPair, pairs: PairCounts, n: int) -> tuple[Bools, NDArray[np.intp]]:
     """The samples of pairs with one clear answer, and the numbers of the pairs without.
 
@@ -231,43 +223,6 @@ def _clear_cut(best: TopPerPair, pairs: PairCounts, n: int) -> tuple[Bools, NDAr
     return found, np.flatnonzero(tied)
 
 
-def _scores(
-    method: str, labels: Ints, probs: NDArray[Any], *, adjust_pred_probs: bool = False
-) -> NDArray[Any]:
-    """[N] label quality, in the input's own precision."""
-    if adjust_pred_probs:
-        if method == "confidence_weighted_entropy":
-            raise InputError(
-                "adjust_pred_probs", f"is True with {method}", "Use it with another ranking"
-            )
-        means = [
-            np.mean(probs[members, k]) if len(members) else 2
-            for k, members in enumerate(_members(labels, probs.shape[1]))
-        ]
-        thresholds = np.clip(means, 2 * _SLACK, None)
-        probs = probs - thresholds
-        probs += thresholds.max()
-        probs /= probs.sum(axis=1, keepdims=True)
-    N, K = probs.shape
-    own = probs[np.arange(N), labels]
-    if method == "self_confidence":
-        return own
-    if method == "normalized_margin":
-        other = np.empty_like(own)
-        for start in range(0, N, 65_536):
-            block = probs[start : start + 65_536].copy()
-            block[np.arange(len(block)), labels[start : start + 65_536]] = -np.inf
-            other[start : start + 65_536] = block.max(axis=1)
-        margin: NDArray[Any] = (own - other + 1) / 2
-        return margin
-    from scipy.special import xlogy
-
-    entropy = -np.sum(xlogy(probs, probs), axis=1) / np.log(K)
-    ratio = entropy / np.clip(own, _SLACK, None)
-    quality: NDArray[Any] = np.log(ratio + 1) / np.clip(ratio, _SLACK, None)
-    return quality
-
-
 def _check_options(
     filter_by: str,
     frac_noise: float,
@@ -280,9 +235,9 @@ def _check_options(
         raise InputError("multi_label", "is True", "uqled handles data with one label per sample")
     if filter_by not in _FILTERS:
         raise InputError("filter_by", f"is {filter_by!r}", f"Choose one of {', '.join(_FILTERS)}")
-    if rank_by is not None and rank_by not in _RANKINGS:
+    if rank_by is not None and rank_by not in RANKINGS:
         raise InputError(
-            "return_indices_ranked_by", f"is {rank_by!r}", f"Choose one of {', '.join(_RANKINGS)}"
+            "return_indices_ranked_by", f"is {rank_by!r}", f"Choose one of {', '.join(RANKINGS)}"
         )
     if filter_by not in _PRUNING:
         if num_to_remove is not None:
@@ -300,64 +255,3 @@ def _check_options(
             "confident_joint is ignored with filter_by='confident_learning', which counts its own",
             stacklevel=3,
         )
-
-
-def _labels(labels: Any, *, one_class: bool) -> Ints:
-    if not isinstance(labels, list | np.ndarray | np.generic) and not hasattr(labels, "iloc"):
-        raise TypeError(f"labels are a {type(labels).__name__}: pass a NumPy array, list or Series")
-    refuse_masked(labels, "labels")
-    try:
-        found = np.asarray(labels)
-    except (ValueError, OverflowError) as error:
-        raise InputError(
-            "labels", f"are no array ({first_line(error)})", "Pass one class number per sample"
-        ) from error
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found.reshape(-1)
-    if found.ndim != 1 or not len(found):
-        raise InputError("labels", f"have shape {found.shape}", "Pass one class number per sample")
-    with np.errstate(invalid="ignore"):  # infinity has no remainder
-        is_whole = found.dtype.kind in "iuf" and (found % 1 == 0).all()
-    if not is_whole or found.min() < 0:
-        raise InputError(
-            "labels", f"are no class numbers ({found.dtype})", "Number the classes from 0"
-        )
-    if found.max() >= _MOST_CLASSES:
-        raise InputError("labels", f"go up to {found.max()}", "Number the classes from 0")
-    if (found == found[0]).all() and not (one_class and found[0] == 0):
-        raise InputError("labels", f"contain one class only ({found[0]})", "Pass at least two")
-    return found.astype(np.int64)
-
-
-def _probabilities(probs: Any, labels: Ints) -> NDArray[Any]:
-    """[N,K] a plain array in this machine's byte order, checked."""
-    if not isinstance(probs, np.ndarray):
-        raise TypeError(f"pred_probs is a {type(probs).__name__}: pass a NumPy array")
-    refuse_masked(probs, "pred_probs")
-    if probs.dtype.kind not in "fiu" or probs.dtype.itemsize > 8:
-        raise InputError(
-            "pred_probs",
-            f"has type {probs.dtype}",
-            "Pass real numbers: float16, float32 or float64",
-        )
-    # Plain, because a matrix or a record array indexes otherwise.
-    plain: NDArray[Any] = np.asarray(probs, probs.dtype.newbyteorder("="))
-    return _check_probabilities(plain, labels)
-
-
-def _check_probabilities(probs: NDArray[Any], labels: Ints) -> NDArray[Any]:
-    if probs.ndim != 2 or len(probs) != len(labels):
-        raise InputError(
-            "pred_probs", f"has shape {probs.shape} for {len(labels)} labels", "Pass one row each"
-        )
-    if probs.shape[1] <= labels.max():
-        raise InputError(
-            "pred_probs",
-            f"has {probs.shape[1]} columns, but labels go up to {labels.max()}",
-            "Pass one column per class",
-        )
-    if not (np.min(probs) >= -_SLACK and np.max(probs) <= 1 + _SLACK):  # NaN too
-        raise InputError(
-            "pred_probs", "has values outside 0 to 1, or NaN", "Pass probabilities, not logits"
-        )
-    return probs
