@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from uqled import compat, data, models, noise, uncertainty
     from uqled.cleaner import LabelCleaner
     from uqled.data.dataset import Dataset
+    from uqled.data.inspection import inspect
     from uqled.data.loading import load
     from uqled.detect.core.joint import noise_matrix
     from uqled.detect.find import find_label_errors
@@ -36,6 +37,7 @@ _HOMES = {
     "cross_validate": "uqled.predict.crossval",
     "find_label_errors": "uqled.detect.find",
     "find_label_errors_in_parts": "uqled.detect.parts.prepare",
+    "inspect": "uqled.data.inspection",
     "label_quality_scores": "uqled.detect.quality",
     "load": "uqled.data.loading",
     "noise_matrix": "uqled.detect.core.joint",
@@ -59,6 +61,7 @@ __all__ = [
     "data",
     "find_label_errors",
     "find_label_errors_in_parts",
+    "inspect",
     "label_quality_scores",
     "load",
     "models",

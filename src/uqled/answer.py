@@ -95,6 +95,8 @@ class Answer:
     most_suspect: list[FlaggedSample]
     n_verdicts: int = 0
     """How many samples reviewers have decided."""
+    is_at_chance: bool = False
+    """Whether the model predicts no better than chance: no number of wrong labels is given then."""
 
     @property
     def n_flagged(self) -> int:
@@ -132,6 +134,7 @@ class Answer:
             },
             "off_diagonal": self.n_off_diagonal,
             "as_predicted": dict(self.n_as_predicted),
+            "at_chance": self.is_at_chance,
         }
 
     @classmethod
@@ -161,12 +164,38 @@ class Answer:
                 )
                 for index, given, suggested, score, votes, probability in content["suspects"]
             ],
+            is_at_chance=bool(content.get("at_chance", False)),
         )  # fmt: skip
         _ = answer.n_flagged  # refuses a method without a number of flags
         return answer
 
 
 _ESTIMATE = ("value", "low", "high")
+
+
+#: Why nothing is estimated where the model has learnt nothing.
+AT_CHANCE = "the model predicts no better than chance; check its inputs, or try another model"
+_CHANCE_SAMPLES = 50  # below which chance cannot be told from bad luck
+
+
+def is_at_chance(codes: NDArray[Any], predicted: NDArray[Any], n_classes: int) -> bool:
+    """Whether predicted class numbers [N] are no better than guessing.
+
+    They are neither right more often than the largest class alone would be, nor right in each class
+    more often than one of K by chance.
+    """
+    counts = np.bincount(codes, minlength=n_classes)
+    right = np.bincount(codes[predicted == codes], minlength=n_classes)
+    N, present = len(codes), counts > 0
+    K = int(present.sum())
+    if N < _CHANCE_SAMPLES or K < 2:
+        return False
+    majority = counts.max() / N
+    spread = np.sqrt(majority * (1 - majority) / N)
+    balanced = float(np.mean(right[present] / counts[present]))
+    balanced_spread = np.sqrt(np.sum(1 / counts[present]) / K * (1 - 1 / K)) / K
+    is_no_better = right.sum() / N <= majority + 2 * spread
+    return bool(is_no_better and balanced <= 1 / K + 3 * balanced_spread)
 
 
 def choose_confidence(unsure: str | None) -> float:
@@ -219,6 +248,8 @@ def describe_answer(
 def describe_estimates(answer: Answer) -> list[str]:
     """How many labels are wrong and how many flags are real, as far as that is known."""
     number, precision, recall = answer.n_errors, answer.precision, answer.recall
+    if answer.is_at_chance:
+        return [f"how many labels are wrong cannot be said: {AT_CHANCE}"]
     if number is None:
         wrong, share = answer.n_off_diagonal, answer.n_off_diagonal / answer.n_samples
         return [f"about {wrong:,} labels are wrong ({share:.2%}), by the noise matrix"]

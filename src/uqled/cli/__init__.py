@@ -20,6 +20,7 @@ from uqled.cli.commands import (
     export,
     find,
     import_,
+    inspect,
     noise,
     predict,
     report,
@@ -33,6 +34,7 @@ from uqled.errors import UqledError
 COMMANDS: dict[str, dict[str, Callable[..., CommandOutput | None]]] = {
     "Find and fix wrong labels": {
         "find": find.find,
+        "inspect": inspect.inspect,
         "review": review.review,
         "export": export.export,
         "import": import_.import_,

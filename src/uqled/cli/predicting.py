@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from uqled.terminal import escape_controls
 
 if TYPE_CHECKING:
     from uqled.data.dataset import Dataset
+    from uqled.data.inspection import Finding
     from uqled.storage.run import Predictions
 
 
@@ -25,9 +26,14 @@ def load_and_predict(
     seed: int,
 ) -> tuple[Dataset, Predictions]:
     """The data set and its out-of-fold predictions, whose run is `runs/NAME` unless named."""
+    import numpy as np
+
+    from uqled.data.inspection import inspect
+    from uqled.data.inspection.prediction_checks import check_predictions
     from uqled.data.loading import name_dataset
     from uqled.predict.crossval import check_engine_options, check_numbers, cross_validate
     from uqled.predict.learners import find_learner_maker
+    from uqled.storage.atomic import write_json
 
     # What is misspelt or not installed must not be found out after the data was read.
     find_learner_maker(model.model)
@@ -36,8 +42,10 @@ def load_and_predict(
     engine = where.pop("engine")
     check_engine_options(engine, where)
     loaded = reading.load(data, seed=seed, progress=output.progress)
-    for line in describe_data(loaded):
+    inspection = inspect(loaded, folds=model.folds)
+    for line in [*describe_data(loaded), *map(describe_finding, inspection.findings)]:
         output.tell(line)
+    loaded = loaded.without_rare_classes(model.folds)
     options = asdict(model)
     predictions = cross_validate(
         loaded,
@@ -50,7 +58,17 @@ def load_and_predict(
         seed=seed,
         progress=output.progress,
     )
+    findings = check_predictions(predictions.labels, np.argmax(predictions.pred_probs, axis=1))
+    for finding in findings:
+        output.tell(describe_finding(finding))
+    inspection = replace(inspection, findings=(*inspection.findings, *findings))
+    write_json(predictions.path / "inspection.json", inspection.to_json())
     return loaded, predictions
+
+
+def describe_finding(finding: Finding) -> str:
+    """What is plainly wrong, in one line."""
+    return escape_controls(str(finding))
 
 
 def describe_data(data: Dataset) -> list[str]:

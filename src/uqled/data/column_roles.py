@@ -130,7 +130,7 @@ def _understand_number(name: str, values: Any, present: Any) -> Column:
     is_ordered = present.is_monotonic_increasing or present.is_monotonic_decreasing
     if is_ordered and distinct > 0.5 and len(present) == n:
         return Column(name, "id", False, "a serial number or time in file order")
-    if is_whole and distinct == 1 and _is_id_name(name):
+    if is_whole and distinct == 1 and is_id_name(name):
         return Column(name, "id", False, "a different number in every row")
     return Column(name, "number", True)
 
@@ -214,7 +214,8 @@ def _make_date_parts(name: str, dates: Any) -> dict[str, Any]:
     }
 
 
-def _is_id_name(name: str) -> bool:
+def is_id_name(name: str) -> bool:
+    """Whether a column is called like an id."""
     return bool(_ID_NAME.search(name) or _ID_NAME_START.search(name) or name.lower() == "id")
 
 

@@ -162,6 +162,26 @@ class Dataset:
         """`n` samples drawn at random with the classes' shares, each class at least once."""
         return self.subset(draw_stratified(self.labels.codes, n, seed=seed))
 
+    def without_rare_classes(self, least: int) -> Dataset:
+        """The samples whose class has `least` samples or more, and these classes alone.
+
+        The data set itself where that would leave fewer than two classes, or all of them.
+        """
+        counts = np.bincount(self.labels.codes, minlength=self.n_classes)
+        common = np.flatnonzero(counts >= least)
+        if len(common) < 2 or len(common) == self.n_classes:
+            return self
+        rows = np.flatnonzero(counts[self.labels.codes] >= least)
+        numbers = np.zeros(self.n_classes, np.int32)
+        numbers[common] = np.arange(len(common))
+        labels = Labels(
+            numbers[self.labels.codes[rows]],
+            self.labels.values[common],
+            tuple(self.labels.names[k] for k in common),
+        )
+        truth = None if self.truth is None else numbers[self.truth[rows]]
+        return replace(self.subset(rows), labels=labels, truth=truth, source=self.source)
+
     def with_labels(self, codes: ArrayLike) -> Dataset:
         """The same samples with other class numbers [N]; the truth stays."""
         found = arrays.label_column(codes, "codes")

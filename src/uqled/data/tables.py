@@ -41,6 +41,7 @@ from uqled.storage.reading import first_line
 #: Names of a column of labels, where the user does not say which it is.
 LABEL_NAMES = ("label", "labels", "target", "class", "y")
 _PEEKED = 100  # paths of which one at least must lead to a file
+_FEW_NUMBERS = 20  # different whole numbers that may be classes
 _SHOWN = 5  # names in a message
 
 
@@ -159,6 +160,8 @@ def _choose_label(table: Table, request: ReadRequest) -> Column:
         known = [name for name in columns if name.lower() in LABEL_NAMES]
         if len(known) == 1:
             label, reason = known[0], "recognised by its name"
+        elif not known and len(classes := _list_categorical(table)) == 1:
+            label, reason = classes[0], "the only column of classes"
     label = "label" if label is None else label
     if label not in columns:
         raise InputError(
@@ -169,6 +172,17 @@ def _choose_label(table: Table, request: ReadRequest) -> Column:
     if not len(table.frame):
         raise FileError(table.subject, "has no rows", "Name a table with samples")
     return Column(label, "label", False, reason)
+
+
+def _list_categorical(table: Table) -> list[str]:
+    """Columns that could be labels: classes, or a few whole numbers."""
+    names = []
+    for name in map(str, table.frame.columns):
+        values, column = table.frame[name], _understand(table, name)
+        is_few = values.dtype.kind in "iu" and values.nunique() <= _FEW_NUMBERS < len(values)
+        if column.is_used and (column.role == "category" or is_few):
+            names.append(name)
+    return names
 
 
 def _select_split(table: Table, split: str | None) -> NDArray[np.intp]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.answer import (
+    AT_CHANCE,
     MAX_PAIRS,
     MAX_SUSPECTS,
     Answer,
@@ -20,6 +21,7 @@ from uqled.answer import (
     FlaggedSample,
     FlagMetrics,
     choose_confidence,
+    is_at_chance,
     measure_flags,
 )
 from uqled.arrays import Labels
@@ -145,6 +147,10 @@ class LabelErrors:
                 recall = self.estimate.recall(self.mask)
             if self.estimate.known is not None:
                 n_verdicts = int(np.count_nonzero(self.estimate.known >= 0))
+        at_chance = is_at_chance(self.labels.codes, self.best, self.labels.n_classes)
+        if at_chance and not n_verdicts:
+            n_errors = precision = recall = None
+            unsure = f"{AT_CHANCE[0].upper()}{AT_CHANCE[1:]}."
         return Answer(
             method=self.method,
             n_samples=len(self),
@@ -158,6 +164,7 @@ class LabelErrors:
             confused_pairs=self.confused_pairs()[:MAX_PAIRS],
             most_suspect=self.list_most_suspect(),
             n_verdicts=n_verdicts,
+            is_at_chance=at_chance and not n_verdicts,
         )
 
     def list_most_suspect(self, *, first_index: int = 0) -> list[FlaggedSample]:

@@ -76,7 +76,7 @@ def cross_validate(
     check_engine_options(engine, where)
     own_passes, uncertainty = _split_uncertainty(uncertainty, data)
     learner = choose_learner(model, data, uncertainty=uncertainty, **training)
-    parts = stratified_parts(data.labels, folds, seed=seed)
+    parts = stratified_parts(data.labels, folds, seed=seed, groups=data.groups)
     configuration = {
         "data": {"name": data.name, "fingerprint": data.fingerprint, "samples": len(data)},
         "classes": list(data.labels.names),
@@ -121,9 +121,14 @@ def fold_seed(seed: int, fold: int) -> int:
     return int(np.random.SeedSequence([seed, fold, 1]).generate_state(1)[0])
 
 
-def stratified_parts(labels: Labels, folds: int, *, seed: int) -> list[NDArray[np.intp]]:
-    """The samples that each fold predicts: a partition, each class spread evenly."""
-    from sklearn.model_selection import StratifiedKFold
+def stratified_parts(
+    labels: Labels, folds: int, *, seed: int, groups: NDArray[Any] | None = None
+) -> list[NDArray[np.intp]]:
+    """The samples that each fold predicts: a partition, each class spread evenly.
+
+    Samples of one of the `groups` [N] share a fold.
+    """
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     arrays.at_least_two_classes(labels)
     counts = np.bincount(labels.codes, minlength=labels.n_classes)
@@ -136,8 +141,16 @@ def stratified_parts(labels: Labels, folds: int, *, seed: int) -> list[NDArray[n
             f"{' ...' if len(small) > 5 else ''}",
             "Lower the number of folds, or merge or leave out such classes",
         )
-    splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
-    parts = [test for _, test in splitter.split(np.zeros(len(labels)), labels.codes)]
+    if groups is not None and len(np.unique(groups)) < folds:
+        raise InputError(
+            "folds",
+            f"is {folds}, and there are {len(np.unique(groups))} groups",
+            "Lower the number of folds, or name another column of groups",
+        )
+    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    splitter = kind(folds, shuffle=True, random_state=seed)
+    rows = splitter.split(np.zeros(len(labels)), labels.codes, groups)
+    parts = [test for _, test in rows]
     times = np.bincount(np.concatenate(parts), minlength=len(labels))
     if not (times == 1).all():
         raise AssertionError("the folds do not partition the data")

@@ -1,0 +1,28 @@
+"""`uqled inspect`: what the data is, and what is plainly wrong with it."""
+
+from __future__ import annotations
+
+from uqled.cli.console import CommandOutput
+from uqled.cli.options import DataArgument, DataOptions, OutputOptions, Seed
+from uqled.cli.predicting import describe_data, describe_finding
+
+
+def inspect(
+    data: DataArgument, reading: DataOptions, output: OutputOptions, seed: Seed = 0
+) -> CommandOutput:
+    """Look at the data before its labels are judged.
+
+    Says what each column is, and finds plain faults without a model: duplicates with different
+    labels, two spellings of one class, rare classes, a column that gives the label away.
+
+    Examples:
+        uqled inspect reviews.csv --label sentiment
+        uqled inspect photos/
+        uqled inspect orders.csv --label late --columns note=text,code=ignore --json
+    """
+    from uqled.data.inspection import inspect as inspect_data
+
+    loaded = reading.load(data, seed=seed, progress=output.progress)
+    inspection = inspect_data(loaded)
+    findings = list(map(describe_finding, inspection.findings)) or ["Nothing is plainly wrong."]
+    return CommandOutput("\n".join([*describe_data(loaded), *findings]), inspection.to_json())

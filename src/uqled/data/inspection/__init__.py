@@ -1,0 +1,44 @@
+"""The pre-check of the labels: `inspect` finds plain faults before any model is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from uqled.data.dataset import Dataset
+from uqled.data.inspection.class_checks import check_classes
+from uqled.data.inspection.column_checks import check_columns
+from uqled.data.inspection.duplicates import find_duplicates
+from uqled.data.inspection.findings import Finding, Inspection, sort_findings
+from uqled.data.inspection.image_checks import check_images
+
+__all__ = ["Finding", "Inspection", "inspect"]
+
+_FOLDS = 4  # of `find`, unless the user says otherwise
+
+
+def inspect(data: Any, *, folds: int = _FOLDS, **options: Any) -> Inspection:
+    """What is plainly wrong with a data set: duplicates with different labels, variants of one
+    class name, rare classes, a column that gives the label away, and the like.
+
+    `data` is a `Dataset`, or whatever `load` takes with its `options`.
+
+    >>> data = Dataset.from_arrays(["a b", "c d", "a b", "e f"] * 5, ["x", "y", "y", "x"] * 5)
+    >>> print(inspect(data).findings[0].message)
+    10 samples have the same content as others with a different label
+    """
+    if not isinstance(data, Dataset):
+        from uqled.data.loading import load
+
+        data = load(data, **options)
+    counts = dict.fromkeys(data.labels.names, 0)
+    for code in data.labels.codes.tolist():
+        counts[data.labels.names[code]] += 1
+    findings = [
+        *find_duplicates(data),
+        *check_classes(data, folds=folds),
+        *check_columns(data),
+        *check_images(data),
+    ]
+    return Inspection(
+        data.name, data.kind, len(data), counts, data.columns, sort_findings(findings)
+    )

@@ -1,0 +1,89 @@
+"""Columns of a table that are plainly odd: one that gives the label away, one that names groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.data.column_roles import is_id_name
+from uqled.data.dataset import Dataset, draw_stratified
+from uqled.data.inspection.findings import Finding
+
+_SAMPLE = 5_000  # rows that one column's predictions are tried on
+_LEAK_ACCURACY = 0.995
+_FEW_ROWS = 30
+_MANY_COLUMNS = 500  # beyond which columns are not tried one by one
+
+
+def check_columns(data: Dataset) -> list[Finding]:
+    features: Any = data.features
+    if not hasattr(features, "columns") or len(data) < _FEW_ROWS:
+        return []
+    findings = []
+    if leaks := _find_leaks(data, features):
+        listed = ", ".join(map(repr, leaks))
+        word = "column predicts" if len(leaks) == 1 else "columns each predict"
+        findings.append(
+            Finding(
+                "leak",
+                "warning",
+                f"the {word} the label alone: {listed}",
+                f"If it is another form of the label, leave it out: --columns {leaks[0]}=ignore",
+            )
+        )
+    for column in data.columns:
+        if column.is_used and column.name in features.columns and _names_groups(data, column.name):
+            findings.append(
+                Finding(
+                    "groups",
+                    "warning",
+                    f"column {column.name!r} looks like a group that several rows share",
+                    f"Rows of one group must not help to predict each other: --group {column.name}",
+                )
+            )
+    return findings
+
+
+def _names_groups(data: Dataset, name: str) -> bool:
+    values = data.inputs[name]
+    repeats = len(values) / max(values.nunique(), 1)
+    return is_id_name(name) and 1.5 < repeats < len(values) / 20 and data.groups is None
+
+
+def _find_leaks(data: Dataset, features: Any) -> list[str]:
+    """Columns of which a small tree, cross-validated, predicts nearly every label."""
+    from sklearn.model_selection import cross_val_predict
+    from sklearn.tree import DecisionTreeClassifier
+
+    if features.shape[1] > _MANY_COLUMNS:
+        return []
+    codes = data.labels.codes
+    counts = np.bincount(codes)
+    usable = np.flatnonzero(counts[codes] >= 3)
+    if len(np.unique(codes[usable])) < 2:
+        return []
+    if len(usable) > _SAMPLE:
+        usable = usable[draw_stratified(codes[usable], _SAMPLE, seed=0)]
+        usable = usable[np.bincount(codes[usable])[codes[usable]] >= 3]
+    majority = np.bincount(codes[usable]).max() / len(usable)
+    tree = DecisionTreeClassifier(min_samples_leaf=2, random_state=0)
+    leaks = []
+    for name in features.columns:
+        values = _encode(features[name].iloc[usable])
+        accuracy = np.mean(cross_val_predict(tree, values, codes[usable], cv=3) == codes[usable])
+        if accuracy >= _LEAK_ACCURACY and accuracy > (1 + majority) / 2:
+            leaks.append(str(name))
+    return leaks
+
+
+def _encode(values: Any) -> NDArray[np.float64]:
+    """[n,1] numbers, or the numbers of categories."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(values.dtype):
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        finite = np.where(np.isfinite(numbers), numbers, -1e9)
+        return np.clip(finite, -3e38, 3e38).reshape(-1, 1)
+    return np.asarray(pd.factorize(values.astype(object))[0], np.float64).reshape(-1, 1)

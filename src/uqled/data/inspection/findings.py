@@ -1,0 +1,63 @@
+"""What is plainly wrong with a data set before any model is asked: plain data that can be shown."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from uqled.data.columns import Column, describe_columns
+
+Severity = Literal["error", "warning", "note"]
+#: In the order in which findings are shown.
+_ORDER: dict[str, int] = {"error": 0, "warning": 1, "note": 2}
+_SHOWN = 3  # ids in a line
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, or worth knowing."""
+
+    check: str
+    """Which check found it, such as `duplicates`."""
+    severity: Severity
+    """error: some labels are wrong for certain; warning: results may mislead; note: for your
+    information."""
+    message: str
+    advice: str
+    """What to do, in one line."""
+    ids: tuple[str, ...] = ()
+    """The samples that it is about, where it is about some."""
+
+    def __str__(self) -> str:
+        first = ", ".join(self.ids[:_SHOWN]) + (", ..." if len(self.ids) > _SHOWN else "")
+        example = f" (samples {first})" if self.ids else ""
+        return f"{self.severity}: {self.message}{example}. {self.advice}."
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A data set at a glance, and what is plainly wrong with it."""
+
+    name: str
+    kind: str
+    n_samples: int
+    class_counts: dict[str, int]
+    columns: tuple[Column, ...]
+    findings: tuple[Finding, ...]
+
+    def __str__(self) -> str:
+        noun = "rows" if self.kind == "table" else self.kind
+        lines = [
+            f"{self.name}: {self.n_samples:,} {noun} of {len(self.class_counts):,} classes",
+            *describe_columns(self.columns),
+            *map(str, self.findings),
+        ]
+        return "\n".join(lines if self.findings else [*lines, "nothing is plainly wrong"])
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def sort_findings(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Certain errors first, notes last."""
+    return tuple(sorted(findings, key=lambda finding: _ORDER[finding.severity]))
