@@ -35,7 +35,7 @@ from PIL import Image
 import machine
 from uqled.data import load
 from uqled.data.image_cache import EncodedImages, decode_images
-from uqled.engines.local import available_threads
+from uqled.engines.local import count_cores
 
 Decode = Callable[[bytes], Any]
 BLOCK = 64
@@ -282,7 +282,7 @@ def main() -> None:
             "bytes": sum(map(len, contents)),
             "threads": {
                 threads: measured(contents, threads, repeats)
-                for threads in sorted({1, available_threads()})
+                for threads in sorted({1, count_cores()})
             },
             "load": loading(contents, 3),
         }

@@ -172,9 +172,9 @@ def transferred() -> tuple[int, int]:
 
 def one_detection(data: Data, *, engine: str, workers: int, out: str) -> dict[str, Any]:
     """Time, memory and bytes of one detection."""
-    from uqled.engines import engine_of
+    from uqled.engines import make_engine
 
-    with engine_of(engine, workers=workers) as running:
+    with make_engine(engine, workers=workers) as running:
         warm(data.K, data.F, running, None)
         before = transferred()
         began = time.perf_counter()
@@ -194,9 +194,9 @@ def one_detection(data: Data, *, engine: str, workers: int, out: str) -> dict[st
 def one_plan(data: Data, *, engine: str, workers: int, out: str) -> dict[str, Any]:
     """What `uqled detect --plan` says, and how long it took to say so."""
     from uqled.detect.parts.cost import plan_cost
-    from uqled.engines import engine_of
+    from uqled.engines import make_engine
 
-    with engine_of(engine, workers=workers) as running:
+    with make_engine(engine, workers=workers) as running:
         began = time.perf_counter()
         found = plan_cost(prepared(*data.inputs, out=out, engine=running), running)
         return {
@@ -215,13 +215,13 @@ def prepared(labels: Any, softmax: Any, passes: Any, *, out: Any, engine: Any) -
 
 def ray_beside_local(data: Data, *, workers: int, out: str, repeats: int) -> dict[str, Any]:
     """Both engines taking turns on files that are in the file cache."""
-    from uqled.engines import engine_of
+    from uqled.engines import make_engine
 
     times: dict[str, list[float]] = {"local": [], "ray": []}
     flags: dict[str, Any] = {}
     with (
-        engine_of("local", workers=workers) as threads,
-        engine_of("ray", workers=workers) as tasks,
+        make_engine("local", workers=workers) as threads,
+        make_engine("ray", workers=workers) as tasks,
     ):
         engines = {"local": threads, "ray": tasks}
         for engine in engines.values():
@@ -285,9 +285,9 @@ def thrice_read(data: Data, *, workers: int) -> dict[str, Any]:
 def thrice_read_as_detection_does(data: Data, *, workers: int) -> dict[str, Any]:
     """Past the file cache, where the system can."""
     from uqled.detect.parts.tasks import read_part
-    from uqled.engines import engine_of
+    from uqled.engines import make_engine
 
-    with engine_of("local", workers=workers) as running:
+    with make_engine("local", workers=workers) as running:
         ready = prepared(*data.inputs, out="nowhere", engine=running)
         began = time.perf_counter()
         for _ in range(3):

@@ -8,8 +8,8 @@ import time
 import pytest
 
 import uqled
-from uqled.engines import Engine, Tree, engine_of
-from uqled.engines.local import Threads, available_threads
+from uqled.engines import Engine, Tree, make_engine
+from uqled.engines.local import Threads, count_cores
 
 
 def slowly(item):
@@ -91,22 +91,22 @@ def test_a_tree_keeps_as_many_as_its_height():
 
 
 def test_engines_by_name():
-    with engine_of(None) as engine:
+    with make_engine(None) as engine:
         assert isinstance(engine, Threads)
-        assert engine.workers == available_threads()
+        assert engine.workers == count_cores()
         assert isinstance(engine, Engine)
         assert not engine.is_distributed
-    with engine_of("local", workers=3) as engine:
+    with make_engine("local", workers=3) as engine:
         assert engine.workers == engine.threads == 3
-        with engine_of(engine) as same:
+        with make_engine(engine) as same:
             assert same is engine
         seen = set(engine.map(lambda _: time.sleep(0.02) or threading.get_ident(), range(6)))
         assert len(seen) == 3  # still running
     with pytest.raises(uqled.InputError, match=r"engine is 'cloud'. Choose one of local, ray"):
-        engine_of("cloud")
+        make_engine("cloud")
 
 
 def test_ray_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(uqled.InputError, match=r"pip install 'uqled\[ray\]'"):
-        engine_of("ray")
+        make_engine("ray")

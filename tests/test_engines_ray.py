@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import uqled
-from uqled.engines import Engine, engine_of
+from uqled.engines import Engine, make_engine
 from uqled.engines.local import Threads
 
 ray = pytest.importorskip("ray")
@@ -33,7 +33,7 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def engine(cluster):
-    with engine_of("ray", workers=2, address=cluster.address) as found:
+    with make_engine("ray", workers=2, address=cluster.address) as found:
         assert isinstance(found, Engine)
         assert found.is_distributed
         yield found

@@ -51,8 +51,8 @@ def test_masked_values_are_refused_wherever_they_come_in():
         (uqled.label_quality_scores, (LABELS, masked(SOFTMAX))),
         (uqled.confident_joint, (masked(LABELS), SOFTMAX)),
         (uqled.uncertainty.entropy, (masked(SOFTMAX),)),
-        (arrays.passes, (masked(PASSES),)),
-        (arrays.label_column, (masked(LABELS), "truth")),
+        (arrays.check_passes, (masked(PASSES),)),
+        (arrays.read_label_column, (masked(LABELS), "truth")),
     ):
         with pytest.raises(uqled.InputError, match="masked in places"):
             function(*arguments)
@@ -172,9 +172,9 @@ def test_tensors_that_hold_something_else_are_refused():
 def test_tensors_of_other_kinds_are_read():
     exact = torch.tensor(SOFTMAX, requires_grad=True)
     assert (detect(torch.tensor(LABELS), exact, torch.tensor(PASSES)) == EXPECTED).all()
-    assert (arrays.in_memory(torch.tensor([1.5], dtype=torch.bfloat16)) == [1.5]).all()
+    assert (arrays.to_numpy(torch.tensor([1.5], dtype=torch.bfloat16)) == [1.5]).all()
     conjugate = torch.tensor([1 + 2j]).conj().imag  # negative without having been computed
-    assert arrays.in_memory(conjugate).tolist() == [-2]
+    assert arrays.to_numpy(conjugate).tolist() == [-2]
 
 
 # -- objects, sizes, texts ------------------------------------------------------------------------
@@ -239,17 +239,17 @@ def test_classes_of_other_shapes_are_refused():
 def test_many_class_names_take_no_time():
     names = [f"class {k}" for k in range(60_000)]
     began = time.monotonic()
-    found = arrays.as_labels(names[:100], n_classes=60_000, classes=names)
+    found = arrays.encode_labels(names[:100], n_classes=60_000, classes=names)
     assert found.codes.tolist() == list(range(100))
     assert time.monotonic() - began < 5
     with pytest.raises(uqled.InputError, match="'class 7' twice"):
-        arrays.as_labels(names[:100], n_classes=60_001, classes=[*names, "class 7"])
+        arrays.encode_labels(names[:100], n_classes=60_001, classes=[*names, "class 7"])
 
 
 def test_numbers_that_python_does_not_print_are_refused():
     with pytest.raises(uqled.InputError, match="folds is a int that cannot be printed"):
-        arrays.whole_number(10**5_000, "folds", low=1, high=5)
+        arrays.check_whole_number(10**5_000, "folds", low=1, high=5)
     with pytest.raises(uqled.InputError, match="rate is a int that cannot be printed"):
-        arrays.fraction(10**5_000, "rate")
+        arrays.check_fraction(10**5_000, "rate")
     with pytest.raises(uqled.InputError, match=r"\.\.\."):
-        arrays.fraction("x" * 10_000, "rate")
+        arrays.check_fraction("x" * 10_000, "rate")

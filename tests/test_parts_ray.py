@@ -24,7 +24,7 @@ from uqled.errors import FileError
 ray = pytest.importorskip("ray")
 
 from loopback import NODE, two_nodes  # noqa: E402
-from uqled.engines import engine_of  # noqa: E402
+from uqled.engines import make_engine  # noqa: E402
 
 #: If its raylet dies, Ray ends the process that started it, and all other tests with it.
 pytestmark = pytest.mark.slow
@@ -113,7 +113,7 @@ class Slow(Watched):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with two_nodes() as found, engine_of("ray", workers=2, address=found.address):
+    with two_nodes() as found, make_engine("ray", workers=2, address=found.address):
         yield found  # connected: a detection with engine="ray" uses it and leaves it running
 
 

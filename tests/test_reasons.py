@@ -9,7 +9,7 @@ import scipy.stats
 import uqled
 from conftest import SHARED, make_predictions
 from uqled.detect import reasons as module
-from uqled.detect.reasons import REASONS, explained, reasons
+from uqled.detect.reasons import REASONS, explain_reason, find_reasons
 
 
 def naive_reason(given, passes):
@@ -31,9 +31,9 @@ def test_as_the_definition_says(sharpness, monkeypatch):
     monkeypatch.setattr(module, "_ROWS", 7)  # several blocks, the last one short
     rows = np.random.default_rng(0).permutation(300)[:100]
     expected = [naive_reason(data.labels[z], data.passes[:, z]) for z in rows]
-    assert reasons(data.labels, data.softmax, data.passes, rows).tolist() == expected
+    assert find_reasons(data.labels, data.softmax, data.passes, rows).tolist() == expected
     expected = [naive_reason(data.labels[z], data.softmax[None, z]) for z in rows]
-    assert reasons(data.labels, data.softmax, None, rows).tolist() == expected
+    assert find_reasons(data.labels, data.softmax, None, rows).tolist() == expected
 
 
 def test_as_the_definition_says_of_passes_that_differ_more_or_less():
@@ -43,13 +43,13 @@ def test_as_the_definition_says_of_passes_that_differ_more_or_less():
     drawn = rng.gamma(concentration, size=(5, 2_000, 3)) + 1e-12
     passes = drawn / drawn.sum(axis=2, keepdims=True)  # five draws of a Dirichlet distribution
     expected = [naive_reason(labels[z], passes[:, z]) for z in range(2_000)]
-    assert reasons(labels, None, passes, np.arange(2_000)).tolist() == expected
+    assert find_reasons(labels, None, passes, np.arange(2_000)).tolist() == expected
 
 
 def test_every_reason_occurs_among_the_flagged():
     data = make_predictions(3, N=2_000)
     errors = uqled.find_label_errors(data.labels, data.softmax, data.passes, method="alg-ens")
-    found = reasons(data.labels, data.softmax, data.passes, errors.ranked)
+    found = find_reasons(data.labels, data.softmax, data.passes, errors.ranked)
     assert set(found) == set(REASONS)
 
 
@@ -70,7 +70,7 @@ def test_every_reason_occurs_among_the_flagged():
 def test_plain_cases_for_a_sample_given_the_second_class(passes, reason):
     stack = np.array(passes)[:, None]
     for dtype in (np.float16, np.float32, np.float64):
-        found = reasons(np.array([1]), None, stack.astype(dtype), np.array([0]))
+        found = find_reasons(np.array([1]), None, stack.astype(dtype), np.array([0]))
         assert found.tolist() == [reason]
 
 
@@ -81,15 +81,15 @@ def test_only_the_rows_asked_for_are_read(tmp_path):
     rows = np.array([5, 2, 399])
     bad = data.passes.copy()
     bad[:, 7] = np.nan
-    expected = reasons(data.labels, None, data.passes, rows).tolist()
-    assert reasons(data.labels, None, mapped, rows).tolist() == expected
-    assert reasons(data.labels, None, bad, rows).tolist() == expected
-    assert reasons(data.labels, None, mapped, rows[:0]).tolist() == []
+    expected = find_reasons(data.labels, None, data.passes, rows).tolist()
+    assert find_reasons(data.labels, None, mapped, rows).tolist() == expected
+    assert find_reasons(data.labels, None, bad, rows).tolist() == expected
+    assert find_reasons(data.labels, None, mapped, rows[:0]).tolist() == []
 
 
 def test_no_probabilities_are_refused():
     with pytest.raises(uqled.InputError, match="both missing"):
-        reasons(np.array([1]), None, None, np.array([0]))
+        find_reasons(np.array([1]), None, None, np.array([0]))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_no_probabilities_are_refused():
     ],
 )
 def test_sentences(arguments, sentence):
-    assert explained(*arguments) == sentence
+    assert explain_reason(*arguments) == sentence
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_sure_model_is_right_more_often_than_a_lost_one(name):
     data = np.load(path)
     labels, passes, true = data["labels"], data["passes"], data["true_labels"]
     errors = uqled.find_label_errors(labels, None, passes, method="cl-mcd")
-    found = reasons(labels, None, passes, errors.ranked)
+    found = find_reasons(labels, None, passes, errors.ranked)
     right = (errors.best == true)[errors.ranked]
     shares = [right[found == reason].mean() for reason in REASONS]
     assert shares == sorted(shares, reverse=True)

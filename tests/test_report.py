@@ -26,7 +26,7 @@ from uqled.cli import app
 from uqled.cli.predicting import describe_data
 from uqled.data import Dataset, load
 from uqled.detect.find import find_errors_in_run
-from uqled.detect.reasons import reasons
+from uqled.detect.reasons import find_reasons
 from uqled.report import sections
 from uqled.report.page import report_run
 from uqled.report.thumbnails import make_thumbnail
@@ -246,7 +246,7 @@ def test_the_gallery_shows_the_most_suspect_with_reason_and_truth(data, tmp_path
         tmp_path / "r.html", None, data.softmax, data.passes, truth=data.true, top=7
     )
     page = page_of(path)
-    why = reasons(data.labels, data.softmax, data.passes, errors.ranked)
+    why = find_reasons(data.labels, data.softmax, data.passes, errors.ranked)
     first = {np.flatnonzero(why == reason)[0] for reason in set(why)}  # 7 // 5 of each reason
     places = sorted(first | set(range(7)))
     assert len(places) > 7

@@ -18,7 +18,7 @@ from review_runs import image_run
 from uqled import InputError
 from uqled.detect.auto.estimate import OperatingPoint
 from uqled.detect.find import find_label_errors
-from uqled.detect.reasons import REASONS, reasons
+from uqled.detect.reasons import REASONS, find_reasons
 from uqled.errors import FileError
 from uqled.review.current_errors import CurrentErrors
 from uqled.review.decision_state import STATES, DecisionState
@@ -293,7 +293,7 @@ def test_pages_together_are_the_ranking(errors, predictions, state):
 def test_filters_keep_what_they_say(errors, predictions, state):
     flags, _ = make_list(errors, predictions, state)
     ranked, given, best = errors.ranked.tolist(), errors.labels.codes, errors.best
-    why = reasons(given, None, predictions.passes, errors.ranked)
+    why = find_reasons(given, None, predictions.passes, errors.ranked)
     a, b = ranked[0], ranked[2]
     decide(state, (b, "drop", None))
     decide(state, (a, "keep", None))

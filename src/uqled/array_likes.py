@@ -22,7 +22,7 @@ _OWN_ARRAYS = ("__array__", "__array_interface__", "__array_struct__")
 _PLAIN = (list, tuple, range, str, bytes, bytearray, memoryview, deque, pyarray)
 
 
-def in_memory(array: Any, name: str = "the array") -> NDArray[Any]:
+def to_numpy(array: Any, name: str = "the array") -> NDArray[Any]:
     """A NumPy array of whatever was given, without a copy where that is possible.
 
     Raises `ValueError` for rows of different lengths, as NumPy does.

@@ -3,8 +3,8 @@
 Axes, always in this order: F passes, N samples, K classes.
 
 Large arrays are not read here: shapes and types are checked at once, and the values of a row when
-a sweep first reads it (`row_problem` says what is wrong with one). `pred_probs` and `passes` are
-for functions that hold everything in memory anyway; they check the values too.
+a sweep first reads it (`describe_bad_row` says what is wrong with one). `check_pred_probs` and
+`check_passes` are for functions that hold everything in memory anyway; they check the values too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uqled.array_likes import check_tensor, refuse_masked
-from uqled.array_likes import in_memory as in_memory
+from uqled.array_likes import to_numpy as to_numpy
 from uqled.errors import InputError
 
 Floats = NDArray[np.floating[Any]]
@@ -73,7 +73,7 @@ class Labels:
         return len(self.values)
 
 
-def as_labels(
+def encode_labels(
     labels: Any, *, n_classes: int, classes: Sequence[Any] | None = None, name: str = "labels"
 ) -> Labels:
     """Given labels as class numbers, for `n_classes` columns of probabilities.
@@ -81,9 +81,9 @@ def as_labels(
     Integers are column numbers. Anything else is sorted, as scikit-learn's `classes_` are, unless
     `classes` (or a pandas categorical) gives the columns' order.
     """
-    if classes is None and (known := categories(labels)) is not None:
+    if classes is None and (known := get_categories(labels)) is not None:
         classes = known if len(known) == n_classes else None
-    column = label_column(labels, name)
+    column = read_label_column(labels, name)
     if classes is not None:
         values = _rows_in_memory(classes, "classes")
         if values.ndim != 1 or len(values) != n_classes:
@@ -135,7 +135,7 @@ def _names_given_twice(values: NDArray[Any]) -> list[str]:
         raise InputError("classes", "have entries that are no names", "Pass texts") from None
 
 
-def n_labels(labels: Any, name: str = "labels") -> int:
+def count_labels(labels: Any, name: str = "labels") -> int:
     """The number of labels, before anything else is known of them."""
     try:
         return len(labels)
@@ -145,7 +145,7 @@ def n_labels(labels: Any, name: str = "labels") -> int:
         ) from None
 
 
-def at_least_two_classes(labels: Labels, name: str = "labels") -> None:
+def check_two_classes(labels: Labels, name: str = "labels") -> None:
     """Refuse data in which no label could be another one."""
     if len(labels) < 2:
         raise InputError(
@@ -160,7 +160,7 @@ def at_least_two_classes(labels: Labels, name: str = "labels") -> None:
         )
 
 
-def with_shape(array: Any, name: str) -> Any:
+def check_array_like(array: Any, name: str) -> Any:
     """What has a shape as it is, anything else as an array; what cannot be rows is refused."""
     refuse_masked(array, name)
     check_tensor(array, name)
@@ -173,7 +173,7 @@ def with_shape(array: Any, name: str) -> Any:
 
 def _rows_in_memory(array: Any, name: str) -> NDArray[Any]:
     try:
-        return in_memory(array, name)
+        return to_numpy(array, name)
     except InputError:
         raise
     except ValueError as error:
@@ -184,7 +184,7 @@ def _rows_in_memory(array: Any, name: str) -> NDArray[Any]:
         ) from None
 
 
-def shape_of(array: Any, *, ndim: int, name: str) -> tuple[int, ...]:
+def check_shape(array: Any, *, ndim: int, name: str) -> tuple[int, ...]:
     """The shape of probabilities of any kind, without reading them."""
     shape, axes = tuple(int(n) for n in np.shape(array)), "N,K" if ndim == 2 else "F,N,K"
     if len(shape) != ndim:
@@ -205,7 +205,7 @@ def shape_of(array: Any, *, ndim: int, name: str) -> tuple[int, ...]:
     return shape
 
 
-def numeric_dtype(array: Any, name: str) -> np.dtype[Any]:
+def check_numeric_dtype(array: Any, name: str) -> np.dtype[Any]:
     """The type of probabilities of any kind; text, objects and complex numbers are refused."""
     try:
         dtype: np.dtype[Any] = np.dtype(array.dtype)
@@ -218,12 +218,12 @@ def numeric_dtype(array: Any, name: str) -> np.dtype[Any]:
     return dtype
 
 
-def tolerance_of(dtype: np.dtype[Any]) -> float:
+def get_tolerance(dtype: np.dtype[Any]) -> float:
     """How far the sum of a row of this type may be from 1."""
     return TOLERANCE_HALF if dtype == np.float16 else TOLERANCE
 
 
-def same_shape(
+def check_shapes_match(
     n_labels: int, probs_shape: tuple[int, ...] | None, passes_shape: tuple[int, ...] | None
 ) -> None:
     """Refuse labels, pred_probs [N,K] and passes [F,N,K] that do not belong together."""
@@ -253,7 +253,7 @@ def same_shape(
         )
 
 
-def row_problem(name: str, where: str, row: NDArray[Any], tolerance: float) -> InputError:
+def describe_bad_row(name: str, where: str, row: NDArray[Any], tolerance: float) -> InputError:
     """What is wrong with one row of probabilities, for a row known to be wrong."""
     values = row.astype(np.float64)
     total = float(values.sum())
@@ -279,17 +279,17 @@ def row_problem(name: str, where: str, row: NDArray[Any], tolerance: float) -> I
     )
 
 
-def pred_probs(array: ArrayLike, name: str = "pred_probs") -> Floats:
+def check_pred_probs(array: ArrayLike, name: str = "pred_probs") -> Floats:
     """[N,K] probabilities in memory, checked whole: float32 or float64."""
     return _checked(array, ndim=2, name=name)
 
 
-def passes(array: ArrayLike, name: str = "passes") -> Floats:
+def check_passes(array: ArrayLike, name: str = "passes") -> Floats:
     """[F,N,K] probabilities of F passes in memory, checked whole: float32 or float64."""
     return _checked(array, ndim=3, name=name)
 
 
-def whole_number(value: Any, name: str, *, low: int, high: int | None = None) -> int:
+def check_whole_number(value: Any, name: str, *, low: int, high: int | None = None) -> int:
     """An integer option within its limits."""
     wanted = f"a whole number of at least {low}" if high is None else f"one of {low} to {high}"
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -298,7 +298,7 @@ def whole_number(value: Any, name: str, *, low: int, high: int | None = None) ->
     return int(value)
 
 
-def fraction(value: Any, name: str) -> float:
+def check_fraction(value: Any, name: str) -> float:
     """A number from 0 to 1."""
     is_number = isinstance(value, int | float | np.integer | np.floating)
     if not is_number or isinstance(value, bool) or not 0 <= value <= 1:
@@ -317,11 +317,11 @@ def show_value(value: Any) -> str:
 
 def _checked(array: ArrayLike, *, ndim: int, name: str) -> Floats:
     found = _rows_in_memory(array, name)
-    shape = shape_of(found, ndim=ndim, name=name)
-    dtype = numeric_dtype(found, name)
+    shape = check_shape(found, ndim=ndim, name=name)
+    dtype = check_numeric_dtype(found, name)
     found = found if dtype in (np.float32, np.float64) else found.astype(np.float64)
     for f, rows in enumerate(found[None] if ndim == 2 else found):
-        tolerance = tolerance_of(dtype)
+        tolerance = get_tolerance(dtype)
         for start in range(0, shape[-2], _CHECKED_ROWS):
             block = rows[start : start + _CHECKED_ROWS]
             sums = block.sum(axis=1, dtype=np.float64)  # [n]
@@ -329,24 +329,24 @@ def _checked(array: ArrayLike, *, ndim: int, name: str) -> Floats:
             if not good.all():
                 at = start + int(np.argmin(good))
                 where = f"row {at}" if ndim == 2 else f"pass {f}, row {at}"
-                raise row_problem(name, where, rows[at], tolerance)
+                raise describe_bad_row(name, where, rows[at], tolerance)
     return found
 
 
-def categories(labels: Any) -> list[Any] | None:
+def get_categories(labels: Any) -> list[Any] | None:
     """The classes of a pandas categorical, in their order; None for anything else."""
     dtype = getattr(labels, "dtype", None)
     return list(dtype.categories) if dtype is not None and hasattr(dtype, "categories") else None
 
 
-def label_column(labels: Any, name: str) -> NDArray[Any]:
+def read_label_column(labels: Any, name: str) -> NDArray[Any]:
     """[N] integers or objects without a missing one."""
     if hasattr(labels, "dictionary_decode"):  # an Arrow dictionary column
         labels = labels.dictionary_decode()
     if hasattr(labels, "to_numpy") and type(labels).__module__.startswith("pyarrow"):
         labels = labels.to_numpy(zero_copy_only=False)
     try:
-        column = in_memory(labels, name)
+        column = to_numpy(labels, name)
     except InputError:
         raise
     except ValueError as error:

@@ -167,9 +167,9 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
 
     def _checked(self, model: Any) -> str:
         """The source of passes, once every parameter is known to be usable."""
-        arrays.whole_number(self.folds, "folds", low=2)
-        arrays.whole_number(self.passes, "passes", low=1)
-        arrays.whole_number(self.seed, "seed", low=0)
+        arrays.check_whole_number(self.folds, "folds", low=2)
+        arrays.check_whole_number(self.passes, "passes", low=1)
+        arrays.check_whole_number(self.seed, "seed", low=0)
         if self.treatment not in ("drop", "relabel"):
             raise InputError("treatment", f"is {self.treatment!r}", "Pass 'drop' or 'relabel'")
         check_classifier(model, "estimator")
@@ -196,7 +196,7 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         """What detection finds in out-of-sample predictions."""
         classes, codes = np.unique(y, return_inverse=True)
         labels = Labels(codes.astype(np.int32), classes, tuple(map(str, classes.tolist())))
-        arrays.at_least_two_classes(labels, "y")
+        arrays.check_two_classes(labels, "y")
         N, K = len(labels), labels.n_classes
         pred_probs = np.empty((N, K), np.float32)
         passes = None if uncertainty == "none" else np.empty((self.passes, N, K), np.float32)

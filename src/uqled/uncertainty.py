@@ -42,7 +42,7 @@ def check_passes_kind(kind: str | None) -> PassesKind | None:
 
 def mean(passes: ArrayLike) -> Floats:
     """[N,K] mean over the passes [F,N,K]."""
-    mean: Floats = np.mean(arrays.passes(passes), axis=0, dtype=np.float64)
+    mean: Floats = np.mean(arrays.check_passes(passes), axis=0, dtype=np.float64)
     return mean
 
 
@@ -52,7 +52,7 @@ def entropy(pred_probs: ArrayLike) -> Floats:
     >>> entropy([[0.5, 0.5], [1.0, 0.0]]).round(6).tolist()
     [0.693147, 0.0]
     """
-    probs = arrays.pred_probs(pred_probs)
+    probs = arrays.check_pred_probs(pred_probs)
     return _by_rows(len(probs), lambda rows: _entropy(probs[rows]))
 
 
@@ -65,7 +65,7 @@ def mutual_information(passes: ArrayLike) -> Floats:
     >>> mutual_information([[[1.0, 0.0]], [[0.0, 1.0]]]).round(6).tolist()
     [0.693147]
     """
-    probs = arrays.passes(passes)
+    probs = arrays.check_passes(passes)
 
     def of(rows: slice) -> Floats:
         block = probs[:, rows]
@@ -83,7 +83,7 @@ def variation_ratio(passes: ArrayLike) -> Floats:
     >>> variation_ratio([[[0.9, 0.1]], [[0.8, 0.2]], [[0.3, 0.7]]]).round(6).tolist()
     [0.333333]
     """
-    probs = arrays.passes(passes)
+    probs = arrays.check_passes(passes)
 
     def of(rows: slice) -> Floats:
         votes = probs[:, rows].argmax(axis=2)  # [F,n]

@@ -65,7 +65,7 @@ def test_an_engine_computes_the_same_cells(tmp_path: Path, monkeypatch: pytest.M
         options.update(given, name=name)
         return nullcontext(Threads(1))
 
-    monkeypatch.setattr(runner, "engine_of", choose)
+    monkeypatch.setattr(runner, "make_engine", choose)
     results, _ = run_benchmark(
         Benchmark(suite, tmp_path, tmp_path / "ray"),
         workers=Workers(engine="ray", address="auto"),

@@ -30,7 +30,7 @@ from uqled.bench.results.collection import (
 )
 from uqled.bench.suite import Suite
 from uqled.bench.workers import Workers, list_gpus, start_workers, wait_for_workers
-from uqled.engines import engine_of
+from uqled.engines import make_engine
 from uqled.errors import InputError
 from uqled.progress import Progress
 from uqled.storage.lock import lock_folder
@@ -173,7 +173,7 @@ def _compute_here(benchmark: Benchmark, todo: list[Cell], workers: Workers) -> I
 def _compute_on_ray(benchmark: Benchmark, todo: list[Cell], workers: Workers) -> Iterator[Cell]:
     """Compute cells as tasks of a cluster, all those at a time that need no other of them."""
     gpus = 0.0 if benchmark.device == "cpu" else len(list_gpus("auto")) and 1 / workers.jobs_per_gpu
-    with engine_of("ray", workers=workers.jobs, gpus=gpus, address=workers.address) as engine:
+    with make_engine("ray", workers=workers.jobs, gpus=gpus, address=workers.address) as engine:
         waiting = list(todo)
         while waiting:
             unfinished = set(waiting)

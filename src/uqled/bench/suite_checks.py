@@ -94,11 +94,14 @@ def _check_data(data: Data) -> None:
         )
     for key in ("limit", "test_limit", "retraining_limit"):
         if getattr(data, key) is not None:
-            arrays.whole_number(getattr(data, key), key, low=2, high=_MOST)
+            arrays.check_whole_number(getattr(data, key), key, low=2, high=_MOST)
     if data.image_size is not None:
-        arrays.whole_number(data.image_size, "image_size", low=1, high=_MOST)
+        arrays.check_whole_number(data.image_size, "image_size", low=1, high=_MOST)
         check_limit("image_pixels", data.image_size**2, f"image_size {data.image_size}")
-    if data.test_share is not None and not 0 < arrays.fraction(data.test_share, "test_share") < 1:
+    if (
+        data.test_share is not None
+        and not 0 < arrays.check_fraction(data.test_share, "test_share") < 1
+    ):
         raise InputError(
             "test_share", f"is {data.test_share}", "Pass a share between 0 and 1, such as 0.2"
         )
@@ -129,9 +132,9 @@ def _check_model(model: Any, options: dict[str, Any]) -> None:
 
 def _check_matrix(suite: Suite) -> None:
     for rate in suite.rates:
-        arrays.fraction(rate, "rates")
+        arrays.check_fraction(rate, "rates")
     for seed in suite.seeds:
-        arrays.whole_number(seed, "seeds", low=0, high=arrays.LARGEST_SEED)
+        arrays.check_whole_number(seed, "seeds", low=0, high=arrays.LARGEST_SEED)
     check_methods(suite.methods)
     if not suite.rates or not suite.seeds:
         raise InputError("rates", "or seeds are empty", "Give at least one of each")
@@ -143,9 +146,9 @@ def _check_matrix(suite: Suite) -> None:
     for key, values in entries.items():
         if len(set(values)) < len(values):
             raise InputError(key, f"are {show_value(values)}", "Name each once")
-    arrays.whole_number(suite.folds, "folds", low=2, high=_MOST)
-    arrays.whole_number(suite.passes, "passes", low=1, high=_MOST)
-    arrays.whole_number(suite.pilot_keeps, "pilot_keeps", low=1, high=_MOST)
+    arrays.check_whole_number(suite.folds, "folds", low=2, high=_MOST)
+    arrays.check_whole_number(suite.passes, "passes", low=1, high=_MOST)
+    arrays.check_whole_number(suite.pilot_keeps, "pilot_keeps", low=1, high=_MOST)
     per_rate = suite.folds + 2 * len(suite.methods) + 3
     per_seed = suite.folds + 3 + len(suite.rates) * per_rate
     check_limit("suite_cells", len(suite.data) * len(suite.seeds) * per_seed, "the suite")
@@ -166,7 +169,7 @@ def _check_noise(noise: Mapping[str, Any]) -> None:
     for name in free:
         if name not in noise:
             raise MissingInputError(name, "is missing", f"Noise of the kind {kind!r} needs it")
-        arrays.fraction(noise[name], name)
+        arrays.check_fraction(noise[name], name)
 
 
 def _check_stage2(suite: Suite, stage2: Stage2) -> None:

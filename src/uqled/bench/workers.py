@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from uqled import arrays
-from uqled.engines.local import available_threads
+from uqled.engines.local import count_cores
 from uqled.errors import BusyError, InputError
 from uqled.storage.lock import lock_folder
 
@@ -43,8 +43,8 @@ class Workers:
 
     def __post_init__(self) -> None:
         if self.jobs is not None:
-            arrays.whole_number(self.jobs, "jobs", low=1)
-        arrays.whole_number(self.jobs_per_gpu, "jobs_per_gpu", low=1)
+            arrays.check_whole_number(self.jobs, "jobs", low=1)
+        arrays.check_whole_number(self.jobs_per_gpu, "jobs_per_gpu", low=1)
         if self.address is not None and self.engine != "ray":
             raise InputError("ray_address", "goes with Ray only", "Add --engine ray")
 
@@ -52,7 +52,7 @@ class Workers:
         """Cells computed at a time on this machine."""
         if self.jobs is not None:
             return self.jobs
-        return len(list_gpus(device)) * self.jobs_per_gpu or available_threads()
+        return len(list_gpus(device)) * self.jobs_per_gpu or count_cores()
 
 
 def list_gpus(device: str) -> list[str]:

@@ -90,12 +90,12 @@ def judge_labels(
     """
     if max_error_rate is None and baseline is None:
         raise InputError("max_error_rate", "is missing", "Give it, or an earlier run as `baseline`")
-    confidence = arrays.fraction(confidence, "confidence")
+    confidence = arrays.check_fraction(confidence, "confidence")
     if not 0 < confidence < 1:
         raise InputError("confidence", f"is {confidence:g}", "Pass a number between 0 and 1")
     checks: list[Check] = []
     if max_error_rate is not None:
-        limit = arrays.fraction(max_error_rate, "max_error_rate")
+        limit = arrays.check_fraction(max_error_rate, "max_error_rate")
         reason = f"the limit is {limit:.2%}"
         checks.append(_judge("all labels", errors, None, limit, confidence, reason))
         if per_class:

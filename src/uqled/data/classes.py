@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from uqled.arrays import Labels, label_column
+from uqled.arrays import Labels, read_label_column
 from uqled.errors import InputError
 
 
@@ -31,7 +31,7 @@ def encode_labels(
     if names is None and values is None and hasattr(getattr(column, "dtype", None), "categories"):
         values = column.dtype.categories.tolist()
     is_bool = getattr(getattr(column, "dtype", None), "kind", None) == "b"
-    found = label_column(column, name)
+    found = read_label_column(column, name)
     if values is None and names is not None:
         values = range(len(names)) if found.dtype.kind in "iu" else list(names)
     if values is None:

@@ -184,7 +184,7 @@ class Dataset:
 
     def with_labels(self, codes: ArrayLike) -> Dataset:
         """The same samples with other class numbers [N]; the truth stays."""
-        found = arrays.label_column(codes, "codes")
+        found = arrays.read_label_column(codes, "codes")
         if len(found) != len(self) or found.dtype.kind not in "iu":
             raise InputError(
                 "codes", f"are {found.dtype} of length {len(found)}", f"Pass {len(self)} integers"
@@ -204,8 +204,10 @@ def draw_stratified(codes: NDArray[np.int32], n: int, *, seed: int) -> NDArray[n
     The j-th sample drawn from a class of c comes when j/c of every class has come, so that each
     class has one before any has two.
     """
-    n = arrays.whole_number(n, "limit", low=2)
-    order = np.random.default_rng(arrays.whole_number(seed, "seed", low=0)).permutation(len(codes))
+    n = arrays.check_whole_number(n, "limit", low=2)
+    order = np.random.default_rng(arrays.check_whole_number(seed, "seed", low=0)).permutation(
+        len(codes)
+    )
     by_class = order[np.argsort(codes[order], kind="stable")]  # [N] class by class, each shuffled
     counts = np.bincount(codes)
     starts = np.cumsum(counts) - counts
@@ -248,7 +250,7 @@ def join_texts(frame: Any) -> NDArray[Any]:
 def _as_inputs(inputs: Any) -> tuple[Kind, Any]:
     if hasattr(inputs, "columns"):
         return "table", inputs
-    array = arrays.in_memory(inputs)
+    array = arrays.to_numpy(inputs)
     if array.ndim >= 3 or (array.dtype == np.uint8 and array.ndim != 2):
         return "images", as_images(array)
     if array.ndim == 1 and array.dtype.kind in "OUT":

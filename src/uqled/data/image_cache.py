@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.arrays import whole_number
+from uqled.arrays import check_whole_number
 from uqled.data.images import (
     ImageHeader,
     UnreadableError,
@@ -32,7 +32,7 @@ from uqled.data.images import (
     resize_into,
     white_level,
 )
-from uqled.engines.local import Threads, available_threads
+from uqled.engines.local import Threads, count_cores
 from uqled.errors import FileError, InputError
 from uqled.limits import exceed_limit, get_limit
 from uqled.progress import Progress
@@ -117,7 +117,7 @@ def decode_images(
     """
     wanted = None if size is None else _as_size(size)
     with (
-        Threads(threads or available_threads()) as engine,
+        Threads(threads or count_cores()) as engine,
         warnings.catch_warnings(),
         allow_large_pictures(),
     ):
@@ -300,7 +300,7 @@ def _as_size(size: int | tuple[int, int]) -> tuple[int, int]:
     sides = (size, size) if isinstance(size, int | np.integer) else tuple(size)
     if len(sides) != 2:
         raise InputError("image_size", f"is {size!r}", "Pass pixels, or (height, width)")
-    height, width = (whole_number(side, "image_size", low=1) for side in sides)
+    height, width = (check_whole_number(side, "image_size", low=1) for side in sides)
     return height, width
 
 
@@ -335,7 +335,7 @@ def _open(path: Path, total: int) -> DecodedImages | None:
     """A whole cache of `total` images, or None: whatever else lies there is not believed."""
     try:
         about = read_json(path.with_suffix(".json"))
-        shape = tuple(whole_number(n, "shape", low=0) for n in about["shape"])
+        shape = tuple(check_whole_number(n, "shape", low=0) for n in about["shape"])
         unreadable = {int(i): str(why) for i, why in about["unreadable"].items()}
         is_whole = len(shape) == 4 and shape[0] + len(unreadable) == total and shape[3] in (1, 3)
         if not is_whole or not unreadable.keys() <= set(range(total)):

@@ -93,7 +93,7 @@ def load(
         raw = read_source(Source(place), request)
     missing = find_missing_labels(raw)
     raw = raw.take(select_rows(raw, limit, seed))
-    arrays.at_least_two_classes(raw.labels)
+    arrays.check_two_classes(raw.labels)
     raw, skipped = decode_raw(
         raw,
         place,
@@ -103,7 +103,7 @@ def load(
         progress=shown,
     )
     if skipped:
-        arrays.at_least_two_classes(raw.labels)
+        arrays.check_two_classes(raw.labels)
     with explain_file_problems(place, "Check the path"):
         where, name = _resolve_place(place), name_dataset(place)
     source = {

@@ -20,7 +20,7 @@ from uqled.detect.methods.method import Evidence
 from uqled.detect.methods.registry import ALL, DEFAULT, MethodChoice
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
 from uqled.detect.result import LabelErrors
-from uqled.engines.local import Threads, available_threads
+from uqled.engines.local import Threads, count_cores
 from uqled.errors import InputError
 from uqled.progress import Progress
 from uqled.storage.run import Predictions, Run
@@ -132,7 +132,7 @@ def find_label_errors(
         passes_kind=passes_kind,
     )
     inputs = read_inputs(labels, pred_probs, passes, classes=classes)
-    arrays.at_least_two_classes(inputs.labels)
+    arrays.check_two_classes(inputs.labels)
     with Threads(count_threads(threads)) as engine:
         evidence = collect_evidence(Sweeps(inputs, engine, Progress(progress)), request)
     results = [make_result(choice, evidence, inputs.labels) for choice in request.choices]
@@ -168,8 +168,8 @@ def read_inputs(
     if passes is not None:
         stack = ProbabilityRows(passes, name="passes", ndim=3)
     shapes = softmax.shape if softmax else None, stack.shape if stack else None
-    n_labels = arrays.n_labels(labels)
-    arrays.same_shape(n_labels, *shapes)
+    n_labels = arrays.count_labels(labels)
+    arrays.check_shapes_match(n_labels, *shapes)
     rows = softmax or stack
     assert rows is not None
     if isinstance(labels, Labels):
@@ -181,14 +181,14 @@ def read_inputs(
                 "Give one column per class",
             )
     else:
-        codes = arrays.as_labels(labels, n_classes=rows.n_classes, classes=classes)
+        codes = arrays.encode_labels(labels, n_classes=rows.n_classes, classes=classes)
     return Inputs(codes, softmax, stack)
 
 
 def count_threads(threads: int | None) -> int:
     """The number of threads to use."""
     return (
-        available_threads() if threads is None else arrays.whole_number(threads, "threads", low=1)
+        count_cores() if threads is None else arrays.check_whole_number(threads, "threads", low=1)
     )
 
 

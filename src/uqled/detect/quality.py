@@ -35,7 +35,7 @@ def confident_joint(
     classes.
     """
     inputs = read_inputs(labels, pred_probs, None, classes=classes)
-    arrays.at_least_two_classes(inputs.labels)
+    arrays.check_two_classes(inputs.labels)
     with Threads(count_threads(threads)) as engine:
         sweeps = Sweeps(inputs, engine, Progress())
         statistics = sweeps.collect_class_statistics([SOFTMAX])

@@ -27,7 +27,7 @@ DISAGREEMENT = 0.25
 _ROWS = 8_192  # rows worked on at a time: 100,000 suspects with 200 classes are not copied whole
 
 
-def reasons(
+def find_reasons(
     labels: NDArray[Any],
     pred_probs: NDArray[Any] | None,
     passes: NDArray[Any] | None,
@@ -45,7 +45,7 @@ def reasons(
       the label is the most probable class here and another source of probabilities flagged it.
 
     >>> probs = np.array([[0.9, 0.05, 0.05], [0.5, 0.45, 0.05], [0.4, 0.3, 0.3]])
-    >>> reasons(np.array([1, 1, 1]), probs, None, np.arange(3)).tolist()
+    >>> find_reasons(np.array([1, 1, 1]), probs, None, np.arange(3)).tolist()
     ['wrong label', 'ambiguous', 'model does not know']
     """
     if pred_probs is None and passes is None:
@@ -84,12 +84,12 @@ def _of_block(
     return found
 
 
-def explained(
+def explain_reason(
     reason: Reason, given: str, suggested: str, p_given: float, p_suggested: float
 ) -> str:
     """The reason as one plain sentence, with the classes' names and probabilities.
 
-    >>> explained("wrong label", "cat", "dog", 0.004, 0.97)
+    >>> explain_reason("wrong label", "cat", "dog", 0.004, 0.97)
     'The model is sure of dog (97%); the given cat gets less than 1%.'
     """
     here, there = _per_cent(p_given), _per_cent(p_suggested)

@@ -135,8 +135,8 @@ def check_request(
         raise InputError(
             "pred_probs", "and passes are both missing", "Pass out-of-sample probabilities"
         )
-    frac_noise = arrays.fraction(frac_noise, "frac_noise")
-    arrays.whole_number(min_examples_per_class, "min_examples_per_class", low=0)
+    frac_noise = arrays.check_fraction(frac_noise, "frac_noise")
+    arrays.check_whole_number(min_examples_per_class, "min_examples_per_class", low=0)
     if entropy_class not in ("candidate", "given"):
         raise InputError("entropy_class", f"is {entropy_class!r}", "Pass 'candidate' or 'given'")
     choices = tuple(choose_methods(method, agreement, given=given, headline=headline))

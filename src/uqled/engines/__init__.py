@@ -11,7 +11,7 @@ from uqled.errors import InputError
 
 Result = TypeVar("Result")
 
-#: What `engine_of` knows by name.
+#: What `make_engine` knows by name.
 ENGINES = ("local", "ray")
 
 
@@ -47,7 +47,7 @@ class Engine(Protocol):
         """
 
 
-def engine_of(
+def make_engine(
     engine: str | Engine | None,
     *,
     workers: int | None = None,
@@ -80,11 +80,11 @@ def engine_of(
         return RayTasks(workers, cpus=cpus, gpus=gpus, address=address, store=store)
     if engine not in (None, "local"):
         raise InputError("engine", f"is {engine!r}", f"Choose one of {', '.join(ENGINES)}")
-    from uqled.engines.local import Threads, available_threads
+    from uqled.engines.local import Threads, count_cores
 
     if workers is not None:
-        workers = arrays.whole_number(workers, "workers", low=1)
-    return Threads(workers or available_threads())
+        workers = arrays.check_whole_number(workers, "workers", low=1)
+    return Threads(workers or count_cores())
 
 
 class Tree:

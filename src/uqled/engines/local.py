@@ -13,7 +13,7 @@ from uqled.engines import Tree
 Result = TypeVar("Result")
 
 
-def available_threads() -> int:
+def count_cores() -> int:
     """The number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -22,7 +22,7 @@ import numpy as np
 
 from uqled import arrays
 from uqled.engines import Tree
-from uqled.engines.local import available_threads
+from uqled.engines.local import count_cores
 from uqled.errors import InputError
 from uqled.storage.arrays.mapped_file import MappedFile, opened
 
@@ -56,7 +56,7 @@ class RayTasks:
         store: int = 0,
     ) -> None:
         if workers is not None:
-            workers = arrays.whole_number(workers, "workers", low=1)
+            workers = arrays.check_whole_number(workers, "workers", low=1)
         for name, value, least in (("cpus", cpus, 0.01), ("gpus", gpus, 0)):
             if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
                 raise InputError(
@@ -192,7 +192,7 @@ class RayTasks:
                     "Start one there with `ray start --head`, or name another",
                 ) from error
             return
-        number = workers or max(1, int(available_threads() // cpus))
+        number = workers or max(1, int(count_cores() // cpus))
         for more in (1, 0):  # Ray gives its processes 30 seconds, which a busy machine may not have
             try:
                 self._ray.init(

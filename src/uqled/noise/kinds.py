@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uqled.arrays import label_column
+from uqled.arrays import read_label_column
 from uqled.errors import InputError, MissingInputError
 from uqled.noise import matrices
 from uqled.noise.transition import TransitionMatrix
@@ -112,7 +112,7 @@ class _Given:
         """The classes, where nothing but the labels can name them."""
         if self.classes is not None:
             return self.classes
-        found = sorted(set(label_column(self.labels, "labels").tolist()))
+        found = sorted(set(read_label_column(self.labels, "labels").tolist()))
         if len(found) < 2:
             raise InputError(
                 "labels",

@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uqled import arrays
-from uqled.arrays import Labels, as_labels, fraction, in_memory, same_shape, whole_number
+from uqled.arrays import (
+    Labels,
+    check_fraction,
+    check_shapes_match,
+    check_whole_number,
+    encode_labels,
+    to_numpy,
+)
 from uqled.errors import InputError
 from uqled.noise.transition import (
     Classes,
@@ -101,7 +108,7 @@ def pair_matrix(
 
     `pairs` names them instead, {true: given}; classes that it does not name stay clean.
     """
-    names, rate = class_names(classes), fraction(rate, "rate")
+    names, rate = class_names(classes), check_fraction(rate, "rate")
     if pairs is None:
         return TransitionMatrix(np.roll(np.eye(len(names)), 1, axis=1), names).at_rate(rate)
     T = np.eye(len(names))
@@ -125,8 +132,8 @@ def sparse_matrix(classes: Classes, *, noise: float, zeros: float, seed: int) ->
     Every class keeps a target as long as there is one for each.
     """
     names, rng = class_names(classes), _generator(seed, stream=1)
-    K, noise = len(names), fraction(noise, "noise")
-    left = K * (K - 1) - round(fraction(zeros, "zeros") * K * (K - 1))
+    K, noise = len(names), check_fraction(noise, "noise")
+    left = K * (K - 1) - round(check_fraction(zeros, "zeros") * K * (K - 1))
     rows = min(K, left)  # classes with any noise
     if noise * K > rows + 1e-9:
         raise InputError(
@@ -174,7 +181,7 @@ def apply_noise(
     known, rng = coded(labels, matrix.classes), _generator(seed)
     if rate is None:
         return _as_given(labels, known, _drawn(known.codes, matrix.probabilities, rng))
-    flips, count = matrix.flips(), round(fraction(rate, "rate") * len(known))
+    flips, count = matrix.flips(), round(check_fraction(rate, "rate") * len(known))
     if count > 0:
         absent = np.bincount(known.codes, minlength=known.n_classes) == 0  # [K]
         refuse_stuck((flips.max(axis=1) > 0) | absent, matrix.classes, rate)
@@ -200,7 +207,7 @@ def instance_noise(
     """
     known, probs = with_probabilities(labels, pred_probs, classes)
     N, rng = len(known), _generator(seed)
-    count = round(fraction(rate, "rate") * N)
+    count = round(check_fraction(rate, "rate") * N)
     doubt = probs.sum(axis=1, dtype=np.float64) - probs[np.arange(N), known.codes]  # [N]
     able = int((doubt > 0).sum())
     if count > able:
@@ -241,7 +248,7 @@ def realised_matrix(true_labels: Any, noisy_labels: Any, classes: Classes) -> Tr
 
 def _generator(seed: int, *, stream: int = 0) -> np.random.Generator:
     """Another stream of numbers for the matrix than for the labels, if both have the same seed."""
-    return np.random.default_rng([whole_number(seed, "seed", low=0), stream])
+    return np.random.default_rng([check_whole_number(seed, "seed", low=0), stream])
 
 
 def _drawn(codes: NDArray[np.int32], rows: Matrix, rng: np.random.Generator) -> NDArray[np.int32]:
@@ -297,12 +304,12 @@ def with_probabilities(
     labels: Any, pred_probs: ArrayLike, classes: Sequence[Any] | None
 ) -> tuple[Labels, arrays.Floats]:
     """Labels and probabilities that belong together; a table's columns name the classes."""
-    probs = arrays.pred_probs(pred_probs)
+    probs = arrays.check_pred_probs(pred_probs)
     columns = list(getattr(pred_probs, "columns", ()))
     if classes is None and columns and all(isinstance(column, str) for column in columns):
         classes = columns
     known = coded(labels, classes, n_classes=probs.shape[1])
-    same_shape(len(known), probs.shape, None)
+    check_shapes_match(len(known), probs.shape, None)
     return known, probs
 
 
@@ -330,15 +337,15 @@ def coded(
     names = [] if classes is None else list(map(str, classes))
     numbers = [int(name) for name in names if name.removeprefix("-").isdecimal()]
     if names and len(numbers) == len(names) and numbers != list(range(len(names))):
-        is_number = arrays.label_column(labels, argument).dtype.kind in "iu"
+        is_number = arrays.read_label_column(labels, argument).dtype.kind in "iu"
         classes = numbers if is_number else names
     K = len(names) if n_classes is None else n_classes
-    return as_labels(labels, n_classes=K, classes=classes, name=argument)
+    return encode_labels(labels, n_classes=K, classes=classes, name=argument)
 
 
 def _as_given(labels: Any, known: Labels, codes: NDArray[np.int32]) -> Noisy:
     """The new labels in the type of the given ones, and where the two differ."""
-    given, is_error = in_memory(labels).reshape(-1), codes != known.codes
+    given, is_error = to_numpy(labels).reshape(-1), codes != known.codes
     fits = (known.values.astype(given.dtype) == known.values).all()  # "cat" fits in <U3
     dtype = given.dtype if fits else np.promote_types(given.dtype, known.values.dtype)
     noisy = given.astype(dtype)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uqled.arrays import fraction, whole_number
+from uqled.arrays import check_fraction, check_whole_number
 from uqled.errors import FileError, InputError
 from uqled.storage.atomic import replace_file
 from uqled.storage.reading import first_line, read_file
@@ -96,7 +96,7 @@ class TransitionMatrix:
 
     def at_rate(self, rate: float) -> TransitionMatrix:
         """The same targets, but `rate` of each class mislabelled: the diagonal is 1 - rate."""
-        rate, flips = fraction(rate, "rate"), self.flips()
+        rate, flips = check_fraction(rate, "rate"), self.flips()
         if rate > 0:
             refuse_stuck(flips.max(axis=1) > 0, self.classes, rate)
         return TransitionMatrix(rate * flips + (1 - rate) * np.eye(len(flips)), self.classes)
@@ -143,7 +143,7 @@ class TransitionMatrix:
 def class_names(classes: Classes) -> tuple[str, ...]:
     """[K] names, each once, of names or of a number of classes."""
     if isinstance(classes, int | np.integer):
-        return tuple(map(str, range(whole_number(classes, "classes", low=2))))
+        return tuple(map(str, range(check_whole_number(classes, "classes", low=2))))
     names = () if isinstance(classes, str) else tuple(map(str, classes))
     if len(names) < 2 or len(set(names)) < len(names):
         raise InputError(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.data.dataset import Dataset
-from uqled.engines import ENGINES, Engine, engine_of
+from uqled.engines import ENGINES, Engine, make_engine
 from uqled.errors import InputError
 from uqled.predict.folds import Folds, compute_distributed, compute_here
 from uqled.predict.history import write_history
@@ -67,7 +67,7 @@ def cross_validate(
         Where folds are computed: in this process one after the other, or `"ray"`: `workers` at a
         time as tasks on a Ray cluster, with the same arrays. All its machines must see `out`.
     cpus, gpus, address
-        Of Ray: what a fold asks for, and the cluster; see `uqled.engines.engine_of`.
+        Of Ray: what a fold asks for, and the cluster; see `uqled.engines.make_engine`.
     training
         Of networks: `epochs`, `batch_size`, `lr`, `preset`, `device`, `precision`, `augment`.
     """
@@ -104,7 +104,7 @@ def cross_validate(
         )
         work = Folds(run, learner, data, parts, seeds, passes)
         with (
-            engine_of(engine if work.missing else None, **where, store=_size(data)) as workplace,
+            make_engine(engine if work.missing else None, **where, store=_size(data)) as workplace,
             Progress(progress).stage(name, folds * _UNITS) as advance,
         ):
             # Threads share one random state, so that they compute one fold after the other too.
@@ -130,7 +130,7 @@ def stratified_parts(
     """
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-    arrays.at_least_two_classes(labels)
+    arrays.check_two_classes(labels)
     counts = np.bincount(labels.codes, minlength=labels.n_classes)
     small = np.flatnonzero((counts > 0) & (counts < folds))
     if len(small):
@@ -160,9 +160,9 @@ def stratified_parts(
 def check_numbers(folds: int, passes: int, seed: int) -> tuple[int, int, int]:
     """(folds, passes, seed), refused where they cannot be used."""
     return (
-        arrays.whole_number(folds, "folds", low=2),
-        arrays.whole_number(passes, "passes", low=1),
-        arrays.whole_number(seed, "seed", low=0),
+        arrays.check_whole_number(folds, "folds", low=2),
+        arrays.check_whole_number(passes, "passes", low=1),
+        arrays.check_whole_number(seed, "seed", low=0),
     )
 
 
@@ -195,7 +195,7 @@ def _split_uncertainty(uncertainty: Any, data: Dataset) -> tuple[NDArray[np.floa
     """(the user's own passes or None, the name of the source)."""
     if isinstance(uncertainty, str):
         return None, uncertainty
-    own = arrays.passes(uncertainty, "uncertainty").astype(np.float32)
+    own = arrays.check_passes(uncertainty, "uncertainty").astype(np.float32)
     if own.shape[1] != len(data):
         raise InputError(
             "uncertainty",

@@ -80,7 +80,7 @@ def _scale_milestones(training: Training, preset: Training) -> Training:
 
 def _check_training(training: Training) -> None:
     for name, low in (("epochs", 1), ("batch_size", 2), ("devices", 1)):
-        arrays.whole_number(getattr(training, name), name, low=low, high=_MOST)
+        arrays.check_whole_number(getattr(training, name), name, low=low, high=_MOST)
     most = sys.float_info.max  # a larger integer is no float
     for name, high in (("lr", most), ("momentum", 1.0), ("weight_decay", most)):
         value = getattr(training, name)

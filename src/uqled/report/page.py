@@ -15,7 +15,7 @@ from uqled import arrays
 from uqled.answer import Answer, FlagMetrics, describe_estimates
 from uqled.data.dataset import Dataset
 from uqled.detect.find import find_errors_in_run
-from uqled.detect.reasons import REASONS, Reason, reasons
+from uqled.detect.reasons import REASONS, Reason, find_reasons
 from uqled.detect.result import LabelErrors
 from uqled.report import sections
 from uqled.report.report_inputs import ReportInputs, collect_inputs
@@ -96,7 +96,7 @@ def write_report(
     top: int,
 ) -> Path:
     """Write what was found as one HTML file; the arguments are those of `LabelErrors.report`."""
-    path, top = Path(path), arrays.whole_number(top, "top", low=0)
+    path, top = Path(path), arrays.check_whole_number(top, "top", low=0)
     inputs = collect_inputs(errors.labels, data, pred_probs, passes, truth)
     page = render_report(build_report(errors, inputs, top=top))
     with replace_file(path) as part:
@@ -114,7 +114,7 @@ def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Repo
     is_error = None if truth is None else errors.labels.codes != truth
     why = None
     if inputs.pred_probs is not None or inputs.passes is not None:
-        why = reasons(errors.labels.codes, inputs.pred_probs, inputs.passes, ranked)
+        why = find_reasons(errors.labels.codes, inputs.pred_probs, inputs.passes, ranked)
     return Report(
         title=inputs.title,
         answer=[_capitalize(line) for line in describe_estimates(answer) if line[:7] != "unsure:"],

@@ -59,11 +59,11 @@ def collect_inputs(
         inputs = _use_data(labels, data)
     if pred_probs is not None or passes is not None:
         read_inputs(labels, pred_probs, passes)  # refuses other shapes
-        pred_probs = None if pred_probs is None else arrays.in_memory(pred_probs)
-        passes = None if passes is None else arrays.in_memory(passes)
+        pred_probs = None if pred_probs is None else arrays.to_numpy(pred_probs)
+        passes = None if passes is None else arrays.to_numpy(passes)
         inputs = replace(inputs, pred_probs=pred_probs, passes=passes)
     if truth is not None:
-        true = arrays.as_labels(
+        true = arrays.encode_labels(
             truth, n_classes=labels.n_classes, classes=labels.values.tolist(), name="truth"
         )
         _check_length("truth", len(true), labels)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.reasons import Reason, explained
+from uqled.detect.reasons import Reason, explain_reason
 from uqled.detect.result import LabelErrors
 from uqled.report.report_inputs import ReportInputs
 from uqled.report.samples import SampleSource
@@ -104,7 +104,7 @@ def describe_reason(
 ) -> str:
     """The reason in words, by the probabilities [K] that it was read from."""
     best = int(row.argmax())
-    return explained(reason, names[given], names[best], float(row[given]), float(row[best]))
+    return explain_reason(reason, names[given], names[best], float(row[given]), float(row[best]))
 
 
 def read_probabilities(

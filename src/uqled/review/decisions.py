@@ -276,7 +276,7 @@ class Decisions:
         return about
 
     def _check_item(self, index: int, action: Action | None, label: int | None) -> Item:
-        index = arrays.whole_number(index, "index", low=0)
+        index = arrays.check_whole_number(index, "index", low=0)
         if index >= self._about.samples:
             raise InputError("index", f"is {index}", f"There are {self._about.samples} samples")
         if action is not None and action not in ACTIONS:
@@ -286,7 +286,7 @@ class Decisions:
                 "label", f"is {label!r} for {action!r}", "Name a class for relabel, and only there"
             )
         if label is not None:
-            label = arrays.whole_number(label, "label", low=0)
+            label = arrays.check_whole_number(label, "label", low=0)
             if label >= len(self._about.classes):
                 raise InputError(
                     "label", f"is {label}", f"There are {len(self._about.classes)} classes"

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.reasons import REASONS, Reason, reasons
+from uqled.detect.reasons import REASONS, Reason, find_reasons
 from uqled.detect.result import LabelErrors
 from uqled.report.suspects import describe_reason, read_probabilities
 from uqled.review.current_errors import CurrentErrors
@@ -148,7 +148,7 @@ class FlagList:
             unknown = indices[self._reasons[indices] < 0]
             if len(unknown):
                 about = self._predictions
-                names = reasons(about.labels.codes, about.pred_probs, about.passes, unknown)
+                names = find_reasons(about.labels.codes, about.pred_probs, about.passes, unknown)
                 self._reasons[unknown] = [REASONS.index(name) for name in names]
             return self._reasons[indices]
 

@@ -224,7 +224,7 @@ def _detect_in_parts(
     from uqled.detect.parts.cost import estimate_cost, plan_cost
     from uqled.detect.parts.prepare import prepare
     from uqled.detect.request import check_request, name_inputs
-    from uqled.engines import engine_of
+    from uqled.engines import make_engine
     from uqled.progress import Progress
 
     point = decision.operating_point()
@@ -236,7 +236,7 @@ def _detect_in_parts(
     request = check_request(given=name_inputs(files.pred_probs, files.passes), **options, **point)
     memory = None if parts.memory is None else int(parts.memory * 1e9)
     workers = threads if parts.workers is None else parts.workers
-    with engine_of(parts.engine, workers=workers, address=parts.ray_address) as engine:
+    with make_engine(parts.engine, workers=workers, address=parts.ray_address) as engine:
         prepared = prepare(
             files.labels,
             files.pred_probs,

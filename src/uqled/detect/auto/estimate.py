@@ -347,11 +347,11 @@ def operating_point(
             raise InputError("target", f"is {target!r}", "Pass 'f1', or precision, recall, ...")
         return OperatingPoint("f1")
     if precision is not None:
-        return OperatingPoint("precision", arrays.fraction(precision, "precision"))
+        return OperatingPoint("precision", arrays.check_fraction(precision, "precision"))
     if recall is not None:
-        return OperatingPoint("recall", arrays.fraction(recall, "recall"))
+        return OperatingPoint("recall", arrays.check_fraction(recall, "recall"))
     if budget is not None:
-        return OperatingPoint("budget", arrays.whole_number(budget, "budget", low=0))
+        return OperatingPoint("budget", arrays.check_whole_number(budget, "budget", low=0))
     assert cost is not None
     try:
         review, missed = (float(part) for part in cost)
@@ -405,7 +405,7 @@ def interval(
     n = 1 / float((w**2).sum())  # as many readings as these weights are worth
     from scipy.special import ndtri, stdtrit  # here: they take a moment to import
 
-    upper = (1 + arrays.fraction(confidence, "confidence")) / 2
+    upper = (1 + arrays.check_fraction(confidence, "confidence")) / 2
     low, high, z = value, value, float(ndtri(upper))
     if n > 1.001:
         middle = float(w @ logs)

@@ -60,8 +60,8 @@ class ProbabilityRows:
     ) -> None:
         """`sequential`: a single thread reads blocks of equal size in order, which allows reading
         ahead."""
-        array = arrays.with_shape(array, name)
-        shape = arrays.shape_of(array, ndim=ndim, name=name)
+        array = arrays.check_array_like(array, name)
+        shape = arrays.check_shape(array, ndim=ndim, name=name)
         self.name = name
         self.shape = shape
         self.n_passes = shape[0] if ndim == 3 else 1
@@ -70,7 +70,7 @@ class ProbabilityRows:
         self.n_rows = stop - self._first
         self._array = array = _unwrap_torch(array)
         stored = _find_stored_dtype(array, name)
-        self.tolerance = arrays.tolerance_of(stored)
+        self.tolerance = arrays.get_tolerance(stored)
         self.dtype = stored if stored in (np.float32, np.float64) else np.dtype(np.float64)
         if stored == np.float16:
             self.dtype = np.dtype(np.float32)
@@ -141,7 +141,7 @@ class ProbabilityRows:
         """What is wrong with a row that is no probability distribution."""
         index += self._first
         where = f"row {index}" if len(self.shape) == 2 else f"pass {f}, row {index}"
-        return arrays.row_problem(self.name, where, row, self.tolerance)
+        return arrays.describe_bad_row(self.name, where, row, self.tolerance)
 
 
 def align_to_chunks(rows: Sequence[ProbabilityRows], size: int) -> int:
@@ -316,7 +316,7 @@ def _find_stored_dtype(array: Any, name: str) -> np.dtype[Any]:
             array = array.iloc[:1].to_numpy()
         else:
             return np.result_type(*frame_types)
-    return arrays.numeric_dtype(array, name)
+    return arrays.check_numeric_dtype(array, name)
 
 
 def _fetch(part: Any) -> NDArray[Any]:

@@ -85,7 +85,7 @@ def parse_method(name: str, agreement: int | None = None) -> MethodChoice:
         return MethodChoice(name, method)
     agreement = method.usual_agreements[0] if agreement is None else agreement
     low, high = min(method.agreements), max(method.agreements)
-    agreement = arrays.whole_number(agreement, "agreement", low=low, high=high)
+    agreement = arrays.check_whole_number(agreement, "agreement", low=low, high=high)
     return MethodChoice(f"{name}-{agreement}", method, agreement)
 
 

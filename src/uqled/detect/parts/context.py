@@ -77,7 +77,7 @@ class TaskContext:
     def read_labels(self, part: Part) -> NDArray[np.int32]:
         column = np.asarray(self.labels[part.start : part.stop])
         try:
-            return arrays.as_labels(
+            return arrays.encode_labels(
                 column, n_classes=len(self.values), classes=self.values.tolist()
             ).codes
         except InputError as error:

@@ -59,7 +59,7 @@ class Driver:
         if classes is None and few.dtype.kind not in "iu":
             found = self._over_parts("labels", tasks.find_distinct_labels, operator.or_, labels, K)
             few = np.array(sorted(found))
-        known = arrays.as_labels(few, n_classes=K, classes=classes)
+        known = arrays.encode_labels(few, n_classes=K, classes=classes)
         return known.values, known.names
 
     def run(self, context: TaskContext) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from uqled.detect.parts.driver import Driver
 from uqled.detect.parts.result import ErrorsInParts
 from uqled.detect.parts.store import Store
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
-from uqled.engines import Engine, engine_of
+from uqled.engines import Engine, make_engine
 from uqled.progress import Progress
 from uqled.storage.location import Location
 
@@ -104,7 +104,7 @@ def find_label_errors_in_parts(
         frac_noise=frac_noise,
         passes_kind=passes_kind,
     )
-    with engine_of(engine, workers=workers) as running:
+    with make_engine(engine, workers=workers) as running:
         prepared = prepare(
             labels,
             pred_probs,
@@ -164,10 +164,12 @@ def prepare(
         if array is not None
     ]
     shapes = {r.name: r.shape for r in rows}
-    arrays.same_shape(arrays.n_labels(labels), shapes.get("pred_probs"), shapes.get("passes"))
+    arrays.check_shapes_match(
+        arrays.count_labels(labels), shapes.get("pred_probs"), shapes.get("passes")
+    )
     parts = cut_in_parts(rows, part_rows)
     if classes is None:
-        classes = get_class_names(softmax) or arrays.categories(labels)
+        classes = get_class_names(softmax) or arrays.get_categories(labels)
     driver = Driver(engine, Progress(progress), parts, rows[0].shape[-2])
     values, names = driver.classes(labels, rows[0].n_classes, classes)
     F = 0 if stack is None else rows[-1].n_passes
@@ -220,7 +222,7 @@ def cut_in_parts(rows: list[ProbabilityRows], part_rows: int | None) -> list[Par
     """Parts of about equal size, whole chunks each; their number does not depend on the engine."""
     N = rows[0].shape[-2]
     if part_rows is not None:
-        size = arrays.whole_number(part_rows, "part_rows", low=1)
+        size = arrays.check_whole_number(part_rows, "part_rows", low=1)
     else:
         row_bytes = sum(r.row_bytes for r in rows)
         size = _PART_BYTES // (row_bytes + _SAMPLE_BYTES)

@@ -33,7 +33,7 @@ def merge_results(left: Any, right: Any) -> Any:
 
 def find_distinct_labels(labels: Any, n_classes: int, part: Part) -> set[Any]:
     """The values that occur in a part; too many are refused here, before they are sent."""
-    column = arrays.label_column(labels[part.start : part.stop], "labels")
+    column = arrays.read_label_column(labels[part.start : part.stop], "labels")
     values = set(column.tolist())
     if len(values) > n_classes:
         raise InputError(
