@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow fuzz accidents audit check docs bench clean
+.PHONY: demo test test-slow fuzz accidents audit check lowest package docs bench clean
 
 demo: .venv/torch
 	$(BIN)/uqled demo --out demo-output
@@ -31,6 +31,14 @@ check: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lowest:
+	@# Works with the lowest versions that pyproject.toml allows.
+	PYTHON=$(PYTHON) .ci/lowest
+
+package: .venv/dev
+	@# Builds sdist and wheel; the wheel works without PyTorch, the sdist passes its own tests.
+	PYTHON=$(BIN)/python .ci/package $(TESTS)
 
 docs: .venv/docs
 	@# The site, in site/; a broken link or an unknown name is an error.
@@ -60,8 +68,8 @@ clean:
 	$(INSTALL) -e '.[dev]'
 	touch $@
 
-.venv/bench: .venv/dev
-	$(INSTALL) -e '.[dev,bench]'
+.venv/bench: .venv/dev constraints-bench.txt
+	$(INSTALL) -c constraints-bench.txt -e '.[dev,bench]'
 	touch $@
 
 .venv/docs: .venv/torch constraints-docs.txt

@@ -72,6 +72,9 @@ class _Command:
             if isinstance(one, Choices):
                 self.choices[name], info = one, one.describe(info)
         self.flags[name] = _name_flag(name, info)
+        if isinstance(info, OptionInfo) and info.default is ...:
+            # Where no name is declared, older versions of Typer may derive it from the metavar.
+            info.default = self.flags[name]
         keyword = inspect.Parameter.KEYWORD_ONLY
         annotation = Annotated[kind, info]  # type: ignore[valid-type]
         self.parameters.append(

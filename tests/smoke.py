@@ -1,0 +1,69 @@
+"""Use an installed uqled as a person would, without PyTorch: `python tests/smoke.py`.
+
+Not a test of results: it shows that the commands work with the versions of packages that are
+installed, in an environment that has nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def write_table(path: Path) -> None:
+    """Three classes of flowers from scikit-learn, of which every fifteenth label is wrong."""
+    from sklearn.datasets import load_iris
+
+    iris = load_iris()
+    lines = ["width,length,petal,leaf,species"]
+    for number, (row, code) in enumerate(zip(iris.data, iris.target, strict=True)):
+        given = (code + 1) % 3 if number % 15 == 7 else code
+        lines.append(",".join(map(str, [*row, iris.target_names[given]])))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def run_command(*words: str, code: int = 0) -> dict:
+    """The result of a command, which must end with this exit code."""
+    command = [sys.executable, "-W", "error::DeprecationWarning:uqled", "-m", "uqled", *words]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    if done.returncode != code:
+        raise SystemExit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
+    return json.loads(done.stdout)["result"]
+
+
+def main() -> None:
+    for module in ("torch", "ray", "starlette"):
+        if find_spec(module) is not None:
+            print(f"note: {module} is installed here")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        table, run = place / "iris.csv", str(place / "run")
+        write_table(table)
+        found = run_command("find", str(table), "--label", "species", "--out", run)
+        assert found["samples"] == 150, found["samples"]
+        assert 5 <= found["flagged"] <= 40, found["flagged"]
+        assert run_command("detect", run, "--method", "cl-pbnr")["flagged"] > 0
+        run_command("report", run)
+        cleaned = str(place / "cleaned.csv")
+        exported = run_command(
+            "export", run, "--to", "csv", "--out", cleaned, "--unreviewed", "drop"
+        )
+        assert exported["dropped"] > 0
+        assert len(Path(cleaned).read_text().splitlines()) == 151 - exported["dropped"]
+        run_command("check", run, "--max-error-rate", "0.9")
+        import numpy as np
+
+        import uqled
+
+        labels, probs = (np.load(Path(run) / f"{name}.npy") for name in ("labels", "pred_probs"))
+        errors = uqled.find_label_errors(labels, probs)
+        assert errors.to_frame().shape[0] == 150
+    print(f"uqled {uqled.__version__} on Python {sys.version.split()[0]}: all commands work")
+
+
+if __name__ == "__main__":
+    main()
