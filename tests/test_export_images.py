@@ -294,16 +294,18 @@ def test_killed_in_the_middle_leaves_no_half_folder(tmp_path, to):
 
 def test_a_failure_leaves_nothing(tmp_path, monkeypatch):
     run = image_run(tmp_path)
-    (tmp_path / "data/ship/7.png").rename(tmp_path / "gone.png")
+    file = tmp_path / "data/ship/7.png"
+    content = file.read_bytes()
+    file.write_bytes(b"no picture")
     before = hashes(tmp_path)
     with pytest.raises(FileError, match=r"ship/7\.png"):
         export(run, "folder", tmp_path / "clean")
-    (tmp_path / "gone.png").rename(tmp_path / "data/ship/7.png")
+    file.write_bytes(content)
     plan = plan_export(run, "huggingface")
     monkeypatch.setattr("uqled.export.plan.write_record", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_export(plan, tmp_path / "clean")
-    (tmp_path / "data/ship/7.png").rename(tmp_path / "gone.png")
+    file.write_bytes(b"no picture")
     assert hashes(tmp_path) == before
     assert not list(tmp_path.glob(".uqled-*"))
 

@@ -596,3 +596,31 @@ def test_a_source_that_cannot_be_is_our_error(tmp_path, place):
         assert "refused" not in result.output
     assert command("report", run).exit_code == 0
     assert "The samples cannot be shown" in (run / "report.html").read_text()
+
+
+def test_a_moved_folder_can_be_named_and_changed_files_are_tolerated(tmp_path):
+    run = image_run(tmp_path, decisions=[(1, "relabel", 2)])
+    moved = (tmp_path / "data").rename(tmp_path / "elsewhere")
+    (moved / "dog" / "new.png").write_bytes((moved / "dog" / "1.png").read_bytes())
+    (moved / "ship" / "2.jpg").unlink()
+    gone = Run.open(run).predictions().ids.index("ship/2.jpg")
+    result = command("export", run, "--to", "folder", "--out", tmp_path / "clean")
+    assert result.exit_code == 2
+    result = command("export", run, "--to", "folder", "--out", tmp_path / "clean", "--data", moved)
+    assert result.exit_code == 0, result.output
+    changes = {c.index: (c.action, c.because) for c in read_corrections(tmp_path / "clean")}
+    assert changes == {1: ("relabel", "decision"), gone: ("drop", "missing file")}
+    assert len(list((tmp_path / "clean").glob("*/*"))) == 23
+    result = command("report", run, "--data", moved)
+    assert result.exit_code == 0, result.output
+    page = (run / "report.html").read_text()
+    assert "1 file is gone: &#39;ship/2.jpg&#39;." in page
+    assert "1 file is new and not part of this run: &#39;dog/new.png&#39;." in page
+    assert "The samples cannot be shown" not in page
+
+
+def test_moved_data_is_refused_where_there_were_no_files(tmp_path):
+    data = uqled.Dataset.from_arrays(np.zeros((6, 2)), list("aabbab"))
+    run = make_run(tmp_path / "run", data, {0: 1})
+    with pytest.raises(InputError, match="made of arrays in memory"):
+        plan_export(run, "csv", data=tmp_path)

@@ -139,7 +139,7 @@ def test_the_estimated_number_of_errors(data, tmp_path):
     errors = found(data, method="cl-mcd")
     text = page_of(errors.report(tmp_path / "r.html")).text
     counted = 600 - np.trace(errors.joint)
-    assert f"labels wrong, estimated {counted} {counted / 600:.1%}, by the noise matrix" in text
+    assert f"labels wrong, estimated {counted} {counted / 600:.2%}, by the noise matrix" in text
 
 
 def test_estimates_follow_what_reviewers_decided(data, tmp_path):

@@ -53,6 +53,15 @@ RunMethod = Annotated[
         "Default: the method that the run was made with.",
     ),
 ]
+RunData = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="PATH",
+        help="Read the samples from here, if they were moved since the run was made. "
+        "Default: where they were.",
+    ),
+]
 Seed = Annotated[
     int,
     typer.Option(

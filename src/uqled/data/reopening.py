@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
-from uqled.data.loading import decode_raw, find_missing_labels, name_dataset, select_rows
-from uqled.data.raw_dataset import RawDataset, name_source
+from uqled.data.image_cache import EncodedImages
+from uqled.data.loading import decode_raw, find_missing_labels, name_dataset
+from uqled.data.raw_dataset import RawDataset, is_data_name, name_source
 from uqled.data.reader import ReadRequest, Source
 from uqled.data.readers import read_source
-from uqled.errors import FileError
+from uqled.errors import FileError, InputError
 from uqled.storage.run import Predictions
 
 _SHOWN = 3  # changed labels in a message
@@ -34,6 +36,10 @@ class ReopenedSource:
     codes: NDArray[np.int32]
     """[N] the run's class number of the label that the source has now; -1 for a class it lacks."""
     predictions: Predictions
+    missing: list[str] = field(default_factory=list)
+    """Names of the run's image files that are gone."""
+    added: list[str] = field(default_factory=list)
+    """Names of image files that the run does not have."""
 
     @property
     def before(self) -> NDArray[np.int32]:
@@ -63,6 +69,17 @@ class ReopenedSource:
         more = ", ..." if len(changed) > _SHOWN else ""
         return f"{len(changed):,} of {len(self.rows):,} labels ({', '.join(shown)}{more})"
 
+    def describe_files(self) -> list[str]:
+        """Which files are gone and which were added, a sentence each."""
+        sentences = []
+        for names, verb in ((self.missing, "gone"), (self.added, "new and not part of this run")):
+            if names:
+                more = ", ..." if len(names) > _SHOWN else ""
+                listed = ", ".join(map(repr, names[:_SHOWN])) + more
+                count = "1 file is" if len(names) == 1 else f"{len(names):,} files are"
+                sentences.append(f"{count} {verb}: {listed}.")
+        return sentences
+
 
 def reopen_samples(predictions: Predictions) -> Dataset | None:
     """The samples that a run predicted, with the run's labels; None if they did not come of files.
@@ -73,62 +90,108 @@ def reopen_samples(predictions: Predictions) -> Dataset | None:
     return None if again is None else again.data
 
 
+def relocate_source(predictions: Predictions, place: Path | str | None) -> Predictions:
+    """The predictions with their samples at another place: a folder that was moved."""
+    if place is None:
+        return predictions
+    if predictions.source is None:
+        raise InputError(
+            "data",
+            f"is {str(place)!r}, and run {str(predictions.path)!r} was made of arrays in memory",
+            "Leave it out",
+        )
+    where = str(place if is_data_name(place) else Path(place).expanduser().resolve())
+    return replace(predictions, source={**predictions.source, "place": where})
+
+
 def reopen_source(predictions: Predictions) -> ReopenedSource | None:
-    """The same, with what the source holds besides, and the labels that it has now."""
+    """The same, with what the source holds besides, and the labels that it has now.
+
+    Image files that were added since are left out, and those that are gone are tolerated; both are
+    named in the result.
+    """
     source = predictions.source
     if source is None:
         return None
     place = source["place"]
     raw = read_source(Source(place), make_request(source))
-    rows = _choose_rows(raw, predictions)
-    if rows is None:
+    wanted, row_of = set(predictions.ids), {name: row for row, name in enumerate(raw.ids.tolist())}
+    others = [row for name, row in row_of.items() if name not in wanted]
+    missing = [name for name in predictions.ids if name not in row_of]
+    is_files = isinstance(raw.inputs, EncodedImages)
+    if len(row_of) < len(raw.ids) or (missing and (not is_files or len(missing) == len(wanted))):
         raise _describe_other_samples(predictions, raw)
-    samples, skipped = decode_raw(
-        raw.take(rows),
-        place,
-        image_size=source["image_size"],
-        skip_unreadable=source["skip_unreadable"],
-    )
-    rows = np.array([row for row in rows.tolist() if raw.ids[row] not in skipped], np.intp)
-    if samples.ids.tolist() != predictions.ids:
+    present = np.array([row_of[name] for name in predictions.ids if name in row_of], np.intp)
+    if (np.diff(present) < 0).any():  # in another order: who knows what the names stand for
         raise _describe_other_samples(predictions, raw)
+    size = source["image_size"]
+    samples, _ = decode_raw(raw.take(present), place, image_size=size, skip_unreadable=False)
+    rows = np.array([row_of.get(name, -1) for name in predictions.ids], np.intp)
+    added, skipped = _sort_others(raw, others, source)
+    inputs = samples.inputs
+    if missing:
+        inputs = PartialImages(inputs, np.cumsum(rows >= 0) - 1, rows >= 0)
     data = Dataset(
         samples.kind,
-        samples.inputs,
+        inputs,
         predictions.labels,
-        samples.ids,
+        np.array(predictions.ids, object),
         name_dataset(place),
         predictions.truth,
         skipped,
         source,
         columns=samples.columns,
-        groups=samples.groups,
+        groups=samples.groups if not missing else None,
         unlabelled=find_missing_labels(raw),
     )
     known = predictions.source_fingerprint  # empty where whoever made the run did not say
-    if known not in ("", data.inputs_fingerprint):
+    if not missing and known not in ("", data.inputs_fingerprint):
         raise _describe_other_samples(predictions, raw)
-    return ReopenedSource(data, raw, rows, _class_numbers(raw, rows, predictions), predictions)
+    codes = np.where(rows < 0, predictions.labels.codes, _class_numbers(raw, rows, predictions))
+    return ReopenedSource(data, raw, rows, codes, predictions, missing, added)
+
+
+def _sort_others(
+    raw: RawDataset, others: list[int], source: Mapping[str, Any]
+) -> tuple[list[str], dict[str, str]]:
+    """(added, skipped): samples that the run does not have, which can be read, and which cannot.
+
+    Where the run has a part of the data only, nobody can tell which were added.
+    """
+    if source["limit"] is not None or not isinstance(raw.inputs, EncodedImages):
+        return [], {}
+    skipped = {}
+    for row in others:
+        try:
+            raw.inputs.read_image(row, raw.ids[row])
+        except FileError as error:
+            skipped[raw.ids[row]] = error.problem
+    return [raw.ids[row] for row in others if raw.ids[row] not in skipped], skipped
+
+
+class PartialImages:
+    """Images [N,H,W,C] of which some are gone: those are black."""
+
+    def __init__(
+        self, images: NDArray[np.uint8], places: NDArray[np.intp], is_present: NDArray[np.bool_]
+    ) -> None:
+        self._images, self._places, self._is_present = images, places, is_present
+        self.shape: tuple[int, ...] = (len(places), *images.shape[1:])
+        self.dtype = images.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: int) -> NDArray[np.uint8]:
+        if self._is_present[index]:
+            return np.asarray(self._images[self._places[index]])
+        return np.zeros(self.shape[1:], np.uint8)
 
 
 def make_request(source: Mapping[str, Any]) -> ReadRequest:
     """The request that a run's source stands for."""
     names = ("label", "inputs", "kind", "split", "columns", "encoding", "separator", "group")
     return ReadRequest(**{name: source[name] for name in names})
-
-
-def _choose_rows(raw: RawDataset, predictions: Predictions) -> NDArray[np.intp] | None:
-    """Where the run's samples lie, and those that it left out as unreadable; None if some do not.
-
-    Labels that have changed since then would make a limit choose other samples.
-    """
-    source = predictions.source or {}
-    wanted = set(predictions.ids)
-    rows = select_rows(raw, source["limit"], source["seed"])
-    if source["skip_unreadable"] and wanted <= set(raw.ids[rows].tolist()):
-        return rows[_class_numbers(raw, rows, predictions) >= 0]
-    rows = np.flatnonzero([name in wanted for name in raw.ids.tolist()])
-    return rows if len(rows) == len(predictions) else None
 
 
 def _class_numbers(
@@ -150,5 +213,5 @@ def _describe_other_samples(predictions: Predictions, raw: RawDataset) -> FileEr
     return FileError(
         name_source(source["place"]),
         f"no longer holds the {len(predictions):,} samples of run {str(predictions.path)!r}{gone}",
-        "Put the data back as it was, or find its errors anew in another folder",
+        "Put the data back as it was, name where it is with --data, or find its errors anew",
     )

@@ -24,6 +24,7 @@ from uqled.terminal import escape_controls
 Unreviewed = Literal["keep", "drop", "relabel"]
 UNREVIEWED: tuple[Unreviewed, ...] = get_args(Unreviewed)
 BY_DECISION = "decision"
+MISSING_FILE = "missing file"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Correction:
     label: int | None
     """Class number after; None for a sample that was dropped."""
     because: str
-    """`decision`, or the method that flagged it."""
+    """`decision`, `missing file`, or the method that flagged it."""
     reviewer: str | None
     score: float | None
     """The method's label quality; lower = more suspect."""
@@ -92,10 +93,12 @@ def correct_labels(
     *,
     unreviewed: Unreviewed = "keep",
     ids: Sequence[str] | None = None,
+    missing: Sequence[int] = (),
 ) -> CorrectedLabels:
     """Apply reviewers' decisions, and to flagged samples without one what `unreviewed` says.
 
     `keep` leaves such a sample as it is, `drop` removes it, `relabel` gives it the suggested label.
+    Samples that are `missing` are dropped.
     """
     if unreviewed not in UNREVIEWED:
         raise InputError(
@@ -121,9 +124,12 @@ def correct_labels(
         action: Literal["relabel", "drop"] = "drop" if label is None else "relabel"
         corrections.append(Correction(index, name, action, given, label, because, reviewer, score))
 
-    for index in sorted(undecided | decisions.keys()):
+    gone = set(missing)
+    for index in sorted(undecided | decisions.keys() | gone):
         decision = decisions.get(index)
-        if decision is not None and decision.action != "keep":
+        if index in gone:
+            correct(index, None, MISSING_FILE, None)
+        elif decision is not None and decision.action != "keep":
             correct(index, decision.label, BY_DECISION, decision.reviewer)
         elif decision is None and unreviewed != "keep":
             assert errors is not None

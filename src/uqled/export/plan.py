@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from uqled.data.reopening import relocate_source
 from uqled.detect.find import find_errors_in_run
 from uqled.errors import InputError
 from uqled.export import targets
@@ -30,30 +31,33 @@ def plan_export(
     *,
     method: str | None = None,
     unreviewed: Unreviewed | None = None,
+    data: Path | str | None = None,
 ) -> ExportPlan:
     """What an export of a run would do; nothing is written.
 
     Flags follow reviewers' decisions, as on the review page. `method` names whose flags: the one
     that the run was asked for, unless given. `unreviewed` says what happens to flagged samples
-    without a decision: `keep` (the default), `drop` or `relabel`.
+    without a decision: `keep` (the default), `drop` or `relabel`. `data` names where the samples
+    are now, if they were moved. A sample whose file is gone is dropped.
     """
     form = get_format(to)
     check_options(form, unreviewed=unreviewed)
-    predictions = Run.open(run).predictions()
+    predictions = relocate_source(Run.open(run).predictions(), data)
     errors = find_errors_in_run(predictions, headline=method, verdicts=read_verdicts(predictions))
     decisions = read_decisions(predictions)
+    samples = _read_samples(predictions, form)
     corrected = correct_labels(
         predictions.labels,
         errors,
         decisions,
         unreviewed=unreviewed or "keep",
         ids=predictions.ids,
+        missing=[] if samples is None else samples.missing,
     )
     if not len(corrected.rows):
         raise InputError(
             "unreviewed", f"is {unreviewed!r}, and no sample would stay", "Pass unreviewed='keep'"
         )
-    samples = _read_samples(predictions, form)
     return ExportPlan(form, predictions, errors, decisions, corrected, samples)
 
 

@@ -6,7 +6,7 @@ import codecs
 import io
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -42,6 +42,8 @@ class SourceSamples:
     codes: NDArray[np.int32]
     """[N] the run's class number of the label that the source has now."""
     source: dict[str, Any]
+    missing: list[int] = field(default_factory=list)
+    """Numbers of the samples whose file is gone."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -95,7 +97,8 @@ def read_source_samples(predictions: Predictions) -> SourceSamples:
             "Put them back as they were, or find the errors anew in another folder: an export "
             "would undo your corrections",
         )
-    return SourceSamples(predictions.ids, again.raw, again.rows, again.codes, source)
+    missing = np.flatnonzero(again.rows < 0).tolist()
+    return SourceSamples(predictions.ids, again.raw, again.rows, again.codes, source, missing)
 
 
 @dataclass(frozen=True, eq=False)

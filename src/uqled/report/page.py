@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.answer import Answer, FlagMetrics, describe_estimates
 from uqled.data.dataset import Dataset
+from uqled.data.reopening import relocate_source
 from uqled.detect.find import find_errors_in_run
 from uqled.detect.reasons import REASONS, Reason, find_reasons
 from uqled.detect.result import LabelErrors
@@ -66,7 +67,7 @@ def report_run(
     folder: Path | str,
     out: Path | str | None = None,
     *,
-    data: Dataset | None = None,
+    data: Dataset | Path | str | None = None,
     method: str | None = None,
     verdicts: tuple[Any, Any] | None = None,
     top: int,
@@ -74,13 +75,14 @@ def report_run(
     """Write the report of a finished run, as its `report.html` unless `out` names another file.
 
     All methods are compared, and `method` leads them: the one that the run was asked for, unless
-    given. `data` saves opening the samples again; `verdicts` are what reviewers decided, as
-    `find_label_errors` takes them.
+    given. `data` saves opening the samples again, or names where they are now; `verdicts` are
+    reviewers' decisions, as `find_label_errors` takes them.
     """
     predictions = Run.open(folder).predictions()
     errors = find_errors_in_run(predictions, headline=method, verdicts=verdicts)
     out = Path(folder) / "report.html" if out is None else Path(out)
-    if data is None:
+    if not isinstance(data, Dataset):
+        predictions = relocate_source(predictions, data)
         return write_report(errors, out, predictions, top=top)
     return write_report(errors, out, data, predictions.pred_probs, predictions.passes, top=top)
 

@@ -41,6 +41,8 @@ class SampleSource:
             return None
         with suppress(FileError):
             row = index if self.rows is None else int(self.rows[index])
+            if row < 0:
+                return None
             return self.files.read_image(row, str(self.data.ids[index]))
         return None
 
@@ -70,7 +72,7 @@ def open_sample_source(predictions: Predictions) -> SampleSource | None:
     if source is None:
         return None
     files = source.raw.inputs if isinstance(source.raw.inputs, EncodedImages) else None
-    notes = []
+    notes = source.describe_files()
     if len(source.relabelled):
         notes.append(
             f"The data has other labels than when the run was made: {source.describe_changes()}. "

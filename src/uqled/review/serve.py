@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from uqled.data.dataset import Dataset
+from uqled.data.reopening import relocate_source
 from uqled.detect.auto.estimate import OperatingPoint, operating_point
 from uqled.detect.find import find_errors_in_run
 from uqled.detect.request import POINT_OPTIONS
@@ -59,7 +60,7 @@ def open_review(
     announce
         Called with the address of the page when it is ready. Default: print it.
     data
-        The samples, where they did not come from files.
+        The samples, where they did not come from files; or the folder that they were moved to.
     method
         Whose flags are listed at first; the page offers every method's.
     reviewer
@@ -79,7 +80,7 @@ def open_review(
 def serve_review(
     run: Run | Predictions | Path | str,
     *,
-    data: Dataset | None = None,
+    data: Dataset | Path | str | None = None,
     method: str | None = None,
     reviewer: str | None = None,
     host: str = _LOOPBACK,
@@ -168,15 +169,17 @@ def _read_predictions(run: Run | Predictions | Path | str) -> Predictions:
     return (run if isinstance(run, Run) else Run.open(run)).predictions()
 
 
-def _open_samples(predictions: Predictions, data: Dataset | None) -> SampleSource | None:
+def _open_samples(
+    predictions: Predictions, data: Dataset | Path | str | None
+) -> SampleSource | None:
     """The samples to show: those passed, or those of the run's files; None where there are none."""
-    if data is not None:
+    if isinstance(data, Dataset):
         if data.ids.tolist() != predictions.ids:
             raise InputError(
                 "data", "holds other samples than the run", "Pass what the run was made of"
             )
         return SampleSource(data)
-    return open_sample_source(predictions)
+    return open_sample_source(relocate_source(predictions, data))
 
 
 def _read_point(predictions: Predictions) -> OperatingPoint | None:

@@ -10,7 +10,7 @@ import typer
 
 from uqled.cli.choices import Choices
 from uqled.cli.console import CommandOutput
-from uqled.cli.options import OutputOptions, RunArgument, RunMethod
+from uqled.cli.options import OutputOptions, RunArgument, RunData, RunMethod
 
 
 def export(
@@ -31,6 +31,7 @@ def export(
     ],
     output: OutputOptions,
     method: RunMethod = None,
+    data: RunData = None,
     unreviewed: Annotated[
         str | None,
         Choices("keep", "drop", "relabel"),
@@ -64,7 +65,7 @@ def export(
     """
     from uqled.export.plan import check_target, plan_export, write_export
 
-    plan = plan_export(folder, to, method=method, unreviewed=unreviewed)  # type: ignore[arg-type]
+    plan = plan_export(folder, to, data=data, method=method, unreviewed=unreviewed)  # type: ignore[arg-type]
     check_target(plan, out, link=link, url=url, overwrite=overwrite)
     text = plan.format.describe(plan)
     actions = Counter(one.action for one in plan.corrected.corrections)

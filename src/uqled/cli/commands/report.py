@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from uqled.cli.console import CommandOutput
-from uqled.cli.options import OutputOptions, RunArgument, RunMethod
+from uqled.cli.options import OutputOptions, RunArgument, RunData, RunMethod
 
 
 def report(
@@ -21,6 +21,7 @@ def report(
         ),
     ] = None,
     method: RunMethod = None,
+    data: RunData = None,
     top: Annotated[int, typer.Option(metavar="N", help="Show the N most suspect samples.")] = 60,
 ) -> CommandOutput:
     """Write a report of a run as one HTML file.
@@ -35,7 +36,7 @@ def report(
 
     verdicts = read_verdicts(Run.open(folder).predictions())
     with output.stage("writing the report"):
-        page = report_run(folder, out, method=method, verdicts=verdicts, top=top)
+        page = report_run(folder, out, data=data, method=method, verdicts=verdicts, top=top)
     return CommandOutput(
         f"The report, to open in a browser, is {page}", {"files": {"report": str(page)}}
     )

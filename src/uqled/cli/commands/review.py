@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from uqled.cli.console import print_json
-from uqled.cli.options import OutputOptions, RunArgument, RunMethod
+from uqled.cli.options import OutputOptions, RunArgument, RunData, RunMethod
 
 
 def review(
     folder: RunArgument,
     output: OutputOptions,
     method: RunMethod = None,
+    data: RunData = None,
     reviewer: Annotated[
         str | None,
         typer.Option(
@@ -54,6 +55,7 @@ def review(
 
     open_review(
         folder,
+        data=data,
         method=method,
         reviewer=reviewer,
         host=host,
