@@ -43,6 +43,16 @@ def test_links_lead_somewhere(path):
         assert (path.parent / target).exists(), target
 
 
+def test_the_map_names_files_that_exist():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    files = re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:/|\.py|\.js))`", text)
+    assert len(files) > 40
+    for name in files:
+        homes = [ROOT, *(ROOT / "src" / "uqled", ROOT / "src" / "uqled" / "detect")]
+        homes += [path for path in (ROOT / "src" / "uqled").iterdir() if path.is_dir()]
+        assert any((home / name).exists() for home in homes), name
+
+
 def commands():
     return typer.main.get_command(app).commands
 
