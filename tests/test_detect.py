@@ -321,7 +321,7 @@ def test_the_frame(predictions):
     frame = found.to_frame()
     assert list(frame) == [
         "is_label_issue", "label_score", "given_label", "suggested_label", "votes", "entropy",
-        "mutual_information", "error_probability",
+        "mutual_information", "error_probability", "tier",
     ]  # fmt: skip
     assert (frame["is_label_issue"] == found.mask).all()
     assert frame["entropy"].to_numpy() == pytest.approx(

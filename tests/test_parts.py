@@ -36,7 +36,7 @@ from uqled.storage.arrays.shards import open_shards, spare_page_cache
 
 COLUMNS = [
     "is_label_issue", "label_score", "given_label", "suggested_label", "votes", "entropy",
-    "mutual_information", "error_probability",
+    "mutual_information", "error_probability", "tier",
 ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from uqled.data.dataset import Dataset
     from uqled.data.inspection import inspect
     from uqled.data.loading import load
+    from uqled.detect.auto.audit import audit_sample, estimate_audit
     from uqled.detect.core.joint import noise_matrix
     from uqled.detect.find import find_label_errors
     from uqled.detect.parts.prepare import find_label_errors_in_parts
@@ -32,9 +33,11 @@ _HOMES = {
     "LabelErrors": "uqled.detect.result",
     "MissingInputError": "uqled.errors",
     "UqledError": "uqled.errors",
+    "audit_sample": "uqled.detect.auto.audit",
     "clean": "uqled.export.corrections",
     "confident_joint": "uqled.detect.quality",
     "cross_validate": "uqled.predict.crossval",
+    "estimate_audit": "uqled.detect.auto.audit",
     "find_label_errors": "uqled.detect.find",
     "find_label_errors_in_parts": "uqled.detect.parts.prepare",
     "inspect": "uqled.data.inspection",
@@ -54,11 +57,13 @@ __all__ = [
     "LabelErrors",
     "MissingInputError",
     "UqledError",
+    "audit_sample",
     "clean",
     "compat",
     "confident_joint",
     "cross_validate",
     "data",
+    "estimate_audit",
     "find_label_errors",
     "find_label_errors_in_parts",
     "inspect",

@@ -7,7 +7,7 @@ driver for a detection in parts, and the command line, the report and the review
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,16 @@ class FlagMetrics:
 
 
 @dataclass(frozen=True)
+class Tier:
+    """Samples of which about the same share is wrong."""
+
+    name: str
+    n_samples: int
+    precision: Estimate
+    """The share that is wrong, with an 80 % interval."""
+
+
+@dataclass(frozen=True)
 class FlaggedSample:
     """One flagged sample."""
 
@@ -97,6 +107,8 @@ class Answer:
     """How many samples reviewers have decided."""
     is_at_chance: bool = False
     """Whether the model predicts no better than chance: no number of wrong labels is given then."""
+    tiers: Sequence[Tier] = ()
+    """The surest first; empty where `auto` was not run, and for a detection in parts."""
 
     @property
     def n_flagged(self) -> int:
@@ -226,6 +238,9 @@ def describe_answer(
     n, N = answer.n_flagged, answer.n_samples
     lines = [f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {answer.method}"]
     lines += describe_estimates(answer)
+    for tier in answer.tiers:
+        expected = f"{tier.precision.low:.0%} to {tier.precision.high:.0%}"
+        lines.append(f"  {tier.n_samples:>9,}  {tier.name} ({expected} of them are)")
     if answer.predicted_as_labelled is not None:
         source = "" if answer.prediction_source == "softmax" else " by the mean of the passes"
         share = f"{answer.predicted_as_labelled:.2%}"

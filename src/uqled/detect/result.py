@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +20,16 @@ from uqled.answer import (
     Estimate,
     FlaggedSample,
     FlagMetrics,
+    Tier,
     choose_confidence,
     is_at_chance,
     measure_flags,
 )
 from uqled.arrays import Labels
-from uqled.detect.auto.estimate import ErrorEstimate
+from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
+from uqled.detect.auto.tiers import TIERS, assign_tiers, name_tiers
 from uqled.detect.core.joint import count_confused_pairs, rank_confused_pairs
+from uqled.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,6 +88,59 @@ class LabelErrors:
     def probability(self) -> NDArray[np.float64] | None:
         """[N] how probable it is that the given label is wrong; None where `auto` was not asked."""
         return None if self.estimate is None else self.estimate.probability
+
+    @cached_property
+    def tier(self) -> NDArray[Any]:
+        """[N] `almost certainly wrong`, `probably wrong` (these two are the flags), `worth a look`
+        (the next in the ranking), or empty; all empty where `auto` was not asked."""
+        if self.estimate is None:
+            return np.full(len(self), "", object)
+        return name_tiers(assign_tiers(self.estimate, self.mask))
+
+    @cached_property
+    def tiers(self) -> list[Tier]:
+        """Each tier, how many samples are in it, and what share of them to expect to be wrong."""
+        if self.estimate is None:
+            return []
+        numbers = assign_tiers(self.estimate, self.mask)
+        parts = [numbers == number for number in range(len(TIERS))]
+        return [
+            Tier(name, int(np.count_nonzero(part)), self.estimate.precision(part))
+            for name, part in zip(TIERS, parts, strict=True)
+            if part.any()
+        ]
+
+    def with_verdicts(
+        self, verdicts: Mapping[int, bool], *, point: OperatingPoint | None = None
+    ) -> LabelErrors:
+        """The same after people judged some samples: sample -> True if its label is wrong.
+
+        What they decided is certain, the probabilities of the others follow, and so do the flags:
+        those for the best F1, or at another operating point.
+        """
+        if self.estimate is None:
+            raise InputError("verdicts", f"need 'auto', not {self.method!r}", "Use method='auto'")
+        known = np.full(len(self), -1, np.int8)
+        for index, is_wrong in verdicts.items():
+            if not 0 <= index < len(self):
+                raise InputError(
+                    "verdicts", f"name sample {index} of {len(self)}", "Count samples from 0"
+                )
+            known[index] = bool(is_wrong)
+        estimate = self.estimate.with_known(known)
+        mask = estimate.flags(point or OperatingPoint("f1"))
+        best = self.best
+        if self.other is not None:  # what is flagged has another label suggested
+            best = np.where(mask & (best == self.labels.codes), self.other, best)
+        return replace(
+            self,
+            mask=mask,
+            best=best,
+            votes=mask.astype(np.int16),
+            scores=1 - estimate.probability,
+            estimate=estimate,
+            by_method={},
+        )
 
     def class_rates(self) -> dict[str, Estimate]:
         """Class -> the share of its labels that is wrong."""
@@ -165,6 +221,7 @@ class LabelErrors:
             most_suspect=self.list_most_suspect(),
             n_verdicts=n_verdicts,
             is_at_chance=at_chance and not n_verdicts,
+            tiers=self.tiers,
         )
 
     def list_most_suspect(self, *, first_index: int = 0) -> list[FlaggedSample]:
@@ -199,7 +256,7 @@ class LabelErrors:
         """One row per sample, in the order of the data.
 
         `entropy` and `mutual_information` are missing where there were no passes,
-        `error_probability` where `auto` was not asked.
+        `error_probability` is missing and `tier` empty where `auto` was not asked.
         """
         import pandas as pd
 
@@ -216,6 +273,7 @@ class LabelErrors:
                     missing if self.mutual_information is None else self.mutual_information
                 ),
                 "error_probability": missing if self.estimate is None else self.probability,
+                "tier": self.tier,
             }
         )
 

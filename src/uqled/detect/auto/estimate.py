@@ -50,11 +50,16 @@ class ErrorEstimate:
     @cached_property
     def probability(self) -> Floats:
         """[N] the mean of the readings; what reviewers decided is certain."""
+        return self._decided(self.forecast)
+
+    @cached_property
+    def forecast(self) -> Floats:
+        """[N] the mean of the readings, of what reviewers decided too."""
         total = np.zeros(len(next(iter(self.readings.values()))))
         for name, weight in self.weights.items():
             if weight:
                 total += weight * self.readings[name]
-        return self._decided(self._corrected(total / sum(self.weights.values())))
+        return self._corrected(total / sum(self.weights.values()))
 
     def _corrected(self, probability: Floats) -> Floats:
         return probability if self.correction is None else self.correction.of(probability)
@@ -212,7 +217,10 @@ class ErrorEstimate:
         all count: one that counted nothing may be what the verdicts say. A common correction of the
         log-odds takes care of what all of them have wrong.
         """
-        known = verdicts_known(actions, labels, codes)
+        return self.with_known(verdicts_known(actions, labels, codes))
+
+    def with_known(self, known: NDArray[np.int8]) -> ErrorEstimate:
+        """The same, where each verdict [N] is 1 wrong, 0 right or -1 none."""
         seen = known >= 0
         if not seen.any():
             return self

@@ -17,6 +17,8 @@ explanations of the data each give a number, and thereby a probability for every
 - `confident`: what the confident joint counts off its diagonal is wrong.
 - `members`: members and label err independently, but for how alike members of a kind are.
 - `trusting`: the model is always right; it tells how large the number may be at most.
+- `labels`: the labels are right. It is left out unless the model contradicts more than half of
+  them: then it may be the model that is of no use.
 """
 
 from __future__ import annotations
@@ -175,9 +177,13 @@ def explain(
     most = float(bands.differing)
     off_diagonal = joint.counts[joint.given != joint.true].sum()
     numbers = {"level": scorer.structure.level, "confident": float(off_diagonal), "trusting": most}
-    if votes is not None:
-        numbers["members"] = votes.estimate_errors(passes_kind)
-    return {name: max(min(number, most), LEAST_ERRORS) for name, number in numbers.items()}
+    by_members = 0.0 if votes is None else votes.estimate_errors(passes_kind)
+    if by_members > 0:  # otherwise the members are more alike than their kind is, and tell nothing
+        numbers["members"] = by_members
+    if most > int(bands.predicted.sum()) / 2:
+        numbers["labels"] = 0.0
+    least = min(LEAST_ERRORS, most)  # where the model contradicts nothing, nothing is found
+    return {name: max(min(number, most), least) for name, number in numbers.items()}
 
 
 def count_scores(scores: Floats) -> Ints:
@@ -214,7 +220,7 @@ class Explanations:
                     low = middle
                 else:
                     high = middle
-            shifts[name] = middle
+            shifts[name] = middle if number > 0 else -np.inf
         return cls(shifts, weigh(numbers))
 
     def estimate(self, scores: Floats) -> ErrorEstimate:
@@ -234,12 +240,13 @@ def weigh(numbers: Mapping[str, float]) -> dict[str, float]:
       impossible: then noise is on hard samples, and those are what the model contradicts.
     """
     level, confident, most = (numbers[name] for name in ("level", "confident", "trusting"))
-    explained = max(0.0, 2 * level / most - 1)
+    explained = max(0.0, 2 * level / max(most, LEAST_ERRORS) - 1)
     weights = {
         "level": 1 + explained,
-        "confident": 2.5 * (1 - confident / most / 2) * (1 - explained),
+        "confident": 2.5 * (1 - confident / max(most, LEAST_ERRORS) / 2) * (1 - explained),
         "members": 1.0,
-        "trusting": 4 * max(0.0, 1 - 10 * level / confident),
+        "trusting": 4 * max(0.0, 1 - 10 * level / max(confident, LEAST_ERRORS)),
+        "labels": 0.0,
     }
     return {name: weights[name] for name in numbers}
 

@@ -1,0 +1,198 @@
+"""An audit: a few samples drawn by a stated design, judged by a person, tell how many labels are
+wrong and how many flags are real.
+
+The design. Every sample gets a length in proportion to the standard deviation of what is not known
+about it, sqrt(p (1 - p)). Sorted by their score, the lengths are laid end to end and cut into as
+many equal strata as samples are to be drawn; one is drawn from each, at the same place of all
+strata, which is chosen at random (systematic sampling). So every sample has a known probability of
+being drawn, samples of all scores are drawn, and most looks go where they tell most.
+
+The estimate is a difference estimator: what the model expects of all samples, and the judged
+samples' differences from that, each divided by the probability with which it was drawn. Whatever
+the model, it is right in the mean of all draws; a good model makes it vary less. What people
+decided outside the audit is counted as it is. It is not a random sample and stands for nothing
+else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import arrays
+from uqled.answer import Estimate
+from uqled.errors import InputError
+
+if TYPE_CHECKING:
+    from uqled.detect.result import LabelErrors
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+#: The usual number of looks.
+SIZE = 40
+#: No probability counts as surer than this when samples are drawn: the model may be wrong.
+_SUREST = 0.002
+#: More looks are not worth it where the 80 % interval reaches no further than this from its middle.
+ENOUGH = 0.25
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Samples to be judged, in a random order, and how probable it was to draw each."""
+
+    indices: Ints
+    """[n] to be judged in this order: the first few are an audit of their own."""
+    inclusion: Floats
+    """[n] the probability with which each was drawn."""
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def audit_sample(errors: LabelErrors, size: int = SIZE, *, seed: int = 0) -> Audit:
+    """Draw samples whose verdicts tell how many labels are wrong; judged ones are not drawn.
+
+    >>> import numpy as np, uqled
+    >>> probs = np.random.default_rng(0).dirichlet([1, 1, 1], 500)
+    >>> errors = uqled.find_label_errors(probs.argmax(axis=1), probs)
+    >>> len(audit_sample(errors, 10))
+    10
+    """
+    arrays.check_whole_number(size, "size", low=1)
+    estimate = errors.estimate
+    if estimate is None:
+        raise InputError(
+            "errors", f"are those of {errors.method!r}, without probabilities", "Use method='auto'"
+        )
+    order = estimate.order
+    if estimate.known is not None:
+        order = order[estimate.known[order] < 0]
+    if size >= len(order):
+        return Audit(order.copy(), np.ones(len(order)))
+    rng = np.random.default_rng(seed)
+    p = np.clip(estimate.probability[order], _SUREST, 1 - _SUREST)
+    inclusion = _spread_evenly(np.sqrt(p * (1 - p)), size)
+    places = np.arange(size) + rng.random()
+    ends = np.cumsum(inclusion)
+    at = np.searchsorted(ends * (size / ends[-1]), places, side="right")
+    at = rng.permutation(at.clip(max=len(order) - 1))
+    return Audit(order[at], inclusion[at])
+
+
+def _spread_evenly(sizes: Floats, n: int) -> Floats:
+    """[N] probabilities in proportion to the sizes that add up to n, none above 1."""
+    inclusion: Floats = np.minimum(sizes * (n / sizes.sum()), 1.0)
+    while inclusion.sum() < n - 1e-9:
+        free = inclusion < 1
+        left = n - np.count_nonzero(~free)
+        inclusion[free] = np.minimum(sizes[free] * (left / sizes[free].sum()), 1.0)
+        if not (inclusion[free] >= 1).any():
+            break
+    return inclusion
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit says, after so many of its samples were judged."""
+
+    n_judged: int
+    n_wrong: int
+    """Of the judged."""
+    n_errors: dict[float, Estimate]
+    """Confidence, 0.8 or 0.95 -> how many labels are wrong in all."""
+    precision: dict[float, Estimate]
+    """Confidence -> what share of the flags is real."""
+    advice: str
+    """If more verdicts are worth it."""
+
+
+def estimate_audit(
+    errors: LabelErrors, audit: Audit, verdicts: Mapping[int, bool], *, mask: Any = None
+) -> AuditResult:
+    """How many labels are wrong, by the verdicts: sample -> True if its label is wrong.
+
+    `errors` are those of which the audit was drawn. The audit's samples count as far as they were
+    judged without a gap, verdicts on other samples count as they are. `mask` [N] are the flags
+    whose precision is estimated, if not those of `errors`.
+    """
+    judged = np.array([z for z in audit.indices.tolist() if z in verdicts], np.int64)
+    if not len(judged):
+        raise InputError("verdicts", "have none of the audit's samples", "Judge some of them first")
+    flags = errors.mask if mask is None else np.asarray(mask, np.bool_)
+    inclusion = dict(zip(audit.indices.tolist(), audit.inclusion.tolist(), strict=True))
+    share = len(judged) / len(audit)
+    drawn = np.minimum([inclusion[z] * share for z in judged.tolist()], 1.0)
+    wrong = np.array([verdicts[z] for z in judged.tolist()], np.float64)
+    expected = _expect(errors, verdicts, judged)
+    every = np.ones(len(errors), np.bool_)
+    numbers = {c: _estimate_total(expected, every, judged, drawn, wrong, c) for c in (0.8, 0.95)}
+    n_flags = max(int(np.count_nonzero(flags)), 1)
+    real = {
+        c: Estimate(e.value / n_flags, e.low / n_flags, e.high / n_flags)
+        for c in (0.8, 0.95)
+        for e in [_estimate_total(expected, flags, judged, drawn, wrong, c)]
+    }
+    advice = _advise(numbers[0.8], len(audit) - len(judged))
+    return AuditResult(len(judged), int(wrong.sum()), numbers, real, advice)
+
+
+def _expect(errors: LabelErrors, verdicts: Mapping[int, bool], judged: Ints) -> Floats:
+    """[N] what the model, corrected by the verdicts, expects of each sample before it is judged;
+    what was decided outside the audit is certain."""
+    estimate = errors.estimate
+    assert estimate is not None
+    known = np.full(len(errors), -1, np.int8)
+    for z, is_wrong in verdicts.items():
+        known[z] = is_wrong
+    expected = estimate.with_known(known).forecast.copy()
+    outside = known >= 0
+    outside[judged] = False
+    expected[outside] = known[outside]
+    return expected
+
+
+def _estimate_total(
+    expected: Floats, domain: Bools, judged: Ints, drawn: Floats, wrong: Floats, confidence: float
+) -> Estimate:
+    """How many labels of a domain [N] are wrong.
+
+    The variance is that of independent draws, or what it would be if the model were right where
+    that is more: few draws without an error do not prove that there are none.
+    """
+    from scipy.special import stdtrit  # here: it takes a moment to import
+
+    inside = domain[judged]
+    n = len(judged)
+    p = expected[judged]
+    off = np.where(inside, (wrong - p) / drawn, 0.0)
+    value = float(expected[domain].sum() + off.sum())
+    by_design = n / max(n - 1, 1) * float(((off - off.mean()) ** 2 * (1 - drawn)).sum())
+    by_model = float((p * (1 - p) * (1 - drawn) / drawn**2)[inside].sum())
+    deviation = np.sqrt(max(by_design, by_model))
+    least = float(wrong[inside].sum())
+    most = float(np.count_nonzero(domain)) - float((1 - wrong)[inside].sum())
+    value = min(max(value, least), most)
+    # On a logarithmic scale: a number of errors is skewed.
+    reach = float(stdtrit(max(n - 1, 1), (1 + confidence) / 2)) * deviation / max(value, 1.0)
+    factor = np.exp(min(reach, 50.0))
+    low, high = (value + 0.5) / factor - 0.5, (value + 0.5) * factor - 0.5
+    return Estimate(value, float(max(low, least)), float(min(high, most)))
+
+
+def _advise(number: Estimate, left: int) -> str:
+    """In words, if more verdicts are worth it."""
+    reach = max(number.high - number.value, number.value - number.low) / max(number.value, 1.0)
+    if reach <= ENOUGH:
+        return f"Enough: the number of wrong labels is known to within {reach:.0%}."
+    if left:
+        return f"Judge the {left} that are left: the number is known to within {reach:.0%} so far."
+    return (
+        f"The number is known to within {reach:.0%}. Another audit of as many samples would make "
+        f"that about {reach / np.sqrt(2):.0%}."
+    )
