@@ -38,6 +38,7 @@ from uqled.data.dataset import Dataset
 from uqled.data.loading import load
 from uqled.detect.find import find_label_errors
 from uqled.models import Dropout, stochastic_passes
+from uqled.models.batch_norm import reestimate_batch_norm
 from uqled.noise.kinds import NoisyLabels, noise_of_kind
 from uqled.predict.samples import Samples, other_samples, samples_like
 from uqled.predict.training import train
@@ -54,7 +55,7 @@ class Setting:
     """What every cell has in common."""
 
     digits: int = 2_000
-    width: float = 0.25
+    width: float = 0.125
     """Of VGG-11's channels."""
     folds: int = 4
     passes: int = 5
@@ -72,10 +73,10 @@ class Cell:
     rate: float
     seed: int
 
-    @property
-    def path(self) -> Path:
+    def path(self, setting: Setting) -> Path:
         network = "with-batch-norm" if self.batch_norm else "without-batch-norm"
-        return batch_norm_page.CELLS / network / f"rate-{self.rate:g}" / f"seed-{self.seed}.json"
+        folder = batch_norm_page.CELLS / f"width-{setting.width:g}" / network
+        return folder / f"rate-{self.rate:g}" / f"seed-{self.seed}.json"
 
 
 def list_cells() -> Iterator[Cell]:
@@ -101,19 +102,6 @@ def build_network(width: float, *, batch_norm: bool, seed: int) -> nn.Module:
         layers += [Dropout(0.5)] if convolutions > 3 else []
         channels = out
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, 10))
-
-
-def reestimate_batch_norm(model: nn.Module, samples: Samples) -> None:
-    """Replace the statistics of batch norm by those of the samples without dropout, in place."""
-    norms = [layer for layer in model.modules() if isinstance(layer, nn.BatchNorm2d)]
-    for layer in norms:
-        layer.reset_running_stats()
-        layer.momentum = None  # the mean over batches
-        layer.train()
-    with torch.inference_mode():
-        for batch in _iterate_batches(samples, _BATCH):
-            model(batch)
-    model.eval()
 
 
 def predict_fold(
@@ -146,8 +134,8 @@ def predict_fold(
         arrays[f"softmax-{epochs}"], arrays[f"passes-{epochs}"] = _predict_passes(
             model, unseen, setting.passes, seed
         )
-        reestimate_batch_norm(model, seen)
-        arrays[f"reestimated-{epochs}"] = _predict_softmax(model, unseen)
+        with reestimate_batch_norm(model, _iterate_batches(seen, _BATCH)).in_use():
+            arrays[f"reestimated-{epochs}"] = _predict_softmax(model, unseen)
     with replace_file(stored) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
     shutil.rmtree(checkpoints)
@@ -222,11 +210,12 @@ def compute_cell(
     noisy = noise_of_kind(
         "similarity", data.labels.codes, rate=cell.rate, pred_probs=similar, seed=cell.seed
     )
-    own = work / cell.path.relative_to(batch_norm_page.CELLS).with_suffix("")
+    own = work / cell.path(setting).relative_to(batch_norm_page.CELLS).with_suffix("")
     folds = [predict_fold(cell, setting, data, noisy, fold, own) for fold in range(setting.folds)]
-    cell.path.parent.mkdir(parents=True, exist_ok=True)
+    path = cell.path(setting)
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_json(
-        cell.path,
+        path,
         {
             "setting": asdict(setting),
             "cell": asdict(cell),
@@ -239,11 +228,12 @@ def compute_cell(
 
 def is_finished(cell: Cell, setting: Setting) -> bool:
     """If the cell is there; one of another setting is refused rather than mixed in."""
-    if not cell.path.exists():
+    path = cell.path(setting)
+    if not path.exists():
         return False
-    before = json.loads(cell.path.read_text(encoding="utf-8"))["setting"]
+    before = json.loads(path.read_text(encoding="utf-8"))["setting"]
     if before != json.loads(json.dumps(asdict(setting))):
-        raise SystemExit(f"{cell.path} was computed with another setting ({before}). Remove it")
+        raise SystemExit(f"{path} was computed with another setting ({before}). Remove it")
     return True
 
 
@@ -252,13 +242,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, help="the folder that holds mnist")
+    parser.add_argument(
+        "--width", type=float, default=Setting.width, help="of VGG-11's channels, 1 for all"
+    )
     parser.add_argument("--work", type=Path, help="where unfinished cells are kept")
     options = parser.parse_args()
     if options.data is not None:
         if options.work is None:
             parser.error("--work is missing: name a folder for unfinished cells")
         torch.set_num_threads(1)
-        setting = Setting()
+        setting = Setting(width=options.width)
         data = load(options.data / "mnist", split="train", limit=setting.digits)
         similar = predict_similarity(data)
         todo = [cell for cell in list_cells() if not is_finished(cell, setting)]

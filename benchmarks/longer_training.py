@@ -66,6 +66,7 @@ def measured(setting: Setting, seed: int, epochs: int, data: Any, work: Path) ->
         data.with_labels(noisy.labels), setting.model, folds=FOLDS, passes=PASSES, seed=seed,
         epochs=epochs, out=work / f"{setting.place[:5]}-{epochs}-{seed}",
     )  # fmt: skip
+    assert found.passes is not None
     mean = found.passes.mean(axis=0)
     flags = find_label_errors(noisy.labels, found.pred_probs, found.passes, method="all")
     return {

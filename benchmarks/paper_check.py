@@ -10,10 +10,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from paper.arithmetic import FOLLOWS, NOT, ROUNDING, Figure, printed_figures
-from paper.claims import Statement, Tally, tallies, view_of
-from paper.consistency import Check, table_checks
-from paper.printed_tables import SOURCE, published_means, published_results
+from paper.arithmetic import FOLLOWS, NOT, ROUNDING, Figure
+from paper.claims import Statement, Tally, build_view
+from paper.consistency import Check, check_tables
+from paper.printed_numbers import list_printed_numbers
+from paper.printed_tables import SOURCE, read_paper_means, read_paper_results
+from paper.statements import count_statements
 from uqled.bench.results.result_files import format_sensitivity
 from uqled.bench.results.statistics import analyse_sensitivity
 from uqled.storage.atomic import replace_file
@@ -21,9 +23,9 @@ from uqled.storage.atomic import replace_file
 
 def paper_check() -> str:
     """The whole file."""
-    results, averages = published_results(), published_means()
-    figures, checks = printed_figures(), table_checks()
-    counted = tallies(view_of(results, averages))
+    results, averages = read_paper_results(), read_paper_means()
+    figures, checks = list_printed_numbers(), check_tables()
+    counted = count_statements(build_view(results, averages))
     failed = [figure for figure in figures if figure.verdict == NOT]
     broken = [(one, tally) for one, tally in counted if one.every and not tally.holds]
     rounding = [figure for figure in figures if figure.verdict == ROUNDING]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from paper.printed_tables import HALF, RATES, number, printed, published_results
+from paper.printed_tables import HALF, RATES, number, read_paper_results, read_printed_table
 from uqled.bench.results.formatting import format_method_short, format_number
 
 
@@ -20,7 +20,7 @@ class Check:
     exceptions: tuple[str, ...]
 
 
-def table_checks() -> list[Check]:
+def check_tables() -> list[Check]:
     """What the printed tables say of themselves."""
     return [
         _check("F1 is the harmonic mean of the printed precision and recall", _harmonic()),
@@ -43,7 +43,7 @@ def _check(what: str, cases: Iterable[tuple[bool, str]]) -> Check:
 
 def _harmonic() -> Iterable[tuple[bool, str]]:
     """The printed F1 lies in the range that rounding of precision and recall allows."""
-    for row in printed("stage1").to_dict("records"):
+    for row in read_printed_table("stage1").to_dict("records"):
         for rate in RATES:
             p, r, f = (number(row[f"{m} {rate:g}"]) for m in ("precision", "recall", "f1"))
             low, value, high = (2 * (p + s) * (r + s) / (p + r + 2 * s) for s in (-0.05, 0.0, 0.05))
@@ -53,7 +53,7 @@ def _harmonic() -> Iterable[tuple[bool, str]]:
 
 
 def _row_means(table: str, measure: str) -> Iterable[tuple[bool, str]]:
-    for row in printed(table).to_dict("records"):
+    for row in read_printed_table(table).to_dict("records"):
         value = math.fsum(number(row[f"{measure} {rate:g}"]) for rate in RATES) / len(RATES)
         said = number(row[f"{measure} mean"])
         where = f"{row['dataset']}, {format_method_short(row['method'])}"
@@ -65,7 +65,7 @@ def _row_means(table: str, measure: str) -> Iterable[tuple[bool, str]]:
 
 def _counts() -> Iterable[tuple[bool, str]]:
     """True positives are flagged x precision and wrong x recall: the printed numbers must agree."""
-    for row in published_results().stage1.to_dict("records"):
+    for row in read_paper_results().stage1.to_dict("records"):
         p, r, wrong = row["precision"], row["recall"], row["wrong"]
         low, high = (row["flagged"] * (p + s) / (r - s) for s in (-HALF, HALF))
         value = row["flagged"] * p / r
@@ -76,7 +76,7 @@ def _counts() -> Iterable[tuple[bool, str]]:
 
 def _bold(table: str, highest_is_bold: bool) -> Iterable[tuple[bool, str]]:
     """Bold and highest, in one direction or the other, for every column of every data set."""
-    frame = printed(table)
+    frame = read_printed_table(table)
     for name, block in frame.groupby("dataset", sort=False):
         for column in frame.columns[2:]:
             if column.startswith("flagged"):

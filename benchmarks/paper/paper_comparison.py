@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paper.claims import STATEMENTS, Statement, Tally, tallies, view_of
-from paper.printed_tables import SAMPLES, published_means, published_results
+from paper.claims import Statement, Tally, build_view
+from paper.printed_tables import SAMPLES, read_paper_means, read_paper_results
+from paper.statements import STATEMENTS, count_statements
 from uqled.bench.results.collection import Results
 from uqled.bench.results.formatting import DASH, format_percent, sort_methods
 from uqled.bench.results.statistics import Means, compute_means, list_datasets
@@ -17,7 +18,7 @@ from uqled.bench.results.tables import BASELINE, Block, Cell, Row, Table, classi
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgement:
     """A statement of the paper, counted on its own tables and here; None: nothing to count."""
 
     statement: Statement
@@ -25,7 +26,7 @@ class Judged:
     here: Tally | None
 
 
-def paper_name(dataset: str) -> str | None:
+def find_paper_dataset(dataset: str) -> str | None:
     """The paper's data set that a benchmark's is, by its name; a part of one counts too."""
     for name in SAMPLES:
         pattern = name.replace("-", "[-_ ]?") + r"(?![A-Za-z0-9])"
@@ -34,13 +35,13 @@ def paper_name(dataset: str) -> str | None:
     return None
 
 
-def beside_table(results: Results, averages: Means | None = None) -> Table:
+def build_comparison_table(results: Results, averages: Means | None = None) -> Table:
     """Means over rates, ours and the paper's, for the data sets that both have."""
     contaminated = results.about.get("contaminated") or {}
-    here, paper = averages or compute_means(results, list_datasets(results)), published_means()
+    here, paper = averages or compute_means(results, list_datasets(results)), read_paper_means()
     blocks = []
     for name in here.f1:
-        other = paper_name(name)
+        other = find_paper_dataset(name)
         if other is None:
             continue
         methods = sort_methods({*here.f1[name], *paper.f1[other]})
@@ -78,18 +79,18 @@ def beside_table(results: Results, averages: Means | None = None) -> Table:
     )
 
 
-def judged(results: Results, averages: Means | None = None) -> list[Judged]:
+def judge_statements(results: Results, averages: Means | None = None) -> list[Judgement]:
     """Every statement of the paper that can be counted on its tables or on these results."""
-    paper = dict(tallies(view_of(published_results(), published_means())))
-    here = dict(tallies(view_of(results, averages)))
+    paper = dict(count_statements(build_view(read_paper_results(), read_paper_means())))
+    here = dict(count_statements(build_view(results, averages)))
     return [
-        Judged(one, paper.get(one), here.get(one))
+        Judgement(one, paper.get(one), here.get(one))
         for one in STATEMENTS
         if one in paper or one in here
     ]
 
 
-def judged_markdown(found: list[Judged]) -> str:
+def format_judgements(found: list[Judgement]) -> str:
     """The statements as a Markdown table, and below it the exceptions here."""
     lines = [
         "## What the paper says, counted",
@@ -106,7 +107,7 @@ def judged_markdown(found: list[Judged]) -> str:
     for one in found:
         quote = f'"{one.statement.quote}"' if one.statement.every else f'*"{one.statement.quote}"*'
         cells = [f"{quote} ({one.statement.place})", one.statement.counted]
-        cells += [tally_text(tally) for tally in (one.paper, one.here)]
+        cells += [format_tally(tally) for tally in (one.paper, one.here)]
         if one.here is None:
             cells += [DASH] * 3
         else:
@@ -121,7 +122,7 @@ def judged_markdown(found: list[Judged]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def tally_text(tally: Tally | None) -> str:
+def format_tally(tally: Tally | None) -> str:
     return DASH if tally is None else f"{tally.held} of {tally.of}"
 
 

@@ -25,7 +25,7 @@ SOURCE = (
 
 
 @cache
-def printed(table: str) -> pd.DataFrame:
+def read_printed_table(table: str) -> pd.DataFrame:
     """One of the stored tables as text, as printed; a star follows what is printed in bold."""
     return pd.read_csv(Path(__file__).parent / "tables" / f"{table}.csv", comment="#", dtype=str)
 
@@ -35,7 +35,7 @@ def number(text: str) -> float:
     return float(text.removesuffix("*"))
 
 
-def published_results() -> Results:
+def read_paper_results() -> Results:
     """The paper's stage tables in the shape of a benchmark's results."""
     return Results(
         name="paper, as printed",
@@ -52,11 +52,11 @@ def published_results() -> Results:
         stage1=_stage1(),
         initial=pd.DataFrame(),
         stage2=_stage2(),
-        matrices={"CIFAR-10": {0.2: printed_matrix()}},
+        matrices={"CIFAR-10": {0.2: read_paper_matrix()}},
     )
 
 
-def published_means() -> Means:
+def read_paper_means() -> Means:
     """The printed Mean columns."""
     f1: dict[str, dict[str, float]] = {}
     for row in _rows("stage1"):
@@ -67,14 +67,16 @@ def published_means() -> Means:
     return Means(f1, final, {name: by_method.pop("noisy") for name, by_method in final.items()})
 
 
-def printed_matrix() -> TransitionMatrix:
+def read_paper_matrix() -> TransitionMatrix:
     """The printed transition matrix of CIFAR-10 at rate 0.2, its rows scaled to sum to 1."""
-    table = printed("transition-cifar10").set_index("true").astype(float)
+    table = read_printed_table("transition-cifar10").set_index("true").astype(float)
     return TransitionMatrix(table.div(table.sum(axis=1), axis=0).to_numpy(), list(table.columns))
 
 
 def _rows(table: str) -> list[dict[str, Any]]:
-    return [{str(k): v for k, v in row.items()} for row in printed(table).to_dict("records")]
+    return [
+        {str(k): v for k, v in row.items()} for row in read_printed_table(table).to_dict("records")
+    ]
 
 
 def _stage1() -> pd.DataFrame:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from paper import arithmetic, consistency, printed_tables
-from paper.printed_tables import printed, published_means, published_results
+from paper import arithmetic, consistency, printed_numbers, printed_tables
+from paper.printed_tables import read_paper_means, read_paper_results, read_printed_table
 from uqled.bench.results import formatting, statistics, tables
 from uqled.bench.results.result_files import format_sensitivity
 from uqled.bench.suite import PAPER_METHODS
@@ -14,7 +14,7 @@ from uqled.bench.suite import PAPER_METHODS
 
 class TestPublished:
     def test_every_number_of_the_tables_is_there(self) -> None:
-        results = published_results()
+        results = read_paper_results()
         assert len(results.stage1) == 4 * 6 * 3
         assert len(results.stage2) == 4 * 7 * 3
         assert set(results.stage1["method"]) == set(PAPER_METHODS)
@@ -23,32 +23,34 @@ class TestPublished:
         ]
         assert row[["f1", "precision", "recall"]].tolist() == pytest.approx([0.29, 0.184, 0.679])
         assert (row["n"], row["wrong"], row["flagged"]) == (100_000, 5_000, 18_422)
-        assert printed_tables.printed_matrix().classes[9] == "truck"
+        assert printed_tables.read_paper_matrix().classes[9] == "truck"
 
     def test_the_tables_agree_with_themselves(self) -> None:
-        for check in consistency.table_checks():
+        for check in consistency.check_tables():
             assert (check.held, check.exceptions) == (check.of, ()), check.what
             assert check.of > 15
 
     def test_a_wrong_digit_would_be_noticed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def changed(table: str) -> pd.DataFrame:
-            frame = printed(table).copy()
+            frame = read_printed_table(table).copy()
             if table == "stage1":
                 frame.loc[3, "f1 0.1"] = "95.9"
             return frame
 
-        monkeypatch.setattr(consistency, "printed", changed)
-        failed = {check.what for check in consistency.table_checks() if check.exceptions}
+        monkeypatch.setattr(consistency, "read_printed_table", changed)
+        failed = {check.what for check in consistency.check_tables() if check.exceptions}
         assert "F1 is the harmonic mean of the printed precision and recall" in failed
         assert "a Mean of stage 1 is the mean of its row" in failed
 
     def test_numbers_that_do_not_follow(self) -> None:
         verdicts = {
             (one.printed, one.computed)
-            for one in arithmetic.printed_figures()
+            for one in printed_numbers.list_printed_numbers()
             if one.verdict == arithmetic.NOT
         }
-        f1 = printed("stage1").set_index(["dataset", "method"])["f1 mean"].str.rstrip("*")
+        f1 = (
+            read_printed_table("stage1").set_index(["dataset", "method"])["f1 mean"].str.rstrip("*")
+        )
         best = float(f1["MNIST"].astype(float).max()) - float(f1["MNIST", "cl-pbnr"])
         assert ("2.1", f"{best:.1f}") in verdicts
         assert ("45,000", "38,500") in verdicts
@@ -56,15 +58,15 @@ class TestPublished:
 
     def test_a_number_that_rounding_explains_is_not_called_wrong(self) -> None:
         found = [
-            arithmetic._points(
-                "", "", said, arithmetic._gap({"a": 0.5, "cl-pbnr": 0.4}, "a")
+            arithmetic.check_points(
+                "", "", said, arithmetic.compute_gain({"a": 0.5, "cl-pbnr": 0.4}, "a")
             ).verdict
             for said in (10.0, 10.1, 10.2)
         ]
         assert found == [arithmetic.FOLLOWS, arithmetic.ROUNDING, arithmetic.NOT]
 
     def test_the_papers_correlations_follow_from_its_printed_means(self) -> None:
-        found = statistics.analyse_sensitivity(published_results(), published_means())
+        found = statistics.analyse_sensitivity(read_paper_results(), read_paper_means())
         initial, final = found.initial.correlation, found.final.correlation
         assert initial is not None
         assert final is not None
@@ -79,8 +81,8 @@ class TestPublished:
         assert (initial.n, final.n) == (4, 6)
 
     def test_the_papers_mean_f1_table(self) -> None:
-        found = statistics.analyse_sensitivity(published_results(), published_means()).mean_f1
-        table = printed("sensitivity")
+        found = statistics.analyse_sensitivity(read_paper_results(), read_paper_means()).mean_f1
+        table = read_printed_table("sensitivity")
         rows = table[table["quantity"] == "mean f1 per rate"]
         assert len(rows) == 12
         for _, row in rows.iterrows():
@@ -90,10 +92,10 @@ class TestPublished:
             )
 
     def test_published_stage_1_comes_out_as_printed(self) -> None:
-        table = tables.build_stage1_table(published_results().stage1, "", "")
+        table = tables.build_stage1_table(read_paper_results().stage1, "", "")
         assert [head for head, _ in table.groups] == ["F1", "Precision", "Recall"]
         rows = [row for block in table.blocks for row in block.rows]
-        known = printed("stage1")
+        known = read_printed_table("stage1")
         assert len(rows) == len(known) == 24
         for row, (_, line) in zip(rows, known.iterrows(), strict=True):
             texts = [cell.text for cell in row.cells]
@@ -104,9 +106,9 @@ class TestPublished:
         assert {cell.mark for row in rows for cell in row.cells} == {"", "top"}  # one seed
 
     def test_published_stage_2_comes_out_as_printed(self) -> None:
-        table = tables.build_stage2_table(published_results())
+        table = tables.build_stage2_table(read_paper_results())
         rows = [row for block in table.blocks for row in block.rows]
-        for row, (_, line) in zip(rows, printed("stage2").iterrows(), strict=True):
+        for row, (_, line) in zip(rows, read_printed_table("stage2").iterrows(), strict=True):
             texts = [cell.text.replace(",", "") for cell in row.cells]
             said = [str(text).removesuffix("*") for text in line.iloc[2:]]
             assert texts[:3] == said[:3]
@@ -114,7 +116,7 @@ class TestPublished:
                 assert texts[4:] == said[4:]
 
     def test_published_results_take_the_same_way(self) -> None:
-        analyses = statistics.analyse_sensitivity(published_results(), published_means())
+        analyses = statistics.analyse_sensitivity(read_paper_results(), read_paper_means())
         text = format_sensitivity(analyses, {})
         assert "| 4 | 0.98 | 6.37 | 0.024 |" in text
         assert "| 6 | 0.98 | 10.03 | 0.00056 |" in text

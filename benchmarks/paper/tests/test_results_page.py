@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from paper import human_errors
-from results_page import comparison_texts, page
+from paper.results_page import build_page, format_comparison
 from uqled.bench.cell_graph import (
     describe_cell,
     list_pilot_cells,
@@ -68,12 +68,12 @@ def made_up(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> P
 
 
 def test_the_page_is_what_the_stored_cells_give() -> None:
-    assert page() == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert build_page() == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 
 
 def test_stored_tables_regenerate_byte_for_byte() -> None:
     results = collect_results(SUITE, Cells(STORED))
-    texts = {**format_texts(results, analyse_sensitivity(results)), **comparison_texts(results)}
+    texts = {**format_texts(results, analyse_sensitivity(results)), **format_comparison(results)}
     assert len(texts) > 8
     for name, text in texts.items():
         assert (STORED / name).read_bytes() == text.encode(), name
@@ -96,9 +96,9 @@ def test_no_fold_is_committed() -> None:
 def test_sentences_follow_the_numbers(tmp_path: Path) -> None:
     proposed = ("cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
     better = dict(zip(proposed, (0.02, 0.03, 0.02, 0.02, 0.05), strict=True))
-    for_it = page(made_up(tmp_path / "for", better, relabel=0.02), PUBLISHED)
+    for_it = build_page(made_up(tmp_path / "for", better, relabel=0.02), PUBLISHED)
     worse = {name: -gain for name, gain in better.items()}
-    against = page(made_up(tmp_path / "against", worse, relabel=-0.02), PUBLISHED)
+    against = build_page(made_up(tmp_path / "against", worse, relabel=-0.02), PUBLISHED)
     held, failed = "What held up from the paper", "What did not hold"
     first = "F1 above CL-PBNR's, per data set, rate and algorithm"
     for text, head in ((for_it, held), (against, failed)):
@@ -121,7 +121,7 @@ def test_sentences_follow_the_numbers(tmp_path: Path) -> None:
 
 
 def test_contaminated_results_stand_apart(tmp_path: Path) -> None:
-    text = page(made_up(tmp_path, {}), PUBLISHED)
+    text = build_page(made_up(tmp_path, {}), PUBLISHED)
     name = "Tiny-ImageNet (20 classes), pretrained features"
     before, after = text.split("## Contaminated, and counted nowhere above")
     assert f"### {name}" in after
@@ -136,12 +136,12 @@ def test_a_benchmark_that_is_not_finished_says_so(tmp_path: Path) -> None:
     for data in SUITE.data[1:]:
         shutil.rmtree(folder / "cells" / data.name)
     shutil.rmtree(folder / "cells" / "mnist" / "seed-2")
-    text = page(folder, PUBLISHED)
+    text = build_page(folder, PUBLISHED)
     assert "**The benchmark is not finished: " in text
     assert not re.search(r"\bnan\b", text, re.IGNORECASE)
     nothing = tmp_path / "nothing"
     (nothing / "cells").mkdir(parents=True)
-    assert "0 of " in page(nothing, PUBLISHED)
+    assert "0 of " in build_page(nothing, PUBLISHED)
 
 
 def test_published_predictions_are_judged_by_their_spread() -> None:

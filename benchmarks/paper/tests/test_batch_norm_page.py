@@ -1,0 +1,56 @@
+"""docs/research/batch-norm.md is what the committed cells give, and says what is in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import batch_norm_page
+
+METHODS = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
+
+
+def write_cell(folder: Path, *, seed: int, batch_norm: bool, cured: float) -> None:
+    """A cell whose softmax is bad as trained, and has this F1 once it is cured."""
+
+    def score(f1: float) -> dict[str, Any]:
+        return {method: {"f1": 0.2 if method == "cl-pbnr" else 0.5} for method in METHODS} | {
+            "cl-pbnr": {"f1": f1}
+        }
+
+    accuracy = {"as-trained": 0.3, "reestimated": 0.9, "passes": 0.8 + 0.01 * seed}
+    row = {"epochs": 3, "accuracy": accuracy}
+    row["methods"] = {"as-trained": score(0.2), "reestimated": score(cured)}
+    setting = {"digits": 100, "width": 0.5, "folds": 4, "passes": 5, "epochs": [3]}
+    setting |= {"batch_size": 8, "lr": 0.01}
+    machine = {"date": "today", "code": "abc", "cpu": "a processor", "python": "3.11"}
+    content = {
+        "setting": setting,
+        "cell": {"batch_norm": batch_norm, "rate": 0.1, "seed": seed},
+        "lengths": [row],
+        "machine": machine | {"versions": {"numpy": "2"}},
+    }
+    path = folder / str(batch_norm) / f"seed-{seed}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+def test_the_page_is_what_the_committed_cells_give() -> None:
+    assert batch_norm_page.build_page() == batch_norm_page.PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("cured", "over"), [(0.9, 0), (0.4, 10)])
+def test_sentences_follow_the_numbers(tmp_path: Path, cured: float, over: int) -> None:
+    for seed in (0, 1):
+        write_cell(tmp_path, seed=seed, batch_norm=True, cured=cured)
+    text = batch_norm_page.build_page(tmp_path)
+    assert "by +50.0 to +51.0 points more accurate than the softmax as trained" in text
+    assert "on the softmax as trained in 10 of 10 cases" in text
+    assert f"on the re-estimated softmax in {over} of 10" in text
+    assert "| 0.1 | 3 | 30.0 ± 0.0 | 90.0 ± 0.0 | 80.5 ± 0.7 |" in text
+    assert "Without batch norm" not in text
+    batch_norm_page.draw_picture(tmp_path / "picture.png", tmp_path)
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
