@@ -9,7 +9,8 @@ demo: .venv/torch
 	$(BIN)/uqled demo --out demo-output
 
 test: .venv/dev
-	$(BIN)/python -m pytest
+	@# A process for each core; a file's tests stay together, because they share what they set up.
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-slow: .venv/dev
 	@# Ray ends a process whose cluster dies, and its tests kill some: test_ray.py gives each file its own.

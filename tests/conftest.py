@@ -44,6 +44,15 @@ def make_predictions(seed=0, *, N=400, K=5, F=5, noise=0.2, dtype=np.float64, sh
     )
 
 
+#: Files whose tests take longest begin first, so that no process waits for one at the end.
+LONGEST = ("test_ray", "test_fuzzing", "test_accidents")
+
+
+def pytest_collection_modifyitems(items):
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
     """DecodedImages images of tests stay among their temporary files."""

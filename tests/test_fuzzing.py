@@ -30,7 +30,7 @@ def run_fuzzer(tmp_path, *options, program=("-m", "fuzzing")):
 
 
 def test_damaged_input_ends_in_an_answer_or_in_our_own_error(tmp_path):
-    code, output, result = run_fuzzer(tmp_path, "--share", 0.1)
+    code, output, result = run_fuzzer(tmp_path, "--share", 0.05)
     assert code == 0, output
     assert len(result) > 40
     assert [name for name, counts in result.items() if not counts.get("answer")] == []

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from uqled.data.raw_dataset import RawDataset, name_source
 from uqled.data.reader import Reader, ReadRequest, Source
@@ -12,7 +11,7 @@ from uqled.data.readers.hub import read_class_names
 from uqled.data.tables import explain_table_problems, make_arrow_table, read_table
 from uqled.limits import check_limit
 from uqled.storage.arrow_messages import measure_messages
-from uqled.storage.reading import name_file, open_regular
+from uqled.storage.reading import name_file, read_file
 
 _ENDINGS = (".arrow", ".feather", ".ipc")
 _MAGIC = b"ARROW1"
@@ -21,33 +20,31 @@ _FILE_START = 8  # bytes of an Arrow file before its stream
 
 def read_arrow(path: Path) -> Any:
     """The table of an Arrow file or stream, its buffers checked against each other."""
+    import pyarrow as pa
     from pyarrow import feather
 
-    with open_regular(path) as file, explain_table_problems(path):
-        check_limit("memory_bytes", os.fstat(file.fileno()).st_size, name_file(path))
-        start = file.read(len(_MAGIC))
-        file.seek(0)
-        if start[:4] == b"FEA1":
-            table = feather.read_table(file)
+    # In memory, so that a message is a piece of it: from a file, as much is allocated as it claims.
+    data = read_file(path)
+    with explain_table_problems(path):
+        if data[:4] == b"FEA1":
+            table = feather.read_table(pa.BufferReader(data))
         else:
-            table = _read_stream(file, path, is_file=start == _MAGIC)
+            table = _read_stream(pa.py_buffer(data), path, is_file=data.startswith(_MAGIC))
         table.validate(full=True)  # bytes of a stranger: offsets that lead anywhere
         return table
 
 
-def _read_stream(file: BinaryIO, path: Path, *, is_file: bool) -> Any:
+def _read_stream(data: Any, path: Path, *, is_file: bool) -> Any:
     """The batches of a stream; an Arrow file is one, with a list of them at its end."""
     import pyarrow as pa
 
-    n_batches = pa.ipc.open_file(file).num_record_batches if is_file else None
-    start = _FILE_START if is_file else 0
-    file.seek(start)
+    n_batches = pa.ipc.open_file(data).num_record_batches if is_file else None
+    stream = data.slice(_FILE_START) if is_file else data
     n_bytes = n_rows = 0
-    for rows, size in measure_messages(file):
+    for rows, size in measure_messages(pa.BufferReader(stream)):
         n_rows, n_bytes = n_rows + rows, n_bytes + size
         check_limit("memory_bytes", max(n_bytes, 8 * n_rows), name_file(path))
-    file.seek(start)
-    reader = pa.ipc.open_stream(file)
+    reader = pa.ipc.open_stream(stream)
     check_limit("table_columns", len(reader.schema), name_file(path))
     batches = list(reader)
     if n_batches not in (None, len(batches)):
