@@ -14,6 +14,7 @@ from uqled import arrays
 from uqled.data.columns import Role
 from uqled.data.dataset import Dataset, Kind, draw_stratified
 from uqled.data.image_cache import EncodedImages, decode_images, resize_images
+from uqled.data.memory import is_place, read_object
 from uqled.data.raw_dataset import RawDataset, is_data_name, name_source
 from uqled.data.reader import ReadRequest, Source
 from uqled.data.readers import read_source
@@ -56,10 +57,13 @@ def load(
         (`.csv`, `.tsv`, `.parquet`, `.json`, `.jsonl`, Excel, Arrow, Feather; compressed or not); a
         folder of Parquet files as the Hugging Face hub has them, or one of `save_to_disk`; MNIST's
         idx files; CIFAR's archive for Python or its folder; Tiny-ImageNet's zip or folder; an
-        `.npz`; `"digits"`; `"hf:NAME"` for a data set on the hub.
+        `.npz`; `"digits"`; `"hf:NAME"` for a data set on the hub. In memory: a pandas, polars or
+        Arrow frame, a Hugging Face `Dataset`, a torch `Dataset` or `DataLoader` of (input, label),
+        an array, a list of texts, a list of paths of images.
     label
         Of tables: the column of labels. Default: `"label"`, or the only one called labels, target,
-        class or y. Of an `.npz`: the array.
+        class or y, or the only column of classes. Of an `.npz`: the array. Of an object in memory
+        also the labels themselves, one per sample; of paths by default the folder's name.
     inputs
         Of tables: the column of paths, images or texts, or the columns of features. Of an `.npz`:
         the array.
@@ -85,12 +89,26 @@ def load(
         Folder for decoded images; False keeps them in memory. Default: the environment's
         UQLED_CACHE, or `uqled` in the user's cache folder.
     """
+    in_files = is_place(place)
+    if in_files and not isinstance(label, str | None):
+        raise InputError(
+            "label", f"is a {type(label).__name__}", "Name the column of the file that holds them"
+        )
     request = ReadRequest(
-        label, inputs, kind, split, dict(columns or {}), encoding, separator, group
+        label if in_files else None,
+        inputs,
+        kind,
+        split,
+        dict(columns or {}),
+        encoding,
+        separator,
+        group,
     )
     shown = progress if isinstance(progress, Progress) else Progress(progress)
-    with shown.stage(f"reading {name_source(place)}"):
-        raw = read_source(Source(place), request)
+    with shown.stage(f"reading {name_source(place) if in_files else 'samples'}"):
+        raw = (
+            read_source(Source(place), request) if in_files else read_object(place, request, label)
+        )
     missing = find_missing_labels(raw)
     raw = raw.take(select_rows(raw, limit, seed))
     arrays.check_two_classes(raw.labels)
@@ -104,23 +122,29 @@ def load(
     )
     if skipped:
         arrays.check_two_classes(raw.labels)
-    with explain_file_problems(place, "Check the path"):
-        where, name = _resolve_place(place), name_dataset(place)
-    source = {
-        "place": where,
-        "label": _find_label(raw) or label,
-        "inputs": inputs if inputs is None or isinstance(inputs, str) else list(inputs),
-        "kind": kind,
-        "columns": dict(columns or {}),
-        "group": group,
-        "encoding": encoding,
-        "separator": separator,
-        "image_size": image_size,
-        "split": split,
-        "limit": limit,
-        "seed": seed,
-        "skip_unreadable": skip_unreadable,
-    }
+    where, name = "", type(place).__name__
+    if in_files:
+        with explain_file_problems(place, "Check the path"):
+            where, name = _resolve_place(place), name_dataset(place)
+    source = (
+        None
+        if not in_files
+        else {
+            "place": where,
+            "label": _find_label(raw) or label,
+            "inputs": inputs if inputs is None or isinstance(inputs, str) else list(inputs),
+            "kind": kind,
+            "columns": dict(columns or {}),
+            "group": group,
+            "encoding": encoding,
+            "separator": separator,
+            "image_size": image_size,
+            "split": split,
+            "limit": limit,
+            "seed": seed,
+            "skip_unreadable": skip_unreadable,
+        }
+    )
     return Dataset(
         raw.kind,
         raw.inputs,

@@ -110,8 +110,16 @@ def is_data_name(place: Any) -> bool:
     return isinstance(place, str) and (place == "digits" or place.startswith("hf:"))
 
 
+class ObjectName(str):
+    """What errors call an object in memory: "the DataFrame"."""
+
+    __slots__ = ()
+
+
 def name_source(place: Any) -> str:
     """A source as errors name it."""
+    if isinstance(place, ObjectName):
+        return str(place)
     if is_data_name(place):
         return repr(place)
     path = Path(place).expanduser()

@@ -180,7 +180,8 @@ def _list_categorical(table: Table) -> list[str]:
     for name in map(str, table.frame.columns):
         values, column = table.frame[name], _understand(table, name)
         is_few = values.dtype.kind in "iu" and values.nunique() <= _FEW_NUMBERS < len(values)
-        if column.is_used and (column.role == "category" or is_few):
+        comes_again = column.role == "category" and 2 * values.nunique() <= len(values)
+        if column.is_used and (comes_again or is_few):
             names.append(name)
     return names
 

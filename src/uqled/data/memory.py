@@ -1,0 +1,285 @@
+"""Labelled data that is in memory already: frames, arrays, lists, data sets of other libraries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from uqled.arrays import to_numpy
+from uqled.data.classes import encode_labels
+from uqled.data.dataset import Dataset
+from uqled.data.image_cache import EncodedImages
+from uqled.data.images import is_image_name
+from uqled.data.raw_dataset import (
+    ObjectName,
+    RawDataset,
+    choose_split,
+    make_ids,
+    make_object_array,
+)
+from uqled.data.reader import ReadRequest
+from uqled.data.readers.hub import read_class_names
+from uqled.data.table_images import read_image_file
+from uqled.data.tables import Table, make_arrow_table, read_table
+from uqled.errors import InputError, UqledError
+from uqled.limits import check_limit
+from uqled.storage.reading import first_line
+
+_TAKES = (
+    "Pass a path, a pandas, polars or Arrow frame, a Hugging Face Dataset, a torch Dataset or "
+    "DataLoader, an array, a list of texts or a list of paths of images"
+)
+#: The label's column, where labels come apart from the frame.
+_OWN_LABEL = "label"
+
+
+def is_place(place: Any) -> bool:
+    """Whether samples lie in files, or have a data set's name."""
+    return isinstance(place, str | os.PathLike)
+
+
+def read_object(samples: Any, request: ReadRequest, label: Any) -> RawDataset:
+    """The samples of an object; `label` is a column's name, or the labels themselves."""
+    try:
+        return _read_object(samples, replace(request, label=None), label)
+    except UqledError:
+        raise
+    except Exception as error:  # whatever another library's object does when it is read
+        name = type(samples).__name__
+        raise InputError("place", f"is a {name} that cannot be read ({first_line(error)})", _TAKES
+                         ) from error  # fmt: skip
+
+
+def _read_object(samples: Any, request: ReadRequest, label: Any) -> RawDataset:
+    if _is_datasets(samples):
+        return _read_hugging_face(samples, request, label)
+    if isinstance(samples, Mapping):
+        return _read_mapping(samples, request, label)
+    frame = _convert_frame(samples)
+    if frame is not None:
+        return _read_frame(frame, samples, request, label)
+    if isinstance(samples, list | tuple) or _is_array(samples):
+        return _read_sequence(samples, label)
+    if hasattr(samples, "__getitem__") or (hasattr(samples, "dataset") and _is_iterable(samples)):
+        return _read_torch(samples, label)
+    raise InputError("place", f"is a {type(samples).__name__}", _TAKES)
+
+
+def _convert_frame(samples: Any) -> Any | None:
+    """A frame of any library as a pandas frame; None if it is no frame."""
+    import narwhals as nw
+
+    frame = nw.from_native(samples, pass_through=True, eager_only=False)
+    if isinstance(frame, nw.LazyFrame):
+        raise InputError(
+            "place", f"is a lazy {type(samples).__name__}", "Collect it first: frame.collect()"
+        )
+    return frame.to_pandas() if isinstance(frame, nw.DataFrame) else None
+
+
+def _read_frame(frame: Any, samples: Any, request: ReadRequest, label: Any) -> RawDataset:
+    index, name = frame.index, ObjectName(f"the {type(samples).__name__}")
+    frame = _use_plain_types(frame.reset_index(drop=True))
+    frame.columns = [str(column) for column in frame.columns]
+    images: dict[str, Any] = {}
+    class_names: dict[str, list[str]] = {}
+    if _is_arrow(samples):
+        class_names = read_class_names(samples.schema, str(name))
+        arrow = make_arrow_table(samples, name, class_names)
+        frame, images = arrow.frame, arrow.images
+    request, frame = _place_label(request, frame, label)
+    table = Table(name, Path(), frame, lambda columns: frame[columns], images, class_names)
+    raw = read_table(table, request)
+    if index.is_unique and request.split is None:
+        raw = replace(raw, ids=make_ids(index))
+    return raw
+
+
+def _use_plain_types(frame: Any) -> Any:
+    """The frame whose columns of Arrow's or nullable types are NumPy's."""
+    import pandas as pd
+
+    plain = frame.copy(deep=False)
+    for at, dtype in enumerate(frame.dtypes):
+        is_own = isinstance(dtype, np.dtype | pd.CategoricalDtype) or str(dtype) == "str"
+        if not is_own and getattr(dtype, "kind", "O") != "M":
+            column = frame.iloc[:, at].astype(object)
+            plain.isetitem(at, column.where(column.notna(), None).infer_objects())
+    return plain
+
+
+def _place_label(request: ReadRequest, frame: Any, label: Any) -> tuple[ReadRequest, Any]:
+    """The request that names the label's column, and the frame that has it."""
+    if label is None or isinstance(label, str):
+        return replace(request, label=label), frame
+    labels = _flatten_labels(label, len(frame))
+    name = str(getattr(label, "name", None) or _OWN_LABEL)
+    while name in frame.columns:
+        name = f"{name}_"
+    return replace(request, label=name), frame.assign(**{name: labels})
+
+
+def _flatten_labels(label: Any, n: int) -> list[Any]:
+    labels = to_numpy(label, "label").tolist()
+    if not isinstance(labels, list) or len(labels) != n:
+        count = len(labels) if isinstance(labels, list) else 1
+        raise InputError("label", f"has {count:,} entries for {n:,} samples", "Give one per sample")
+    return labels
+
+
+def _read_hugging_face(samples: Any, request: ReadRequest, label: Any) -> RawDataset:
+    """A `datasets.Dataset`, whose images stay encoded and whose classes have names."""
+    table = samples.with_format("arrow")[:]
+    table = table.replace_schema_metadata(samples.features.arrow_schema.metadata)
+    name = ObjectName("the Dataset")
+    arrow = make_arrow_table(table, name, read_class_names(table.schema, str(name)))
+    if label is not None and not isinstance(label, str):
+        request, frame = _place_label(request, arrow.frame, label)
+        arrow = replace(arrow, frame=frame, read_strings=lambda columns: frame[columns])
+    else:
+        request = replace(request, label=label)
+    return read_table(arrow, request)
+
+
+def _read_mapping(samples: Mapping[Any, Any], request: ReadRequest, label: Any) -> RawDataset:
+    """Splits by name, or columns by name."""
+    import pandas as pd
+
+    if samples and all(_is_datasets(one) for one in samples.values()):
+        split = choose_split(request.split, list(map(str, samples)), ObjectName("the data"))
+        return _read_hugging_face(samples[split], replace(request, split=None), label)
+    frame = pd.DataFrame(dict(samples))
+    return _read_frame(frame, samples, request, label)
+
+
+def _read_sequence(samples: Any, label: Any) -> RawDataset:
+    """An array, texts, or paths of images."""
+    if isinstance(samples, list | tuple) and _are_paths(samples):
+        files = [os.path.abspath(Path(path).expanduser()) for path in samples]  # noqa: PTH100
+        labels = [Path(f).parent.name for f in files] if label is None else label
+        images = EncodedImages(read_image_file, make_object_array(files), Path)
+        codes = encode_labels(np.asarray(_flatten_labels(labels, len(files))), name="label")
+        return RawDataset("images", images, codes, make_ids(samples))
+    if label is None or isinstance(label, str):
+        raise InputError(
+            "label", f"is {label!r}, and a {type(samples).__name__} has no columns",
+            "Pass the labels themselves, one per sample: label=[...]",
+        )  # fmt: skip
+    if isinstance(samples, list | tuple) and all(isinstance(one, str) for one in samples):
+        samples = make_object_array(list(samples))
+    data = Dataset.from_arrays(samples, _flatten_labels(label, len(samples)))
+    return RawDataset(data.kind, data.inputs, data.labels, data.ids)
+
+
+def _read_torch(samples: Any, label: Any) -> RawDataset:
+    """A map-style data set of (input, label), read to its length, or a loader of batches."""
+    if label is not None:
+        raise InputError(
+            "label", f"is given, and a {type(samples).__name__} gives labels itself", "Leave it out"
+        )
+    inputs, labels = [], []
+    if hasattr(samples, "dataset") and _is_iterable(samples):
+        for batch in _bound(samples, _measure_length(samples)):
+            rows, own = _split_pair(batch)
+            inputs += list(rows)
+            labels += to_numpy(own, "label").tolist()
+    else:
+        for at in range(_measure_length(samples)):
+            one, own = _split_pair(samples[at])
+            inputs.append(one)
+            labels.append(own.item() if hasattr(own, "item") else own)
+    if not inputs:
+        raise InputError("place", "has no samples", "Pass a data set with samples")
+    names = getattr(getattr(samples, "dataset", samples), "classes", None)
+    classes = list(map(str, names)) if isinstance(names, list | tuple) else None
+    data = Dataset.from_arrays(_stack_inputs(inputs), labels, classes=classes)
+    return RawDataset(data.kind, data.inputs, data.labels, data.ids)
+
+
+def _measure_length(samples: Any) -> int:
+    try:
+        return len(samples)
+    except TypeError as error:
+        raise InputError(
+            "place",
+            f"is a {type(samples).__name__} without a length",
+            "Pass a map-style data set, which has one: an endless one cannot be read",
+        ) from error
+
+
+def _bound(batches: Iterable[Any], length: int) -> Iterable[Any]:
+    """At most so many batches: a loader may say when it ends, and not end."""
+    for at, batch in enumerate(batches):
+        if at >= length:
+            return
+        yield batch
+
+
+def _split_pair(sample: Any) -> tuple[Any, Any]:
+    if isinstance(sample, list | tuple) and len(sample) == 2:
+        return sample[0], sample[1]
+    raise InputError(
+        "place", f"gives {type(sample).__name__}s", "Let it give pairs of an input and its label"
+    )
+
+
+def _stack_inputs(inputs: list[Any]) -> Any:
+    """Texts, images of one size as bytes, or features."""
+    if all(isinstance(one, str) for one in inputs):
+        return make_object_array(inputs)
+    arrays = [_convert_input(one) for one in inputs]
+    shapes = {array.shape for array in arrays}
+    if len(shapes) > 1:
+        first = ", ".join(map(str, sorted(shapes)[:3]))
+        raise InputError(
+            "place", f"gives inputs of different shapes ({first})", "Resize them to one size"
+        )
+    check_limit("memory_bytes", sum(array.nbytes for array in arrays), "the data set")
+    stacked = np.stack(arrays)
+    if stacked.ndim < 3 or stacked.dtype == np.uint8:
+        return stacked
+    low, high = float(stacked.min()), float(stacked.max())
+    if stacked.dtype.kind != "f" or low < 0 or high > 1:
+        raise InputError(
+            "place",
+            f"gives images of {stacked.dtype} from {low:.3g} to {high:.3g}",
+            "Leave the normalisation out: images are bytes, or floats from 0 to 1",
+        )
+    return (255 * stacked).round().astype(np.uint8)
+
+
+def _convert_input(one: Any) -> Any:
+    """One input as an array; images of torch have their channels first."""
+    array = to_numpy(one, "place")
+    is_channels_first = hasattr(one, "detach") and array.ndim == 3 and array.shape[0] in (1, 3, 4)
+    return array.transpose(1, 2, 0) if is_channels_first else array
+
+
+def _are_paths(samples: Any) -> bool:
+    if not samples:
+        return False
+    return all(
+        isinstance(one, Path) or (isinstance(one, str) and is_image_name(one) and "\n" not in one)
+        for one in samples
+    )
+
+
+def _is_datasets(samples: Any) -> bool:
+    return hasattr(samples, "features") and hasattr(samples, "with_format")
+
+
+def _is_arrow(samples: Any) -> bool:
+    return hasattr(samples, "schema") and hasattr(samples, "drop_columns")
+
+
+def _is_array(samples: Any) -> bool:
+    return hasattr(samples, "shape") and hasattr(samples, "dtype")
+
+
+def _is_iterable(samples: Any) -> bool:
+    return hasattr(samples, "__iter__")
