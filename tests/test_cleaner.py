@@ -32,7 +32,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from uqled import InputError, LabelCleaner, LabelErrors
 from uqled.arrays import Labels
-from uqled.cleaner import _treated
+from uqled.cleaner import _treat_labels
 from uqled.errors import MissingInputError
 from uqled.predict.learners.classifier_fold import predict_held_out
 
@@ -266,7 +266,7 @@ def test_no_class_is_lost_in_turn():
         "argmax", labels, mask=np.array([True, True, False, False]), scores=np.full(4, 0.1),
         best=np.array([1, 2, 2, 2], np.int32), votes=np.zeros(4, np.int16), joint=None,
     )  # fmt: skip
-    rows, codes = _treated(found, "relabel")
+    rows, codes = _treat_labels(found, "relabel")
     assert rows.tolist() == [0, 1, 2, 3]
     assert codes.tolist() == [0, 1, 2, 2]
 

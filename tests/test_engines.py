@@ -8,7 +8,7 @@ import time
 import pytest
 
 import uqled
-from uqled.engines import Engine, Tree, make_engine
+from uqled.engines import Engine, MergeTree, make_engine
 from uqled.engines.local import Threads, count_cores
 
 
@@ -73,21 +73,21 @@ def test_the_error_is_that_of_the_first_item_that_has_one(threads):
 
 def test_a_tree_keeps_as_many_as_its_height():
     most = 0
-    tree = Tree(lambda left, right: f"({left}{right})")
+    tree = MergeTree(lambda left, right: f"({left}{right})")
     for letter in "abcdefghijklmnop":
         tree.add(letter)
-        most = max(most, sum(map(len, tree._kept)))
+        most = max(most, sum(map(len, tree._levels)))
     assert most == 4
-    assert tree.all() == "((((ab)(cd))((ef)(gh)))(((ij)(kl))((mn)(op))))"
+    assert tree.merge_all() == "((((ab)(cd))((ef)(gh)))(((ij)(kl))((mn)(op))))"
     for letter in "abcde":
         tree.add(letter)
-    assert tree.all() == "(((ab)(cd))e)"
-    wide = Tree(lambda *some: f"({''.join(some)})", at_a_time=3)
+    assert tree.merge_all() == "(((ab)(cd))e)"
+    wide = MergeTree(lambda *some: f"({''.join(some)})", fan_in=3)
     for letter in "abcdefghijklmn":
         wide.add(letter)
-    assert wide.all() == "(((abc)(def)(ghi))((jkl)mn))"
+    assert wide.merge_all() == "(((abc)(def)(ghi))((jkl)mn))"
     with pytest.raises(ValueError, match="nothing was added"):
-        tree.all()
+        tree.merge_all()
 
 
 def test_engines_by_name():

@@ -99,7 +99,9 @@ def encode_labels(
         if texts and all(str(value).isdecimal() for value in values):  # the columns of a CSV
             values, texts = np.array([int(value) for value in values]), False
         if not texts:
-            return Labels(_lookup(column, values, name), values, tuple(map(str, values.tolist())))
+            return Labels(
+                _look_up_codes(column, values, name), values, tuple(map(str, values.tolist()))
+            )
         names = tuple(map(str, values.tolist()))
     else:
         names = tuple(map(str, range(n_classes)))
@@ -125,7 +127,7 @@ def encode_labels(
             f"have {len(values)} different values, but the probabilities have {n_classes} columns",
             "Give the columns' order with `classes`, so that a class without samples has a name",
         )
-    return Labels(_lookup(column, values, name), values, tuple(map(str, values.tolist())))
+    return Labels(_look_up_codes(column, values, name), values, tuple(map(str, values.tolist())))
 
 
 def _names_given_twice(values: NDArray[Any]) -> list[str]:
@@ -281,12 +283,12 @@ def describe_bad_row(name: str, where: str, row: NDArray[Any], tolerance: float)
 
 def check_pred_probs(array: ArrayLike, name: str = "pred_probs") -> Floats:
     """[N,K] probabilities in memory, checked whole: float32 or float64."""
-    return _checked(array, ndim=2, name=name)
+    return _check_values(array, ndim=2, name=name)
 
 
 def check_passes(array: ArrayLike, name: str = "passes") -> Floats:
     """[F,N,K] probabilities of F passes in memory, checked whole: float32 or float64."""
-    return _checked(array, ndim=3, name=name)
+    return _check_values(array, ndim=3, name=name)
 
 
 def check_whole_number(value: Any, name: str, *, low: int, high: int | None = None) -> int:
@@ -315,12 +317,12 @@ def show_value(value: Any) -> str:
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."
 
 
-def _checked(array: ArrayLike, *, ndim: int, name: str) -> Floats:
-    found = _rows_in_memory(array, name)
-    shape = check_shape(found, ndim=ndim, name=name)
-    dtype = check_numeric_dtype(found, name)
-    found = found if dtype in (np.float32, np.float64) else found.astype(np.float64)
-    for f, rows in enumerate(found[None] if ndim == 2 else found):
+def _check_values(array: ArrayLike, *, ndim: int, name: str) -> Floats:
+    probs = _rows_in_memory(array, name)
+    shape = check_shape(probs, ndim=ndim, name=name)
+    dtype = check_numeric_dtype(probs, name)
+    probs = probs if dtype in (np.float32, np.float64) else probs.astype(np.float64)
+    for f, rows in enumerate(probs[None] if ndim == 2 else probs):
         tolerance = get_tolerance(dtype)
         for start in range(0, shape[-2], _CHECKED_ROWS):
             block = rows[start : start + _CHECKED_ROWS]
@@ -330,7 +332,7 @@ def _checked(array: ArrayLike, *, ndim: int, name: str) -> Floats:
                 at = start + int(np.argmin(good))
                 where = f"row {at}" if ndim == 2 else f"pass {f}, row {at}"
                 raise describe_bad_row(name, where, rows[at], tolerance)
-    return found
+    return probs
 
 
 def get_categories(labels: Any) -> list[Any] | None:
@@ -393,8 +395,8 @@ def read_label_column(labels: Any, name: str) -> NDArray[Any]:
             at = next(i for i, value in enumerate(objects) if abs(value) >= _MOST_CLASSES)
             raise _too_large(objects[at], at, name) from None
     if not all(issubclass(kind, str | bytes) for kind in kinds) or len(kinds) > 1:
-        found = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise InputError(name, f"mix types or are no labels ({found})", "Pass integers or strings")
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InputError(name, f"mix types or are no labels ({names})", "Pass integers or strings")
     for text in dict.fromkeys(objects.tolist()):
         if (b"\0" if isinstance(text, bytes) else "\0") in text:
             raise InputError(
@@ -424,7 +426,7 @@ def _refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
         )
 
 
-def _lookup(column: NDArray[Any], values: NDArray[Any], name: str) -> NDArray[np.int32]:
+def _look_up_codes(column: NDArray[Any], values: NDArray[Any], name: str) -> NDArray[np.int32]:
     """[N] the position of each label among `values`."""
     number = {value: code for code, value in enumerate(values.tolist())}
     entries = column.tolist()

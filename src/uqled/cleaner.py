@@ -66,7 +66,7 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
     Attributes
     ----------
     label_errors_ : LabelErrors
-        What was found, one entry per sample of the training data.
+        The result of detection, one entry per sample of the training data.
     estimator_ : classifier
         Fitted on the cleaned data.
     classes_ : ndarray [K]
@@ -113,34 +113,34 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         X is whatever the classifier takes, rows first; y any labels that scikit-learn takes, text
         or numbers; `sample_weight` [N] weighs the samples in every fit.
         """
-        model = self._model()
-        uncertainty = self._checked(model)
+        model = self._get_model()
+        uncertainty = self._check_parameters(model)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         X, y = indexable(X, y)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X)
-        found = self._errors(model, uncertainty, X, y, sample_weight)
-        classes = found.labels.values
-        rows, codes = _treated(found, self.treatment)
+        errors = self._find_errors(model, uncertainty, X, y, sample_weight)
+        classes = errors.labels.values
+        rows, codes = _treat_labels(errors, self.treatment)
         weight = None if sample_weight is None else sample_weight[rows]
         fitted = set_random_states(model, (self.seed,), keep=True)
         fit_weighted(fitted, _safe_indexing(X, rows), classes[codes], weight)
-        self.classes_, self.label_errors_, self.estimator_ = classes, found, fitted
+        self.classes_, self.label_errors_, self.estimator_ = classes, errors, fitted
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """[m] the most probable class."""
+        """[m] the predicted class."""
         check_is_fitted(self)
-        found: NDArray[Any] = self.estimator_.predict(X)
-        return found
+        predicted: NDArray[Any] = self.estimator_.predict(X)
+        return predicted
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """[m,K] probabilities, columns as in `classes_`."""
         check_is_fitted(self)
-        found: NDArray[Any] = self.estimator_.predict_proba(X)
-        return found
+        probabilities: NDArray[Any] = self.estimator_.predict_proba(X)
+        return probabilities
 
     @property
     def n_features_in_(self) -> int:
@@ -150,22 +150,22 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         check_is_fitted(self)
-        found: NDArray[Any] = self.estimator_.feature_names_in_
-        return found
+        names: NDArray[Any] = self.estimator_.feature_names_in_
+        return names
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        inner = get_tags(self._model())
+        inner = get_tags(self._get_model())
         tags.input_tags = inner.input_tags
         if inner.classifier_tags is not None:
             tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
             tags.classifier_tags.poor_score = inner.classifier_tags.poor_score
         return tags
 
-    def _model(self) -> Any:
+    def _get_model(self) -> Any:
         return make_forest() if self.estimator is None else self.estimator
 
-    def _checked(self, model: Any) -> str:
+    def _check_parameters(self, model: Any) -> str:
         """The source of passes, once every parameter is known to be usable."""
         arrays.check_whole_number(self.folds, "folds", low=2)
         arrays.check_whole_number(self.passes, "passes", low=1)
@@ -185,7 +185,7 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         reads_passes = any(choice.method.reads_passes for choice in choices)
         return self.uncertainty if reads_passes else "none"
 
-    def _errors(
+    def _find_errors(
         self,
         model: Any,
         uncertainty: str,
@@ -193,14 +193,14 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         y: NDArray[Any],
         sample_weight: NDArray[Any] | None,
     ) -> LabelErrors:
-        """What detection finds in out-of-sample predictions."""
+        """Predict every sample out of fold, and detect."""
         classes, codes = np.unique(y, return_inverse=True)
         labels = Labels(codes.astype(np.int32), classes, tuple(map(str, classes.tolist())))
         arrays.check_two_classes(labels, "y")
         N, K = len(labels), labels.n_classes
         pred_probs = np.empty((N, K), np.float32)
         passes = None if uncertainty == "none" else np.empty((self.passes, N, K), np.float32)
-        for fold, (train, test) in enumerate(_splits(labels, self.folds, self.seed)):
+        for fold, (train, test) in enumerate(_split_folds(labels, self.folds, self.seed)):
             predicted = predict_held_out(
                 model,
                 _safe_indexing(X, train),
@@ -215,17 +215,17 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
             pred_probs[test] = predicted.pred_probs
             if passes is not None:
                 passes[:, test] = predicted.passes
-        found = find_label_errors(
+        errors = find_label_errors(
             labels.codes, pred_probs, passes, method=self.method, agreement=self.agreement
         )
-        every = {name: replace(one, labels=labels) for name, one in found.by_method.items()}
-        return replace(found, labels=labels, by_method=every)
+        every = {name: replace(one, labels=labels) for name, one in errors.by_method.items()}
+        return replace(errors, labels=labels, by_method=every)
 
 
-def _splits(
+def _split_folds(
     labels: Labels, folds: int, seed: int
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """(train, test) of each fold. A class of one sample is in no training part when it is asked."""
+    """(train, test) of each fold; a class of one sample is never in both."""
     largest = int(np.bincount(labels.codes).max())
     if largest == 1:
         raise InputError(
@@ -239,20 +239,20 @@ def _splits(
         return list(splitter.split(labels.codes, labels.codes))
 
 
-def _treated(
-    found: LabelErrors, treatment: Literal["drop", "relabel"]
+def _treat_labels(
+    errors: LabelErrors, treatment: Literal["drop", "relabel"]
 ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
     """(rows to learn from, their class numbers): every class is among them."""
-    given, flagged = found.labels.codes, found.mask.copy()
+    given, flagged = errors.labels.codes, errors.mask.copy()
     while True:
         if treatment == "drop":
             rows = np.flatnonzero(~flagged)
             codes = given[rows]
         else:
             rows = np.arange(len(given))
-            codes = np.where(flagged, found.best, given)
-        lost = np.flatnonzero(np.bincount(codes, minlength=found.labels.n_classes) == 0)
+            codes = np.where(flagged, errors.best, given)
+        lost = np.flatnonzero(np.bincount(codes, minlength=errors.labels.n_classes) == 0)
         if not len(lost):
             return rows, codes
         own = np.flatnonzero(given == lost[0])
-        flagged[own[np.argmax(found.scores[own])]] = False  # the least suspect keeps its label
+        flagged[own[np.argmax(errors.scores[own])]] = False  # the least suspect keeps its label

@@ -84,7 +84,7 @@ def find_label_issues(
         mask = np.zeros(len(given), np.bool_)
     else:
         with Threads(count_threads(n_jobs)) as engine:
-            mask = _Issues(given, pred_probs, engine).mask(
+            mask = _Issues(given, pred_probs, engine).find_issues(
                 filter_by, frac_noise, num_to_remove_per_class, min_examples_per_class, joint
             )  # fmt: skip
     if verbose:
@@ -109,7 +109,7 @@ class _Issues:
         self.counts = np.bincount(labels, minlength=K).astype(np.int64)
         self.of_class = find_class_members(labels, K)
 
-    def mask(
+    def find_issues(
         self,
         filter_by: str,
         frac_noise: float,
@@ -122,8 +122,8 @@ class _Issues:
             [_SOFTMAX], statistics, keep_confident=[_SOFTMAX]
         )
         agrees = self._agrees(joints)
-        guess = joints.confident_class[_SOFTMAX]
-        off_diagonal: Bools = (guess >= 0) & (guess != self.labels)
+        confident = joints.confident_class[_SOFTMAX]
+        off_diagonal: Bools = (confident >= 0) & (confident != self.labels)
         if filter_by == "predicted_neq_given":
             differs: Bools = (joints.predicted["softmax"] != self.labels) & ~agrees
             return differs
@@ -141,14 +141,14 @@ class _Issues:
             num_to_remove=num_to_remove,
             min_examples=min_examples,
         )
-        self._warn_of_small(min_examples)
+        self._warn_of_small_classes(min_examples)
         large = (self.counts > min_examples) & (self.counts > 1)
-        found = ~agrees
+        mask = ~agrees
         if filter_by in ("prune_by_class", "both"):
-            found &= self._pruned_by_class(numbers, large)
+            mask &= self._prune_by_class(numbers, large)
         if filter_by in ("prune_by_noise_rate", "both"):
-            found &= self._pruned_by_noise_rate(numbers, large, joints)
-        return found
+            mask &= self._prune_by_noise_rate(numbers, large, joints)
+        return mask
 
     def _thresholds(self) -> NDArray[np.float64]:
         """[K] mean self-confidence per class less the slack, in the input's own precision."""
@@ -165,16 +165,16 @@ class _Issues:
             agrees[start:stop] = block.argmax(axis=1) == given
         return agrees
 
-    def _pruned_by_class(self, numbers: PruneCounts, large: Bools) -> Bools:
-        found = np.zeros(len(self.labels), np.bool_)
+    def _prune_by_class(self, numbers: PruneCounts, large: Bools) -> Bools:
+        mask = np.zeros(len(self.labels), np.bool_)
         for k in np.flatnonzero(large).tolist():
             number = int(self.counts[k] - numbers.kept[k])
             if number >= 1:
                 members = self.of_class[k]
-                found[members[np.argsort(self.probs[members, k])[:number]]] = True
-        return found
+                mask[members[np.argsort(self.probs[members, k])[:number]]] = True
+        return mask
 
-    def _pruned_by_noise_rate(
+    def _prune_by_noise_rate(
         self, numbers: PruneCounts, large: Bools, joints: ConfidentJoints
     ) -> Bools:
         given = numbers.pairs.given
@@ -182,21 +182,21 @@ class _Issues:
         some = large[given] & (quota > 0)
         pairs = PairCounts(self.K, given[some], numbers.pairs.true[some], quota[some])
         if self.probs.dtype == np.float16:
-            found = np.zeros(len(self.labels), np.bool_)
+            mask = np.zeros(len(self.labels), np.bool_)
             tied = np.arange(len(pairs.counts))
         else:
             one_more = np.minimum(pairs.counts + 1, self.counts[pairs.given])
             room = PairCounts(self.K, pairs.given, pairs.true, one_more)
             best = self.sweeps.select_top_margins({_SOFTMAX: room}, joints)[_SOFTMAX]
-            found, tied = _clear_cut(best, pairs, len(self.labels))
+            mask, tied = _select_without_ties(best, pairs, len(self.labels))
         for q in tied.tolist():  # where margins are equal, cleanlab's sort decides
             i, j, number = int(pairs.given[q]), int(pairs.true[q]), int(pairs.counts[q])
             members = self.of_class[i]
             margin = self.probs[members, j] - self.probs[members, i]
-            found[members[np.argsort(-margin)[:number]]] = True
-        return found
+            mask[members[np.argsort(-margin)[:number]]] = True
+        return mask
 
-    def _warn_of_small(self, min_examples: int) -> None:
+    def _warn_of_small_classes(self, min_examples: int) -> None:
         small = np.flatnonzero((self.counts > 0) & (self.counts <= min_examples)).tolist()
         if small:
             warnings.warn(
@@ -206,7 +206,9 @@ class _Issues:
             )
 
 
-def _clear_cut(best: TopPerPair, pairs: PairCounts, n: int) -> tuple[Bools, NDArray[np.intp]]:
+def _select_without_ties(
+    best: TopPerPair, pairs: PairCounts, n: int
+) -> tuple[Bools, NDArray[np.intp]]:
     """The samples of pairs with one clear answer, and the numbers of the pairs without.
 
     `best` holds one sample more than each pair's quota: equal margins on both sides of the cut.
@@ -218,9 +220,9 @@ def _clear_cut(best: TopPerPair, pairs: PairCounts, n: int) -> tuple[Bools, NDAr
     last = best.offsets[:-1] + pairs.counts - 1
     tied = has_more & (margins[last] == margins[np.minimum(last + 1, len(margins) - 1)])
     taken = (position < pairs.counts[pair]) & ~tied[pair]
-    found = np.zeros(n, np.bool_)
-    found[best.indices[order[taken]]] = True
-    return found, np.flatnonzero(tied)
+    mask = np.zeros(n, np.bool_)
+    mask[best.indices[order[taken]]] = True
+    return mask, np.flatnonzero(tied)
 
 
 def _check_options(

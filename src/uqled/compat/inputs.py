@@ -23,26 +23,26 @@ def check_labels(labels: Any, *, one_class: bool = False) -> Ints:
         raise TypeError(f"labels are a {type(labels).__name__}: pass a NumPy array, list or Series")
     refuse_masked(labels, "labels")
     try:
-        found = np.asarray(labels)
+        array = np.asarray(labels)
     except (ValueError, OverflowError) as error:
         raise InputError(
             "labels", f"are no array ({first_line(error)})", "Pass one class number per sample"
         ) from error
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found.reshape(-1)
-    if found.ndim != 1 or not len(found):
-        raise InputError("labels", f"have shape {found.shape}", "Pass one class number per sample")
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array.reshape(-1)
+    if array.ndim != 1 or not len(array):
+        raise InputError("labels", f"have shape {array.shape}", "Pass one class number per sample")
     with np.errstate(invalid="ignore"):  # infinity has no remainder
-        is_whole = found.dtype.kind in "iuf" and (found % 1 == 0).all()
-    if not is_whole or found.min() < 0:
+        is_whole = array.dtype.kind in "iuf" and (array % 1 == 0).all()
+    if not is_whole or array.min() < 0:
         raise InputError(
-            "labels", f"are no class numbers ({found.dtype})", "Number the classes from 0"
+            "labels", f"are no class numbers ({array.dtype})", "Number the classes from 0"
         )
-    if found.max() >= _MOST_CLASSES:
-        raise InputError("labels", f"go up to {found.max()}", "Number the classes from 0")
-    if (found == found[0]).all() and not (one_class and found[0] == 0):
-        raise InputError("labels", f"contain one class only ({found[0]})", "Pass at least two")
-    return found.astype(np.int64)
+    if array.max() >= _MOST_CLASSES:
+        raise InputError("labels", f"go up to {array.max()}", "Number the classes from 0")
+    if (array == array[0]).all() and not (one_class and array[0] == 0):
+        raise InputError("labels", f"contain one class only ({array[0]})", "Pass at least two")
+    return array.astype(np.int64)
 
 
 def check_probabilities(probs: Any, labels: Ints) -> NDArray[Any]:

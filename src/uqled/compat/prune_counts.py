@@ -236,11 +236,15 @@ def check_counts(
     ):
         if value is None:
             continue
-        found = np.asarray(value)
-        if found.shape != shape or found.dtype.kind not in "iuf" or not np.isfinite(found).all():
+        numbers = np.asarray(value)
+        if (
+            numbers.shape != shape
+            or numbers.dtype.kind not in "iuf"
+            or not np.isfinite(numbers).all()
+        ):
             raise InputError(
                 name,
-                f"is {found.dtype} of shape {found.shape}, with {K} columns of probabilities",
+                f"is {numbers.dtype} of shape {numbers.shape}, with {K} columns of probabilities",
                 f"Pass numbers of the shape {shape}",
             )
     return None if joint is None else np.asarray(joint)

@@ -1,4 +1,4 @@
-"""Finding label errors: check the inputs, sweep three times, ask each method."""
+"""Finding label errors: check the inputs, sweep three times, apply each method."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def find_label_errors(
     Parameters
     ----------
     labels
-        What `uqled.cross_validate` gives, which has the probabilities too; or
+        The predictions of `uqled.cross_validate`, which hold the probabilities too; or
         [N] given labels: class numbers, or strings (sorted, unless `classes` orders them), as a
         list, a NumPy array, a pandas or Arrow column.
     pred_probs
@@ -111,7 +111,7 @@ def find_label_errors(
     if isinstance(labels, Predictions):
         if pred_probs is not None or passes is not None or classes is not None:
             raise InputError(
-                "labels", "are predictions, which have probabilities", "Pass nothing beside them"
+                "labels", "are predictions, which hold probabilities", "Pass nothing else with them"
             )
         passes_kind = passes_kind or labels.passes_kind
         labels, pred_probs, passes = labels.labels, labels.pred_probs, labels.passes

@@ -1,4 +1,4 @@
-"""Why a sample was flagged, in words: a wrong label, two classes that fit, or a lost model."""
+"""Why a sample was flagged, in words: a wrong label, two classes that fit, or an unsure model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find_reasons(
     """One Reason for each of the samples `rows`.
 
     `labels` [N] are class numbers; `pred_probs` [N,K] and `passes` [F,N,K] may be memory-mapped,
-    and only the rows asked for are read. The probabilities are the mean of the passes, or the
+    and only these rows are read. The probabilities are the mean of the passes, or the
     softmax where there are none:
 
     - "wrong label": they are sure of a class other than the label;
@@ -50,9 +50,11 @@ def find_reasons(
     """
     if pred_probs is None and passes is None:
         raise InputError(
-            "pred_probs", "and passes are both missing", "Pass what the flags were found with"
+            "pred_probs",
+            "and passes are both missing",
+            "Pass the probabilities of the detection",
         )
-    found = np.empty(len(rows), np.object_)
+    reasons = np.empty(len(rows), np.object_)
     for start in range(0, len(rows), _ROWS):
         some = rows[start : start + _ROWS]
         stack = None if passes is None else np.asarray(passes[:, some])
@@ -61,11 +63,11 @@ def find_reasons(
         else:
             assert pred_probs is not None
             probs = np.asarray(pred_probs[some], np.float64)
-        found[start : start + len(some)] = _of_block(labels[some], probs, stack)
-    return found
+        reasons[start : start + len(some)] = _find_block_reasons(labels[some], probs, stack)
+    return reasons
 
 
-def _of_block(
+def _find_block_reasons(
     given: NDArray[Any], probs: NDArray[np.float64], passes: NDArray[Any] | None
 ) -> NDArray[np.object_]:
     best = probs.argmax(axis=1)
@@ -78,10 +80,10 @@ def _of_block(
         agree = between < DISAGREEMENT * total + 1e-12  # no entropy: nothing to disagree about
     wrong = ahead & (first >= 0.5) & (best != given)
     two = ~ahead & (first + second >= TWO_CLASSES) & agree
-    found = np.full(len(probs), "model does not know", np.object_)
-    found[two] = "ambiguous"
-    found[wrong] = "wrong label"
-    return found
+    reasons = np.full(len(probs), "model does not know", np.object_)
+    reasons[two] = "ambiguous"
+    reasons[wrong] = "wrong label"
+    return reasons
 
 
 def explain_reason(
@@ -92,7 +94,7 @@ def explain_reason(
     >>> explain_reason("wrong label", "cat", "dog", 0.004, 0.97)
     'The model is sure of dog (97%); the given cat gets less than 1%.'
     """
-    here, there = _per_cent(p_given), _per_cent(p_suggested)
+    here, there = _format_share(p_given), _format_share(p_suggested)
     if given == suggested:
         return f"The model leans to the given {given} ({here}), but not all its predictions do."
     if reason == "wrong label":
@@ -107,7 +109,7 @@ def explain_reason(
     return f"The model has no clear answer: {suggested} gets {there}, the given {given} {here}."
 
 
-def _per_cent(share: float) -> str:
+def _format_share(share: float) -> str:
     if 0 < share < 0.01:
         return "less than 1%"
     return "over 99%" if 0.99 < share < 1 else f"{share:.0%}"

@@ -1,4 +1,4 @@
-"""What detection found: plain data."""
+"""The result of a detection: plain data."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ class LabelErrors:
     mutual_information: NDArray[np.float64] | None = None
     """[N] mutual information of the passes; None without passes."""
     estimate: ErrorEstimate | None = field(default=None, repr=False)
-    """How many labels are wrong and how many flags are real, where `auto` was asked; its `unsure`
-    says, in words, where that cannot be known."""
+    """How many labels are wrong and how many flags are real, if `auto` was run; its `unsure` says,
+    in words, where that cannot be known."""
     other: NDArray[np.int32] | None = field(default=None, repr=False)
-    """[N] number of the most probable class beside the given one, where `auto` was asked."""
+    """[N] number of the most probable class other than the given one, if `auto` was run."""
     n_as_predicted: Mapping[str, int] = field(default_factory=dict, repr=False)
     """`softmax`, `mean` of the passes -> number of samples whose predicted class is the label, for
     the probabilities that the methods read."""
     by_method: Mapping[str, LabelErrors] = field(default_factory=dict, repr=False)
-    """Every method's own result, where all were asked for."""
+    """Every method's own result, if several were run."""
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -86,13 +86,13 @@ class LabelErrors:
 
     @property
     def probability(self) -> NDArray[np.float64] | None:
-        """[N] how probable it is that the given label is wrong; None where `auto` was not asked."""
+        """[N] how probable it is that the given label is wrong; None if `auto` was not run."""
         return None if self.estimate is None else self.estimate.probability
 
     @cached_property
     def tier(self) -> NDArray[Any]:
         """[N] `almost certainly wrong`, `probably wrong` (these two are the flags), `worth a look`
-        (the next in the ranking), or empty; all empty where `auto` was not asked."""
+        (the next in the ranking), or empty; all empty if `auto` was not run."""
         if self.estimate is None:
             return np.full(len(self), "", object)
         return name_tiers(assign_tiers(self.estimate, self.mask))
@@ -154,8 +154,8 @@ class LabelErrors:
         if self.estimate is None or self.other is None:
             return {}
         names = self.labels.names
-        found = self.estimate.per_pair(self.labels.codes, self.other, self.labels.n_classes)
-        return {(names[i], names[j]): rate for (i, j), rate in found.items()}
+        rates = self.estimate.per_pair(self.labels.codes, self.other, self.labels.n_classes)
+        return {(names[i], names[j]): rate for (i, j), rate in rates.items()}
 
     @cached_property
     def ranked(self) -> NDArray[np.int64]:
@@ -256,7 +256,7 @@ class LabelErrors:
         """One row per sample, in the order of the data.
 
         `entropy` and `mutual_information` are missing where there were no passes,
-        `error_probability` is missing and `tier` empty where `auto` was not asked.
+        `error_probability` is missing and `tier` empty if `auto` was not run.
         """
         import pandas as pd
 
@@ -287,7 +287,7 @@ class LabelErrors:
         truth: Any = None,
         top: int = 60,
     ) -> Path:
-        """Write one HTML file that shows what was found, and return its path.
+        """Write one HTML file that shows the result, and return its path.
 
         Parameters
         ----------
@@ -297,8 +297,8 @@ class LabelErrors:
             The samples, to show them: a Dataset, the Predictions of a run (which have all the
             rest), or inputs as `Dataset.from_arrays` takes them.
         pred_probs, passes
-            [N,K] and [F,N,K], as they were given to `find_label_errors`: for each sample's most
-            probable classes and the reason why it was flagged.
+            [N,K] and [F,N,K], as passed to `find_label_errors`: for each sample's most probable
+            classes and the reason why it was flagged.
         truth
             [N] true labels, where they are known, written as the given ones.
         top

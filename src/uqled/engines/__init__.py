@@ -1,4 +1,4 @@
-"""Where the work runs: an engine maps a given function over items and knows nothing of either."""
+"""Where the work runs: an engine maps a function over items, and knows nothing about either."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uqled.errors import InputError
 
 Result = TypeVar("Result")
 
-#: What `make_engine` knows by name.
+#: The engines that `make_engine` makes by name.
 ENGINES = ("local", "ray")
 
 
@@ -43,7 +43,7 @@ class Engine(Protocol):
     ) -> Result:
         """The results of all items, merged as a tree: `merge` is associative, the order is kept.
 
-        `advance` is told each item when it is done.
+        `advance` is called with each item when it is done.
         """
 
 
@@ -87,29 +87,29 @@ def make_engine(
     return Threads(workers or count_cores())
 
 
-class Tree:
-    """Merges what comes in order, so many of the same height at a time: of n, a few times log(n)
-    are kept."""
+class MergeTree:
+    """Merges results that come in order, `fan_in` of the same height at a time: of n results, a few
+    times log(n) are held."""
 
-    def __init__(self, merge: Callable[..., Any], at_a_time: int = 2) -> None:
-        self._merge, self._most = merge, at_a_time
-        self._kept: list[list[Any]] = [[]]  # by height, the lowest first
+    def __init__(self, merge: Callable[..., Any], fan_in: int = 2) -> None:
+        self._merge, self._fan_in = merge, fan_in
+        self._levels: list[list[Any]] = [[]]  # by height, the lowest first
 
     def add(self, result: Any) -> None:
-        for height, kept in enumerate(self._kept):
-            kept.append(result)
-            if len(kept) < self._most:
+        for height, level in enumerate(self._levels):
+            level.append(result)
+            if len(level) < self._fan_in:
                 return
-            result = self._merge(*kept)
-            self._kept[height] = []
-        self._kept.append([result])
+            result = self._merge(*level)
+            self._levels[height] = []
+        self._levels.append([result])
 
-    def all(self) -> Any:
-        """Everything merged."""
-        left = [result for kept in reversed(self._kept) for result in kept]
-        self._kept = [[]]
-        if not left:
-            raise ValueError("nothing was added, so that there is nothing to merge")
-        while len(left) > 1:  # the last came last and are the least
-            left[-self._most :] = [self._merge(*left[-self._most :])]
-        return left[0]
+    def merge_all(self) -> Any:
+        """All results, merged into one."""
+        results = [result for level in reversed(self._levels) for result in level]
+        self._levels = [[]]
+        if not results:
+            raise ValueError("nothing was added, so there is nothing to merge")
+        while len(results) > 1:  # the last are of the fewest items
+            results[-self._fan_in :] = [self._merge(*results[-self._fan_in :])]
+        return results[0]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from uqled.engines import Tree
+from uqled.engines import MergeTree
 
 Result = TypeVar("Result")
 
@@ -70,19 +70,19 @@ class Threads:
     ) -> Result:
         """The results of all items, merged as a tree in their order.
 
-        `advance` is told each item when it is done.
+        `advance` is called with each item when it is done.
         """
-        tree = Tree(merge)
-        asked: deque[Any] = deque()
+        tree = MergeTree(merge)
+        pending: deque[Any] = deque()
 
-        def noted() -> Iterator[Any]:
+        def note_items() -> Iterator[Any]:
             for item in items:
-                asked.append(item)
+                pending.append(item)
                 yield item
 
-        for result in self.map(function, noted(), given=given):
+        for result in self.map(function, note_items(), given=given):
             tree.add(result)
             if advance is not None:
-                advance(asked.popleft())
-        found: Result = tree.all()
-        return found
+                advance(pending.popleft())
+        merged: Result = tree.merge_all()
+        return merged

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from uqled import arrays
-from uqled.engines import Tree
+from uqled.engines import MergeTree
 from uqled.engines.local import count_cores
 from uqled.errors import InputError
 from uqled.storage.arrays.mapped_file import MappedFile, opened
@@ -62,14 +62,14 @@ class RayTasks:
                 raise InputError(
                     name, f"is {value!r}", "Pass how many one task asks for, such as 1"
                 )
-        self._ray = _imported()
+        self._ray = _import_ray()
         self._ours = not self._ray.is_initialized()
         if self._ours:
-            self._begin(address or os.environ.get("RAY_ADDRESS"), workers, cpus, gpus, store)
+            self._start_ray(address or os.environ.get("RAY_ADDRESS"), workers, cpus, gpus, store)
         else:
-            self._agree(address)
+            self._check_address(address)
         try:
-            room = self._room(cpus, gpus)
+            room = self._count_free_slots(cpus, gpus)
         except BaseException:
             self.__exit__()
             raise
@@ -83,7 +83,7 @@ class RayTasks:
             "num_cpus": cpus,
             "max_retries": _RETRIES,
             "retry_exceptions": False,
-            "runtime_env": {"env_vars": _environment(cpus, gpus)},
+            "runtime_env": {"env_vars": _make_environment(cpus, gpus)},
         }
         self._gpus = gpus
 
@@ -102,7 +102,7 @@ class RayTasks:
         An error stops at its item: that of the first item that has one is raised.
         """
         shared = self._ray.put((function, given))
-        task = self._ray.remote(_called).options(**self._options, num_gpus=self._gpus)
+        task = self._ray.remote(_call_task).options(**self._options, num_gpus=self._gpus)
         waiting: deque[Any] = deque()
         try:
             for item in items:
@@ -130,7 +130,7 @@ class RayTasks:
         shared, merging = self._ray.put((function, given)), self._ray.put(merge)
         # Each returns a small sign that it is done beside its result, which the driver never sees.
         work = self._ray.remote(_done).options(**self._options, num_gpus=self._gpus, num_returns=2)
-        join = self._ray.remote(_merged).options(**self._options, num_returns=2)
+        join = self._ray.remote(_merge_in_task).options(**self._options, num_returns=2)
         flying: dict[Any, tuple[int, tuple[Any, ...]]] = {}  # sign: (place, the item if it is one)
         place = 0
 
@@ -139,23 +139,23 @@ class RayTasks:
             flying[sign] = (place, ())
             return result
 
-        tree = Tree(joined, _MERGED)
+        tree = MergeTree(joined, _MERGED)
         try:
             for item in items:
-                self._land(flying, self._most - 1, advance)
+                self._collect_finished(flying, self._most - 1, advance)
                 sign, result = work.remote(shared, item)
                 flying[sign] = (place, (item,))
                 tree.add(result)
                 place += 1
                 del result  # kept by the tree alone, so that it is freed when it is merged
-            last = tree.all()
-            self._land(flying, 0, advance)
-            found: Result = self._result(last)
-            return found
+            last = tree.merge_all()
+            self._collect_finished(flying, 0, advance)
+            merged: Result = self._result(last)
+            return merged
         finally:
             self._cancel(flying)
 
-    def _agree(self, address: str | None) -> None:
+    def _check_address(self, address: str | None) -> None:
         """Refuse to work on another cluster than the one that was asked for."""
         connected = self._ray.get_runtime_context().gcs_address
         if not address or address == "auto" or address.startswith("ray://"):
@@ -177,7 +177,7 @@ class RayTasks:
         except OSError:
             return host, port
 
-    def _begin(
+    def _start_ray(
         self, address: str | None, workers: int | None, cpus: float, gpus: float, store: int
     ) -> None:
         """Connect to the cluster, or start one on this machine with room for the workers."""
@@ -213,24 +213,24 @@ class RayTasks:
                         "Try again, or run `ray start --head` first and pass the address 'auto'",
                     ) from error
 
-    def _room(self, cpus: float, gpus: float) -> int:
+    def _count_free_slots(self, cpus: float, gpus: float) -> int:
         """How many tasks the cluster can run at a time."""
-        found = 0
+        number = 0
         for node in self._ray.nodes():
             if node["Alive"]:
                 has = node["Resources"]
                 room = has.get("CPU", 0) // cpus
-                found += int(min(room, has.get("GPU", 0) // gpus) if gpus else room)
-        if not found:
+                number += int(min(room, has.get("GPU", 0) // gpus) if gpus else room)
+        if not number:
             raise InputError(
                 "gpus" if gpus else "cpus",
                 f"is {gpus or cpus:g}, but no machine of the cluster has {cpus:g} CPUs"
                 + (f" and {gpus:g} GPUs" if gpus else ""),
                 "Ask for less, or add such a machine first",
             )
-        return found
+        return number
 
-    def _land(
+    def _collect_finished(
         self,
         flying: dict[Any, tuple[int, tuple[Any, ...]]],
         most: int,
@@ -276,33 +276,33 @@ class RayTasks:
             self._ray.cancel(reference, force=False)
 
 
-def _called(shared: tuple[Callable[..., Any], tuple[Any, ...]], item: Any) -> Any:
+def _call_task(shared: tuple[Callable[..., Any], tuple[Any, ...]], item: Any) -> Any:
     function, given = shared
     return function(*given, item)
 
 
 def _done(shared: tuple[Callable[..., Any], tuple[Any, ...]], item: Any) -> tuple[None, Any]:
-    return None, _called(shared, item)
+    return None, _call_task(shared, item)
 
 
-def _merged(merge: Callable[[Any, Any], Any], *results: Any) -> tuple[None, Any]:
+def _merge_in_task(merge: Callable[[Any, Any], Any], *results: Any) -> tuple[None, Any]:
     return None, functools.reduce(merge, results)
 
 
-def _environment(cpus: float, gpus: float) -> dict[str, str]:
+def _make_environment(cpus: float, gpus: float) -> dict[str, str]:
     """Variables of the workers: as many threads as cores, and modules from where they are here."""
-    found = dict.fromkeys(_THREADS, str(max(1, int(cpus))))
+    variables = dict.fromkeys(_THREADS, str(max(1, int(cpus))))
     installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
     folders = [Path(folder).resolve() for folder in sys.path if Path(folder).is_dir()]
     own = [str(f) for f in folders if not any(f.is_relative_to(place) for place in installed)]
     if own:
-        found["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(own))
+        variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(own))
     if not gpus:
-        found["CUDA_VISIBLE_DEVICES"] = ""
-    return found
+        variables["CUDA_VISIBLE_DEVICES"] = ""
+    return variables
 
 
-def _imported() -> Any:
+def _import_ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # we say which GPUs are seen
     try:

@@ -187,31 +187,31 @@ class AutoFlags:
 
 
 def find_auto_flags(
-    over_parts: Callable[..., Any],
+    map_parts: Callable[..., Any],
     context: TaskContext,
     N: int,
     joints: dict[Member, PairCounts],
     point: OperatingPoint,
 ) -> tuple[AutoFlags, Levels]:
-    """Find out, with `over_parts(stage, task, merge, *given)`, what flags follow from all parts."""
-    sample: FitSample = over_parts(None, find_part_alternatives, merge_results, context, N)
+    """Find out, with `map_parts(stage, task, merge, *given)`, what flags follow from all parts."""
+    sample: FitSample = map_parts(None, find_part_alternatives, merge_results, context, N)
     source, calibration = choose_source(sample.rows)
     quantiles = Quantiles.of(sample.rows[source])
-    counts: BandCounts = over_parts(
+    counts: BandCounts = map_parts(
         None, count_part_bands, merge_results, context, source, quantiles
     )
     scorer = Scorer(calibration.power, Structure.of(counts, quantiles))
-    by_score: ScoreCounts = over_parts("scores", score_part, merge_results, context, source, scorer)
+    by_score: ScoreCounts = map_parts("scores", score_part, merge_results, context, source, scorer)
     kind = context.request.passes_kind
     numbers = explain(scorer, counts, joints[Member(source)], sample.votes, kind)
     explanations = Explanations.of(numbers, by_score.counts)
-    by_level: Levels = over_parts(None, count_part_levels, merge_results, context, explanations)
+    by_level: Levels = map_parts(None, count_part_levels, merge_results, context, explanations)
     wanted = None
     if point.kind == "budget":
         number = np.array([min(int(point.value), N)], np.int64)
         wanted = find_cuts(
             number,
-            lambda c: over_parts(
+            lambda c: map_parts(
                 None, count_probability_round, merge_results, context, explanations, c
             ),
         )

@@ -1,4 +1,4 @@
-"""What a detection in parts will cost: bytes, memory and time, known before it begins.
+"""The cost of a detection in parts: bytes, memory and time, estimated before it begins.
 
 Bytes to read and memory follow from shapes, at the most. Time and bytes to write follow from a
 short trial on the engine that will do the work: each worker reads some rows twice, and then treats
@@ -31,22 +31,22 @@ from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.storage.location import Location
 
-#: Rows of the trial, all together: a small part of all, but so many that time can be told.
-_TRIED_SHARE, _TRIED_ROWS = 0.05, 2_000
-#: Of these first so many, so that all is compiled.
+#: Rows of the trial, all together: a small share of all, but enough to measure time.
+_TRIAL_SHARE, _TRIAL_ROWS = 0.05, 2_000
+#: The share of these that is run first, so that everything is compiled.
 _FIRST_SHARE = 0.1
 #: An interpreter with NumPy, Numba and the compiled sweeps.
 _PROCESS_BYTES = 350 * 2**20
-#: Of the memory that is free: the rest is for the file cache and for others.
+#: The share of free memory that is used: the rest is for the page cache and other programs.
 _FREE_SHARE = 0.8
 #: Per sample in a part's arrays: self-confidence and uncertainty (8 bytes each), guesses (4),
-#: agreement (1 per source), and a lead or a kept sample for some.
+#: agreement (1 per source), and a disagreement or a selected sample for some.
 _SAMPLE_BYTES, _LEAD_BYTES = 48, 40
-#: Of the samples: more are hardly ever flagged, and there are no more pairs that want any.
+#: The share of samples that is flagged at most, and so the number of pairs with a quota.
 _FLAGGED_SHARE = 0.1
-#: Of a sample in the result.
+#: Bytes of a sample in the result.
 _RESULT_BYTES = 40
-#: Samples that parts keep for each that is wanted, as seen: about three in each of the later
+#: Samples that parts write for each one in a quota, as measured: about three in each of the later
 #: waves, and one in the first, if there are few parts.
 _OFFERS = 7
 #: Of `auto`: the alternative of a sample by one source, and its score.
@@ -55,19 +55,19 @@ _ALTERNATIVE_BYTES, _SCORE_BYTES = 12, 8
 
 @dataclass(frozen=True)
 class CostPlan:
-    """What is to be expected. Bytes, and seconds."""
+    """The expected cost, in bytes and seconds."""
 
     samples: int
     parts: int
     workers: int
     stored: int
-    """Of labels, probabilities and passes."""
+    """Bytes of labels, probabilities and passes."""
     to_read: int
     """In all sweeps."""
     to_write: int
-    """Result and what lies beside it on the way."""
+    """The result and the temporary files."""
     worker: int
-    """Memory of one worker, at the most."""
+    """The most memory of one worker."""
     driver: int
     """Memory of the driver."""
     in_one_process: bool
@@ -79,13 +79,13 @@ class CostPlan:
 
     @property
     def memory(self) -> int:
-        """All together, on one machine."""
+        """The memory of driver and workers, on one machine."""
         if self.in_one_process:
             return self.driver + self.workers * self.worker
         return self.driver + self.workers * (self.worker + _PROCESS_BYTES)
 
     def text(self) -> str:
-        """To be read by a person."""
+        """The plan in a few lines."""
         each = "thread" if self.in_one_process else "worker"
         return "\n".join(
             [
@@ -94,7 +94,7 @@ class CostPlan:
                 f"to write: about {show_bytes(self.to_write)}",
                 f"memory: {show_bytes(self.worker)} per {each}, {show_bytes(self.driver)} for the "
                 f"driver, {show_bytes(self.memory)} in all",
-                f"time: about {max(1.0, self.seconds):,.0f} s (tried: reading "
+                f"time: about {max(1.0, self.seconds):,.0f} s (measured: reading "
                 f"{show_bytes(self.reading_rate)}/s, sweeping {show_bytes(self.sweeping_rate)}/s)",
             ]
         )
@@ -129,20 +129,20 @@ class CostPlan:
 
 
 def estimate_cost(prepared: PreparedDetection, engine: Engine) -> CostPlan:
-    """Bytes and memory, without a trial: of what is written, the least."""
+    """Bytes and memory from the shapes, without a trial; the least number of bytes to write."""
     context, rows = prepared.context, prepared.rows
     context.store.refuse_another(prepared.fingerprint)
     N, row_bytes = rows[0].shape[-2], sum(r.row_bytes for r in rows)
-    stored = sum(_stored_bytes(a) for a in (context.labels, context.softmax, context.passes))
+    stored = sum(_count_stored_bytes(a) for a in (context.labels, context.softmax, context.passes))
     return CostPlan(
         samples=N,
         parts=len(prepared.parts),
         workers=engine.workers,
         stored=stored,
         to_read=3 * stored,
-        to_write=N * (_per_sample(context) - _LEAD_BYTES + _RESULT_BYTES),
-        worker=_worker_bytes(prepared, row_bytes),
-        driver=_PROCESS_BYTES + _driver_bytes(prepared, engine.workers),
+        to_write=N * (_count_sample_bytes(context) - _LEAD_BYTES + _RESULT_BYTES),
+        worker=_estimate_worker_bytes(prepared, row_bytes),
+        driver=_PROCESS_BYTES + _estimate_driver_bytes(prepared, engine.workers),
         in_one_process=not engine.is_distributed,
         reading_rate=0.0,
         sweeping_rate=0.0,
@@ -151,23 +151,23 @@ def estimate_cost(prepared: PreparedDetection, engine: Engine) -> CostPlan:
 
 
 def plan_cost(prepared: PreparedDetection, engine: Engine) -> CostPlan:
-    """The same with time and bytes to write, from a trial."""
+    """The cost with time and bytes to write, measured by a trial."""
     known = estimate_cost(prepared, engine)
-    tried, size = _tried(prepared, engine)
+    trial, size = _run_trials(prepared, engine)
     # What fits in memory is read from the disk once; what does not, in every sweep.
     cold = 3 if known.stored > _FREE_SHARE * measure_free_memory() else 1
-    per_trial = tried.working + cold * max(0.0, tried.reading - tried.again)
-    trials, tried_bytes = known.samples / size, size * sum(r.row_bytes for r in prepared.rows)
+    per_trial = trial.working + cold * max(0.0, trial.reading - trial.again)
+    trials, trial_bytes = known.samples / size, size * sum(r.row_bytes for r in prepared.rows)
     return replace(
         known,
-        to_write=int(trials * tried.written),
-        reading_rate=tried_bytes / max(tried.reading, 1e-6),
-        sweeping_rate=3 * tried_bytes / max(tried.working, 1e-6),
-        seconds=trials * per_trial + tried.driving,
+        to_write=int(trials * trial.written),
+        reading_rate=trial_bytes / max(trial.reading, 1e-6),
+        sweeping_rate=3 * trial_bytes / max(trial.working, 1e-6),
+        seconds=trials * per_trial + trial.driving,
     )
 
 
-def _worker_bytes(prepared: PreparedDetection, row_bytes: int) -> int:
+def _estimate_worker_bytes(prepared: PreparedDetection, row_bytes: int) -> int:
     """A block's rows and their mean, pair counts and bounds of every member, a part's columns."""
     context = prepared.context
     K, members = len(context.values), len(context.plan.members)
@@ -177,11 +177,11 @@ def _worker_bytes(prepared: PreparedDetection, row_bytes: int) -> int:
     pairs = K * K if K <= DENSE_CLASSES else most
     per_pair = 8 * 3  # in turn: counts; bounds; the list of pairs
     kept = min(most, pairs) * members * 16
-    columns = most * (_per_sample(context) + members * 2) * 3  # as they are, and packed
+    columns = most * (_count_sample_bytes(context) + members * 2) * 3  # as they are, and packed
     return buffers + pairs * per_pair * members + kept + columns
 
 
-def _per_sample(context: TaskContext) -> int:
+def _count_sample_bytes(context: TaskContext) -> int:
     """Bytes of a sample in a part's arrays."""
     sources = (context.softmax is not None) + (context.passes is not None)
     auto = sources * _ALTERNATIVE_BYTES + _SCORE_BYTES
@@ -189,7 +189,7 @@ def _per_sample(context: TaskContext) -> int:
     return _SAMPLE_BYTES + _LEAD_BYTES + auto
 
 
-def _driver_bytes(prepared: PreparedDetection, workers: int) -> int:
+def _estimate_driver_bytes(prepared: PreparedDetection, workers: int) -> int:
     """Pair counts and quotas of every member, and the counts of a round: those that wait to be
     merged, and a few copies."""
     K, N = len(prepared.context.values), prepared.rows[0].shape[-2]
@@ -201,7 +201,7 @@ def _driver_bytes(prepared: PreparedDetection, workers: int) -> int:
 
 @dataclass(frozen=True)
 class Trial:
-    """What some rows took."""
+    """What a trial on some rows took."""
 
     reading: float
     """Seconds, for the first time."""
@@ -215,7 +215,7 @@ class Trial:
     """Bytes, about, as there would be of so many rows of a whole run."""
 
     def merge_with(self, other: Trial) -> Trial:
-        """Two workers at the same time."""
+        """The trials of two workers at the same time."""
         return Trial(
             max(self.reading, other.reading),
             max(self.again, other.again),
@@ -225,25 +225,25 @@ class Trial:
         )
 
 
-def _tried(prepared: PreparedDetection, engine: Engine) -> tuple[Trial, int]:
-    """A trial of every worker at the same time, and how many rows it was of."""
+def _run_trials(prepared: PreparedDetection, engine: Engine) -> tuple[Trial, int]:
+    """A trial of every worker at the same time, and its number of rows."""
     N, W = prepared.rows[0].shape[-2], engine.workers
     part = prepared.parts[0].stop - prepared.parts[0].start
-    size = max(int(_TRIED_SHARE * N), _TRIED_ROWS) // W
+    size = max(int(_TRIAL_SHARE * N), _TRIAL_ROWS) // W
     size = max(1, min(size, part, N // W))
     starts = np.linspace(0, N - size, W).astype(int).tolist()
     parts = [Part(0, start, start + size) for start in starts]
     sent = replace(prepared, rows=[], parts=[], fingerprint={})
-    return engine.reduce(trial, parts, Trial.merge_with, given=(sent,)), W * size
+    return engine.reduce(run_trial, parts, Trial.merge_with, given=(sent,)), W * size
 
 
-def trial(prepared: PreparedDetection, part: Part) -> Trial:
+def run_trial(prepared: PreparedDetection, part: Part) -> Trial:
     """Read some rows twice, and treat them as a whole data set."""
-    reading, again = (_seconds(tasks.read_part, prepared.context, part) for _ in range(2))
+    reading, again = (_measure_seconds(tasks.read_part, prepared.context, part) for _ in range(2))
     samples = part.stop - part.start
     with TemporaryDirectory() as folder:  # where the task runs
         for size in (max(1, int(_FIRST_SHARE * samples)), samples):
-            engine, store = _Timed(1), Store(Location.of(folder) / str(size))
+            engine, store = _TimedThread(1), Store(Location.of(folder) / str(size))
             began = time.perf_counter()
             prepared.run_alone(replace(part, stop=part.start + size), store, engine)
             seconds = time.perf_counter() - began
@@ -252,32 +252,32 @@ def trial(prepared: PreparedDetection, part: Part) -> Trial:
     return Trial(reading, again, engine.seconds, seconds - engine.seconds, written)
 
 
-class _Timed(Threads):
-    """One thread that knows how long its tasks took."""
+class _TimedThread(Threads):
+    """One thread that measures how long its tasks take."""
 
     seconds = 0.0
 
     def reduce(self, *given: Any, **options: Any) -> Any:
         began = time.perf_counter()
-        found = super().reduce(*given, **options)
+        result = super().reduce(*given, **options)
         self.seconds += time.perf_counter() - began
-        return found
+        return result
 
 
-def _seconds(function: Callable[..., Any], *given: Any) -> float:
+def _measure_seconds(function: Callable[..., Any], *given: Any) -> float:
     began = time.perf_counter()
     function(*given)
     return time.perf_counter() - began
 
 
-def _stored_bytes(source: Any) -> int:
+def _count_stored_bytes(source: Any) -> int:
     if source is None:
         return 0
     return int(source.bytes if hasattr(source, "bytes") else getattr(source, "nbytes", 0))
 
 
 def measure_free_memory() -> int:
-    """Bytes that this machine could still give."""
+    """Bytes of memory that are available on this machine."""
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
@@ -288,7 +288,7 @@ def measure_free_memory() -> int:
 
 
 def show_bytes(number: float) -> str:
-    """Bytes as a person says them.
+    """A number of bytes as people write it.
 
     >>> show_bytes(38_600_000_000), show_bytes(2_600_000)
     ('38.6 GB', '3 MB')

@@ -51,14 +51,14 @@ class Driver:
     alone: bool = False
     """These rows are a trial, and may be of one class."""
 
-    def classes(
+    def find_classes(
         self, labels: Any, K: int, classes: Sequence[Any] | None
     ) -> tuple[NDArray[Any], tuple[str, ...]]:
         """(values, names) of the classes: those given, the column numbers, or those that occur."""
         few = np.asarray(labels[: min(self.N, 1_000)])
         if classes is None and few.dtype.kind not in "iu":
-            found = self._over_parts("labels", tasks.find_distinct_labels, operator.or_, labels, K)
-            few = np.array(sorted(found))
+            values = self._map_parts("labels", tasks.find_distinct_labels, operator.or_, labels, K)
+            few = np.array(sorted(values))
         known = arrays.encode_labels(few, n_classes=K, classes=classes)
         return known.values, known.names
 
@@ -67,15 +67,13 @@ class Driver:
         request, name = context.request, "sweep 1 of 3, class statistics"
         with_auto = request.asks_for_probabilities
         limits = (
-            self._over_parts(
-                name, collect_statistics_and_candidates, merge_results, context, self.N
-            )
+            self._map_parts(name, collect_statistics_and_candidates, merge_results, context, self.N)
             if with_auto
-            else self._over_parts(name, tasks.collect_part_statistics, merge_results, context)
+            else self._map_parts(name, tasks.collect_part_statistics, merge_results, context)
         )
         limits.compute_thresholds()
         self._refuse_one_class(limits, context)
-        counted = self._over_parts(
+        counted = self._map_parts(
             "sweep 2 of 3, confident joint",
             tasks.count_part_joints,
             tasks.merge_pair_counts,
@@ -99,9 +97,9 @@ class Driver:
         cuts = self._cuts(context, groups)
         auto = levels = None
         if with_auto:
-            auto, levels = find_auto_flags(self._over_parts, context, self.N, joints, request.point)
+            auto, levels = find_auto_flags(self._map_parts, context, self.N, joints, request.point)
         results = GlobalResults(numbers, joints, groups, cuts, rankings, auto)
-        tally: Tally = self._over_parts(
+        tally: Tally = self._map_parts(
             "writing the result",
             part_results.write_part_issues,
             merge_results,
@@ -150,9 +148,7 @@ class Driver:
             return cuts
         bounds = find_cuts(
             groups.counts,
-            partial(
-                self._over_parts, None, tasks.count_bound_round, merge_results, context, groups
-            ),
+            partial(self._map_parts, None, tasks.count_bound_round, merge_results, context, groups),
             rounds=_BOUND_ROUNDS,
         ).get_lower_bounds()
         with self.progress.stage("sweep 3 of 3, selection", self.N) as advance:
@@ -168,7 +164,7 @@ class Driver:
                 cuts = find_cuts(
                     groups.counts,
                     partial(
-                        so_far._over_parts,
+                        so_far._map_parts,
                         None,
                         tasks.count_selection_round,
                         merge_results,
@@ -191,17 +187,17 @@ class Driver:
         self, context: TaskContext, limits: ClassStatistics, numbers: dict[Member, Quotas]
     ) -> dict[Ranking, Cuts]:
         """Where rankings of all samples, or of all of a class, end."""
-        found: dict[Ranking, Cuts] = {}
+        cuts_by_ranking: dict[Ranking, Cuts] = {}
         for ranking in context.plan.rankings:
             if ranking == "by-class":
                 wanted = numbers[SOFTMAX].per_class
             else:
-                number = self._over_parts(
+                number = self._map_parts(
                     None, part_results.count_off_diagonal, operator.add, context, limits
                 )
                 wanted = np.array([number], np.int64)
             ask = partial(
-                self._over_parts,
+                self._map_parts,
                 None,
                 part_results.count_ranking_round,
                 merge_results,
@@ -209,10 +205,10 @@ class Driver:
                 limits,
                 ranking,
             )
-            found[ranking] = find_cuts(wanted, ask)
-        return found
+            cuts_by_ranking[ranking] = find_cuts(wanted, ask)
+        return cuts_by_ranking
 
-    def _over_parts(
+    def _map_parts(
         self, stage: str | None, task: Callable[..., Any], merge: Callable[..., Any], *given: Any
     ) -> Any:
         if stage is None:

@@ -81,7 +81,7 @@ def find_label_errors_in_parts(
         [N], [N,K] and [F,N,K]: addresses of shards as `open_shards` takes them
         (a folder, a file, Zarr, `s3://...`), what that gives, or arrays.
     out
-        Folder of the result: a path, or an address such as `s3://bucket/found`. On a cluster, one
+        Folder of the result: a path, or an address such as `s3://bucket/result`. On a cluster, one
         that all machines see.
     engine, workers
         Where tasks run: `"local"` (threads), `"ray"`, or an engine; and how many at a time.
@@ -139,7 +139,7 @@ class PreparedDetection:
         return ErrorsInParts(store)
 
     def run_alone(self, part: Part, store: Store, engine: Engine) -> None:
-        """Treat a part as if it were all, for the plan; nothing is done with what is found."""
+        """Treat a part as if it were all, to plan the cost; its result is not used."""
         driver = Driver(engine, Progress(False), [part], part.stop - part.start, alone=True)
         driver.run(replace(self.context, store=store))
 
@@ -157,7 +157,7 @@ def prepare(
     progress: bool | None = None,
 ) -> PreparedDetection:
     """Open and check everything that can be checked without reading rows."""
-    labels, softmax, stack = _opened(labels, pred_probs, passes)
+    labels, softmax, stack = _open_inputs(labels, pred_probs, passes)
     rows = [
         ProbabilityRows(array, name=name, ndim=ndim)
         for array, name, ndim in ((softmax, "pred_probs", 2), (stack, "passes", 3))
@@ -171,7 +171,7 @@ def prepare(
     if classes is None:
         classes = get_class_names(softmax) or arrays.get_categories(labels)
     driver = Driver(engine, Progress(progress), parts, rows[0].shape[-2])
-    values, names = driver.classes(labels, rows[0].n_classes, classes)
+    values, names = driver.find_classes(labels, rows[0].n_classes, classes)
     F = 0 if stack is None else rows[-1].n_passes
     context = TaskContext(
         store=Store(Location.of(out)),
@@ -202,7 +202,7 @@ def prepare(
     return PreparedDetection(context, fingerprint, rows, parts)
 
 
-def _opened(*sources: Any) -> list[Any]:
+def _open_inputs(*sources: Any) -> list[Any]:
     """Labels, probabilities and passes as arrays, where they are addresses."""
     from uqled.storage.arrays.shards import open_shards, spare_page_cache
 

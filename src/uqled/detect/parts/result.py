@@ -1,4 +1,4 @@
-"""What a detection in parts found, as it lies in its folder."""
+"""The result of a detection in parts, in its folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from uqled.storage.reading import explain_file_problems
 
 @dataclass(frozen=True)
 class ErrorsInParts:
-    """What detection found, as it lies in a folder: nothing is read before it is asked for."""
+    """The result of a detection in parts: each file is read when it is first needed."""
 
     store: Store
 
@@ -57,9 +57,9 @@ class ErrorsInParts:
     @property
     def joint(self) -> Any:
         """[K,K] given x true: estimated numbers of samples (scipy.sparse above 2,000 classes)."""
-        found = self.store.read_joint()
-        K = int(found["shape"][0])
-        return PairCounts(K, found["given"], found["true"], found["counts"]).to_matrix()
+        joint = self.store.read_joint()
+        K = int(joint["shape"][0])
+        return PairCounts(K, joint["given"], joint["true"], joint["counts"]).to_matrix()
 
     def frames(self, columns: list[str] | None = None) -> Iterator[Any]:
         """The table, part by part, in the order of the samples."""
@@ -70,8 +70,8 @@ class ErrorsInParts:
         """The rows of the flagged samples as one pandas frame, most suspect first."""
         import pandas as pd
 
-        found = pd.concat([frame[frame["is_label_issue"]] for frame in self.frames()])
-        return found.sort_values(
+        flagged = pd.concat([frame[frame["is_label_issue"]] for frame in self.frames()])
+        return flagged.sort_values(
             ["votes", "label_score", "index"], ascending=[False, True, True], ignore_index=True
         )
 

@@ -1,7 +1,7 @@
 """The folder of a detection in parts, alone in reading and writing it.
 
-    detection.json           what was asked of what: another detection is refused
-    work/000012-sweep-1.bin  what a sweep found in one part, until the detection is finished
+    detection.json           the inputs and options: another detection is refused
+    work/000012-sweep-1.bin  the columns of a sweep over one part, until the detection is finished
     issues/000012.parquet    the result: one row per sample of the part
     joint.npz                estimated counts, given x true, sparse
     result.json              written last: how many samples and flags
@@ -48,37 +48,37 @@ class Store:
 
     @classmethod
     @contextmanager
-    def begin(cls, out: Any, asked: Mapping[str, Any]) -> Iterator[Store]:
+    def begin(cls, out: Any, fingerprint: Mapping[str, Any]) -> Iterator[Store]:
         """A new detection, or the same one again, for the process that the block runs in alone.
 
         A store without locks (`s3://`) cannot keep a second process out.
         """
         store = cls(Location.of(out))
-        store.refuse_another(asked)
+        store.refuse_another(fingerprint)
         if not store.place.is_local:
-            yield store._begin(asked)
+            yield store._begin(fingerprint)
             return
         store.place.make_folder()
         with lock_folder(store.place.path, "detection"):
-            yield store._begin(asked)
+            yield store._begin(fingerprint)
             remove_leftovers(store.place.path, deep=True)
 
-    def _begin(self, asked: Mapping[str, Any]) -> Store:
-        self.refuse_another(asked)
+    def _begin(self, fingerprint: Mapping[str, Any]) -> Store:
+        self.refuse_another(fingerprint)
         if not (self.place / "detection.json").exists():
-            self._write_json("detection.json", asked)
+            self._write_json("detection.json", fingerprint)
         return self
 
-    def refuse_another(self, asked: Mapping[str, Any]) -> None:
+    def refuse_another(self, fingerprint: Mapping[str, Any]) -> None:
         """Raise if the folder holds anything but what was begun of the same detection."""
         if (self.place / "detection.json").exists():
-            before, now = self._read_json("detection.json"), json.loads(json.dumps(asked))
+            before, now = self._read_json("detection.json"), json.loads(json.dumps(fingerprint))
             changed = sorted(k for k in before.keys() | now.keys() if before.get(k) != now.get(k))
             if changed:
                 raise InputError(
                     "out",
                     f"{self.place} holds a detection with other {' and '.join(changed)}",
-                    "Choose another folder, or repeat what was asked to continue that one",
+                    "Choose another folder, or repeat its options to continue that one",
                 )
         elif self.place.exists() and (not self.place.is_folder() or self.place.names()):
             raise InputError(
@@ -126,7 +126,7 @@ class Store:
         """Remove what a finished detection does not need."""
         (self.place / "work").remove_folder()
 
-    # -- what was found ----------------------------------------------------------------------------
+    # -- the result -------------------------------------------------------------------------------
 
     def _issues(self, part: int) -> Location:
         return self.place / "issues" / f"{part:06d}.parquet"
