@@ -59,9 +59,11 @@ clean:
 	rm -rf .venv demo-output site
 
 # torch first, and pinned: any looser request pulls several gigabytes of GPU packages.
+TORCH_OPTIONS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 .venv/torch: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(INSTALL) torch==2.13.0
+	@$(BIN)/python .ci/announce.py torch==2.13.0 $(TORCH_OPTIONS)
+	$(INSTALL) torch==2.13.0 $(TORCH_OPTIONS)
 	$(INSTALL) -e '.[torch,jpeg,review]'
 	touch $@
 

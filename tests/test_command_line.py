@@ -232,7 +232,7 @@ def read_documented_keys(command):
         rows = text.split("have this result:")[1].split("The other commands:")[0]
         return set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.*?) \|", rows, re.M))))
     [row] = re.findall(rf"^\| (?:`\w+`, )*`{command}`(?:, `\w+`)* \| (.*) \|", text, re.M)
-    return set(re.findall(r"`(\w+)`", row))
+    return set(re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", row)))
 
 
 def test_json_of_find_is_what_the_page_says(run):
@@ -254,6 +254,8 @@ def test_json_of_find_is_what_the_page_says(run):
 def test_json_of_the_other_commands_is_what_the_page_says(run, table, tmp_path):
     folder = run[0]
     commands = {
+        "inspect": [table, "--label", "species"],
+        "check": [folder, "--max-error-rate", 0.9],
         "predict": [table, "--label", "species", "--model", "logistic", "--out", tmp_path / "run"],
         "detect": [folder, "--method", "cl-pbnr"],
         "report": [folder, "--out", tmp_path / "r.html"],

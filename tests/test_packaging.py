@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib.util
 import re
 import tomllib
 from pathlib import Path
@@ -78,3 +80,15 @@ def test_the_sdist_holds_what_the_tests_look_at():
     included = hatch["targets"]["sdist"]["include"]
     for path in included:
         assert list(ROOT.glob(path)), path
+
+
+def test_what_is_downloaded_for_the_demo_is_said_before():
+    path = ROOT / ".ci" / "announce.py"
+    spec = importlib.util.spec_from_file_location("announce", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    failed, tried = doctest.testmod(module)
+    assert failed == 0
+    assert tried > 3
+    makefile = (ROOT / "Makefile").read_text()
+    assert makefile.index(".ci/announce.py torch") < makefile.index("$(INSTALL) torch")

@@ -85,6 +85,21 @@ def test_a_step_without_reports_says_what_it_is_at_once(capsys, monkeypatch):
     assert len(lines) > 2
 
 
+def test_compiling_says_so_until_the_work_goes_on(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", DELAY)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", DELAY)
+    progress.note_activity("of no stage")
+    with Progress(True).stage("sweep", 10) as advance:
+        progress.note_activity("compiling")
+        time.sleep(4 * DELAY)
+        advance(1)
+        time.sleep(4 * DELAY)
+    first, *_, last, _ = capsys.readouterr().err.splitlines()
+    assert first == "sweep: 0%, 0 s so far (compiling)"
+    assert "compiling" not in last
+    assert not progress._running
+
+
 def test_lines_say_how_far_it_is(capsys, monkeypatch):
     monkeypatch.setattr(progress, "_QUIET_SECONDS", DELAY)
     monkeypatch.setattr(progress, "_LINE_SECONDS", DELAY)

@@ -20,6 +20,7 @@ _LINE_SHARE = 0.1  # of the time so far, between two lines: a day of work is not
 _MAX_POINTS = 128  # of the past that the speed is estimated from
 
 _screen = Lock()  # one stage is shown at a time
+_running: list[Stage] = []  # the innermost last
 
 
 class Progress:
@@ -42,8 +43,18 @@ class Progress:
         """Show a stage while the block runs, and yield a function that is told how much more is
         done; `total` is None where that cannot be known."""
         stage = Stage(name, total)
-        with nullcontext() if self._view is None else _show_later(self._view, stage):
-            yield stage.advance
+        _running.append(stage)
+        try:
+            with nullcontext() if self._view is None else _show_later(self._view, stage):
+                yield stage.advance
+        finally:
+            _running.remove(stage)
+
+
+def note_activity(text: str) -> None:
+    """Say what the running stage is busy with until it advances, such as compiling."""
+    if _running:
+        _running[-1].activity = text
 
 
 class Stage:
@@ -51,11 +62,14 @@ class Stage:
 
     def __init__(self, name: str, total: float | None = None) -> None:
         self.name, self.total, self.done = name, total, 0.0
+        self.activity = ""
+        """What it is busy with, where that is not its own work."""
         self.began = time.monotonic()
         self._points = [(self.began, 0.0)]
 
     def advance(self, amount: float) -> None:
         """So much more is done."""
+        self.activity = ""
         self.done += amount
         self._points.append((time.monotonic(), self.done))
         if len(self._points) > _MAX_POINTS:
@@ -176,8 +190,10 @@ class _Lines:
 def describe_time(stage: Stage) -> str:
     """How long a stage has taken and still takes."""
     left = stage.seconds_left
-    elapsed = f"{describe_seconds(stage.elapsed)} so far"
-    return elapsed if left is None else f"{elapsed}, about {describe_seconds(left)} left"
+    text = f"{describe_seconds(stage.elapsed)} so far"
+    if left is not None:
+        text += f", about {describe_seconds(left)} left"
+    return f"{text} ({stage.activity})" if stage.activity else text
 
 
 def describe_seconds(seconds: float) -> str:

@@ -9,6 +9,8 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core.caching import FunctionCache
 
+from uqled.progress import note_activity
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -17,11 +19,14 @@ class _OptionalCache(FunctionCache):  # type: ignore[misc]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)
+            kernel = super().load_overload(sig, target_context)
         except Exception:  # a truncated or foreign file raises anything: compile again
             with suppress(Exception):
                 self.flush()
-            return None
+            kernel = None
+        if kernel is None:
+            note_activity("compiling, at first use")
+        return kernel
 
     def save_overload(self, sig: Any, data: Any) -> None:
         with suppress(Exception):  # a full or read-only disk, or an unreadable index
