@@ -12,6 +12,7 @@ from uqled.review.current_errors import CurrentErrors
 from uqled.review.decision_state import DecisionState
 from uqled.review.decisions import Decisions
 from uqled.review.estimates import Estimates, compute_estimates
+from uqled.review.evidence import Evidence
 from uqled.review.flag_list import FlagList
 from uqled.review.sample_content import Pictures
 from uqled.storage.run import Predictions
@@ -37,6 +38,7 @@ class ReviewSession:
         self.state = DecisionState(decisions, len(predictions))
         self.errors = CurrentErrors(errors, point or OperatingPoint("f1"), self.state)
         self.pictures = Pictures(source) if source and source.kind == "images" else None
+        self.evidence = Evidence(predictions, source, self.state)
         self._lists = {
             name: FlagList(name, self.errors, predictions, self.state) for name in self.errors.first
         }

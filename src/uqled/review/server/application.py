@@ -134,9 +134,14 @@ def _list_samples(session: ReviewSession, request: Request) -> Any:
 
 
 def _show_sample(session: ReviewSession, request: Request) -> Any:
-    """A text or a row at its full length."""
+    """A text or a row at its full length, and what speaks for either of its labels."""
     index = read_sample_number(request, len(session.predictions))
-    return {"index": index, "content": read_content(session.source, index)}
+    flags = session.get_list(request.query_params.get("method"))
+    return {
+        "index": index,
+        "content": read_content(session.source, index),
+        "evidence": session.evidence.collect(index, flags),
+    }
 
 
 def _list_changes(session: ReviewSession, request: Request) -> Any:

@@ -5,7 +5,7 @@ import { pickClass, settle } from "./dialogs.js";
 import { describeDecision, number } from "./drawing.js";
 import { activate, load, move, redraw, select, showProgress } from "./list.js";
 import { Saver } from "./saving.js";
-import { showSingle } from "./single.js";
+import { forgetEvidence, showSingle } from "./single.js";
 import { SIZE, announce, find, nameOf, state } from "./state.js";
 
 const tab = sessionStorage.getItem("tab") ?? crypto.getRandomValues(new Uint32Array(2)).join("-");
@@ -60,6 +60,7 @@ export const saver = new Saver(
 
 // Rows from the server: newer decisions on samples of this page, mine or somebody else's.
 function learn(rows, settled) {
+  if (rows.length) forgetEvidence();
   for (const row of rows) {
     const sample = state.samples.find((one) => one.index === row.index);
     if (!sample || row.version < sample.version) continue;

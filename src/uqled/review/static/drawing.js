@@ -99,6 +99,47 @@ export function drawSingle(sample, info, { content: text, decide }) {
   ];
 }
 
+// What speaks for either class, beside the sample.
+export function drawEvidence({ votes, typical, neighbours, duplicates, columns }, sample, info) {
+  const names = info.classes;
+  const parts = [];
+  if (duplicates.length) parts.push(strip("Nearly the same, with another label", duplicates, info, "duplicates"));
+  if (votes.length) {
+    const all = votes.reduce((sum, [, n]) => sum + n, 0);
+    const text = votes.slice(0, 4).map(([k, n]) => `${n} of ${all} say ${names[k]}`).join(", ");
+    parts.push(element("p", { class: "votes" }, element("b", {}, "Members: "), text));
+  }
+  for (const [name, value, usualGiven, usualSuggested] of columns) {
+    parts.push(element("p", { class: "column" }, element("b", {}, name), ` ${value}: usual is ${usualGiven} for ${names[sample.given]}, ${usualSuggested} for ${names[sample.suggested]}`));
+  }
+  const pairs = [["given", sample.given], ["suggested", sample.suggested]];
+  const strips = (rows, title) => {
+    const shown = pairs.filter(([side]) => rows[side].length).map(([side, k]) => strip(title(names[k]), rows[side], info, side));
+    if (shown.length) parts.push(element("div", { class: "sides" }, ...shown));
+  };
+  strips(neighbours, (name) => `Most like it: ${name}`);
+  strips(typical, (name) => `Typical ${name}`);
+  return element("div", { class: "evidence" }, ...parts);
+}
+
+// Samples in a row, small, with what was decided about them.
+function strip(title, rows, info, kind) {
+  const items = rows.map((row) => {
+    const decided = row.action ? describeDecision(row.action, row.label, info.classes) : "";
+    const label = kind === "duplicates" ? info.classes[row.given] : "";
+    return element("li", { title: row.id }, content(row, info, "thumbnail"), label || decided ? element("span", { class: "caption" }, [label, decided].filter(Boolean).join(", ")) : null);
+  });
+  return element("section", { class: `strip ${kind}` }, element("h3", {}, title), element("ul", { class: `kind-${info.kind}` }, ...items));
+}
+
+// The words of a text that speak for either class, marked; text stays text.
+export function markWords(box, words) {
+  if (!box || !words.length) return;
+  const sides = new Map(words);
+  const parts = box.textContent.split(/(\p{L}{2,})/u);
+  box.replaceChildren(...parts.map((part) => (sides.has(part.toLowerCase()) ? element("mark", { class: sides.get(part.toLowerCase()), title: `speaks for the ${sides.get(part.toLowerCase())} class` }, part) : part)));
+}
+
 // The sample itself: a picture, a text or a row.
 export function content(sample, info, size, text = sample.preview) {
   if (info.kind === "images") {

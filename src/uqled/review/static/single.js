@@ -1,35 +1,44 @@
 // One sample large: its picture with zoom, its text or row, and what speaks for which class.
 
 import { ask } from "./api.js";
-import { drawSingle } from "./drawing.js";
+import { drawEvidence, drawSingle, markWords } from "./drawing.js";
 import { find, state } from "./state.js";
 import { watchZoom } from "./zoom.js";
 
-const contents = new Map(); // texts and rows at full length, by index
+const answers = new Map(); // content and evidence, by method and index, until somebody decides
 let shown = null; // index of the sample whose picture is on the page
 let decideClass = () => {};
 
 export const onClass = (listener) => (decideClass = listener);
+export const forgetEvidence = () => answers.clear();
 
 export async function showSingle() {
   const sample = state.samples[state.active];
   if (state.view !== "single" || !sample) return;
-  const { kind } = state.info;
-  if (kind === "images" || kind === "none") {
-    draw(sample, null);
-    const next = state.samples[state.active + 1];
-    if (next && kind === "images") new Image().src = `picture/${next.index}`;
-    return;
-  }
-  draw(sample, contents.get(sample.index) ?? sample.preview);
-  if (contents.has(sample.index)) return;
-  contents.set(sample.index, (await ask(`api/sample/${sample.index}`)).content);
-  if (state.samples[state.active] === sample && state.view === "single") draw(sample, contents.get(sample.index));
+  draw(sample, answers.get(keyOf(sample)));
+  const answer = await fetchAnswer(sample);
+  if (state.samples[state.active] === sample && state.view === "single") draw(sample, answer);
+  const next = state.samples[state.active + 1]; // so that it is there at once
+  if (!next || state.view !== "single") return;
+  if (state.info.kind === "images") new Image().src = `picture/${next.index}`;
+  fetchAnswer(next).catch(() => {});
 }
 
-function draw(sample, content) {
+const keyOf = (sample) => `${state.info.method} ${sample.index}`;
+
+async function fetchAnswer(sample) {
+  const key = keyOf(sample);
+  if (!answers.has(key)) answers.set(key, await ask(`api/sample/${sample.index}`, { method: state.info.method }));
+  return answers.get(key);
+}
+
+function draw(sample, answer) {
   const box = find("single");
-  const [figure, about] = drawSingle(sample, state.info, { content, decide: decideClass });
+  const [figure, about] = drawSingle(sample, state.info, { content: answer?.content ?? sample.preview, decide: decideClass });
+  if (answer) {
+    about.append(drawEvidence(answer.evidence, sample, state.info));
+    if (state.info.kind === "texts") markWords(figure.querySelector(".text"), answer.evidence.words);
+  }
   // A picture that is on the page stays, with its zoom.
   const same = shown === sample.index && state.info.kind === "images" && box.querySelector("figure");
   box.replaceChildren(same || figure, about);
