@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from uqled.errors import FileError, InputError, MissingInputError, UqledError
     from uqled.export.corrections import clean
     from uqled.predict.crossval import cross_validate
+    from uqled.predict.own_predictions import make_run
     from uqled.review.serve import open_review
 
 #: Where each public name lives; loaded when it is first used, so that importing stays quick.
@@ -43,6 +44,7 @@ _HOMES = {
     "inspect": "uqled.data.inspection",
     "label_quality_scores": "uqled.detect.quality",
     "load": "uqled.data.loading",
+    "make_run": "uqled.predict.own_predictions",
     "noise_matrix": "uqled.detect.core.joint",
     "open_review": "uqled.review.serve",
 }
@@ -69,6 +71,7 @@ __all__ = [
     "inspect",
     "label_quality_scores",
     "load",
+    "make_run",
     "models",
     "noise",
     "noise_matrix",

@@ -57,6 +57,15 @@ class FileOptions:
             "Default: the sorted labels.",
         ),
     ] = None
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA",
+            help="The samples themselves, in the same order, such as data.csv or "
+            "data.csv::COLUMN with the column of labels. --out is then a run, on which report, "
+            "review and export work. Default: no run is made.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -165,6 +174,7 @@ def detect(
         uqled detect runs/photos --budget 200
         uqled detect --labels labels.npy --pred-probs probs.npy --out issues.csv
         uqled detect --labels data.csv::label --pred-probs probs.npy --method cl-pbnr
+        uqled detect --data data.csv::label --pred-probs probs.npy --out runs/mine
         uqled detect --labels s3://b/labels --pred-probs s3://b/probs --out s3://b/result --plan
     """
     from uqled.storage.run import check_issues_path
@@ -172,6 +182,14 @@ def detect(
     options = vars(how) | {"progress": output.progress}
     if no_decisions and folder is None:
         raise InputError("no_decisions", "goes with a run only", "Leave it out, or name a run")
+    if files.data is not None and folder is None:
+        if out is None:
+            raise InputError("out", "is missing beside --data", "Name the folder of the new run")
+        parts.refuse_outside_parts()
+        _make_run(files, Path(out))
+        point = decision.operating_point()
+        run_options = options | {"threads": threads}
+        return _detect_in_run(Path(out), run_options, point, None, use_decisions=False)
     if folder is None and out is not None and not Path(out).suffix:
         return _detect_in_parts(files, out, options, parts, decision, threads)
     parts.refuse_outside_parts()
@@ -186,6 +204,26 @@ def detect(
         if value is not None:
             raise InputError(name, "are given beside a run, which has its own", "Pass one of both")
     return _detect_in_run(folder, options, point, table, use_decisions=not no_decisions)
+
+
+def _make_run(files: FileOptions, out: Path) -> None:
+    """Make a run of the predictions in files."""
+    from uqled.data.prediction_files import open_labels, open_probabilities
+    from uqled.predict.own_predictions import make_run
+    from uqled.storage.arrays.shards import split_key
+
+    if files.pred_probs is None:
+        raise InputError("pred_probs", "are missing beside --data", "Pass --pred-probs FILE")
+    place, label = split_key(str(files.data))
+    make_run(
+        None if files.labels is None else open_labels(files.labels),
+        open_probabilities(files.pred_probs, ndim=2),
+        None if files.passes is None else open_probabilities(files.passes, ndim=3),
+        out=out,
+        data=str(files.data) if label is None else str(place),
+        classes=split_names(files.classes),
+        label=label,
+    )
 
 
 def _detect_in_files(
