@@ -362,6 +362,25 @@ def test_a_missing_package_is_said_before_the_work(table, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_images_without_pytorch_are_refused_before_they_are_decoded(tmp_path):
+    from exports import image_folder
+
+    folder = image_folder(tmp_path / "photos")
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from uqled.data import image_cache, loading\n"
+        "loading.decode_images = image_cache.decode_images = None\n"
+        "from uqled.cli import app; app()\n"
+    )
+    words = ["find", str(folder), "--out", str(tmp_path / "run")]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "uqled[torch]" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_importing_the_command_line_is_light():
     code = (
         "import sys, uqled.cli; "

@@ -6,6 +6,7 @@ the operating point, is a method of the group.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,8 +173,15 @@ class DataOptions:
         ),
     ] = False
 
-    def load(self, data: str, *, seed: int, progress: bool) -> Any:
-        """The data set of that name."""
+    def load(
+        self,
+        data: str,
+        *,
+        seed: int,
+        progress: bool,
+        check_kind: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """The data set of that name; `check_kind` is as `uqled.load` takes it."""
         from uqled.data import load
 
         return load(
@@ -191,6 +199,7 @@ class DataOptions:
             seed=seed,
             skip_unreadable=self.skip_unreadable,
             progress=progress,
+            check_kind=check_kind,
         )
 
 

@@ -41,7 +41,12 @@ def load_and_predict(
     where = cluster.as_arguments()
     engine = where.pop("engine")
     check_engine_options(engine, where)
-    loaded = reading.load(data, seed=seed, progress=output.progress)
+
+    def check_kind(kind: str) -> None:
+        if kind == "images":
+            find_learner_maker("small")  # whatever learns from images needs PyTorch
+
+    loaded = reading.load(data, seed=seed, progress=output.progress, check_kind=check_kind)
     inspection = inspect(loaded, folds=model.folds)
     for line in [*describe_data(loaded), *map(describe_finding, inspection.findings)]:
         output.tell(line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ def load(
     skip_unreadable: bool = False,
     cache: Path | str | bool | None = None,
     progress: Progress | bool | None = None,
+    check_kind: Callable[[Kind], None] | None = None,
 ) -> Dataset:
     """Labelled samples, from files in many forms or from objects in memory.
 
@@ -88,6 +89,8 @@ def load(
     cache
         Folder for decoded images; False keeps them in memory. Default: the environment's
         UQLED_CACHE, or `uqled` in the user's cache folder.
+    check_kind
+        Called with the kind of the samples before images are decoded; it may refuse them.
     """
     in_files = is_place(place)
     if in_files and not isinstance(label, str | None):
@@ -109,6 +112,8 @@ def load(
         raw = (
             read_source(Source(place), request) if in_files else read_object(place, request, label)
         )
+    if check_kind is not None:
+        check_kind(raw.kind)
     missing = find_missing_labels(raw)
     raw = raw.take(select_rows(raw, limit, seed))
     arrays.check_two_classes(raw.labels)
