@@ -78,6 +78,8 @@ HEADS = ("linear", "knn", "lda", "mlp", "forest")
 PUBLISHED = ("cifar10s", "cifar10n-worst")
 """Five networks: as passes (with one of them, resnet50d, as the softmax), two of them as passes, or
 one of them as the softmax alone."""
+THINNED = (0.09, 0.03, 0.01, 0.005, 0.0025)
+"""Shares of labels that are still wrong where only a part of people's errors is left."""
 PUBLISHED_SOFTMAX = (
     "northcutt-sparsity0.0-noise0.4",
     "northcutt-sparsity0.4-noise0.2",
