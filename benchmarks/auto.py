@@ -4,8 +4,8 @@ algorithms, the number of errors and its interval, the stated precision, and an 
     python benchmarks/auto_make.py --data FOLDER --out SETS
     python benchmarks/auto.py --data FOLDER --sets SETS
 
-writes `results/auto.json`, `results/auto.md` and a picture. The sets are listed in `auto_sets.py`; sets that
-were not made are left out, and the table says how many.
+writes `results/auto.json`, `results/auto.md` and a picture. The sets are listed in `auto_sets.py`;
+sets that were not made are left out, and the table says how many.
 """
 
 from __future__ import annotations
@@ -229,7 +229,8 @@ def best_of_six(row: dict[str, Any]) -> tuple[str, float]:
 def table(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "| set | N | K | F | noise | accuracy | AP: best other | | auto | F1: best of six | "
-        "| argmax | auto | best cut | errors | estimated (80 %) | precision | stated | after an audit: F1 |",
+        "| argmax | auto | best cut | errors | estimated (80 %) | precision | stated "
+        "| after an audit: F1 |",
         "|---|--:|--:|--:|--:|--:|---|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for row in rows:

@@ -1,6 +1,6 @@
 """What no method can do: flags that are good whatever the truth is.
 
-    python benchmarks/auto_limits.py --data FOLDER --sets SETS --runs RUNS
+    python benchmarks/auto_limits.py --data FOLDER --sets SETS
 
 `auto`'s readings are explanations of the same predictions and the same labels. If one of them is
 right, each label is wrong with the probability that it says, and the six algorithms have an F1 that
@@ -235,10 +235,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sets", type=Path, required=True)
-    parser.add_argument("--runs", type=Path, help="of `uqled bench laptop`")
     options = parser.parse_args()
     rows = []
-    for one in auto.every(options.data, options.sets, options.runs):
+    for one in auto.every(options.data, options.sets):
         rows.append(measured(one))
         print(one.name, json.dumps(rows[-1]["worlds"]), flush=True)
     about = machine.described(("uqled", "numpy", "numba", "scikit-learn", "torch"))

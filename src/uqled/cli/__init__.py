@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from uqled.cli.commands import (
+    audit,
     bench,
     check,
     demo,
@@ -36,6 +37,7 @@ COMMANDS: dict[str, dict[str, Callable[..., CommandOutput | None]]] = {
         "find": find.find,
         "inspect": inspect.inspect,
         "review": review.review,
+        "audit": audit.audit,
         "export": export.export,
         "import": import_.import_,
         "check": check.check,

@@ -34,7 +34,9 @@ PAIR_CLASSES = 500
 #: noise by class does, and there favourites are partly the model's own confusions.
 BELIEVED = 0.75
 #: How alike the errors of two members are: the part of a member's errors that another one of the
-#: same kind makes as well, in the median of the development sets (`benchmarks/auto.py`).
+#: same kind makes as well. `benchmarks/results/auto.md` has what it was on each kind: near the
+#: median for members of different kinds, and nearer to the highest for resampled data and trees of
+#: one forest, whose common errors would otherwise be taken for wrong labels.
 LIKENESS: dict[PassesKind, float] = {
     "networks": 0.25, "heads": 0.5, "mc-dropout": 0.5, "ensemble": 0.5, "bootstrap": 0.7,
     "members": 0.65,

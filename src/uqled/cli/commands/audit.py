@@ -1,0 +1,68 @@
+"""`uqled audit`: how many labels are wrong, from verdicts on samples drawn at random."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from uqled.cli.console import CommandOutput
+from uqled.cli.options import RunArgument
+
+
+def audit(
+    folder: RunArgument,
+    size: Annotated[
+        int, typer.Option(metavar="N", help="Draw N samples, if no audit was begun yet.")
+    ] = 40,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+) -> CommandOutput:
+    """Draw samples for a person to judge, and estimate from the verdicts how many labels are wrong.
+
+    The first call draws the samples and writes them to RUN/audit.csv. Write yes or no into the
+    column is_wrong, or decide the same samples on the review page, and repeat the command: the
+    estimate holds by the way the samples were drawn, whatever the model. It may be repeated after
+    every verdict.
+
+    Examples:
+        uqled audit runs/photos
+        uqled audit runs/photos --size 100 --seed 1
+    """
+    from uqled.detect.auto.audit import estimate_audit
+    from uqled.detect.find import find_label_errors
+    from uqled.review.audits import open_audit, read_audit_verdicts
+    from uqled.storage.run import Run
+
+    run = Run.open(folder)
+    predictions = run.predictions()
+    errors = find_label_errors(predictions)
+    verdicts = read_audit_verdicts(predictions)
+    drawn = open_audit(folder, errors, predictions.ids, size, seed)
+    judged = [z for z in drawn.indices.tolist() if z in verdicts]
+    file = folder / "audit.csv"
+    content = {"samples": drawn.indices.tolist(), "judged": len(judged), "file": str(file)}
+    if not judged:
+        text = (
+            f"{len(drawn)} samples are drawn for the audit. Write yes or no into the column "
+            f"is_wrong of {file}, or decide them on the review page, then repeat the command."
+        )
+        return CommandOutput(text, content)
+    result = estimate_audit(errors, drawn, verdicts)
+    number, wide = result.n_errors[0.8], result.n_errors[0.95]
+    real, widely = result.precision[0.8], result.precision[0.95]
+    lines = [
+        f"{result.n_judged} of {len(drawn)} samples judged, {result.n_wrong} of them wrong",
+        f"about {number.value:,.0f} labels are wrong "
+        f"({number.value / len(predictions):.2%}); 80 % interval {number.low:,.0f} to "
+        f"{number.high:,.0f}, 95 % interval {wide.low:,.0f} to {wide.high:,.0f}",
+        f"of the {errors.n_flagged:,} flags of auto about {real.value:.0%} are real; 80 % interval "
+        f"{real.low:.0%} to {real.high:.0%}, 95 % interval {widely.low:.0%} to {widely.high:.0%}",
+        result.advice,
+    ]
+    content |= {
+        "wrong": result.n_wrong,
+        "number": {str(c): vars(one) for c, one in result.n_errors.items()},
+        "precision": {str(c): vars(one) for c, one in result.precision.items()},
+        "advice": result.advice,
+    }
+    return CommandOutput("\n".join(lines), content)
