@@ -13,12 +13,13 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
-from uqled import Dataset, InputError, registry
+from uqled import Dataset, FileError, InputError, load, registry
 from uqled.predict.crossval import cross_validate
 from uqled.predict.learners import choose_learner
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "extending.md"
 POINTS = {
+    "uqled.readers": {"fasttext": "my_package:FASTTEXT"},
     "uqled.learners": {"base-rate": "my_package:make_learner"},
     "uqled.uncertainty": {"halves": "my_package:RandomHalves"},
 }
@@ -42,6 +43,20 @@ def my_package(monkeypatch):
 @pytest.fixture
 def iris():
     return Dataset.from_arrays(*load_iris(return_X_y=True))
+
+
+@pytest.mark.usefixtures("my_package")
+def test_a_reader_of_another_package(tmp_path):
+    path = tmp_path / "t.fasttext"
+    path.write_text("__label__spam buy now\n__label__ham see you\n__label__spam buy more\n")
+    data = load(path)
+    assert (data.kind, data.labels.names) == ("texts", ("ham", "spam"))
+    assert data.inputs.tolist() == ["buy now", "see you", "buy more"]
+    path.write_text("no label here\nnor\n")
+    with pytest.raises(FileError, match=r"t\.fasttext' cannot be read"):
+        load(path)
+    with pytest.raises(InputError, match="label is 'x', but file .* has no columns"):
+        load(path, label="x")
 
 
 @pytest.mark.usefixtures("my_package")

@@ -25,6 +25,7 @@ _PIECE = 2**20  # bytes decoded at a time
 _GUESSED_BYTES = 2**18  # that a guess of the encoding looks at
 _RECORDS = 50  # that a guess of the separator looks at
 _START_BYTES = 2**18
+_FOREIGN_SHARE = 0.4  # of letters beyond ASCII, from which on a text has another alphabet
 
 
 @dataclass(frozen=True)
@@ -84,15 +85,16 @@ def detect_encoding(path: Path | str) -> tuple[str, bool]:
 def guess_encoding(sample: bytes) -> str:
     """The likeliest encoding of bytes that are no UTF-8.
 
-    Short texts of Western languages fit many encodings: unless another alphabet is likelier,
-    theirs is taken.
+    Western texts are mostly ASCII, and fit many encodings: theirs is taken. Only where most letters
+    are none of ASCII's, another alphabet is looked for.
     """
     from charset_normalizer import from_bytes
 
-    best = from_bytes(sample[:_GUESSED_BYTES]).best()
-    if best is not None and best.alphabets:
-        is_latin = all("Latin" in name or "Punct" in name for name in best.alphabets[:2])
-        if not is_latin and best.chaos < 0.1:
+    sample = sample[:_GUESSED_BYTES]
+    letters = [byte for byte in sample if byte > 127 or chr(byte).isalpha()]
+    if sum(byte > 127 for byte in letters) > _FOREIGN_SHARE * len(letters):
+        best = from_bytes(sample).best()
+        if best is not None:
             return str(best.encoding)
     try:
         sample.decode("cp1252")
