@@ -55,7 +55,7 @@ def test_a_reader_of_another_package(tmp_path):
     path.write_text("no label here\nnor\n")
     with pytest.raises(FileError, match=r"t\.fasttext' cannot be read"):
         load(path)
-    with pytest.raises(InputError, match="label is 'x', but file .* has no columns"):
+    with pytest.raises(InputError, match=r"label is 'x', but file .* has no columns"):
         load(path, label="x")
 
 
