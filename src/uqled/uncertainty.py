@@ -67,31 +67,65 @@ def mutual_information(passes: ArrayLike) -> Floats:
     """
     probs = arrays.check_passes(passes)
 
-    def of(rows: slice) -> Floats:
+    def measure(rows: slice) -> Floats:
         block = probs[:, rows]
         total = _entropy(block.mean(axis=0, dtype=np.float64))  # [n]
         within = _entropy(block).mean(axis=0)  # [F,n] -> [n]
         information: Floats = np.maximum(total - within, 0.0)
         return information
 
-    return _by_rows(probs.shape[1], of)
+    return _by_rows(probs.shape[1], measure)
+
+
+def margin(pred_probs: ArrayLike) -> Floats:
+    """[N] difference of the two largest probabilities of each row of `pred_probs` [N,K].
+
+    >>> margin([[0.7, 0.1, 0.2], [0.5, 0.5, 0.0]]).round(6).tolist()
+    [0.5, 0.0]
+    """
+    probs = arrays.check_pred_probs(pred_probs)
+
+    def measure(rows: slice) -> Floats:
+        second, first = np.partition(probs[rows].astype(np.float64), -2, axis=1)[:, -2:].T
+        difference: Floats = first - second
+        return difference
+
+    return _by_rows(len(probs), measure)
+
+
+def standard_deviation(passes: ArrayLike) -> Floats:
+    """[N] standard deviation over the passes [F,N,K] of the probability of the predicted class,
+    which is that of their mean.
+
+    >>> standard_deviation([[[0.9, 0.1]], [[0.7, 0.3]]]).round(6).tolist()
+    [0.1]
+    """
+    probs = arrays.check_passes(passes)
+
+    def measure(rows: slice) -> Floats:
+        block = probs[:, rows].astype(np.float64)
+        predicted = block.mean(axis=0).argmax(axis=1)  # [F,n,K] -> [n]
+        deviation: Floats = block[:, np.arange(len(predicted)), predicted].std(axis=0)
+        return deviation
+
+    return _by_rows(probs.shape[1], measure)
 
 
 def variation_ratio(passes: ArrayLike) -> Floats:
-    """[N] share of the passes [F,N,K] whose most probable class is not the most frequent one.
+    """[N] share of the passes [F,N,K] whose predicted class is not the most frequent one.
 
     >>> variation_ratio([[[0.9, 0.1]], [[0.8, 0.2]], [[0.3, 0.7]]]).round(6).tolist()
     [0.333333]
     """
     probs = arrays.check_passes(passes)
 
-    def of(rows: slice) -> Floats:
+    def measure(rows: slice) -> Floats:
         votes = probs[:, rows].argmax(axis=2)  # [F,n]
         agree = (votes[:, None, :] == votes[None, :, :]).sum(axis=0)  # [F,n]
         most: NDArray[Any] = agree.max(axis=0)
         return 1.0 - most / len(votes)
 
-    return _by_rows(probs.shape[1], of)
+    return _by_rows(probs.shape[1], measure)
 
 
 def _entropy(probs: NDArray[Any]) -> Floats:
@@ -101,5 +135,5 @@ def _entropy(probs: NDArray[Any]) -> Floats:
     return entropy
 
 
-def _by_rows(n: int, of: Callable[[slice], Floats]) -> Floats:
-    return np.concatenate([of(slice(at, at + _ROWS)) for at in range(0, n, _ROWS)])
+def _by_rows(n: int, measure: Callable[[slice], Floats]) -> Floats:
+    return np.concatenate([measure(slice(at, at + _ROWS)) for at in range(0, n, _ROWS)])
