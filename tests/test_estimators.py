@@ -89,13 +89,12 @@ def texts(n=40):
 @pytest.mark.parametrize(
     "model",
     [
-        "auto",
         "logistic",
         "forest",
         MultinomialNB(),
         make_pipeline(CountVectorizer(), MultinomialNB()),
     ],
-    ids=["auto", "logistic", "forest", "classifier", "pipeline"],
+    ids=["logistic", "forest", "classifier", "pipeline"],
 )
 def test_texts(model, tmp_path):
     data = texts()
@@ -105,7 +104,7 @@ def test_texts(model, tmp_path):
 
 
 def test_texts_give_pairs_of_words():
-    learner = choose_learner("auto", texts())
+    learner = choose_learner("logistic", texts())
     assert learner.name == "logistic"
     learner.features.fit(["the high sea", "the sea"])
     assert learner.features.get_feature_names_out().tolist() == [
@@ -116,7 +115,7 @@ def test_texts_give_pairs_of_words():
 def test_texts_without_words(tmp_path):
     data = Dataset.from_arrays(np.array(["a", "b"] * 10), [0, 1] * 10)
     with pytest.raises(InputError, match=r"no words were found.*char_wb"):
-        learned("auto", data, tmp_path)
+        learned("logistic", data, tmp_path)
 
 
 def mixed_frame(n=80):
@@ -141,7 +140,7 @@ def mixed_frame(n=80):
     return frame, y
 
 
-@pytest.mark.parametrize("model", ["auto", "logistic", "boosting", GaussianNB()], ids=str)
+@pytest.mark.parametrize("model", ["forest", "logistic", "boosting", GaussianNB()], ids=str)
 def test_tables_of_mixed_columns(model, tmp_path):
     frame, y = mixed_frame()
     data = Dataset.from_arrays(frame, np.array(["no", "yes"])[y])
@@ -235,7 +234,7 @@ def test_infinite_values_are_refused(as_frame):
     frame = pd.DataFrame(table, columns=[f"c{i}" for i in range(X.shape[1])])
     column = "'c2'" if as_frame else "2"
     with pytest.raises(InputError, match=f"infinite value in column {column}, row 7"):
-        choose_learner("auto", Dataset.from_arrays(frame if as_frame else table, Y))
+        choose_learner("forest", Dataset.from_arrays(frame if as_frame else table, Y))
 
 
 LONG = [[f"w{i}" for i in range(n)] for n in (100, 101)]

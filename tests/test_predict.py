@@ -80,7 +80,7 @@ def test_the_run_folder_holds_what_it_says(finished):
     names = {path.name for path in finished.path.iterdir()}
     assert names == {
         "run.json", "labels.npy", "ids.json", "folds.npy", "pred_probs.npy", "passes.npy",
-        "folds", "history.csv", "training.png",
+        "folds", "history.csv", "training.png", "model.json",
     }  # fmt: skip
     about = json.loads((finished.path / "run.json").read_text())
     assert about["configuration"]["settings"]["epochs"] == 2

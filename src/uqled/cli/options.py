@@ -173,6 +173,15 @@ class DataOptions:
         ),
     ] = False
 
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Of embeddings, numbers [N,D] in an .npy or Parquet file: the file of their "
+            "labels, one per row.",
+        ),
+    ] = None
+
     def load(
         self,
         data: str,
@@ -184,6 +193,10 @@ class DataOptions:
         """The data set of that name; `check_kind` is as `uqled.load` takes it."""
         from uqled.data import load
 
+        if self.labels is not None:
+            from uqled.features.embedding_files import load_embeddings
+
+            return load_embeddings(data, self.labels, limit=self.limit, seed=seed)
         return load(
             data,
             label=self.label,
@@ -213,8 +226,10 @@ class ModelOptions:
         str,
         typer.Option(
             metavar="MODEL",
-            help="The model. For images: small, vgg11, resnet50 or probe (also probe:NETWORK). "
-            "For texts and tables: logistic, forest or boosting. Or module:function of your own.",
+            help="The model. auto: a committee, on a pretrained encoder's features where one is "
+            "installed. For images: small, vgg11, resnet50 or probe (also probe:ENCODER). For "
+            "texts and tables: logistic, forest or boosting. Or committee:ENCODER, or "
+            "module:function of your own.",
         ),
     ] = "auto"
     folds: Annotated[
@@ -287,6 +302,8 @@ class ModelOptions:
             "re-estimated without dropout (the default), or as-trained."
         ),
     ] = None
+
+    offline: Annotated[bool, typer.Option(help="Never download the weights of an encoder.")] = False
 
     def name_inputs(self) -> tuple[str, ...]:
         """What detection is going to get from the model."""

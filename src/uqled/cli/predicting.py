@@ -31,6 +31,7 @@ def load_and_predict(
     from uqled.data.inspection import inspect
     from uqled.data.inspection.prediction_checks import check_predictions
     from uqled.data.loading import name_dataset
+    from uqled.model_quality import describe_model_quality
     from uqled.predict.crossval import check_engine_options, check_numbers, cross_validate
     from uqled.predict.learners import find_learner_maker
     from uqled.storage.atomic import write_json
@@ -51,7 +52,7 @@ def load_and_predict(
     for line in [*describe_data(loaded), *map(describe_finding, inspection.findings)]:
         output.tell(line)
     loaded = loaded.without_rare_classes(model.folds)
-    options = asdict(model)
+    options = asdict(model) | {"offline": model.offline or None}
     predictions = cross_validate(
         loaded,
         options.pop("model"),
@@ -63,6 +64,9 @@ def load_and_predict(
         seed=seed,
         progress=output.progress,
     )
+    if predictions.quality is not None:
+        for line in describe_model_quality(predictions.quality):
+            output.tell(line)
     findings = check_predictions(predictions.labels, np.argmax(predictions.pred_probs, axis=1))
     for finding in findings:
         output.tell(describe_finding(finding))

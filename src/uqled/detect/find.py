@@ -31,6 +31,7 @@ def find_label_errors(
     pred_probs: Any = None,
     passes: Any = None,
     *,
+    features: Any = None,
     passes_kind: str | None = None,
     method: str | Sequence[str] = DEFAULT,
     headline: str | None = None,
@@ -61,6 +62,9 @@ def find_label_errors(
         torch, pandas, Zarr. Read in blocks, never copied whole.
     passes
         [F,N,K] out-of-sample probabilities of F stochastic passes, such as Monte Carlo dropout.
+    features
+        [N,D] embeddings, instead of probabilities: a committee of simple models predicts each
+        sample out of fold (see `uqled.predict.embeddings`).
     passes_kind
         What the passes are: `mc-dropout` of one network, an `ensemble` of seeds, different
         `networks`, different `heads` on one set of features, `bootstrap` fits, or the `members` of
@@ -115,6 +119,15 @@ def find_label_errors(
             )
         passes_kind = passes_kind or labels.passes_kind
         labels, pred_probs, passes = labels.labels, labels.pred_probs, labels.passes
+    if features is not None:
+        if pred_probs is not None or passes is not None:
+            raise InputError("features", "are given beside probabilities", "Pass one of them")
+        from uqled.predict.embeddings import predict_from_features
+
+        labels, pred_probs, passes = predict_from_features(
+            labels, features, classes=classes, progress=progress
+        )
+        passes_kind, classes = passes_kind or "heads", None
     request = check_request(
         method,
         given=name_inputs(pred_probs, passes),

@@ -16,9 +16,12 @@ from uqled.arrays import Labels
 from uqled.data.dataset import Dataset
 from uqled.engines import ENGINES, Engine, make_engine
 from uqled.errors import InputError
+from uqled.model_quality import measure_model_quality
 from uqled.predict.folds import Folds, compute_distributed, compute_here
 from uqled.predict.history import write_history
+from uqled.predict.learner import CombiningLearner
 from uqled.predict.learners import choose_learner
+from uqled.predict.neighbours import write_neighbours
 from uqled.progress import Progress
 from uqled.storage.run import Predictions, Run
 
@@ -76,7 +79,8 @@ def cross_validate(
     check_engine_options(engine, where)
     own_passes, uncertainty = _split_uncertainty(uncertainty, data)
     learner = choose_learner(model, data, uncertainty=uncertainty, **training)
-    parts = stratified_parts(data.labels, folds, seed=seed, groups=data.groups)
+    groups = learner.groups if isinstance(learner, CombiningLearner) else data.groups
+    parts = stratified_parts(data.labels, folds, seed=seed, groups=groups)
     configuration = {
         "data": {"name": data.name, "fingerprint": data.fingerprint, "samples": len(data)},
         "classes": list(data.labels.names),
@@ -111,9 +115,50 @@ def cross_validate(
             distributed = partial(compute_distributed, engine=workplace)
             compute = distributed if workplace.is_distributed else compute_here
             compute(work, lambda share: advance(share * _UNITS))
-        run.write_predictions(parts, data.n_classes, own_passes)
+        members = None
+        if isinstance(learner, CombiningLearner):
+            members = _combine_folds(run, learner, data, parts, fold_of)
+        else:
+            run.write_predictions(parts, data.n_classes, own_passes)
         write_history(run, folds)
+        _write_quality(run, learner.name, members)
     return run.predictions()
+
+
+def _combine_folds(
+    run: Run,
+    learner: CombiningLearner,
+    data: Dataset,
+    parts: list[NDArray[np.intp]],
+    fold_of: NDArray[np.int32],
+) -> dict[str, float]:
+    """Write a committee's predictions and neighbours; {member: weight}."""
+    members = np.empty((len(learner.members), len(data), data.n_classes), np.float32)
+    for fold, part in enumerate(parts):
+        predictions = run.read_fold(fold)
+        assert predictions is not None
+        members[:, part] = predictions[1]
+    combination = learner.combine_folds(members, data.labels.codes, fold_of)
+    run.write_predictions(
+        parts, data.n_classes, combination.passes, "heads", combination.pred_probs
+    )
+    if learner.features is not None:
+        write_neighbours(run.path, learner.features, data.labels.codes, combination.pred_probs)
+    return dict(zip(learner.members, combination.weights.tolist(), strict=True))
+
+
+def _write_quality(run: Run, name: str, members: dict[str, float] | None) -> None:
+    predictions = run.predictions()
+    labels = predictions.labels
+    quality = measure_model_quality(
+        name,
+        labels.codes,
+        labels.names,
+        predictions.pred_probs,
+        predictions.passes,
+        members=members,
+    )
+    run.write_quality(quality)
 
 
 def fold_seed(seed: int, fold: int) -> int:
@@ -141,16 +186,18 @@ def stratified_parts(
             f"{' ...' if len(small) > 5 else ''}",
             "Lower the number of folds, or merge or leave out such classes",
         )
-    if groups is not None and len(np.unique(groups)) < folds:
+    n_groups = len(labels) if groups is None else len(np.unique(groups))
+    if n_groups < folds:
         raise InputError(
             "folds",
-            f"is {folds}, and there are {len(np.unique(groups))} groups",
+            f"is {folds}, and there are {n_groups} groups",
             "Lower the number of folds, or name another column of groups",
         )
+    if n_groups == len(labels):
+        groups = None
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
     splitter = kind(folds, shuffle=True, random_state=seed)
-    rows = splitter.split(np.zeros(len(labels)), labels.codes, groups)
-    parts = [test for _, test in rows]
+    parts = [test for _, test in splitter.split(np.zeros(len(labels)), labels.codes, groups)]
     times = np.bincount(np.concatenate(parts), minlength=len(labels))
     if not (times == 1).all():
         raise AssertionError("the folds do not partition the data")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
+from uqled.predict.committee.combining import Combination
 
 #: Called with the share of a fold that has just been done; the shares of a fold add up to 1.
 Advance = Callable[[float], None]
@@ -55,6 +56,27 @@ class Learner(Protocol):
         `folder` is the fold's own, for checkpoints and `history.csv`: what an interrupted call
         left there is continued, to the same result.
         """
+
+
+@runtime_checkable
+class CombiningLearner(Protocol):
+    """A learner whose members are the passes, and are combined when all folds are finished."""
+
+    members: tuple[str, ...]
+    features: NDArray[np.float32] | None
+    """[N,D] by which neighbours are found; None without any."""
+
+    @property
+    def groups(self) -> NDArray[np.integer[Any]] | None:
+        """[N] samples that must share a fold."""
+
+    def combine_folds(
+        self,
+        members: NDArray[np.floating[Any]],
+        labels: NDArray[np.integer[Any]],
+        folds: NDArray[np.integer[Any]],
+    ) -> Combination:
+        """The members [H,N,K] of all folds as one prediction."""
 
 
 @runtime_checkable

@@ -8,6 +8,9 @@
     pred_probs.npy           [N,K] out-of-sample softmax
     passes.npy               [F,N,K] out-of-sample stochastic passes
     passes.json              what the passes are, where it is known
+    model.json               how good the model is: its accuracy, weak classes, members
+    neighbours/...           where there are features: each sample's nearest samples of its own and
+                             of the suggested class, near duplicates with different labels
     folds/0/...              a fold's own: predictions, history.csv, checkpoints while it trains
     history.csv, training.png
     detection.json           the method and operating point that were asked for
@@ -34,6 +37,7 @@ from numpy.typing import NDArray
 
 from uqled.arrays import Labels
 from uqled.errors import FileError, InputError
+from uqled.model_quality import ModelQuality
 from uqled.storage import run_checks
 from uqled.storage.arrays.numpy_files import open_array
 from uqled.storage.atomic import (
@@ -78,6 +82,8 @@ class Predictions:
     path: Path
     passes_kind: PassesKind | None = None
     """What the passes are, such as `heads`; None where it is not known."""
+    quality: ModelQuality | None = None
+    """How good the model is; None in a run of an earlier version."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -216,10 +222,12 @@ class Run:
         n_classes: int,
         passes: NDArray[np.float32] | None = None,
         passes_kind: PassesKind | None = None,
+        pred_probs: NDArray[np.float32] | None = None,
     ) -> None:
         """Put the folds together: `parts` are the samples that each fold predicted.
 
-        `passes` [F,N,K] are the user's own, where the folds have none.
+        `passes` [F,N,K] are the user's own, where the folds have none; `pred_probs` [N,K] and
+        `passes` those of a committee, which combines all folds.
         """
         if passes_kind is not None:
             write_json(self.path / "passes.json", {"kind": passes_kind})
@@ -229,7 +237,10 @@ class Run:
             write_array(self.path / "passes.npy", passes)
         elif folds[0][1] is not None:
             self._scatter("passes.npy", (len(folds[0][1]), N, n_classes), parts, folds, 1)
-        self._scatter("pred_probs.npy", (N, n_classes), parts, folds, 0)
+        if pred_probs is not None:
+            write_array(self.path / "pred_probs.npy", pred_probs)
+        else:
+            self._scatter("pred_probs.npy", (N, n_classes), parts, folds, 0)
 
     def _checked_fold(self, fold: int, n: int, K: int) -> tuple[Any, Any]:
         """A finished fold's arrays, which fit its samples."""
@@ -281,7 +292,21 @@ class Run:
             about["source_fingerprint"],
             self.path,
             self._read_passes_kind(),
+            self._read_quality(),
         )
+
+    def write_quality(self, quality: ModelQuality) -> None:
+        """Write how good the model is."""
+        write_json(self.path / "model.json", quality.to_json())
+
+    def _read_quality(self) -> ModelQuality | None:
+        path = self.path / "model.json"
+        if not path.exists():
+            return None
+        try:
+            return ModelQuality.from_json(self._read_json("model.json"))
+        except (TypeError, KeyError, ValueError) as error:
+            raise FileError(name_file(path), "is no model's quality", _REPEAT) from error
 
     def _read_passes_kind(self) -> PassesKind | None:
         path = self.path / "passes.json"

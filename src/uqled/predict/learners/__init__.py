@@ -29,6 +29,7 @@ LEARNERS: Registry[Callable[..., Learner]] = Registry(
         "vgg11": f"{_HERE}.network:make_learner",
         "resnet50": f"{_HERE}.network:make_learner",
         "probe": f"{_HERE}.probe:make_learner",
+        "committee": f"{_HERE}.committee:make_learner",
     },
     argument="model",
 )

@@ -1,16 +1,46 @@
-"""The default model: chosen by the kind of data."""
+"""The default model: a committee, on pretrained features where an encoder is installed."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from uqled.data.dataset import Dataset
+from uqled.features.encoders import announce_on_stderr, find_installed_encoder
 from uqled.predict.learner import Learner
+from uqled.predict.uncertainty import AUTO
+
+#: Without an encoder: the model, and what to say.
+_WITHOUT = {
+    "images": (
+        "small",
+        "no image encoder is installed, so a small network learns from these images alone, which "
+        "is much less accurate: pip install 'uqled[images]'",
+    ),
+    "texts": (
+        "logistic",
+        "no text encoder is installed, so only words are compared, not meanings: "
+        "pip install 'uqled[text]'",
+    ),
+}
+#: With options of training or a source of passes, which a committee does not have.
+_SINGLE = {"images": "small", "texts": "logistic", "table": "forest"}
 
 
-def make_learner(model: Any, data: Dataset, *, uncertainty: str, training: Any) -> Learner:  # noqa: ARG001
-    """`small` for images, `logistic` for texts, `forest` for tables."""
+def make_learner(
+    model: Any,  # noqa: ARG001
+    data: Dataset,
+    *,
+    uncertainty: str,
+    training: dict[str, Any],
+) -> Learner:
+    """A committee where it can be had; what the user asks of training or passes needs one model."""
     from uqled.predict.learners import choose_learner
 
-    names = {"images": "small", "texts": "logistic", "table": "forest"}
-    return choose_learner(names[data.kind], data, uncertainty=uncertainty, **training)
+    own = training.keys() - {"offline", "device"}
+    if own or uncertainty != AUTO:
+        return choose_learner(_SINGLE[data.kind], data, uncertainty=uncertainty, **training)
+    if data.kind in _WITHOUT and find_installed_encoder(data.kind) is None:
+        name, line = _WITHOUT[data.kind]
+        announce_on_stderr(line)
+        return choose_learner(name, data, uncertainty=uncertainty, **training)
+    return choose_learner("committee", data, uncertainty=uncertainty, **training)

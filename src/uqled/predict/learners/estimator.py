@@ -58,6 +58,7 @@ def make_learner(
     category, pixels from 0 to 1. A pipeline gets the data itself: strings, the frame or array;
     images as rows of such pixels.
     """
+    training = {k: v for k, v in (training or {}).items() if k not in ("offline", "device")}
     if training:
         raise InputError(
             next(iter(training)), f"is given with {model!r}", "It is an option of networks"

@@ -61,6 +61,7 @@ def make_learner(
     model: Any, data: Dataset, *, uncertainty: str, training: dict[str, Any]
 ) -> NetworkLearner:
     """A network by its name, a function that makes one, or `module:function`."""
+    training = {name: value for name, value in training.items() if name != "offline"}
     settings = resolve_training(training)
     make_fabric(settings)  # refuse hardware that is not there before anything is written
     shape, n_classes = select_images(data).shape[1:], data.n_classes

@@ -35,13 +35,15 @@ def make_learner(
     model: str, data: Dataset, *, uncertainty: str, training: dict[str, Any]
 ) -> NetworkLearner:
     """`probe`, or `probe:ENCODER` for another encoder than the default."""
+    training = dict(training)
+    offline = bool(training.pop("offline", False))
     settings = resolve_training(training)
     encoder = name_encoder(model)
     features = compute_features(
         select_images(data),
         encoder,
         cache_folder=cache_folder(),
-        options=probe_options(settings),
+        options=replace(probe_options(settings), offline=offline),
         progress=Progress(),
     )
     settings = head_training(settings, given=training.keys() - {"preset"})

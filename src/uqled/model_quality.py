@@ -1,0 +1,154 @@
+"""How good the model is that judges the labels, and what that means for the flags: plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.terminal import escape_controls
+
+_WEAK_ACCURACY = (
+    0.6  # below, most disagreements are the model's own errors, unless labels are awful
+)
+_WEAK_SKILL = 0.3  # of what the largest class leaves to be known
+_WEAK_CLASSES = 5  # named at most
+_DISCORDANT = 3.0  # standard errors between softmax and mean of passes, to be more than noise
+_DISCORDANT_SHARE = 0.005
+
+
+@dataclass(frozen=True)
+class MemberQuality:
+    """One member of a committee."""
+
+    name: str
+    accuracy: float
+    weight: float
+    """Of all members, 1."""
+
+
+@dataclass(frozen=True)
+class ModelQuality:
+    """How often the model predicts the given label of a sample that it was not trained on."""
+
+    model: str
+    accuracy: float
+    """Of the softmax."""
+    base_rate: float
+    """The share of the largest class: what always predicting it would reach."""
+    passes_accuracy: float | None
+    """Of the mean of the passes."""
+    passes_differ: bool
+    """If softmax and mean of passes differ in accuracy by more than noise."""
+    weak_classes: tuple[tuple[str, int, float], ...]
+    """(class, samples, share predicted as labelled) of the worst classes, below half of the
+    model's own accuracy."""
+    members: tuple[MemberQuality, ...] = ()
+    """Of a committee, the best first."""
+
+    @property
+    def is_too_weak(self) -> bool:
+        """If most flags will be the model's own errors."""
+        skill = (self.accuracy - self.base_rate) / max(1 - self.base_rate, 1e-9)
+        return self.accuracy < _WEAK_ACCURACY or skill < _WEAK_SKILL
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> ModelQuality:
+        """What `to_json` gave; a `TypeError`, `KeyError` or `ValueError` if it is anything else."""
+        passes = content["passes_accuracy"]
+        return cls(
+            str(content["model"]),
+            float(content["accuracy"]),
+            float(content["base_rate"]),
+            None if passes is None else float(passes),
+            bool(content["passes_differ"]),
+            tuple((str(name), int(n), float(x)) for name, n, x in content["weak_classes"]),
+            tuple(
+                MemberQuality(str(one["name"]), float(one["accuracy"]), float(one["weight"]))
+                for one in content["members"]
+            ),
+        )
+
+
+def measure_model_quality(
+    model: str,
+    labels: NDArray[np.integer],
+    names: Sequence[str],
+    pred_probs: NDArray[np.floating],
+    passes: NDArray[np.floating] | None = None,
+    *,
+    members: Mapping[str, float] | None = None,
+) -> ModelQuality:
+    """Of labels [N], softmax [N,K] and passes [F,N,K]; `members` are a committee's weights."""
+    right = pred_probs.argmax(axis=1) == labels
+    counts = np.bincount(labels, minlength=len(names))
+    hits = np.bincount(labels, right, len(names))
+    accuracy = float(right.mean())
+    shares = hits / np.maximum(counts, 1)
+    worst = [k for k in np.argsort(shares, kind="stable") if counts[k] and 2 * shares[k] < accuracy]
+    passes_accuracy, differ = None, False
+    if passes is not None:
+        mean_right = _argmax_of_mean(passes) == labels
+        passes_accuracy = float(mean_right.mean())
+        gained, lost = np.sum(mean_right & ~right), np.sum(right & ~mean_right)
+        differ = bool(
+            abs(passes_accuracy - accuracy) > _DISCORDANT_SHARE
+            and abs(int(gained) - int(lost)) > _DISCORDANT * np.sqrt(gained + lost)
+        )
+    quality = []
+    if members and passes is not None:
+        for (name, weight), one in zip(members.items(), passes, strict=True):
+            own = float((one.argmax(axis=1) == labels).mean())
+            quality.append(MemberQuality(name, own, float(weight)))
+    return ModelQuality(
+        model,
+        accuracy,
+        float(counts.max() / counts.sum()),
+        passes_accuracy,
+        differ and not members,  # a committee's weights are what makes the difference
+        tuple((str(names[k]), int(counts[k]), float(shares[k])) for k in worst[:_WEAK_CLASSES]),
+        tuple(sorted(quality, key=lambda one: -one.accuracy)),
+    )
+
+
+def describe_model_quality(quality: ModelQuality) -> list[str]:
+    """Lines for a person, before the flags."""
+    model = escape_controls(quality.model)
+    lines = [
+        f"model {model}: predicts {quality.accuracy:.1%} as labelled, out of fold (always the "
+        f"largest class: {quality.base_rate:.1%})"
+    ]
+    if quality.members:
+        best = ", ".join(f"{one.name} {one.accuracy:.1%}" for one in quality.members)
+        lines.append(f"its members alone: {best}")
+    elif quality.passes_accuracy is not None:
+        lines.append(f"the mean of its passes: {quality.passes_accuracy:.1%}")
+    if quality.weak_classes:
+        worst = ", ".join(
+            f"{escape_controls(name)} ({share:.0%} of {n:,})"
+            for name, n, share in quality.weak_classes
+        )
+        lines.append(f"weak on: {worst}")
+    if quality.passes_differ:
+        lines.append(
+            "warning: softmax and mean of passes differ by more than noise: dropout or batch norm "
+            "damages one of them"
+        )
+    if quality.is_too_weak:
+        lines.append(
+            f"warning: a model that predicts {quality.accuracy:.0%} as labelled is too weak to "
+            "judge labels: most flags will be its own errors; try a pretrained encoder, more "
+            "epochs or more data"
+        )
+    return lines
+
+
+def _argmax_of_mean(passes: NDArray[np.floating], rows: int = 8_192) -> NDArray[np.intp]:
+    parts = range(0, passes.shape[1], rows)
+    return np.concatenate([passes[:, at : at + rows].mean(axis=0).argmax(axis=1) for at in parts])

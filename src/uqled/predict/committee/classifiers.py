@@ -1,0 +1,72 @@
+"""scikit-learn classifiers as members: words of texts, trees and a linear model of tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import get_tags
+
+from uqled.features.columns import make_tfidf, make_transformer, select_rows
+from uqled.predict.committee.heads import CommitteeFold
+from uqled.predict.learners.classifier_fold import predict_held_out
+from uqled.predict.learners.estimator import fit_transformer, make_boosting
+
+_TREES = 100
+_LEAF = 3  # samples in a leaf, at least: smoother probabilities where labels are wrong
+
+
+def predict_by_boosting(fold: CommitteeFold) -> NDArray[np.float32]:
+    return _predict(fold, make_boosting(fold.data))
+
+
+def predict_by_forest(fold: CommitteeFold) -> NDArray[np.float32]:
+    return _predict(fold, RandomForestClassifier(_TREES, min_samples_leaf=_LEAF, n_jobs=-1))
+
+
+def predict_by_extra_trees(fold: CommitteeFold) -> NDArray[np.float32]:
+    return _predict(fold, ExtraTreesClassifier(_TREES, min_samples_leaf=_LEAF, n_jobs=-1))
+
+
+def predict_by_logistic(fold: CommitteeFold) -> NDArray[np.float32]:
+    return _predict(fold, LogisticRegression(C=0.1, max_iter=1_000))
+
+
+def predict_by_tfidf(fold: CommitteeFold) -> NDArray[np.float32]:
+    """Logistic regression of words and pairs of words."""
+    texts = fold.data.texts
+    assert texts is not None
+    X, X_new = fit_transformer(make_tfidf(len(texts)), texts[fold.train], texts[fold.test], "texts")
+    return _predict_features(fold, LogisticRegression(C=3.0, max_iter=300), X, X_new)
+
+
+def _predict(fold: CommitteeFold, classifier: Any) -> NDArray[np.float32]:
+    """By a classifier of the table's columns."""
+    data = fold.data
+    sparse = get_tags(classifier).input_tags.sparse
+    transformer = make_transformer(data, takes_sparse=sparse, name=type(classifier).__name__)
+    X, X_new = select_rows(data, fold.train), select_rows(data, fold.test)
+    if transformer is not None:
+        X, X_new = fit_transformer(transformer, X, X_new, data.kind)
+    return _predict_features(fold, classifier, X, X_new)
+
+
+def _predict_features(
+    fold: CommitteeFold, classifier: Any, X: Any, X_new: Any
+) -> NDArray[np.float32]:
+    return predict_held_out(
+        classifier,
+        X,
+        fold.labels[fold.train],
+        X_new,
+        classes=np.arange(fold.n_classes),
+        passes=1,
+        uncertainty="none",
+        seed=fold.seed,
+    ).pred_probs

@@ -1,0 +1,49 @@
+"""What a person looks at beside a suspect: its nearest samples, and copies with another label.
+
+The folder `neighbours` of a run holds plain arrays:
+
+    given.npy        [N,3] the nearest samples with the same label, nearest first; -1: no more
+    suggested.npy    [N,3] the nearest samples of the most probable other class
+    duplicates.npy   [M,2] pairs of near duplicates with different labels: one of the two is wrong
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.features.neighbours import find_near_duplicates, find_neighbours_in_class
+from uqled.storage.atomic import write_array
+
+FOLDER = "neighbours"
+_PER_SIDE = 3
+
+
+def write_neighbours(
+    folder: Path,
+    features: NDArray[np.float32],
+    labels: NDArray[np.integer],
+    pred_probs: NDArray[np.floating],
+) -> None:
+    """Find each sample's neighbours by its features [N,D], and write them."""
+    rows = np.arange(len(labels))
+    others = np.array(pred_probs)
+    others[rows, labels] = -1
+    suggested = others.argmax(axis=1)
+    (folder / FOLDER).mkdir(exist_ok=True)
+    for name, classes in (("given", labels), ("suggested", suggested)):
+        nearest = find_neighbours_in_class(features, labels, rows, classes, _PER_SIDE)
+        write_array(folder / FOLDER / f"{name}.npy", nearest)
+    duplicates = find_conflicting_duplicates(features, labels)
+    write_array(folder / FOLDER / "duplicates.npy", duplicates)
+
+
+def find_conflicting_duplicates(
+    features: NDArray[np.float32], labels: NDArray[np.integer]
+) -> NDArray[np.int32]:
+    """[M,2] pairs of near duplicates with different labels, the lower index first."""
+    pairs = find_near_duplicates(features)
+    conflicting: NDArray[np.int32] = pairs[labels[pairs[:, 0]] != labels[pairs[:, 1]]]
+    return conflicting
