@@ -138,6 +138,13 @@ def _describe_findings(cells: dict[Key, dict[int, dict[str, Any]]]) -> list[str]
                 f"re-estimated softmax is by {_format_range(cured)} points more accurate than the "
                 "mean of the passes"
             )
+        best = format_percent(max(row["accuracy"]["passes"] for row in rows))
+        text += f". The most accurate of them reaches {best} %"
+        if not with_norm:
+            text += (
+                ", which is little: without batch norm this network has hardly begun to learn in "
+                "this time, so that these rows say little"
+            )
         texts.append(text + ".")
     return texts
 

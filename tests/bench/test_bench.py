@@ -31,7 +31,7 @@ from uqled.bench.cell_graph import (
 from uqled.bench.cells import Cell, Cells
 from uqled.bench.cost_estimate import estimate_cost
 from uqled.bench.method_flags import compute_flags, pack_flags, unpack_flags
-from uqled.bench.metrics import compute_average_precision, score_detection
+from uqled.bench.metrics import score_detection
 from uqled.bench.results.collection import collect_results
 from uqled.bench.runner import Benchmark, run_benchmark, write_tables
 from uqled.bench.suite import list_builtin_suites, read_suite
@@ -66,9 +66,9 @@ def test_no_errors_and_no_flags():
     nothing = np.zeros(3, bool)
     found = score_detection(nothing, np.arange(3), nothing)
     assert set(found.values()) == {0}
-    assert compute_average_precision(np.array([True, False, True])) == pytest.approx(
-        (1 + 2 / 3) / 2
-    )
+    errors = np.array([True, False, True])
+    area = score_detection(errors, np.arange(3), errors)["aupr"]
+    assert area == pytest.approx((1 + 2 / 3) / 2)
 
 
 # -- suites ---------------------------------------------------------------------------------------

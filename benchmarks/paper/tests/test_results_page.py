@@ -10,6 +10,7 @@ from typing import Any
 
 from paper import human_errors
 from paper.results_page import build_page, format_comparison
+from paper.statements import compute_f05
 from uqled.bench.cell_graph import (
     describe_cell,
     list_pilot_cells,
@@ -18,7 +19,6 @@ from uqled.bench.cell_graph import (
     list_unfinished_cells,
 )
 from uqled.bench.cells import Cells
-from uqled.bench.metrics import compute_f_beta
 from uqled.bench.results.collection import collect_results
 from uqled.bench.results.result_files import format_texts
 from uqled.bench.results.statistics import analyse_sensitivity
@@ -53,7 +53,7 @@ def made_up(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> P
                 gain = gains.get(method, 0.0) + SEEDS[cell.seed] * (1 + place / 10)
                 p = r = 0.5 + level + cell.rate / 10 + gain
                 judged[method] = {"precision": p, "recall": r, "f1": p, "aupr": p, "flagged": 90}
-                judged[method]["f05"] = compute_f_beta(p, r, 0.5)
+                judged[method]["f05"] = compute_f05(p, r)
             found = {"n": 1000, "wrong": round(1000 * cell.rate), "methods": judged}
             found |= {"given_accuracy": 0.8, "true_accuracy": 0.9, "classes": ["a", "b"]}
             found |= {"sources": dict.fromkeys(SUITE.methods)}
