@@ -73,6 +73,8 @@ def _load_samples(data: Data, folder: Path) -> tuple[Dataset, int]:
 def _load_benchmark_data(data: Data, folder: Path, device: str) -> BenchmarkData:
     both, N = _load_samples(data, folder)
     learner = choose_learner(data.model, both, **list_training_options(data, device))
+    if data.dropout is not None:
+        learner = _set_dropout(learner, data.dropout)
     everyone = np.arange(len(both))
     return BenchmarkData(both, everyone[:N], everyone[N:], learner)
 
@@ -111,6 +113,19 @@ def _stack_inputs(train: Any, test: Any) -> Any:
             "Give image_size in the suite",
         )
     return np.concatenate([train, test])
+
+
+def _set_dropout(learner: Any, rate: float) -> Any:
+    """The network with this rate in each of its dropout layers."""
+    from uqled.models.dropout import dropout_layers
+
+    def make(seed: int) -> Any:
+        network = learner.make(seed)
+        for layer in dropout_layers(network):
+            layer.p = rate
+        return network
+
+    return replace(learner, make=make)
 
 
 def list_training_options(data: Data, device: str) -> dict[str, Any]:

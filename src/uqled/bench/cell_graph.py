@@ -59,7 +59,8 @@ def list_needed_cells(suite: Suite, cell: Cell) -> list[Cell]:
     if cell.kind == "pilot":
         return [pretraining]
     if cell.kind == "detection":
-        return [Cell("fold", cell.data, cell.seed, cell.rate, fold) for fold in range(suite.folds)]
+        folds = range(suite.count_folds(cell.data))
+        return [Cell("fold", cell.data, cell.seed, cell.rate, fold) for fold in folds]
     if cell.kind == "fold" and cell.rate is not None:
         found = [pretraining] if kind in ("similarity", "confusion") else []
         return found + [clean] * (kind == "instance" or suite.clean_first is not None)
@@ -118,7 +119,7 @@ def describe_cell(suite: Suite, cell: Cell) -> dict[str, Any]:
         "data": _describe_samples(data),
         "model": data.model,
         "training": dict(data.training),
-        "passes": suite.passes,
+        "passes": suite.count_passes(cell.data),
         "seed": cell.seed,
     }
     if cell.kind == "pretraining" or (cell.rate is None and cell.treatment is None):
@@ -126,7 +127,7 @@ def describe_cell(suite: Suite, cell: Cell) -> dict[str, Any]:
     else:
         noise = {"noise": dict(suite.noise), "rate": cell.rate, "clean_first": suite.clean_first}
     if cell.kind in ("fold", "detection") or cell.method:
-        noise["folds"] = suite.folds
+        noise["folds"] = suite.count_folds(cell.data)
     if cell.kind == "retraining":
         noise |= {"treatment": cell.treatment, "method": cell.method}
         if source := hash_method_source(cell.method):
@@ -140,7 +141,7 @@ def count_trained_samples(data: Data, suite: Suite, cell: Cell, N: int) -> float
     if cell.kind == "pretraining":
         return 0.8 * N
     if cell.kind == "fold":
-        return N * (1 - 1 / suite.folds)
+        return N * (1 - 1 / suite.count_folds(cell.data))
     if cell.kind == "retraining":
         return min(N, data.retraining_limit or N)
     return 0.0
@@ -148,4 +149,5 @@ def count_trained_samples(data: Data, suite: Suite, cell: Cell, N: int) -> float
 
 def _describe_samples(data: Data) -> dict[str, Any]:
     leave = {"title", "model", "training", "reduced", "contaminated", "retraining_limit"}
+    leave |= {"passes", "folds"}  # which the cell itself has
     return {k: v for k, v in asdict(data).items() if k not in leave and v is not None}

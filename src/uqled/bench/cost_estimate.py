@@ -135,7 +135,7 @@ def _name_kind(cell: Cell) -> str:
 
 
 def _measure_speed(data: Data, benchmark: Benchmark) -> _Speed | None:
-    passes, device = benchmark.suite.passes, benchmark.device
+    passes, device = benchmark.suite.count_passes(data.name), benchmark.device
     try:
         both, N = load_samples(data, benchmark.data)
     except FileError:  # the data is not here

@@ -65,7 +65,7 @@ class _Context:
             self.whole.data.with_labels(labels),
             train,
             test,
-            passes=self.suite.passes,
+            passes=self.suite.count_passes(self.cell.data),
             seed=seed,
             folder=folder,
             advance=lambda _: None,
@@ -89,7 +89,8 @@ class _Context:
         probs = take_probabilities(arrays, f"{first}_probs", (n, K), name)
         if stack not in arrays:
             return probs, None
-        return probs, take_probabilities(arrays, stack, (self.suite.passes, n, K), name)
+        passes = self.suite.count_passes(cell.data)
+        return probs, take_probabilities(arrays, stack, (passes, n, K), name)
 
     def flags(self, cell: Cell, arrays: dict[str, NDArray[Any]], n: int) -> dict[str, Flags]:
         """What every method flags of n samples, of the arrays of a finished detection."""
@@ -282,7 +283,8 @@ def _read_given_labels(context: _Context) -> tuple[NDArray[np.intp], NDArray[np.
 
 def _split_folds(context: _Context, given: NDArray[np.int32]) -> list[NDArray[np.intp]]:
     labels = replace(context.whole.data.labels, codes=given)
-    return stratified_parts(labels, context.suite.folds, seed=context.cell.seed)
+    folds = context.suite.count_folds(context.cell.data)
+    return stratified_parts(labels, folds, seed=context.cell.seed)
 
 
 def _flag_samples(

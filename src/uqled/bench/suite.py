@@ -11,6 +11,7 @@ from typing import Any
 
 from uqled.arrays import show_value
 from uqled.bench.suite_checks import check_suite
+from uqled.bench.sweeps import expand_sweeps
 from uqled.errors import FileError, InputError
 from uqled.storage.reading import first_line, read_text
 
@@ -49,6 +50,12 @@ class Data:
     model: str = "auto"
     training: Mapping[str, Any] = field(default_factory=dict)
     """Options of the network's training: epochs, batch_size, lr, preset, ..."""
+    passes: int | None = None
+    """Stochastic passes; the suite's unless given."""
+    folds: int | None = None
+    """Of cross-validation; the suite's unless given."""
+    dropout: float | None = None
+    """Rate of every dropout layer; the network's own unless given."""
     reduced: str = ""
     """A sentence on what was made smaller than in the paper."""
     contaminated: str = ""
@@ -102,6 +109,14 @@ class Suite:
     def data_named(self, name: str) -> Data:
         return next(data for data in self.data if data.name == name)
 
+    def count_passes(self, name: str) -> int:
+        """Stochastic passes of a data set."""
+        return self.data_named(name).passes or self.passes
+
+    def count_folds(self, name: str) -> int:
+        """Folds of a data set."""
+        return self.data_named(name).folds or self.folds
+
 
 def list_builtin_suites() -> list[str]:
     """The suites that ship with the package."""
@@ -154,8 +169,10 @@ def _refuse_code(content: Any, name: str) -> None:
 
 def _build_suite(content: dict[str, Any]) -> Suite:
     given = dict(content)
-    entries = given.pop("data", [])
+    entries, sweep = given.pop("data", []), given.pop("sweep", {})
     _check_type("data", entries, list, "write [[data]] before each data set")
+    _check_type("sweep", sweep, dict, "write [sweep], and values as passes = [2, 10]")
+    entries = expand_sweeps(entries, sweep)
     given["data"] = tuple(_build_dataclass(Data, entry, "data") for entry in entries)
     stage2 = given.pop("stage2", {})
     if stage2 is not False:

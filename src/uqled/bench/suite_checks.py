@@ -105,6 +105,13 @@ def _check_data(data: Data) -> None:
         raise InputError(
             "test_share", f"is {data.test_share}", "Pass a share between 0 and 1, such as 0.2"
         )
+    for key, low in (("passes", 1), ("folds", 2)):
+        if getattr(data, key) is not None:
+            arrays.check_whole_number(getattr(data, key), key, low=low, high=_MOST)
+    if data.dropout is not None and not 0 < arrays.check_fraction(data.dropout, "dropout") < 1:
+        raise InputError("dropout", f"is {data.dropout}", "Pass a rate between 0 and 1, as 0.5")
+    if data.dropout is not None and data.model in CLASSIFIERS:
+        raise InputError("dropout", f"is given with {data.model!r}", "It is an option of networks")
     _check_model(data.model, dict(data.training))
 
 
@@ -149,8 +156,9 @@ def _check_matrix(suite: Suite) -> None:
     arrays.check_whole_number(suite.folds, "folds", low=2, high=_MOST)
     arrays.check_whole_number(suite.passes, "passes", low=1, high=_MOST)
     arrays.check_whole_number(suite.pilot_keeps, "pilot_keeps", low=1, high=_MOST)
-    per_rate = suite.folds + 2 * len(suite.methods) + 3
-    per_seed = suite.folds + 3 + len(suite.rates) * per_rate
+    folds = max(suite.count_folds(data.name) for data in suite.data)
+    per_rate = folds + 2 * len(suite.methods) + 3
+    per_seed = folds + 3 + len(suite.rates) * per_rate
     check_limit("suite_cells", len(suite.data) * len(suite.seeds) * per_seed, "the suite")
 
 

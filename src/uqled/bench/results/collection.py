@@ -192,6 +192,7 @@ def _describe_benchmark(suite: Suite, cells: Cells, sizes: dict[str, Any]) -> di
         "same_images": _group_same_images(suite),
         "data": {
             data.shown: {"model": data.model, **dict(data.training), **sizes.get(data.name, {})}
+            | {k: getattr(data, k) for k in ("passes", "folds", "dropout") if getattr(data, k)}
             | ({"retraining_limit": data.retraining_limit} if data.retraining_limit else {})
             for data in suite.data
         },

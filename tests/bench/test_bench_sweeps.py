@@ -1,0 +1,97 @@
+"""Sweeps of a suite: one setting at a time, and each reaches what is trained and asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import uqled
+from uqled.bench.benchmark_data import load_benchmark_data
+from uqled.bench.runner import Benchmark, run_benchmark
+from uqled.bench.suite import Suite, read_suite
+from uqled.bench.workers import Workers
+from uqled.models.dropout import dropout_layers
+
+TEXT = """
+rates = [0.1]
+seeds = [0]
+folds = 2
+passes = 2
+methods = ["cl-pbnr", "cl-mcd"]
+stage2 = false
+
+[sweep]
+passes = [3]
+folds = [3]
+dropout = [0.25]
+uncertainty = ["ensemble"]
+
+[[data]]
+name = "digits"
+title = "Digits"
+place = "digits"
+test_share = 0.3
+limit = 200
+model = "small"
+training = { epochs = 1, batch_size = 32 }
+"""
+
+
+def read(tmp_path: Path, text: str = TEXT) -> Suite:
+    (tmp_path / "own.toml").write_text(text)
+    return read_suite(str(tmp_path / "own.toml"))
+
+
+def test_each_value_is_a_data_set_of_its_own(tmp_path: Path) -> None:
+    suite = read(tmp_path)
+    assert [data.shown for data in suite.data] == [
+        "Digits",
+        "Digits, 3 passes",
+        "Digits, 3 folds",
+        "Digits, dropout 0.25",
+        "Digits, uncertainty: ensemble",
+    ]
+    names = [data.name for data in suite.data]
+    assert names[1] == "digits-passes-3"
+    assert [suite.count_passes(name) for name in names] == [2, 3, 2, 2, 2]
+    assert [suite.count_folds(name) for name in names] == [2, 2, 3, 2, 2]
+    assert suite.data[4].training["uncertainty"] == "ensemble"
+    learner = load_benchmark_data(suite.data[3], tmp_path).learner
+    assert {layer.p for layer in dropout_layers(learner.make(0))} == {0.25}
+    assert learner.settings() != load_benchmark_data(suite.data[0], tmp_path).learner.settings()
+
+
+def test_sweeps_run(tmp_path: Path) -> None:
+    suite = read(
+        tmp_path, TEXT.replace("dropout = [0.25]\n", "").replace('["ensemble"]', '["none"]')
+    )
+    with pytest.raises(uqled.InputError, match="no source of uncertainty"):
+        run_benchmark(
+            Benchmark(suite, tmp_path, tmp_path / "out"), workers=Workers(1), progress=False
+        )
+    suite = read(tmp_path, TEXT.replace('uncertainty = ["ensemble"]\n', ""))
+    results, _ = run_benchmark(
+        Benchmark(suite, tmp_path, tmp_path / "out"), workers=Workers(1), progress=False
+    )
+    assert set(results.stage1["dataset"]) == {data.shown for data in suite.data}
+    folds = tmp_path / "out" / "cells" / "digits-folds-3" / "seed-0" / "rate-0.1"
+    assert len(list(folds.glob("fold-*.json"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("passes = [3]", "passes = 3", "sweep.passes"),
+        ("passes = [3]", "epochs = [3]", "sweep.epochs"),
+        ("passes = [3]", "passes = [0]", "passes"),
+        ("folds = [3]", "folds = [1]", "folds"),
+        ("dropout = [0.25]", "dropout = [1.0]", "dropout"),
+        ("dropout = [0.25]", "dropout = [0.25, 0.25]", "name"),
+        ('uncertainty = ["ensemble"]', 'uncertainty = ["luck"]', "uncertainty"),
+        ("[sweep]", "sweep = 3\n[other]", "sweep"),
+    ],
+)
+def test_what_cannot_be_swept_is_named(tmp_path: Path, old: str, new: str, named: str) -> None:
+    with pytest.raises(uqled.InputError, match=named):
+        read(tmp_path, TEXT.replace(old, new))
