@@ -1,6 +1,6 @@
 # docker build -t uqled .
 # docker run --rm -v "$PWD:/data" uqled find photos/
-# docker run --rm -v "$PWD:/data" -p 8790:8790 uqled review runs/photos --host 0.0.0.0 --no-browser
+# docker run --rm -v "$PWD:/data" -p 127.0.0.1:8790:8790 uqled review runs/photos --host 0.0.0.0 --no-browser
 FROM python:3.12-slim
 
 # PyTorch without GPU packages, which would be several gigabytes.

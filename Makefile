@@ -25,7 +25,7 @@ accidents: .venv/dev
 	PYTHONPATH=tests $(BIN)/python -m fuzzing.accidents --kills $(or $(KILLS),200)
 
 audit: .venv/dev
-	@# Known vulnerabilities of what constraints.txt pins.
+	@# Known vulnerabilities of the pinned packages.
 	$(BIN)/python .ci/audit.py
 
 check: .venv/dev

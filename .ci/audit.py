@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
-CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
+ROOT = Path(__file__).resolve().parent.parent
 #: Asked in this order, until one knows some of the packages: options of pip-audit.
 SERVICES = (["--vulnerability-service", "pypi"], ["--vulnerability-service", "osv"])
 #: Vulnerability -> why it does no harm here, and until when that is looked at again.
@@ -35,8 +36,8 @@ def ask_service(service: list[str], constraints: Path) -> list[dict[str, Any]]:
     return packages
 
 
-def audit(constraints: Path = CONSTRAINTS, services: Any = SERVICES) -> int:
-    """Print what is known of the packages; the exit code."""
+def audit(constraints: Path, services: Any = SERVICES) -> int:
+    """Print what is known of the packages that a file pins; the exit code."""
     packages: list[dict[str, Any]] = []
     for service in services:
         packages = ask_service(service, constraints)
@@ -59,5 +60,15 @@ def audit(constraints: Path = CONSTRAINTS, services: Any = SERVICES) -> int:
     return int(bool(problems))
 
 
+def collect_pins(folder: Path) -> list[str]:
+    """Every line of the project's files of constraints that pins a package, once."""
+    paths = folder.glob("constraints*.txt")
+    lines = [line for path in paths for line in path.read_text().splitlines()]
+    return sorted({line.strip() for line in lines if "==" in line})
+
+
 if __name__ == "__main__":
-    sys.exit(audit())
+    with tempfile.TemporaryDirectory() as folder:
+        pins = Path(folder, "constraints.txt")
+        pins.write_text("\n".join(collect_pins(ROOT)) + "\n")
+        sys.exit(audit(pins))

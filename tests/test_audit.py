@@ -75,3 +75,9 @@ def test_a_service_out_of_reach_is_said_and_fails_nothing(audit, tmp_path, capsy
     closed = ["--vulnerability-service", "osv", "--osv-url", "http://127.0.0.1:9/"]
     assert audit.audit(pins, [closed]) == 0
     assert capsys.readouterr().out.startswith("WARNING: NOTHING WAS AUDITED")
+
+
+def test_every_pinned_package_is_asked_for_once(audit):
+    names = [pin.partition("==")[0].lower() for pin in audit.collect_pins(audit.ROOT)]
+    assert len(names) == len(set(names)) > 150
+    assert {"torch", "numpy", "mkdocs"} <= set(names)

@@ -164,8 +164,15 @@ t.cross_validate(t.digits(), t.tiny, out={out!r}, **{{**t.QUICK, "epochs": 4}})
 """
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """What the script above computes if nobody kills it."""
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    return cross_validate(digits(), tiny, out=out, **{**QUICK, "epochs": 4})
+
+
 @pytest.mark.parametrize("moment", ["in the first fold", "between folds", "in the second fold"])
-def test_a_killed_run_continues_to_the_same_arrays(tmp_path, moment):
+def test_a_killed_run_continues_to_the_same_arrays(tmp_path, moment, undisturbed):
     out = tmp_path / "killed"
     code = SCRIPT.format(tests=str(Path(__file__).parent), out=str(out))
     process = subprocess.Popen([sys.executable, "-c", code])
@@ -186,9 +193,8 @@ def test_a_killed_run_continues_to_the_same_arrays(tmp_path, moment):
         Run.open(out).predictions()
     first = out / "folds" / "0" / "pred_probs.npy"
     written = first.stat().st_mtime_ns if first.exists() else None
-    options = {**QUICK, "epochs": 4}
-    continued = cross_validate(digits(), tiny, out=out, **options)
-    same(continued, cross_validate(digits(), tiny, out=tmp_path / "never", **options))
+    continued = cross_validate(digits(), tiny, out=out, **{**QUICK, "epochs": 4})
+    same(continued, undisturbed)
     if written is not None:
         assert first.stat().st_mtime_ns == written  # the finished fold was not trained again
 
