@@ -107,6 +107,15 @@ def test_without_an_estimate_nothing_can_be_told(dirty):
     assert "Nothing estimates" in describe_judgement(judgement)
 
 
+def test_a_model_at_chance_judges_nothing():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, K, N)
+    errors = uqled.find_label_errors(labels, rng.dirichlet(np.ones(K), N))
+    assert errors.answer.is_at_chance
+    judgement = judge_labels(errors, max_error_rate=0.01, per_class=True)
+    assert {check.outcome for check in judgement.checks} == {Outcome.CANNOT_TELL}
+
+
 def test_a_baseline(dirty, clean):
     assert judge_labels(dirty[0], baseline=clean[0]).outcome is Outcome.FAIL
     assert judge_labels(clean[0], baseline=dirty[0]).outcome is Outcome.PASS

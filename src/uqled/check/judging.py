@@ -150,7 +150,7 @@ def _estimate_rate(
     errors: LabelErrors, mask: np.ndarray | None, confidence: float
 ) -> Estimate | None:
     """The share of wrong labels among these samples [N]."""
-    if errors.estimate is None:
+    if errors.estimate is None or errors.answer.is_at_chance:
         return None
     if mask is None:
         mask = np.ones(len(errors), np.bool_)

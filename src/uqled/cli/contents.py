@@ -31,6 +31,14 @@ def describe_answer_content(
         "wrong_labels": _describe_estimate(answer.n_errors, 0.8),
         "precision": _describe_estimate(answer.precision, confidence),
         "recall": _describe_estimate(answer.recall, None),
+        "tiers": [
+            {
+                "name": tier.name,
+                "samples": tier.n_samples,
+                "precision": _describe_estimate(tier.precision, 0.8),
+            }
+            for tier in answer.tiers
+        ],
         "unsure": answer.unsure,
         "predicted_as_labelled": answer.predicted_as_labelled,
         "verdicts": answer.n_verdicts,
