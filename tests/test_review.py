@@ -24,6 +24,7 @@ from uqled.review.current_errors import CurrentErrors
 from uqled.review.decision_state import STATES, DecisionState
 from uqled.review.decisions import ConflictError, Decisions
 from uqled.review.flag_list import FlagList, ListQuery
+from uqled.review.groups import list_groups
 
 # ---- decisions
 
@@ -392,6 +393,28 @@ def test_counts_follow_the_decisions(errors, predictions, state):
     overview = flags.count_overview()
     assert sum(overview["given"]) == sum(overview["reasons"]) == errors.n_flagged
     assert sum(n for _, _, n in overview["pairs"]) == errors.n_flagged
+
+
+def test_groups_hold_every_undecided_flag_once(errors, predictions, state):
+    flags, _ = make_list(errors, predictions, state)
+    decide(state, (int(errors.ranked[0]), "keep", None))
+    groups, n = list_groups(flags, predictions, 1000)
+    assert n == len(groups)
+    listed = [i for group in groups for i in group.indices.tolist()]
+    assert sorted(listed) == sorted(errors.ranked[1:].tolist())
+    for group in groups:
+        assert set(errors.best[group.indices]) == {group.suggested}
+        given = set(predictions.labels.codes[group.indices].tolist())
+        assert given == {group.given} if group.given is not None else len(given) >= 1
+        assert group.errors == pytest.approx(errors.probability[group.indices].sum())
+        assert group.n_more == 0
+    assert [group.errors for group in groups] == sorted(
+        (group.errors for group in groups), reverse=True
+    )
+    assert list_groups(flags, predictions, 2)[1] == n
+    assert len(list_groups(flags, predictions, 2)[0]) == 2
+    decide(state, *[(int(i), "drop", None) for i in errors.ranked])
+    assert list_groups(flags, predictions, 5) == ([], 0)
 
 
 def test_review_is_a_package_and_opening_it_a_function():

@@ -557,14 +557,19 @@ def test_a_picture_is_shown_in_its_own_resolution_with_zoom(opened, tmp_path):
         until(page, "document.querySelector('.card img').naturalHeight === 256")
         assert small.evaluate("image => image.naturalWidth") == 171  # not squashed
         page.keyboard.press("Enter")
-        image = page.locator("#single img")
-        until(page, "document.querySelector('#single img')?.naturalHeight === 900")
+        image = page.locator("#single figure img")
+        until(page, "document.querySelector('#single figure img')?.naturalHeight === 900")
         assert image.evaluate("image => getComputedStyle(image).imageRendering") == "auto"
         assert image.evaluate("image => image.style.transform") == ""
         page.keyboard.press("z")
-        until(page, "document.querySelector('#single img').style.transform.includes('scale')")
+        until(
+            page, "document.querySelector('#single figure img').style.transform.includes('scale')"
+        )
         page.keyboard.press("z")
-        until(page, "document.querySelector('#single img').style.transform.includes('scale(1)')")
+        until(
+            page,
+            "document.querySelector('#single figure img').style.transform.includes('scale(1)')",
+        )
         box = page.locator("#single figure").bounding_box()
         page.mouse.move(box["x"] + 50, box["y"] + 50)
         page.mouse.wheel(0, -400)
@@ -575,7 +580,37 @@ def test_a_picture_is_shown_in_its_own_resolution_with_zoom(opened, tmp_path):
         page.mouse.up()
         assert image.evaluate("image => image.style.transform") != before  # moved
         page.keyboard.press("q")  # keys decide as ever, and the next one fits again
-        until(page, "document.querySelector('#single img').style.transform === ''")
+        until(page, "document.querySelector('#single figure img').style.transform === ''")
+
+
+def test_groups_are_decided_with_one_key_and_taken_back_with_one(opened, address, run):
+    page = opened(address)
+    labels = run.predictions().labels
+    page.keyboard.press("g")
+    page.wait_for_selector("#groups .tile")
+    first = page.locator("#groups .tile").first
+    out = page.locator("#groups .tile").nth(1)
+    out.click()  # it does not belong to them
+    n = page.locator("#groups .tile").count()
+    question = page.locator("#groups h2").inner_text()
+    assert "Are these all" in question
+    assert first.get_attribute("aria-pressed") == "true"
+    assert out.get_attribute("aria-pressed") == "false"
+    page.keyboard.press("w")
+    wait_until(lambda: len(stored(run)) == n - 1, "deciding the group")
+    decided = stored(run)
+    assert {action for action, _ in decided.values()} == {"relabel"}
+    assert len({label for _, label in decided.values()}) == 1  # what the question says
+    assert all(label != labels.codes[i] for i, (_, label) in decided.items())
+    until(page, "document.querySelector('#toast').textContent.startsWith('Saved')")
+    page.keyboard.press("Control+z")  # the whole group, and nothing else
+    wait_until(lambda: stored(run) == {}, "taking it back")
+    until(page, f"document.querySelectorAll('#groups .tile').length === {n}")
+    page.keyboard.press("q")
+    wait_until(lambda: len(stored(run)) == n, "keeping the group")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#list:not([hidden]) .card")
+    assert page.locator("#counts").inner_text().startswith(str(n))
 
 
 def test_narrow_dark_and_with_texts(opened, tmp_path):
@@ -597,8 +632,8 @@ def test_narrow_dark_and_with_texts(opened, tmp_path):
             assert box["height"] >= 40, "a finger is wide"
         page.locator(".card").nth(0).tap()
         page.locator("#as-single").tap()
-        page.wait_for_selector("#single .text")
-        assert "number" in page.locator("#single .text").inner_text()
+        page.wait_for_selector("#single figure .text")
+        assert "number" in page.locator("#single figure .text").inner_text()
         page.locator("#actions [data-action=keep]").tap()
         until(page, "document.querySelector('#counts').textContent.includes('1 of')")
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -53,14 +53,18 @@ class ReviewSession:
         self.errors.get(name)  # refuses an unknown one
         return self._lists[name]
 
+    def update(self) -> None:
+        """Bring the lists up to the last decision."""
+        self.state.refresh()
+        self.errors.update()
+
     def estimate(self, flags: FlagList) -> Estimates | None:
         """The estimates with all decisions so far; computed once per decision and method.
 
         That takes a while where samples are many, so the page asks for it apart from the
         decisions, which do not wait for it.
         """
-        self.state.refresh()
-        self.errors.update()
+        self.update()
         with self._lock:
             last = self._estimates.get(flags.method)
             if last is None or last.number != self.errors.number:

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -23,6 +24,7 @@ from uqled.review.decision_state import STATES
 from uqled.review.decisions import ConflictError
 from uqled.review.estimates import Estimates
 from uqled.review.flag_list import ORDERS, FlagList, ListQuery
+from uqled.review.groups import list_groups
 from uqled.review.sample_content import read_content, read_preview
 from uqled.review.server.parameters import (
     LARGEST,
@@ -35,6 +37,7 @@ from uqled.review.server.parameters import (
 from uqled.review.session import ReviewSession
 
 _MAX_PAGE = 500  # samples
+_MAX_GROUPS = 20  # in one answer; the page asks again when they are decided
 _MAX_CHANGES = 500  # after which a page loads its list anew
 _DAY = 86_400  # seconds
 
@@ -79,6 +82,7 @@ def make_application(session: ReviewSession) -> Starlette:
         Route("/api/sample/{index}", _make_reader(session, _show_sample)),
         Route("/api/changes", _make_reader(session, _list_changes)),
         Route("/api/estimates", _make_reader(session, _estimate)),
+        Route("/api/groups", _make_reader(session, _list_groups)),
         Route("/api/decide", _make_writer(session, _decide), methods=["POST"]),
         Route("/api/decide-all", _make_writer(session, _decide_all), methods=["POST"]),
         Route("/api/undo", _make_writer(session, _undo), methods=["POST"]),
@@ -91,6 +95,7 @@ def make_application(session: ReviewSession) -> Starlette:
 def _start(session: ReviewSession, request: Request) -> Any:
     """What the page needs to know of the run and a method."""
     flags = session.get_list(request.query_params.get("method"))
+    session.update()  # a page begins with a list that follows all decisions
     labels, source = session.predictions.labels, session.source
     first = session.errors.first
     return {
@@ -142,6 +147,28 @@ def _show_sample(session: ReviewSession, request: Request) -> Any:
         "content": read_content(session.source, index),
         "evidence": session.evidence.collect(index, flags),
     }
+
+
+def _list_groups(session: ReviewSession, request: Request) -> Any:
+    """The first groups of undecided flags, with their samples."""
+    flags = session.get_list(request.query_params.get("method"))
+    session.update()
+    groups, n_groups = list_groups(flags, session.predictions, _MAX_GROUPS)
+    content = []
+    for group in groups:
+        rows = flags.describe_samples(group.indices, np.arange(len(group.indices)))
+        for row in rows:
+            row["preview"] = read_preview(session.source, row["index"])
+        content.append(
+            {
+                "given": group.given,
+                "suggested": group.suggested,
+                "n_more": group.n_more,
+                "errors": group.errors,
+                "samples": rows,
+            }
+        )
+    return {"groups": content, "n_groups": n_groups}
 
 
 def _list_changes(session: ReviewSession, request: Request) -> Any:

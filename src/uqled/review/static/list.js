@@ -40,7 +40,7 @@ function startOfQueue() {
 // before it, and it itself, stay where they are.
 export async function reorder() {
   const { samples, active } = state;
-  if (state.query.order !== "suspect" || !["", undefined, "undecided"].includes(state.query.state) || state.selected.size) return;
+  if (state.view === "groups" || state.query.order !== "suspect" || !["", undefined, "undecided"].includes(state.query.state) || state.selected.size) return;
   const mine = loading;
   const passed = samples.slice(0, active + 1);
   const shown = new Set(passed.map((sample) => sample.index));
@@ -56,7 +56,9 @@ export async function reorder() {
   const cards = new Map([...find("list").children].map((item) => [Number(item.dataset.index), item]));
   state.samples = [...passed, ...tail];
   state.total = state.before + passed.length + waiting.length + rest.length + Math.max(0, answer.total - answer.samples.length);
-  find("list").replaceChildren(...state.samples.map((sample) => cards.get(sample.index) ?? card(sample, state.info)));
+  // Only what follows is replaced: the active card keeps the focus.
+  for (const item of [...find("list").children].slice(passed.length)) item.remove();
+  find("list").append(...tail.map((sample) => cards.get(sample.index) ?? card(sample, state.info)));
   state.samples.forEach(redraw);
   showWhere();
 }

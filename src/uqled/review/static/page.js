@@ -3,6 +3,7 @@
 import { decide, decideCandidate, decideOther, look, reviewer, saver } from "./decide.js";
 import { pickBulk, pickClass, showHelp } from "./dialogs.js";
 import { latest, onEstimates } from "./estimates.js";
+import { decideGroup, isGrouped, loadGroups, moveGroup } from "./groups.js";
 import { activate, filter, load, move, perRow, reorder, select, selectRange, setView, showPairs, start, toggle, turn } from "./list.js";
 import { onClass } from "./single.js";
 import { FILTERS, find, isTyping, state } from "./state.js";
@@ -25,6 +26,15 @@ function key(event) {
   const onButton = event.target.matches("button, summary, a");
   const arrows = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: view === "grid" ? perRow() : 1, ArrowUp: view === "grid" ? -perRow() : -1 };
   if (letter === "?") showHelp();
+  else if (letter === "g") isGrouped() ? leaveGroups() : showGroups();
+  else if (isGrouped()) {
+    const actions = { q: "keep", w: "accept", e: "drop" };
+    if (letter in actions) decideGroup(actions[letter]);
+    else if (event.key === "ArrowRight" && !onButton) moveGroup(1);
+    else if (event.key === "ArrowLeft" && !onButton) moveGroup(-1);
+    else if (event.key === "Escape") leaveGroups();
+    else return;
+  }
   else if (!samples.length) return;
   else if (letter === "q") decide("keep");
   else if (letter === "w") decide("accept");
@@ -64,6 +74,18 @@ function click(event) {
   else if (event.target.closest(".tick") || event.ctrlKey || event.metaKey) toggle(place);
   else state.anchor = null;
   activate(place);
+}
+
+async function showGroups() {
+  setView("groups");
+  await loadGroups();
+}
+
+// What was decided in groups is not on the page of the list: it is loaded anew.
+async function leaveGroups(view = "grid") {
+  setView(view);
+  state.info.queue = state.info.counts.flagged - state.info.counts.undecided;
+  await load();
 }
 
 // Accept many suggestions without a look at each, where the estimate carries it.
@@ -132,7 +154,8 @@ find("filters").addEventListener("click", async (event) => {
 find("filters").addEventListener("submit", (event) => event.preventDefault());
 find("clear").addEventListener("click", () => filter({ state: "", reason: "", given: "", suggested: "", order: "suspect" }));
 find("hundred").addEventListener("click", () => filter({ state: "undecided", reason: "", given: "", suggested: "", order: "hundred" }));
-for (const name of ["grid", "single"]) find(`as-${name}`).addEventListener("click", () => setView(name));
+for (const name of ["grid", "single"]) find(`as-${name}`).addEventListener("click", () => (isGrouped() ? leaveGroups(name) : setView(name)));
+find("as-groups").addEventListener("click", showGroups);
 find("previous").addEventListener("click", () => turn(-1));
 find("next").addEventListener("click", () => turn(1));
 find("bulk-button").addEventListener("click", decideBulk);

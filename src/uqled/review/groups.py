@@ -1,0 +1,91 @@
+"""Suspects of one kind together, to decide many at a glance: by (given, suggested) pair of classes,
+and inside a pair by likeness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.report.suspects import read_probabilities
+from uqled.review.flag_list import FlagList
+from uqled.storage.run import Predictions
+
+#: Samples of a group at the most: as many as a person takes in on one contact sheet.
+MAX_GROUP = 48
+#: Pairs with fewer undecided flags are shown together with others of the same suggested class.
+_MIN_GROUP = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Undecided flags that may be decided together."""
+
+    given: int | None
+    """None: of several given classes."""
+    suggested: int
+    indices: NDArray[np.intp]
+    """The likeliest first."""
+    n_more: int
+    """How many of the same kind wait behind these."""
+    errors: float | None
+    """How many of these labels are wrong, by the estimate."""
+
+
+def list_groups(flags: FlagList, predictions: Predictions, limit: int) -> tuple[list[Group], int]:
+    """(the first `limit` groups of undecided flags, how many there are).
+
+    Those come first in which one answer settles most errors.
+    """
+    queue = flags.list_undecided()
+    if not len(queue):
+        return [], 0
+    K = predictions.labels.n_classes
+    given, suggested = predictions.labels.codes[queue].astype(np.int64), flags.current.best[queue]
+    _, inverse, numbers = np.unique(given * K + suggested, return_inverse=True, return_counts=True)
+    # Small pairs are joined by what is suggested: the question is the same for all of them.
+    keys = np.where(numbers[inverse] < _MIN_GROUP, -1 - suggested, inverse)
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=keys[order[0]] - 1))
+    members = [queue[part] for part in np.split(order, starts[1:])]
+    probability = flags.current.probability
+    worth = [
+        len(one[:MAX_GROUP]) if probability is None else float(probability[one[:MAX_GROUP]].sum())
+        for one in members
+    ]
+    first = np.argsort(-np.array(worth), kind="stable")[:limit].tolist()
+    groups = [_make_group(members[at], flags, predictions, probability) for at in first]
+    return groups, len(members)
+
+
+def _make_group(
+    indices: NDArray[np.intp], flags: FlagList, predictions: Predictions, probability: Any
+) -> Group:
+    chosen = _order_by_likeness(indices[:MAX_GROUP], predictions)
+    classes = set(predictions.labels.codes[indices].tolist())
+    return Group(
+        given=classes.pop() if len(classes) == 1 else None,
+        suggested=int(flags.current.best[indices[0]]),
+        indices=chosen,
+        n_more=len(indices) - len(chosen),
+        errors=None if probability is None else float(probability[chosen].sum()),
+    )
+
+
+def _order_by_likeness(indices: NDArray[np.intp], predictions: Predictions) -> NDArray[np.intp]:
+    """Samples that the model sees alike side by side: a walk from the most suspect one to the
+    nearest next one, by the square roots of their probabilities (Hellinger distance)."""
+    probs = read_probabilities(predictions.pred_probs, predictions.passes, indices)
+    assert probs is not None  # a run has a softmax
+    roots = np.sqrt(probs)
+    is_left = np.ones(len(indices), np.bool_)
+    order, at = [0], 0
+    is_left[0] = False
+    for _ in range(len(indices) - 1):
+        distance = np.where(is_left, ((roots - roots[at]) ** 2).sum(axis=1), np.inf)
+        at = int(distance.argmin())
+        is_left[at] = False
+        order.append(at)
+    return indices[order]
