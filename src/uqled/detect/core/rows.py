@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from math import gcd, prod
-from mmap import ALLOCATIONGRANULARITY
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.detect.core import row_kernels
 from uqled.errors import FileError, InputError
-from uqled.storage.file_reads import SECTOR
+from uqled.storage.arrays.mapped_file import find_offset, is_mapped
+from uqled.storage.file_reads import SECTOR, fill_from
 
 #: The class sums of so many rows fit in 64 bits, in units of 2^-40.
 MAX_BLOCK_ROWS = 2**18
@@ -79,7 +79,7 @@ class ProbabilityRows:
         self.chunk_rows = int(chunks[-2]) if isinstance(chunks, tuple) and len(chunks) > 1 else 1
         self.group_rows = int(getattr(array, "group_rows", 1))
         self.sector_rows = SECTOR // gcd(self.n_classes * stored.itemsize, SECTOR)
-        self._file = _MappedFile.open_behind(array)
+        self._file = _MapReader.open_behind(array)
         self.is_zero_copy = (
             isinstance(array, np.ndarray)
             and self._file is None
@@ -228,7 +228,7 @@ if hasattr(os, "register_at_fork"):  # threads do not survive a fork
     os.register_at_fork(after_in_child=_forget_reader_threads)
 
 
-class _MappedFile:
+class _MapReader:
     """The file region behind a memory-mapped array, read without mapping its pages.
 
     Mapped pages count as resident memory, and a mapped page of a truncated file crashes the
@@ -241,18 +241,14 @@ class _MappedFile:
         self._buffers = threading.local()
 
     @classmethod
-    def open_behind(cls, array: Any) -> _MappedFile | None:
+    def open_behind(cls, array: Any) -> _MapReader | None:
         """The file of a whole C-ordered memory map, if it still has the same content."""
-        mapped = getattr(array, "_mmap", None)
-        if not isinstance(array, np.memmap) or mapped is None or array.mode == "c":
+        if not is_mapped(array) or array.mode == "c":
             return None
         if not array.flags.c_contiguous or not array.filename or array.dtype.hasobject:
             return None
-        mapping = np.frombuffer(mapped, np.uint8).__array_interface__["data"][0]
-        page_start = array.offset - array.offset % ALLOCATIONGRANULARITY
-        offset = page_start + array.__array_interface__["data"][0] - mapping
         try:
-            file = cls(str(array.filename), offset, array.dtype)
+            file = cls(str(array.filename), find_offset(array), array.dtype)
         except OSError:  # renamed or removed since: only the map is left
             return None
         return file if file._has_content(np.asarray(array).reshape(-1)) else None
@@ -282,16 +278,13 @@ class _MappedFile:
             buffer[...] = target
 
     def _fill(self, view: memoryview, at: int) -> None:
-        done = 0
-        while done < len(view):
-            count = os.preadv(self._file.fileno(), [view[done:]], at + done)
-            if count == 0:
-                raise FileError(
-                    f"file {self.path!r}",
-                    f"ends at byte {at + done}, before its array does",
-                    "It was truncated while it was read: write it again",
-                )
-            done += count
+        count = fill_from(self._file.fileno(), view, at)
+        if count < len(view):
+            raise FileError(
+                f"file {self.path!r}",
+                f"ends at byte {at + count}, before its array does",
+                "It was truncated while it was read: write it again",
+            )
 
     def __del__(self) -> None:
         if file := getattr(self, "_file", None):

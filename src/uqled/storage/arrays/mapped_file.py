@@ -28,17 +28,13 @@ class MappedFile:
     @classmethod
     def behind(cls, array: np.memmap[Any, Any]) -> MappedFile | NDArray[Any]:
         """The file of a read-only map, or a part of one; else the array as it is."""
-        mapped = getattr(array, "_mmap", None)
         plain = array.view(np.ndarray)
-        if mapped is None or array.mode != "r" or not array.filename or not array.size:
+        if not is_mapped(array) or array.mode != "r" or not array.filename or not array.size:
             return plain
         path = Path(array.filename).resolve()
         if not array.flags.c_contiguous or not path.is_file():
             return plain
-        start = np.frombuffer(mapped, np.uint8).__array_interface__["data"][0]
-        page = array.offset - array.offset % ALLOCATIONGRANULARITY
-        offset = page + plain.__array_interface__["data"][0] - start
-        return cls(str(path), offset, array.shape, array.dtype.str, _stamp(path))
+        return cls(str(path), find_offset(array), array.shape, array.dtype.str, _stamp(path))
 
     def opened(self) -> NDArray[Any]:
         path = Path(self.path)
@@ -51,6 +47,19 @@ class MappedFile:
             )
         found: NDArray[Any] = np.memmap(path, self.dtype, "r", self.offset, self.shape)
         return found
+
+
+def is_mapped(array: Any) -> bool:
+    """If an array is a memory map, or a view of one."""
+    return isinstance(array, np.memmap) and getattr(array, "_mmap", None) is not None
+
+
+def find_offset(array: np.memmap[Any, Any]) -> int:
+    """The byte of the file at which a memory map, or a contiguous part of one, begins."""
+    mapping: Any = array._mmap  # type: ignore[attr-defined]
+    start = np.frombuffer(mapping, np.uint8).__array_interface__["data"][0]
+    first_page = array.offset - array.offset % ALLOCATIONGRANULARITY
+    return int(first_page + array.__array_interface__["data"][0] - start)
 
 
 def opened(sent: MappedFile | NDArray[Any]) -> NDArray[Any]:
