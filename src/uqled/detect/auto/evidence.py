@@ -164,9 +164,9 @@ class Quantiles:
         for g, some in enumerate(np.split(order, np.searchsorted(group[order], np.arange(1, G)))):
             if len(some) < LEAST_ROWS:
                 continue
-            own, at = rows[some], [int(np.ceil(part * len(some))) - 1 for part in BANDS]
-            limits[:, g] = np.partition(own, at, axis=0)[at]
-            below = [np.mean(own <= limit, axis=0) for limit in limits[:, g]]
+            own = np.sort(np.ascontiguousarray(rows[some].T), axis=1)  # [K,n]
+            limits[:, g] = [own[:, int(np.ceil(part * len(some))) - 1] for part in BANDS]
+            below = [np.mean(own <= limit[:, None], axis=1) for limit in limits[:, g]]
             shares[:, g] = np.diff(below, axis=0, prepend=0)
         if G > 1:
             shares[:, np.arange(K), np.arange(K)] = 0  # a predicted class is no other class
