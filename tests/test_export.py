@@ -250,6 +250,29 @@ def test_only_changed_lines_of_a_csv_differ(tmp_path, end, mark):
     assert restore_given_labels(tmp_path / "clean.csv").tolist() == list("aaabbbccc")
 
 
+@pytest.mark.parametrize("quote", ["", '"'])
+@pytest.mark.parametrize("separator", [",", ";", "|"])
+@pytest.mark.parametrize(
+    ("encoding", "mark"), [("utf-8", b""), ("utf-8", b"\xef\xbb\xbf"), ("cp1252", b""),
+                           ("utf-16-be", b"\xfe\xff")],
+)  # fmt: skip
+def test_a_csv_of_any_form_differs_in_its_labels_alone(tmp_path, quote, separator, encoding, mark):
+    def line(text, label):
+        return separator.join(f"{quote}{entry}{quote}" for entry in (text, label))
+
+    odd = f'"caf\u00e9 \u00fc, or; ""x""{separator} \ntwo lines"{separator}{quote}b{quote}'
+    lines = [line("text", "label")]
+    lines += [line(f"caf\u00e9 {i}", "abc"[code]) for i, code in enumerate(CODES)]
+    before = "\r\n".join([*lines, "", odd]).encode(encoding)  # a blank line, no end of line
+    (tmp_path / "data.csv").write_bytes(mark + before)
+    run = make_run(tmp_path / "run", uqled.load(tmp_path / "data.csv"), {4: 2, 9: 0})
+    export(run, "csv", tmp_path / "clean.csv", unreviewed="relabel")
+    changed = [*lines[:5], line("caf\u00e9 4", "c"), *lines[6:]]
+    new = odd[: -len(f"b{quote}")] + f"a{quote}"
+    expected = mark + "\r\n".join([*changed, "", new]).encode(encoding)
+    assert (tmp_path / "clean.csv").read_bytes() == expected
+
+
 def test_dropped_rows_leave_a_csv(tmp_path):
     run = table_run(tmp_path, texts(), wrong={0: 2, 4: 0}, inputs="text")
     decide(run, (8, "drop", None))

@@ -22,6 +22,7 @@ from uqled.data.readers import find_reader
 from uqled.data.reopening import make_request, reopen_source
 from uqled.data.table_files import is_csv, read_csv, read_csv_start
 from uqled.data.tables import select_split
+from uqled.data.text_dialect import Dialect, detect_dialect
 from uqled.errors import FileError, InputError
 from uqled.storage.reading import explain_file_problems
 from uqled.storage.run import Predictions
@@ -175,6 +176,9 @@ class CsvText:
     """The column of labels, as pandas calls it."""
     label_column: int
     """Its number."""
+    dialect: Dialect
+    positions: NDArray[np.intp]
+    """Where the rows lie among all rows of the file."""
 
 
 def read_csv_text(samples: SourceSamples | None) -> CsvText | None:
@@ -182,16 +186,19 @@ def read_csv_text(samples: SourceSamples | None) -> CsvText | None:
     if samples is None or not is_csv(samples.source["place"]):
         return None
     source, file = samples.source, samples.source["place"]
-    whole = read_csv(file, header=None, dtype=str, keep_default_na=False)
+    dialect = detect_dialect(file, encoding=source["encoding"], separator=source["separator"])
+    whole = read_csv(file, dialect, header=None, dtype=str, keep_default_na=False)
     header, frame = whole.iloc[0].tolist(), whole.iloc[1:].reset_index(drop=True)
+    positions = np.arange(len(frame))
     if source["split"] is not None:
-        column = read_csv(file, usecols=["split"])["split"]
-        frame = frame.iloc[select_split(column, source["split"], file)].reset_index(drop=True)
+        column = read_csv(file, dialect, usecols=["split"])["split"]
+        positions = select_split(column, source["split"], file)
+        frame = frame.iloc[positions].reset_index(drop=True)
     _check_unchanged(len(frame), samples)
     # As pandas calls the columns, two of one name told apart.
-    names = read_csv(file, nrows=0).columns.tolist()
+    names = read_csv(file, dialect, nrows=0).columns.tolist()
     label = "label" if source["label"] is None else source["label"]
-    return CsvText(frame, header, label, names.index(label))
+    return CsvText(frame, header, label, names.index(label), dialect, positions)
 
 
 def detect_csv_style(source: dict[str, Any] | None) -> dict[str, str]:

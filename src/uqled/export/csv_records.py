@@ -1,0 +1,111 @@
+"""A CSV as its bytes are: entries are replaced in place, and all else stays to the byte."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from uqled.data.text_dialect import Dialect
+from uqled.storage.compression import read_decompressed
+
+#: How a file begins -> the encoding of what follows.
+_BOMS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+
+
+@dataclass(frozen=True)
+class CsvRecords:
+    """The records of a CSV, each with its line end and the blank lines behind it."""
+
+    bom: bytes
+    encoding: str
+    separator: str
+    header: str
+    rows: list[str]
+    spans: list[tuple[int, int]]
+    """Where the entry of one column lies in each row, its quotes among it."""
+
+    def get_entry(self, row: int) -> str:
+        """The entry of the column, without quotes."""
+        start, end = self.spans[row]
+        return _unquote(self.rows[row][start:end])
+
+    def replace_entries(self, rows: Sequence[int], entries: Sequence[str]) -> bytes:
+        """The file with some of its rows, and new entries in the column."""
+        pieces = [self.header]
+        for row, entry in zip(rows, entries, strict=True):
+            (start, end), text = self.spans[row], self.rows[row]
+            old = text[start:end]
+            new = old if _unquote(old) == entry else self._quote(entry, like=old)
+            pieces += [text[:start], new, text[end:]]
+        return self.bom + "".join(pieces).encode(self.encoding)
+
+    def _quote(self, entry: str, *, like: str) -> str:
+        needs_quotes = any(mark in entry for mark in (self.separator, '"', "\n", "\r"))
+        if needs_quotes or like.startswith('"'):
+            return '"' + entry.replace('"', '""') + '"'
+        return entry
+
+
+def read_csv_records(path: Path | str, dialect: Dialect, column: int) -> CsvRecords | None:
+    """The records of a CSV, with the spans of one column; None where they cannot be told apart as
+    a reader of tables does, or would not be written as they were read."""
+    data = read_decompressed(path)
+    bom = next((mark for mark in _BOMS if data.startswith(mark)), b"")
+    encoding = _BOMS.get(bom, dialect.encoding.removesuffix("-sig"))
+    try:
+        text = data[len(bom) :].decode(encoding)
+        if text.encode(encoding) != data[len(bom) :]:
+            return None
+    except UnicodeError:
+        return None
+    records = _split_records(text, dialect.separator)
+    if not records:
+        return None
+    rows, spans = [], []
+    for start, end, fields in records[1:]:
+        if column >= len(fields):
+            return None
+        rows.append(text[start:end])
+        spans.append((fields[column][0] - start, fields[column][1] - start))
+    header = text[: records[0][1]]
+    return CsvRecords(bom, encoding, dialect.separator, header, rows, spans)
+
+
+def _split_records(text: str, separator: str) -> list[tuple[int, int, list[tuple[int, int]]]]:
+    """(start, end, spans of its entries) of every record; blank lines belong to the one before."""
+    mark = re.escape(separator)
+    field = re.compile(rf'(?:"(?:[^"]|"")*"[^{mark}\r\n]*|[^{mark}\r\n]*)')
+    line_end = re.compile(r"\r\n|\n|\r|\Z")
+    records: list[tuple[int, int, list[tuple[int, int]]]] = []
+    at, N = 0, len(text)
+    while at < N:
+        start, fields = at, []
+        while True:
+            match = field.match(text, at)
+            assert match is not None  # an entry may be empty
+            fields.append(match.span())
+            at = match.end()
+            if at >= N or text[at] != separator:
+                break
+            at += 1
+        ending = line_end.match(text, at)
+        at = N if ending is None else ending.end()
+        is_blank = len(fields) == 1 and not text[slice(*fields[0])].strip()
+        if is_blank and records:
+            records[-1] = (records[-1][0], at, records[-1][2])
+        else:
+            records.append((start, at, fields))
+    return records
+
+
+def _unquote(entry: str) -> str:
+    if len(entry) >= 2 and entry[0] == entry[-1] == '"':
+        return entry[1:-1].replace('""', '"')
+    return entry
