@@ -6,7 +6,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from uqled.cli.options import DataOptions, FoldOptions, ModelOptions, OutputOptions
+from uqled.cli.data_options import DataOptions
+from uqled.cli.model_options import FoldOptions, ModelOptions
+from uqled.cli.options import OutputOptions
 from uqled.terminal import escape_controls
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from uqled.cli.console import CommandOutput
-from uqled.cli.options import DataArgument, DataOptions, OutputOptions, Seed
+from uqled.cli.data_options import DataArgument, DataOptions
+from uqled.cli.options import OutputOptions, Seed
 from uqled.cli.predicting import describe_data, describe_finding
 
 

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from uqled.cli.console import CommandOutput
-from uqled.cli.options import (
-    DataArgument,
-    DataOptions,
-    FoldOptions,
-    ModelOptions,
-    OutputOptions,
-    RunFolder,
-    Seed,
-)
+from uqled.cli.data_options import DataArgument, DataOptions
+from uqled.cli.model_options import FoldOptions, ModelOptions
+from uqled.cli.options import OutputOptions, RunFolder, Seed
 from uqled.cli.predicting import load_and_predict
 
 
