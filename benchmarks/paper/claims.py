@@ -126,16 +126,16 @@ class Statement:
         About every case: one clear exception is enough against it; for it, every case that has a
         spread must be clear, and those of one seed must agree. Otherwise more than half decide.
         """
-        told = tally.of - tally.once
+        repeated = tally.of - tally.once
         if self.every:
-            held = tally.clearly == told and tally.held == tally.of
+            held = tally.clearly == repeated and tally.held == tally.of
             failed = tally.against > 0
         else:
-            held = 2 * tally.clearly > told and 2 * tally.held > tally.of
-            failed = 2 * tally.against > told
+            held = 2 * tally.clearly > repeated and 2 * tally.held > tally.of
+            failed = 2 * tally.against > repeated
         if failed:
             return FAILS
-        return HOLDS if held and told else OPEN
+        return HOLDS if held and repeated else OPEN
 
 
 def build_view(results: Results, averages: Means | None = None) -> View:

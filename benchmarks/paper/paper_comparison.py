@@ -90,7 +90,7 @@ def judge_statements(results: Results, averages: Means | None = None) -> list[Ju
     ]
 
 
-def format_judgements(found: list[Judgement]) -> str:
+def format_judgements(judgements: list[Judgement]) -> str:
     """The statements as a Markdown table, and below it the exceptions here."""
     lines = [
         "## What the paper says, counted",
@@ -104,7 +104,7 @@ def format_judgements(found: list[Judgement]) -> str:
         "| the paper | counted | in its tables | here | clearly | clearly not | verdict |",
         "| --- | --- | ---: | ---: | ---: | ---: | --- |",
     ]
-    for one in found:
+    for one in judgements:
         quote = f'"{one.statement.quote}"' if one.statement.every else f'*"{one.statement.quote}"*'
         cells = [f"{quote} ({one.statement.place})", one.statement.counted]
         cells += [format_tally(tally) for tally in (one.paper, one.here)]
@@ -115,7 +115,7 @@ def format_judgements(found: list[Judgement]) -> str:
             cells.append(one.statement.verdict(one.here))
         lines.append(format_markdown_row(cells))
     lines += ["", "### Exceptions here", ""]
-    for one in found:
+    for one in judgements:
         if one.here and one.here.exceptions:
             exceptions = escape_markdown("; ".join(one.here.exceptions))
             lines.append(f"- {one.statement.counted}: {exceptions}.")

@@ -74,13 +74,13 @@ def _numbers(values: Values) -> Numbers:
 
 
 def _stage1_figures(tables: Printed, averages: Means) -> list[Figure]:
-    f1, found = averages.f1, []
+    f1, figures = averages.f1, []
     gains = {"MNIST": 2.1, "CIFAR-10": 14.3, "CIFAR-100": 8.2, "Tiny-ImageNet": 6.6}
     for name, said in gains.items():
         quote = f"The mean performance over CL-PBNR increases by ... {said}pp for {name}"
         best = max(PROPOSED, key=f1[name].__getitem__)
         note = f"the best algorithm's Mean ({format_method_short(best)}) minus CL-PBNR's"
-        found.append(check_points(STAGE_1, quote, said, compute_gain(f1[name], best), note))
+        figures.append(check_points(STAGE_1, quote, said, compute_gain(f1[name], best), note))
     for name, said in {
         "MNIST": 1.0,
         "CIFAR-10": 7.6,
@@ -88,7 +88,9 @@ def _stage1_figures(tables: Printed, averages: Means) -> list[Figure]:
         "Tiny-ImageNet": 2.2,
     }.items():
         quote = f"the mean performance over CL-PBNR increases by ... {said}pp for {name}"
-        found.append(check_points(STAGE_1, quote, said, compute_gain(f1[name], "cl-mcd"), "CL-MCD"))
+        figures.append(
+            check_points(STAGE_1, quote, said, compute_gain(f1[name], "cl-mcd"), "CL-MCD")
+        )
     two = ("cl-mcd-e", "alg-ens-3")
     least = min(
         (tables.f1[d][r][m] / tables.f1[d][r][BASELINE], d, r, m)
@@ -102,7 +104,7 @@ def _stage1_figures(tables: Printed, averages: Means) -> list[Figure]:
         for r in RATES
     )
     enough = least[0] >= 1.1
-    found.append(
+    figures.append(
         Figure(
             STAGE_1,
             "For CIFAR-10, CIFAR-100, and Tiny-ImageNet, our best-performing algorithms CL-MCD-E "
@@ -115,7 +117,7 @@ def _stage1_figures(tables: Printed, averages: Means) -> list[Figure]:
             f"of the two in each cell gains at least {format_number(100 * best_of_two - 100, 1)} %",
         )
     )
-    found += [
+    figures += [
         check_points(
             STAGE_1,
             "The best-performing algorithms outperform the state-of-the-art by up to 9.3pp",
@@ -171,18 +173,18 @@ def _stage1_figures(tables: Printed, averages: Means) -> list[Figure]:
             f"the largest: {name_largest_gain(tables.recall, relative=True)}",
         ),
     ]
-    return found
+    return figures
 
 
 def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
-    final, found = averages.final, []
+    final, figures = averages.final, []
     over = {
         (name, method): final[name][method] - averages.noisy[name]
         for name in ("MNIST", "CIFAR-10", "CIFAR-100")
         for method in PAPER_METHODS
     }
     fails = [f"{name}, {format_method_short(m)}" for (name, m), gap in over.items() if gap < 1e-9]
-    found.append(
+    figures.append(
         Figure(
             STAGE_2,
             "for all datasets besides Tiny-Imagenet, excluding label errors from the training "
@@ -201,7 +203,7 @@ def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
         )
         best = max(PROPOSED, key=final[name].__getitem__)
         gain = compute_gain(final[name], best, than=averages.noisy[name])
-        found.append(check_points(STAGE_2, quote, said, gain, format_method_short(best)))
+        figures.append(check_points(STAGE_2, quote, said, gain, format_method_short(best)))
     over_pbnr = "improved the mean performance ... over the CL-PBNR algorithm by up to ... "
     for name, said, quote in (
         ("MNIST", 0.3, over_pbnr + "0.3pp for MNIST"),
@@ -210,14 +212,14 @@ def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
         ("Tiny-ImageNet", 2.0, "our proposed algorithms still outperformed CL-PBNR by up to 2.0pp"),
     ):
         best = max(PROPOSED, key=final[name].__getitem__)
-        found.append(
+        figures.append(
             check_points(
                 STAGE_2, quote, said, compute_gain(final[name], best), format_method_short(best)
             )
         )
     tiny = "Tiny-ImageNet"
     better = [m for m in PAPER_METHODS if final[tiny][m] > averages.noisy[tiny]]
-    found.append(
+    figures.append(
         Figure(
             STAGE_2,
             "For Tiny-Imagenet, excluding label errors did not improve the performance for any "
@@ -227,7 +229,7 @@ def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
             NOT if better else FOLLOWS,
         )
     )
-    found.append(
+    figures.append(
         check_points(
             "Figure of relative changes in stage 2",
             "cleaning with the CL-MCD algorithm leads to an accuracy gain of 0.4% compared to "
@@ -257,17 +259,17 @@ def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
         where = f"{name} at {rate:g}, {format_method_short(method)}"
         accuracy, flagged = tables.cleaned[name][rate], tables.flagged[name][rate]
         share = 1 - flagged[method] / flagged[BASELINE]
-        found += [
+        figures += [
             check_points(
                 STAGE_2, better_quote, better_by, compute_relative_gain(accuracy, method), where
             ),
             check_points(STAGE_2, fewer_quote, fewer, hold_constant(share), where),
         ]
-    return found
+    return figures
 
 
 def _sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
-    found = []
+    figures = []
     small = read_printed_table("sensitivity").to_dict("records")
     initial, final = analyses.initial, analyses.final
     for row in small:
@@ -282,7 +284,7 @@ def _sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
         else:
             value = final.points[of][row["quantity"] == "final accuracy"]
             where, quote = "F1 and final accuracy", f"{format_method_short(of)}, {what}"
-        found.append(check_points(f"{TABLE} of {where}", quote, said, shift_value(value)))
+        figures.append(check_points(f"{TABLE} of {where}", quote, said, shift_value(value)))
     for what, analysis, r, t, p in (
         ("initial accuracy and F1", initial, 0.98, 6.37, 0.02),
         ("F1 and final accuracy", final, 0.98, 10.03, 0.001),
@@ -290,7 +292,7 @@ def _sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
         known = analysis.correlation
         assert known is not None
         interval = f"95 % interval: {format_number(known.low, 2)} to {format_number(known.high, 2)}"
-        found += [
+        figures += [
             check_number(
                 SENSITIVITY, f"r={r}", r, hold_constant(known.r), note=f"{what}; {interval}"
             ),
@@ -302,7 +304,7 @@ def _sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
                 note=f"{what}; p = {format_p_value(known.p)}",
             ),
         ]
-    return found
+    return figures
 
 
 def _discussion_figures(tables: Printed) -> list[Figure]:
@@ -314,7 +316,7 @@ def _discussion_figures(tables: Printed) -> list[Figure]:
         if tables.f1[d][r][m] <= tables.f1[d][r][BASELINE]
     }
     named = {("MNIST", 0.2, "cl-mcd-e"), ("MNIST", 0.2, "alg-ens-3")}
-    found = [
+    figures = [
         Figure(
             DISCUSSION,
             "The only exceptions ... are the CL-MCD-E algorithm and the Algorithm Ensemble "
@@ -339,7 +341,7 @@ def _discussion_figures(tables: Printed) -> list[Figure]:
         cells = [tables.precision[d][r] for d in SAMPLES for r in RATES]
         overall = sum(c[method] for c in cells) / sum(c[BASELINE] for c in cells) - 1
         each = np.mean([c[method] / c[BASELINE] - 1 for c in cells])
-        found.append(
+        figures.append(
             check_points(
                 DISCUSSION,
                 quote,
@@ -350,12 +352,12 @@ def _discussion_figures(tables: Printed) -> list[Figure]:
                 f"{format_number(100 * float(each), 1)}",
             )
         )
-    return [*found, *_example_figures()]
+    return [*figures, *_example_figures()]
 
 
 def _example_figures() -> list[Figure]:
     """The worked example: wrong labels, of which some are found, and right ones that go too."""
-    wrong, total, found = 5_000, 50_000, []
+    wrong, total, figures = 5_000, 50_000, []
     for recall, precision, quotes in (
         (
             *(1.0, 0.25),
@@ -382,14 +384,14 @@ def _example_figures() -> list[Figure]:
         )
         values = (removed, correct, total - wrong - correct)
         for (quote, said), value in zip(quotes.items(), values, strict=True):
-            found.append(
+            figures.append(
                 check_number(
                     *("Discussion, efficiency", quote, said, hold_constant(value)),
                     decimals=0,
                     note=note,
                 )
             )
-    return found
+    return figures
 
 
 def _noise_figures() -> list[Figure]:

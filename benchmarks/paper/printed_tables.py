@@ -81,27 +81,27 @@ def _rows(table: str) -> list[dict[str, Any]]:
 
 def _stage1() -> pd.DataFrame:
     flagged = {(row["dataset"], row["method"]): row for row in _rows("stage2")}
-    found = []
+    rows = []
     for row in _rows("stage1"):
         name, method, N = row["dataset"], row["method"], SAMPLES[row["dataset"]]
         for rate in RATES:
-            found.append(
+            rows.append(
                 {"dataset": name, "rate": rate, "seed": 0, "method": method}
                 | {"n": N, "wrong": round(rate * N)}
                 | {"flagged": int(flagged[name, method][f"flagged {rate:g}"])}
                 | {m: number(row[f"{m} {rate:g}"]) / 100 for m in ("precision", "recall", "f1")}
                 | dict.fromkeys(("f05", "aupr", "given_accuracy", "true_accuracy"), math.nan)
             )
-    return pd.DataFrame(found)
+    return pd.DataFrame(rows)
 
 
 def _stage2() -> pd.DataFrame:
-    found = []
+    rows = []
     for row in _rows("stage2"):
         noisy = row["method"] == "noisy"
         for rate in RATES:
             changed = int(row[f"flagged {rate:g}"])
-            found.append(
+            rows.append(
                 {
                     "dataset": row["dataset"],
                     "rate": rate,
@@ -113,4 +113,4 @@ def _stage2() -> pd.DataFrame:
                     "accuracy": number(row[f"accuracy {rate:g}"]) / 100,
                 }
             )
-    return pd.DataFrame(found)
+    return pd.DataFrame(rows)

@@ -97,7 +97,7 @@ def _build_head(suite: Suite, cells: Cells, results: Results) -> list[str]:
     wanted += list_stage2_cells(suite, ranking.kept if ranking else suite.methods)
     done = sum(cells.is_finished(cell, describe_cell(suite, cell)) for cell in wanted)
     about = results.about
-    found = [
+    parts = [
         "# What the benchmark found",
         "For a researcher who wants to know what of the paper holds when others compute it. "
         f"Made by `benchmarks/results_page.py` from the cells in [{SUITE}]({FOLDER}), from "
@@ -108,11 +108,11 @@ def _build_head(suite: Suite, cells: Cells, results: Results) -> list[str]:
         f"{format_number(about['hours_of_one_process'], 1)} hours of one process.",
     ]
     if done < len(wanted):
-        found.append(
+        parts.append(
             f"**The benchmark is not finished: {done} of {len(wanted)} results are there.** A dash "
             "stands for one that is not, and verdicts may still change."
         )
-    return found
+    return parts
 
 
 def _build_what_was_run(suite: Suite, results: Results) -> list[str]:

@@ -41,13 +41,13 @@ from uqled.bench.results.tables import BASELINE, build_stage1_table
 
 def build_stage1(results: Results, names: Iterable[str]) -> list[str]:
     paper = read_paper_means().f1
-    found = [
+    head = [
         "## Stage 1: finding wrong labels",
         "F1 in per cent; bold: highest and clearly so, italic: highest. The last columns are mean "
         "F1 in the paper and the distance to CL-PBNR in points, here and there. Precision, recall, "
         f"F0.5 and the area under precision-recall are in [stage1.md]({FOLDER}/stage1.md).",
     ]
-    return found + [part for name in names for part in build_stage1_block(results, name, paper)]
+    return head + [part for name in names for part in build_stage1_block(results, name, paper)]
 
 
 def build_stage1_block(

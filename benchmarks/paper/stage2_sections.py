@@ -45,7 +45,7 @@ from uqled.bench.results.tables import BASELINE, build_stage2_table
 
 
 def build_stage2(results: Results, names: Iterable[str]) -> list[str]:
-    found = [
+    head = [
         "## Stage 2: training on cleaned data",
         "Accuracy on the untouched test set in per cent, after removing what a method flags; in "
         "the columns called relabelled, after giving flagged samples the suggested label instead. "
@@ -53,7 +53,7 @@ def build_stage2(results: Results, names: Iterable[str]) -> list[str]:
         f"rates, here and in the paper. More in [stage2.md]({FOLDER}/stage2.md).",
         _compare_treatments(results),
     ]
-    return found + [part for name in names for part in build_stage2_block(results, name)]
+    return head + [part for name in names for part in build_stage2_block(results, name)]
 
 
 def _compare_treatments(results: Results) -> str:

@@ -330,8 +330,8 @@ STATEMENTS = (
 
 def count_statements(view: View) -> list[tuple[Statement, Tally]]:
     """Every statement of which there is a case to count."""
-    found = [(statement, statement.tally(view)) for statement in STATEMENTS]
-    return [(statement, tally) for statement, tally in found if tally.of]
+    counted = [(statement, statement.tally(view)) for statement in STATEMENTS]
+    return [(statement, tally) for statement, tally in counted if tally.of]
 
 
 def _least_rise(values: list[Sample]) -> Sample:

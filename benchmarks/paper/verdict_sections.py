@@ -51,17 +51,17 @@ def build_summary(results: Results) -> list[str]:
         FAILS: "What did not hold",
         OPEN: "What cannot be told within the spread",
     }
-    found = ["## In short", describe_tested_on(results)]
+    parts = ["## In short", describe_tested_on(results)]
     for verdict, texts in by_verdict.items():
-        found.append(f"{heads[verdict]}{':' if texts else ': nothing.'}")
-        found.append("\n".join(f"- {escape_markdown(text)}" for text in texts))
+        parts.append(f"{heads[verdict]}{':' if texts else ': nothing.'}")
+        parts.append("\n".join(f"- {escape_markdown(text)}" for text in texts))
     best = "\n".join(f"- {line}" for line in _list_best(results))
-    return [*found, "Who finds most:" if best else "", best]
+    return [*parts, "Who finds most:" if best else "", best]
 
 
 def _list_best(results: Results) -> list[str]:
     """Who is best on each data set, and by how much."""
-    found = []
+    lines = []
     for name in list_evidence(results):
         column = average_over_rates(group_samples(results.stage1, name, "f1"))
         first = find_leaders(column)
@@ -73,8 +73,8 @@ def _list_best(results: Results) -> list[str]:
         winners = join_words(map(format_method, first.names))
         line = f"{escape_markdown(name)}: the highest mean F1 has {winners}, "
         line += f"{format_percent(column[best].mean)} %, {how}; {format_points(gap)} on CL-PBNR"
-        found.append(line + f". {_describe_paper_best(column)}")
-    return found
+        lines.append(line + f". {_describe_paper_best(column)}")
+    return lines
 
 
 def _describe_paper_best(column: Mapping[str, Sample]) -> str:
@@ -133,7 +133,7 @@ def build_statements(results: Results) -> list[str]:
 
 
 def build_winners(results: Results) -> list[str]:
-    found: dict[str, Counter[str]] = {}
+    wins_by_method: dict[str, Counter[str]] = {}
     for stage, frame, measure in (
         ("F1", results.stage1, "f1"),
         ("area", results.stage1, "aupr"),
@@ -144,13 +144,18 @@ def build_winners(results: Results) -> list[str]:
             for column in group_samples(frame, name, measure).values():
                 first = find_leaders(column)
                 for m in first.names:
-                    by = found.setdefault(m, Counter())
+                    by = wins_by_method.setdefault(m, Counter())
                     by[stage] += 1
                     by[f"{stage} clear"] += first.is_clear
     stages = ("F1", "area", "accuracy", "relabelled")
-    order = sorted(found, key=lambda m: (-found[m]["F1"], -found[m]["accuracy"], m))
+    order = sorted(
+        wins_by_method, key=lambda m: (-wins_by_method[m]["F1"], -wins_by_method[m]["accuracy"], m)
+    )
     rows = [
-        [format_method(m), *(f"{found[m][s]} ({found[m][f'{s} clear']})" for s in stages)]
+        [
+            format_method(m),
+            *(f"{wins_by_method[m][s]} ({wins_by_method[m][f'{s} clear']})" for s in stages),
+        ]
         for m in order
     ]
     where = []
@@ -197,17 +202,18 @@ def build_correlations(results: Results) -> list[str]:
         ("a network that is better before cleaning finds errors better", here.initial),
         ("methods that find errors better end with higher accuracy, over data sets", here.final),
     ):
-        found = analysis.correlation
-        if found is None:
+        correlation = analysis.correlation
+        if correlation is None:
             sentences.append(f"That {what}: there are too few points to say.")
             continue
         if analysis is here.final and not spans_enough(analysis):
             sentences.append(f"That {what}: not judged, {_describe_span(analysis)}.")
             continue
-        verdict = HOLDS if found.low > 0 else FAILS if found.high < 0 else OPEN
+        verdict = HOLDS if correlation.low > 0 else FAILS if correlation.high < 0 else OPEN
         sentences.append(
-            f"That {what}: {verdict} (r = {format_number(found.r, 2)}, n = {found.n}, 95 % "
-            f"interval {format_number(found.low, 2)} to {format_number(found.high, 2)})."
+            f"That {what}: {verdict} (r = {format_number(correlation.r, 2)}, n = {correlation.n}, "
+            f"95 % interval {format_number(correlation.low, 2)} to "
+            f"{format_number(correlation.high, 2)})."
         )
     rates = list(dict.fromkeys(r for by in here.mean_f1.values() for r in by))
     means = [

@@ -149,4 +149,4 @@ def test_a_few_steps_of_the_papers_own_suite(
     assert results.initial["accuracy"].between(0, 1).all()
     if not alone:
         assert results.stage2["treatment"].tolist() == ["clean", "noisy", "remove"]
-        assert len(results.matrices[suite.data[0].shown][0.05].classes) == CLASSES[name]
+        assert len(results.matrices[suite.data[0].display_name][0.05].classes) == CLASSES[name]

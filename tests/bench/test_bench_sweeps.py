@@ -45,7 +45,7 @@ def read(tmp_path: Path, text: str = TEXT) -> Suite:
 
 def test_each_value_is_a_data_set_of_its_own(tmp_path: Path) -> None:
     suite = read(tmp_path)
-    assert [data.shown for data in suite.data] == [
+    assert [data.display_name for data in suite.data] == [
         "Digits",
         "Digits, 3 passes",
         "Digits, 3 folds",
@@ -74,7 +74,7 @@ def test_sweeps_run(tmp_path: Path) -> None:
     results, _ = run_benchmark(
         Benchmark(suite, tmp_path, tmp_path / "out"), workers=Workers(1), progress=False
     )
-    assert set(results.stage1["dataset"]) == {data.shown for data in suite.data}
+    assert set(results.stage1["dataset"]) == {data.display_name for data in suite.data}
     folds = tmp_path / "out" / "cells" / "digits-folds-3" / "seed-0" / "rate-0.1"
     assert len(list(folds.glob("fold-*.json"))) == 3
 

@@ -127,7 +127,7 @@ def test_contaminated_results_stand_apart(tmp_path: Path) -> None:
     assert f"### {name}" in after
     assert f"### {name}" not in before
     assert f"**Contaminated: {name}**" in before
-    others = {data.shown for data in SUITE.data} - {name}
+    others = {data.display_name for data in SUITE.data} - {name}
     assert all(f"### {other}" in before for other in others)
 
 

@@ -31,24 +31,24 @@ def list_stage2_cells(suite: Suite, methods: Iterable[str]) -> list[Cell]:
     if suite.stage2 is None:
         return []
     chosen = set(methods)
-    found, methods = [], [m for m in suite.stage2.methods or suite.methods if m in chosen]
+    trainings, methods = [], [m for m in suite.stage2.methods or suite.methods if m in chosen]
     for data in suite.data:
         for seed in suite.seeds:
-            found.append(Cell("retraining", data.name, seed, treatment="clean"))
+            trainings.append(Cell("retraining", data.name, seed, treatment="clean"))
         for rate in suite.rates:
             seeds = suite.stage2.seeds.get(str(rate), suite.seeds)
             for seed in seeds:
-                found.append(Cell("retraining", data.name, seed, rate, treatment="noisy"))
+                trainings.append(Cell("retraining", data.name, seed, rate, treatment="noisy"))
                 treatments: list[Treatment] = ["remove"]
                 relabelled = suite.stage2.relabel_seeds
                 if rate in suite.stage2.relabel and (relabelled is None or seed in relabelled):
                     treatments.append("relabel")
-                found += [
+                trainings += [
                     Cell("retraining", data.name, seed, rate, treatment=treatment, method=method)
                     for treatment in treatments
                     for method in methods
                 ]
-    return found
+    return trainings
 
 
 def list_needed_cells(suite: Suite, cell: Cell) -> list[Cell]:
@@ -62,8 +62,8 @@ def list_needed_cells(suite: Suite, cell: Cell) -> list[Cell]:
         folds = range(suite.count_folds(cell.data))
         return [Cell("fold", cell.data, cell.seed, cell.rate, fold) for fold in folds]
     if cell.kind == "fold" and cell.rate is not None:
-        found = [pretraining] if kind in ("similarity", "confusion") else []
-        return found + [clean] * (kind == "instance" or suite.clean_first is not None)
+        needed = [pretraining] if kind in ("similarity", "confusion") else []
+        return needed + [clean] * (kind == "instance" or suite.clean_first is not None)
     if cell.kind == "retraining":
         if cell.rate is None:
             return [clean] if suite.clean_first is not None else []
@@ -77,21 +77,21 @@ def list_unfinished_cells(suite: Suite, cells: Cells, wanted: Iterable[Cell]) ->
     A cell that is finished counts as missing only where another one needs its arrays and they are
     not there.
     """
-    found: dict[Cell, None] = {}
+    missing: dict[Cell, None] = {}
 
     def add(cell: Cell, *, for_arrays: bool) -> None:
         done = cells.is_finished(cell, describe_cell(suite, cell)) and _has_all_methods(
             suite, cells, cell
         )
-        if cell in found or (done and (not for_arrays or cells.has_arrays(cell))):
+        if cell in missing or (done and (not for_arrays or cells.has_arrays(cell))):
             return
         for needed in list_needed_cells(suite, cell):
             add(needed, for_arrays=True)
-        found[cell] = None
+        missing[cell] = None
 
     for cell in wanted:
         add(cell, for_arrays=False)
-    return list(found)
+    return list(missing)
 
 
 def _has_all_methods(suite: Suite, cells: Cells, cell: Cell) -> bool:
@@ -115,7 +115,7 @@ def list_compared_methods(suite: Suite) -> list[str]:
 def describe_cell(suite: Suite, cell: Cell) -> dict[str, Any]:
     """All that changes what the cell finds: data, network, noise, methods."""
     data = suite.data_named(cell.data)
-    found: dict[str, Any] = {
+    configuration: dict[str, Any] = {
         "data": _describe_samples(data),
         "model": data.model,
         "training": dict(data.training),
@@ -133,7 +133,7 @@ def describe_cell(suite: Suite, cell: Cell) -> dict[str, Any]:
         if source := hash_method_source(cell.method):
             noise["source"] = source
         noise["retraining_limit"] = data.retraining_limit
-    return found | noise
+    return configuration | noise
 
 
 def count_trained_samples(data: Data, suite: Suite, cell: Cell, N: int) -> float:

@@ -82,14 +82,14 @@ class Cells:
         now = json.loads(json.dumps(configuration))
         changed = [k for k in sorted(before.keys() | now.keys()) if before.get(k) != now.get(k)]
         if changed:
-            shown = [
+            changes = [
                 f"{k}: {show_value(before.get(k))} then, {show_value(now.get(k))} now"
                 for k in changed[:3]
             ]
             raise InputError(
                 "out",
                 f"{str(self.folder)!r} holds cell {cell.name} with another configuration "
-                f"({'; '.join(shown)})",
+                f"({'; '.join(changes)})",
                 "Choose another folder, or remove that cell to compute it anew",
             )
         return True
@@ -123,9 +123,9 @@ class Cells:
         self,
         cell: Cell,
         configuration: Mapping[str, Any],
-        found: Mapping[str, Any],
+        result: Mapping[str, Any],
         arrays: Mapping[str, NDArray[Any]],
-        made: Mapping[str, Any],
+        provenance: Mapping[str, Any],
     ) -> None:
         """Write a finished cell; `made` is by what and how long, which tables do not show."""
         if arrays:
@@ -135,7 +135,7 @@ class Cells:
                 np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
         path = self._path("cells", cell, ".json")
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {"configuration": configuration, "found": found, "made": made})
+        write_json(path, {"configuration": configuration, "found": result, "made": provenance})
         self._remove_work(cell.name)
 
     def remove_finished_work(self) -> None:

@@ -167,22 +167,22 @@ def _measure_training(learner: Any, data: Dataset, N: int, passes: int) -> float
     epochs = getattr(getattr(learner, "training", None), "epochs", None)
     if epochs is not None:
         learner = replace(learner, training=replace(learner.training, epochs=1))
-    found = 0.0
+    per_sample = 0.0
     # A classifier of scikit-learn takes its time as it likes: straight to the largest part.
     for n in _SIZES if epochs is not None else (_SIZES[-1],) * 2:
         train = _spread_evenly(N, n)
-        asked = train[: max(2, len(train) // 16)]
+        unseen = train[: max(2, len(train) // 16)]
         with TemporaryDirectory() as work, use_one_thread():
             began = time.perf_counter()
             learner.fit_predict(
-                data, train, asked, passes=passes, seed=0, folder=Path(work),
+                data, train, unseen, passes=passes, seed=0, folder=Path(work),
                 advance=lambda _: None,
             )  # fmt: skip
             seconds = time.perf_counter() - began
-        found = seconds * (epochs or 1) / len(train)
+        per_sample = seconds * (epochs or 1) / len(train)
         if n > _SIZES[0] and (seconds > _LONG_ENOUGH or n >= N):  # the first one warms up
             break
-    return found
+    return per_sample
 
 
 def _measure_features(data: Data, both: Dataset, few: Dataset) -> float:

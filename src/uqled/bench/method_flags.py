@@ -58,7 +58,7 @@ def compute_flags(
 ) -> dict[str, Flags]:
     """Each method's flags, from the same probabilities [N,K] and [F,N,K]."""
     plain = [name for name in methods if ":" not in name]
-    found: dict[str, Flags] = {}
+    flags: dict[str, Flags] = {}
     readings: tuple[tuple[Literal["candidate", "given"], list[str]], ...] = (
         ("candidate", [name for name in plain if not name.endswith(_GIVEN)]),
         ("given", [name for name in plain if name.endswith(_GIVEN)]),
@@ -76,11 +76,11 @@ def compute_flags(
         )
         for name in chosen:
             one = errors.by_method[name.removesuffix(_GIVEN)]
-            found[name] = Flags(one.mask, one.ranking, one.best)
+            flags[name] = Flags(one.mask, one.ranking, one.best)
     for name in methods:
         if ":" in name:
-            found[name] = _compute_own_flags(name, labels.codes, pred_probs, passes)
-    return {name: found[name] for name in methods}
+            flags[name] = _compute_own_flags(name, labels.codes, pred_probs, passes)
+    return {name: flags[name] for name in methods}
 
 
 def hash_method_source(name: str) -> str | None:
@@ -144,14 +144,14 @@ def _import_function(name: str) -> OwnMethod:
     if not all(part.isidentifier() for part in (*module.split("."), function)):
         raise InputError("methods", f"have {name!r}, which names no function", fix)
     try:
-        found: OwnMethod = getattr(import_module(module), function)
+        method: OwnMethod = getattr(import_module(module), function)
     except Exception as error:  # whatever a module of one's own does when it is loaded
         raise InputError(
             "methods", f"have {name!r}, which cannot be imported ({first_line(error)})", fix
         ) from error
-    if not callable(found):
+    if not callable(method):
         raise InputError("methods", f"have {name!r}, which is no function", fix)
-    return found
+    return method
 
 
 def _compute_own_flags(

@@ -55,7 +55,7 @@ class _Context:
     cells: Cells
     whole: BenchmarkData
 
-    def predicted(
+    def train_and_predict(
         self, labels: NDArray[Any], train: NDArray[Any], test: NDArray[Any], seed: int
     ) -> FoldPredictions:
         """A network trained on `train`, asked about `test`; `labels` are those of all samples."""
@@ -71,16 +71,16 @@ class _Context:
             advance=lambda _: None,
         )
 
-    def kept(self) -> NDArray[np.intp]:
+    def select_kept(self) -> NDArray[np.intp]:
         """[N] positions in the training set, without what is removed before noise is added."""
         everyone = np.arange(len(self.whole.train))
         if self.suite.clean_first is None:
             return everyone
         cell = Cell("detection", self.cell.data, self.cell.seed)
-        flags = self.flags(cell, self.cells.read_arrays(cell), len(everyone))
+        flags = self.read_flags(cell, self.cells.read_arrays(cell), len(everyone))
         return everyone[~flags[self.suite.clean_first].mask]
 
-    def predictions(self, cell: Cell, n: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    def read_predictions(self, cell: Cell, n: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """(probabilities [n,K], passes [F,n,K] if there are any) that a finished cell holds."""
         arrays, K = self.cells.read_arrays(cell), self.whole.data.n_classes
         name = self.cells.name_arrays(cell)
@@ -92,25 +92,25 @@ class _Context:
         passes = self.suite.count_passes(cell.data)
         return probs, take_probabilities(arrays, stack, (passes, n, K), name)
 
-    def flags(self, cell: Cell, arrays: dict[str, NDArray[Any]], n: int) -> dict[str, Flags]:
+    def read_flags(self, cell: Cell, arrays: dict[str, NDArray[Any]], n: int) -> dict[str, Flags]:
         """What every method flags of n samples, of the arrays of a finished detection."""
         shape = n, self.whole.data.n_classes
         return unpack_flags(arrays, shape, self.cells.name_arrays(cell))
 
-    def noisy(self) -> tuple[NDArray[np.intp], NoisyLabels]:
+    def make_noisy(self) -> tuple[NDArray[np.intp], NoisyLabels]:
         """(positions in the training set that take part, their noisy labels)."""
         cell, whole = self.cell, self.whole
         assert cell.rate is not None
-        kept = self.kept()
+        kept = self.select_kept()
         options = dict(self.suite.noise)
         kind = options.pop("kind")
         if kind in ("similarity", "confusion"):
-            asked = Cell("pretraining", cell.data, cell.seed)
-            options["pred_probs"] = self.predictions(asked, len(whole.test))[0]
+            pretraining = Cell("pretraining", cell.data, cell.seed)
+            options["pred_probs"] = self.read_predictions(pretraining, len(whole.test))[0]
             options["model_labels"] = whole.data.labels.codes[whole.test]
         elif kind == "instance":
             clean = Cell("detection", cell.data, cell.seed)
-            options["pred_probs"] = self.predictions(clean, len(whole.train))[0][kept]
+            options["pred_probs"] = self.read_predictions(clean, len(whole.train))[0][kept]
         noisy = noise_of_kind(
             kind,
             whole.true[kept],
@@ -121,7 +121,7 @@ class _Context:
         )
         return kept, noisy
 
-    def everyones(self, kept: NDArray[np.intp], given: NDArray[Any]) -> NDArray[np.int32]:
+    def merge_labels(self, kept: NDArray[np.intp], given: NDArray[Any]) -> NDArray[np.int32]:
         """Labels of all samples, the training samples `kept` with their given ones."""
         codes = self.whole.data.labels.codes.copy()
         codes[self.whole.train[kept]] = given
@@ -134,12 +134,14 @@ def _pretrain(context: _Context) -> CellResult:
     n = round(_MONITORED * len(whole.train))
     monitored = whole.train[draw_stratified(whole.true, n, seed=seed)]
     seen = np.setdiff1d(whole.train, monitored)
-    asked = np.concatenate([monitored, whole.test])
-    found = context.predicted(whole.data.labels.codes, seen, asked, fold_seed(seed, 0))
-    right = found.pred_probs.argmax(axis=1) == whole.data.labels.codes[asked]
-    arrays: dict[str, NDArray[Any]] = {"test_probs": found.pred_probs[n:]}
-    if found.passes is not None:
-        arrays["test_passes"] = found.passes[:, n:]
+    unseen = np.concatenate([monitored, whole.test])
+    predictions = context.train_and_predict(
+        whole.data.labels.codes, seen, unseen, fold_seed(seed, 0)
+    )
+    right = predictions.pred_probs.argmax(axis=1) == whole.data.labels.codes[unseen]
+    arrays: dict[str, NDArray[Any]] = {"test_probs": predictions.pred_probs[n:]}
+    if predictions.passes is not None:
+        arrays["test_passes"] = predictions.passes[:, n:]
     return {
         "accuracy": float(right[n:].mean()),
         "monitored_accuracy": float(right[:n].mean()),
@@ -152,8 +154,8 @@ def _pretrain(context: _Context) -> CellResult:
 def _run_pilot(context: _Context) -> CellResult:
     """Noise on the test labels, and the network that learned from clean data."""
     cell, whole = context.cell, context.whole
-    asked = Cell("pretraining", cell.data, cell.seed)
-    pred_probs, passes = context.predictions(asked, len(whole.test))
+    pretraining = Cell("pretraining", cell.data, cell.seed)
+    pred_probs, passes = context.read_predictions(pretraining, len(whole.test))
     true = whole.data.labels.codes[whole.test]
     options = dict(context.suite.noise)
     kind = options.pop("kind")
@@ -174,19 +176,21 @@ def _predict_fold(context: _Context) -> CellResult:
     """Phases 1b and 2: noise, and one fold's out-of-sample predictions."""
     cell, whole = context.cell, context.whole
     kept, given = _read_given_labels(context)
-    labels = context.everyones(kept, given)
+    labels = context.merge_labels(kept, given)
     part = _split_folds(context, given)[cell.fold or 0]
     train = np.setdiff1d(np.arange(len(kept)), part)
-    found = context.predicted(
+    predictions = context.train_and_predict(
         labels,
         whole.train[kept[train]],
         whole.train[kept[part]],
         fold_seed(cell.seed, cell.fold or 0),
     )
-    arrays = {"pred_probs": found.pred_probs}
-    if found.passes is not None:
-        arrays["passes"] = found.passes
-    return {"accuracy": float((found.pred_probs.argmax(axis=1) == given[part]).mean())}, arrays
+    arrays = {"pred_probs": predictions.pred_probs}
+    if predictions.passes is not None:
+        arrays["passes"] = predictions.passes
+    return {
+        "accuracy": float((predictions.pred_probs.argmax(axis=1) == given[part]).mean())
+    }, arrays
 
 
 @dataclass(frozen=True)
@@ -213,7 +217,7 @@ def _join_folds(context: _Context) -> OutOfSample:
     passes: NDArray[np.float32] | None = None
     folds = list_needed_cells(context.suite, context.cell)
     for part, cell in zip(_split_folds(context, given), folds, strict=True):
-        pred_probs[part], own = context.predictions(cell, len(part))
+        pred_probs[part], own = context.read_predictions(cell, len(part))
         if own is not None:
             if passes is None:
                 passes = np.empty((len(own), *pred_probs.shape), np.float32)
@@ -223,8 +227,13 @@ def _join_folds(context: _Context) -> OutOfSample:
 
 def _detect(context: _Context) -> CellResult:
     """Phases 3 and 4: every method's flags, and how right they are."""
-    found = _join_folds(context)
-    kept, given, pred_probs, passes = found.kept, found.given, found.pred_probs, found.passes
+    predictions = _join_folds(context)
+    kept, given, pred_probs, passes = (
+        predictions.kept,
+        predictions.given,
+        predictions.pred_probs,
+        predictions.passes,
+    )
     if context.cell.rate is None:  # clean labels, looked at before noise is added
         flags = _flag_samples(context, given, pred_probs, passes)
         content = {
@@ -235,8 +244,8 @@ def _detect(context: _Context) -> CellResult:
             "pred_probs": pred_probs,
             **pack_flags(flags),
         }
-    _, noisy = context.noisy()
-    content, flags = _score_methods(context, noisy, found.true, pred_probs, passes)
+    _, noisy = context.make_noisy()
+    content, flags = _score_methods(context, noisy, predictions.true, pred_probs, passes)
     return content, {"given": shorten_codes(given), "kept": kept, **pack_flags(flags)}
 
 
@@ -246,7 +255,7 @@ def _retrain(context: _Context) -> CellResult:
     changed, arrays = 0, dict[str, NDArray[Any]]()
     detection = Cell("detection", cell.data, cell.seed, cell.rate)
     if cell.rate is None:
-        kept, given = context.kept(), whole.true[context.kept()]
+        kept, given = context.select_kept(), whole.true[context.select_kept()]
     else:
         arrays, name = context.cells.read_arrays(detection), context.cells.name_arrays(detection)
         kept = take_numbers(arrays, "kept", (None,), len(whole.train), name)
@@ -257,18 +266,18 @@ def _retrain(context: _Context) -> CellResult:
     if limit is not None and limit < len(kept):
         used = draw_stratified(given, limit, seed=cell.seed)
     if cell.method:
-        flags = context.flags(detection, arrays, len(kept))[cell.method]
+        flags = context.read_flags(detection, arrays, len(kept))[cell.method]
         flagged = flags.mask[used]
         changed = int(flagged.sum())
         if cell.treatment == "remove":
             used = used[~flagged]
         else:
             given = np.where(flags.mask, flags.best, given)
-    labels = context.everyones(kept, given)
-    found = context.predicted(
+    labels = context.merge_labels(kept, given)
+    predictions = context.train_and_predict(
         labels, whole.train[kept[used]], whole.test, fold_seed(cell.seed, 1_000)
     )
-    right = found.pred_probs.argmax(axis=1) == whole.data.labels.codes[whole.test]
+    right = predictions.pred_probs.argmax(axis=1) == whole.data.labels.codes[whole.test]
     return {"accuracy": float(right.mean()), "trained_on": len(used), "changed": changed}, {}
 
 
@@ -277,7 +286,7 @@ def _read_given_labels(context: _Context) -> tuple[NDArray[np.intp], NDArray[np.
     if context.cell.rate is None:
         everyone = np.arange(len(context.whole.train))
         return everyone, context.whole.true
-    kept, noisy = context.noisy()
+    kept, noisy = context.make_noisy()
     return kept, noisy.labels.astype(np.int32)
 
 

@@ -42,13 +42,13 @@ def describe_hardware() -> dict[str, Any]:
 
 def list_package_versions(packages: tuple[str, ...]) -> dict[str, str]:
     """Versions of those packages that are installed."""
-    found = {}
+    versions = {}
     for name in packages:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def find_code_version() -> str:

@@ -64,14 +64,16 @@ class Benchmark:
 
     def wanted(self, *, pilot: bool = False) -> list[Cell]:
         """The cells whose results are shown, as far as is known before the pilot."""
-        found = list_pilot_cells(self.suite) if pilot or self.suite.pilot else []
+        cells = list_pilot_cells(self.suite) if pilot or self.suite.pilot else []
         if not pilot:
-            found += list_stage1_cells(self.suite)
-            found += list_stage2_cells(self.suite, self.methods())
-        chosen = [cell for cell in found if fnmatch(cell.name, self.only)]
+            cells += list_stage1_cells(self.suite)
+            cells += list_stage2_cells(self.suite, self.methods())
+        chosen = [cell for cell in cells if fnmatch(cell.name, self.only)]
         if not chosen:
-            shown = f"{found[0].name}, {found[-1].name}"
-            raise InputError("only", f"is {self.only!r}, which no cell is called", f"As in {shown}")
+            examples = f"{cells[0].name}, {cells[-1].name}"
+            raise InputError(
+                "only", f"is {self.only!r}, which no cell is called", f"As in {examples}"
+            )
         return chosen
 
     def methods(self) -> list[str]:
@@ -199,11 +201,11 @@ def _compute(benchmark: Benchmark, cell: Cell) -> None:
     """Compute one cell and write it; runs in a process of its own."""
     began = time.perf_counter()
     with use_one_thread():
-        found, arrays = compute_cell(
+        result, arrays = compute_cell(
             benchmark.suite, cell, benchmark.cells, benchmark.load_data(cell.data)
         )
-    made = describe_provenance() | {"seconds": round(time.perf_counter() - began, 2)}
-    benchmark.cells.write(cell, describe_cell(benchmark.suite, cell), found, arrays, made)
+    provenance = describe_provenance() | {"seconds": round(time.perf_counter() - began, 2)}
+    benchmark.cells.write(cell, describe_cell(benchmark.suite, cell), result, arrays, provenance)
 
 
 @contextmanager

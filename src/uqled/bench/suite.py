@@ -62,7 +62,7 @@ class Data:
     """Why results on it do not count as clean evidence, if so; shown beside them."""
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         return self.title or self.name
 
 
@@ -120,8 +120,8 @@ class Suite:
 
 def list_builtin_suites() -> list[str]:
     """The suites that ship with the package."""
-    found = (file.name for file in (files("uqled.bench") / "suites").iterdir())
-    return sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml"))
+    names = (file.name for file in (files("uqled.bench") / "suites").iterdir())
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
 def read_suite(name: str, *, allow_code: bool = False) -> Suite:
@@ -168,13 +168,13 @@ def _refuse_code(content: Any, name: str) -> None:
 
 
 def _build_suite(content: dict[str, Any]) -> Suite:
-    given = dict(content)
-    entries, sweep = given.pop("data", []), given.pop("sweep", {})
+    options = dict(content)
+    entries, sweep = options.pop("data", []), options.pop("sweep", {})
     _check_type("data", entries, list, "write [[data]] before each data set")
     _check_type("sweep", sweep, dict, "write [sweep], and values as passes = [2, 10]")
     entries = expand_sweeps(entries, sweep)
-    given["data"] = tuple(_build_dataclass(Data, entry, "data") for entry in entries)
-    stage2 = given.pop("stage2", {})
+    options["data"] = tuple(_build_dataclass(Data, entry, "data") for entry in entries)
+    stage2 = options.pop("stage2", {})
     if stage2 is not False:
         _check_type("stage2", stage2, dict, "write a table, or stage2 = false")
         stage2 = dict(stage2)
@@ -184,24 +184,24 @@ def _build_suite(content: dict[str, Any]) -> Suite:
             _check_type(f"stage2.seeds of {rate}", own, list, 'write { "0.1" = [0, 1] }')
         stage2["seeds"] = {k: tuple(v) for k, v in seeds.items()}
         stage2 = _build_dataclass(Stage2, stage2, "stage2")
-    suite: Suite = _build_dataclass(Suite, given | {"stage2": stage2 or None}, "suite")
+    suite: Suite = _build_dataclass(Suite, options | {"stage2": stage2 or None}, "suite")
     return suite
 
 
-def _build_dataclass(kind: Any, given: Mapping[str, Any], where: str) -> Any:
+def _build_dataclass(kind: Any, options: Mapping[str, Any], where: str) -> Any:
     """A dataclass of what a file gives; a key that it does not have is refused."""
-    _check_type(where, given, dict, "write its options as key = value")
+    _check_type(where, options, dict, "write its options as key = value")
     known = {one.name: one for one in fields(kind)}
-    for key in given:
+    for key in options:
         if key not in known:
             raise InputError(key, f"is no option of {where}", f"Choose among {', '.join(known)}")
     for name, one in known.items():
         required = one.default is MISSING and one.default_factory is MISSING
-        if name in given and name != "data":
-            _check_type(name, given[name], _TOML[one.type], f"write {_EXAMPLES[_TOML[one.type]]}")
-        if required and name not in given:
+        if name in options and name != "data":
+            _check_type(name, options[name], _TOML[one.type], f"write {_EXAMPLES[_TOML[one.type]]}")
+        if required and name not in options:
             raise InputError(name, f"is missing in {where}", "Give it")
-    return kind(**{name: _freeze_lists(value) for name, value in given.items()})
+    return kind(**{name: _freeze_lists(value) for name, value in options.items()})
 
 
 def _freeze_lists(value: Any) -> Any:

@@ -69,7 +69,7 @@ def _check_names(suite: Suite) -> None:
                 f"{show_value(name)} is taken twice or no folder's name",
                 "Choose another, such as mnist-2",
             )
-    for title, times in Counter(data.shown for data in suite.data).items():
+    for title, times in Counter(data.display_name for data in suite.data).items():
         if times > 1:
             raise InputError(
                 "title", f"{title!r} is that of {times} data sets", "Give each its own"

@@ -55,15 +55,15 @@ class Results:
 
 def collect_results(suite: Suite, cells: Cells) -> Results:
     """The finished cells of a suite, in the order of its matrix."""
-    titles = {data.name: data.shown for data in suite.data}
+    titles = {data.name: data.display_name for data in suite.data}
     initial, sizes = [], {}
     for data in suite.data:
         for seed in suite.seeds:
             cell = Cell("pretraining", data.name, seed)
             if cells.is_finished(cell, describe_cell(suite, cell)):
-                found = cells.read(cell)
-                sizes[data.name] = {key: found[key] for key in ("train", "test")}
-                row = {"dataset": data.shown, "seed": seed, "accuracy": found["accuracy"]}
+                content = cells.read(cell)
+                sizes[data.name] = {key: content[key] for key in ("train", "test")}
+                row = {"dataset": data.display_name, "seed": seed, "accuracy": content["accuracy"]}
                 initial.append(row)
     retrained = []
     for cell in list_stage2_cells(suite, suite.methods):
@@ -128,23 +128,23 @@ def _collect_detections(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> p
     for cell in wanted:
         if not cells.is_finished(cell, describe_cell(suite, cell)):
             continue
-        found = cells.read(cell)
+        content = cells.read(cell)
         common = {
-            "dataset": suite.data_named(cell.data).shown,
+            "dataset": suite.data_named(cell.data).display_name,
             "rate": cell.rate,
             "seed": cell.seed,
-            **{key: found[key] for key in ("n", "wrong", "given_accuracy", "true_accuracy")},
+            **{key: content[key] for key in ("n", "wrong", "given_accuracy", "true_accuracy")},
         }
-        judged = found["methods"]
-        rows += [common | {"method": m} | judged[m] for m in suite.methods if m in judged]
+        metrics = content["methods"]
+        rows += [common | {"method": m} | metrics[m] for m in suite.methods if m in metrics]
     return pd.DataFrame(rows, columns=list(_DETECTION))
 
 
 def _collect_matrices(suite: Suite, cells: Cells) -> dict[str, dict[float, TransitionMatrix]]:
-    found: dict[str, dict[float, TransitionMatrix]] = {}
+    matrices: dict[str, dict[float, TransitionMatrix]] = {}
     for cell in list_stage1_cells(suite):
         assert cell.rate is not None
-        own = found.setdefault(suite.data_named(cell.data).shown, {})
+        own = matrices.setdefault(suite.data_named(cell.data).display_name, {})
         if cell.rate in own or not cells.is_finished(cell, describe_cell(suite, cell)):
             continue
         content = cells.read(cell)
@@ -157,19 +157,19 @@ def _collect_matrices(suite: Suite, cells: Cells) -> dict[str, dict[float, Trans
                 raise FileError(
                     f"cell {cell.name!r}", f"has no matrix of its classes ({error})", "Remove it"
                 ) from error
-    return {name: own for name, own in found.items() if own}
+    return {name: own for name, own in matrices.items() if own}
 
 
 def _group_same_images(suite: Suite) -> list[list[str]]:
     """Titles of the data sets that are read from one place, where there are several."""
     by_place: dict[str, list[str]] = {}
     for data in suite.data:
-        by_place.setdefault(data.place, []).append(data.shown)
+        by_place.setdefault(data.place, []).append(data.display_name)
     return [titles for titles in by_place.values() if len(titles) > 1]
 
 
 def _describe_benchmark(suite: Suite, cells: Cells, sizes: dict[str, Any]) -> dict[str, Any]:
-    made = list(cells.read_provenance())
+    provenance = list(cells.read_provenance())
     ranking = rank_pilot(suite, cells) if suite.pilot else None
     return {
         "suite": suite.about,
@@ -177,21 +177,29 @@ def _describe_benchmark(suite: Suite, cells: Cells, sizes: dict[str, Any]) -> di
         "folds": suite.folds,
         "passes": suite.passes,
         "seeds": list(suite.seeds),
-        "code": sorted({one["code"] for one in made}),
+        "code": sorted({one["code"] for one in provenance}),
         "hardware": sorted(
-            {f"{one['cpu']}, {one['cores']} cores, {one['memory_gib']} GiB" for one in made}
+            {f"{one['cpu']}, {one['cores']} cores, {one['memory_gib']} GiB" for one in provenance}
         ),
-        "python": sorted({one["python"] for one in made}),
+        "python": sorted({one["python"] for one in provenance}),
         "versions": sorted(
-            {f"{name} {number}" for one in made for name, number in one["versions"].items()}
+            {f"{name} {number}" for one in provenance for name, number in one["versions"].items()}
         ),
-        "hours_of_one_process": round(sum(one["seconds"] for one in made) / 3600, 2),
-        "reductions": [f"{data.shown}: {data.reduced}" for data in suite.data if data.reduced],
-        "contaminated": {data.shown: data.contaminated for data in suite.data if data.contaminated},
+        "hours_of_one_process": round(sum(one["seconds"] for one in provenance) / 3600, 2),
+        "reductions": [
+            f"{data.display_name}: {data.reduced}" for data in suite.data if data.reduced
+        ],
+        "contaminated": {
+            data.display_name: data.contaminated for data in suite.data if data.contaminated
+        },
         "pilot": ranking.describe() if ranking else "",
         "same_images": _group_same_images(suite),
         "data": {
-            data.shown: {"model": data.model, **dict(data.training), **sizes.get(data.name, {})}
+            data.display_name: {
+                "model": data.model,
+                **dict(data.training),
+                **sizes.get(data.name, {}),
+            }
             | {k: getattr(data, k) for k in ("passes", "folds", "dropout") if getattr(data, k)}
             | ({"retraining_limit": data.retraining_limit} if data.retraining_limit else {})
             for data in suite.data

@@ -81,37 +81,37 @@ _STYLE: dict[Any, Any] = {
 
 def draw_figures(results: Results, analyses: Sensitivity) -> dict[str, Figure]:
     """File stem -> figure, in the order in which a page shows them."""
-    found: dict[str, Figure] = {}
+    figures: dict[str, Figure] = {}
     for name, stem in name_files(list_datasets(results)).items():
         f1 = group_samples(results.stage1, name, "f1")
         change = compute_improvements(f1)
         if any(change.values()):
-            found[f"stage1-relative-{stem}"] = draw_relative_changes(
+            figures[f"stage1-relative-{stem}"] = draw_relative_changes(
                 change, "F1 relative to CL-PBNR"
             )
         precision, recall = (
             group_samples(results.stage1, name, m) for m in ("precision", "recall")
         )
         if precision:
-            found[f"stage1-plane-{stem}"] = draw_precision_recall(precision, recall)
+            figures[f"stage1-plane-{stem}"] = draw_precision_recall(precision, recall)
         change = compute_improvements(group_cleaned_and_noisy(results, name))
         if any(change.values()):
-            found[f"stage2-relative-{stem}"] = draw_relative_changes(
+            figures[f"stage2-relative-{stem}"] = draw_relative_changes(
                 change, "accuracy relative to cleaning with CL-PBNR"
             )
     if analyses.mean_f1:
-        found["sensitivity-rates"] = draw_rates(analyses.mean_f1)
+        figures["sensitivity-rates"] = draw_rates(analyses.mean_f1)
     for stem, analysis, x in (
         ("sensitivity-initial", analyses.initial, "accuracy before cleaning (%)"),
         ("sensitivity-initial-clean", analyses.initial_clean, "accuracy on clean labels (%)"),
     ):
         if analysis.points:
-            found[stem] = draw_scatter(analysis, x, "mean F1 (%)", of_methods=False)
+            figures[stem] = draw_scatter(analysis, x, "mean F1 (%)", of_methods=False)
     if analyses.final.points:
-        found["sensitivity-final"] = draw_scatter(
+        figures["sensitivity-final"] = draw_scatter(
             analyses.final, "mean F1 (%)", "accuracy after cleaning (%)", of_methods=True
         )
-    return found
+    return figures
 
 
 def draw_relative_changes(change: Mapping[Rate, Mapping[str, Sample]], label: str) -> Figure:
@@ -211,17 +211,17 @@ def draw_scatter(analysis: Analysis, x: str, y: str, *, of_methods: bool) -> Fig
                 if of_methods
                 else (_RATES[place % len(_RATES)], "o")
             )
-            shown = format_method_short(name) if of_methods else name
-            axes.plot(a, b, marker, color=colour, markersize=8, label=_clean_text(shown))
-        found = analysis.correlation
-        if found is not None:
+            label = format_method_short(name) if of_methods else name
+            axes.plot(a, b, marker, color=colour, markersize=8, label=_clean_text(label))
+        correlation = analysis.correlation
+        if correlation is not None:
             across = np.array([a for a, _ in points.values()])
             slope, start = np.polyfit(across, [b for _, b in points.values()], 1)
             ends = np.array([across.min(), across.max()])
             axes.plot(ends, slope * ends + start, color=_INK, linewidth=1, alpha=0.5, zorder=0)
             axes.set_title(
-                f"r = {format_number(found.r, 2)}, t = {format_number(found.t, 2)}, "
-                f"p = {format_p_value(found.p)}, n = {found.n}",
+                f"r = {format_number(correlation.r, 2)}, t = {format_number(correlation.t, 2)}, "
+                f"p = {format_p_value(correlation.p)}, n = {correlation.n}",
                 fontsize=9,
                 loc="left",
             )
@@ -283,16 +283,16 @@ def render_figure(figure: Figure) -> RenderedFigure:
 
 def name_files(names: Iterable[str]) -> dict[str, str]:
     """Each data set's name as part of a file's, no two alike."""
-    found: dict[str, str] = {}
+    stems: dict[str, str] = {}
     for name in names:
         stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_STEM] or "data"
-        number = len(found)
+        number = len(stems)
         chosen = stem
-        while chosen in found.values():
+        while chosen in stems.values():
             number += 1
             chosen = f"{stem}-{number}"
-        found[name] = chosen
-    return found
+        stems[name] = chosen
+    return stems
 
 
 def group_cleaned_and_noisy(results: Results, name: str) -> dict[Rate, dict[str, Sample]]:

@@ -116,17 +116,17 @@ def build_correlation_rows(analyses: Sensitivity) -> list[CorrelationRow]:
     ]
 
 
-def _format_correlation(found: Correlation | None, analysis: Analysis) -> tuple[str, ...]:
-    if found is None:
+def _format_correlation(correlation: Correlation | None, analysis: Analysis) -> tuple[str, ...]:
+    if correlation is None:
         return (str(len(analysis.points)), DASH, DASH, DASH, DASH)
     interval = DASH
-    if found.low == found.low:
-        interval = f"{format_number(found.low, 2)} to {format_number(found.high, 2)}"
+    if correlation.low == correlation.low:
+        interval = f"{format_number(correlation.low, 2)} to {format_number(correlation.high, 2)}"
     return (
-        str(found.n),
-        format_number(found.r, 2),
-        format_number(found.t, 2),
-        format_p_value(found.p),
+        str(correlation.n),
+        format_number(correlation.r, 2),
+        format_number(correlation.t, 2),
+        format_p_value(correlation.p),
         interval,
     )
 
@@ -213,30 +213,30 @@ def _build_rate_rows(analyses: Sensitivity) -> list[tuple[str, list[tuple[str, s
 
 def _list_facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is told in one line each: text, numbers, lists of words, versions."""
-    found = []
+    facts = []
     for key, value in about.items():
         if key in _NOTES or key == "pilot" or value in (None, "", [], {}) or _is_grid(value):
             continue
         if isinstance(value, Mapping):
-            found.append((_format_key(key), ", ".join(f"{k} {v}" for k, v in value.items())))
+            facts.append((_format_key(key), ", ".join(f"{k} {v}" for k, v in value.items())))
         elif isinstance(value, list | tuple):
-            found.append((_format_key(key), ", ".join(map(str, value))))
+            facts.append((_format_key(key), ", ".join(map(str, value))))
         else:
-            found.append((_format_key(key), str(value)))
-    return found
+            facts.append((_format_key(key), str(value)))
+    return facts
 
 
 def _list_notes(about: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     """What a reader must know before any number: sentences."""
-    found = []
+    notes = []
     for key in _NOTES:
         value = about.get(key)
         if isinstance(value, Mapping):
             value = [f"{name}: {why}" for name, why in value.items()]
         if value:
             sentences = [one if isinstance(one, str) else join_words(one) for one in value]
-            found.append((_NOTES[key], sentences))
-    return found
+            notes.append((_NOTES[key], sentences))
+    return notes
 
 
 def _is_grid(value: Any) -> bool:
@@ -248,7 +248,7 @@ def _is_grid(value: Any) -> bool:
 
 def _build_grids(about: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
     """What is one row per data set: its network, samples, epochs."""
-    found = []
+    grids = []
     for key, value in about.items():
         if _is_grid(value):
             heads = list(dict.fromkeys(head for inner in value.values() for head in inner))
@@ -256,8 +256,8 @@ def _build_grids(about: Mapping[str, Any]) -> list[tuple[str, list[str], list[li
                 [str(name), *(_format_cell(inner.get(head)) for head in heads)]
                 for name, inner in value.items()
             ]
-            found.append((_format_key(key), list(map(_format_key, heads)), rows))
-    return found
+            grids.append((_format_key(key), list(map(_format_key, heads)), rows))
+    return grids
 
 
 def _format_cell(value: Any) -> str:

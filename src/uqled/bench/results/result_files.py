@@ -110,20 +110,20 @@ def format_same_images(about: Mapping[str, Any], names: Iterable[str]) -> str:
 def format_texts(results: Results, analyses: Sensitivity) -> dict[str, str]:
     """File name -> text of every table."""
     tables = build_tables(results)
-    found = {
+    texts = {
         **_format_table_files("stage1", tables["stage1"], format_stage1_csv(results.stage1)),
         **_format_table_files("stage2", tables["stage2"], format_stage2_csv(results.stage2)),
         "sensitivity.md": format_sensitivity(analyses, results.about),
     }
     if not results.pilot.empty:
-        found |= _format_table_files("pilot", tables["pilot"], format_stage1_csv(results.pilot))
-    return found
+        texts |= _format_table_files("pilot", tables["pilot"], format_stage1_csv(results.pilot))
+    return texts
 
 
 def _format_table_files(stem: str, tables: list[Table], csv: str) -> dict[str, str]:
-    shown = [table for table in tables if table.blocks] or tables[:1]
+    filled = [table for table in tables if table.blocks] or tables[:1]
     return {
-        f"{stem}.md": "\n".join(map(format_markdown, shown)),
-        f"{stem}.tex": "\n".join(map(format_latex, shown)),
+        f"{stem}.md": "\n".join(map(format_markdown, filled)),
+        f"{stem}.tex": "\n".join(map(format_latex, filled)),
         f"{stem}.csv": csv,
     }

@@ -125,14 +125,14 @@ def make_sample(by_seed: Mapping[int, float]) -> Sample:
 
 def group_samples(frame: pd.DataFrame, dataset: str, measure: str) -> dict[Rate, dict[str, Sample]]:
     """Rate -> method -> sample of one measure. What is missing is not there."""
-    found: dict[Rate, dict[str, dict[int, float]]] = {}
+    values: dict[Rate, dict[str, dict[int, float]]] = {}
     if frame.empty:
         return {}
     chosen = frame[(frame["dataset"] == dataset) & frame[measure].notna()]
     names = chosen["method"], chosen["rate"], chosen["seed"], chosen[measure]
     for method, rate, seed, value in zip(*(one.tolist() for one in names), strict=True):
         key = None if rate is None or math.isnan(rate) else round(float(rate), 6)
-        by_seed = found.setdefault(key, {}).setdefault(str(method), {})
+        by_seed = values.setdefault(key, {}).setdefault(str(method), {})
         if int(seed) in by_seed:
             raise InputError(
                 "results",
@@ -142,9 +142,10 @@ def group_samples(frame: pd.DataFrame, dataset: str, measure: str) -> dict[Rate,
         by_seed[int(seed)] = float(value)
     return {
         rate: {
-            m: make_sample(dict(sorted(found[rate][m].items()))) for m in sort_methods(found[rate])
+            m: make_sample(dict(sorted(values[rate][m].items())))
+            for m in sort_methods(values[rate])
         }
-        for rate in sorted(found, key=_rate_order)
+        for rate in sorted(values, key=_rate_order)
     }
 
 
@@ -279,9 +280,9 @@ def compute_means(results: Results, names: Iterable[str] | None = None) -> Means
             (paired, _select_retrained(results.stage1, removed), "f1"),
             (final, removed, "accuracy"),
         ):
-            found = average_over_rates(group_samples(frame, name, measure))
-            if found:
-                where[name] = {method: sample.mean for method, sample in found.items()}
+            averages = average_over_rates(group_samples(frame, name, measure))
+            if averages:
+                where[name] = {method: sample.mean for method, sample in averages.items()}
         before = average_over_rates(
             group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
         )
@@ -320,7 +321,7 @@ def analyse_sensitivity(results: Results, averages: Means | None = None) -> Sens
     }
     return Sensitivity(
         tuple(methods),
-        {name: found for name, found in mean_f1.items() if found},
+        {name: by_rate for name, by_rate in mean_f1.items() if by_rate},
         _make_analysis({d: (known.noisy[d], f1[d]) for d in f1 if methods and d in known.noisy}),
         _make_analysis({d: (known.clean[d], f1[d]) for d in f1 if methods and d in known.clean}),
         analyse_final_accuracy(known),
@@ -359,9 +360,9 @@ def _list_compared_methods(by_dataset: Mapping[str, Mapping[str, float]]) -> lis
     if not by_dataset:
         return []
     paper = set().union(*by_dataset.values()) & set(PAPER_METHODS)
-    if len(paper) > 2 and any(paper <= set(found) for found in by_dataset.values()):
+    if len(paper) > 2 and any(paper <= set(by_method) for by_method in by_dataset.values()):
         return sort_methods(paper)
-    return sort_methods(set.intersection(*(set(found) for found in by_dataset.values())))
+    return sort_methods(set.intersection(*(set(by_method) for by_method in by_dataset.values())))
 
 
 def _make_analysis(points: Mapping[str, tuple[float, float]]) -> Analysis:

@@ -39,13 +39,13 @@ def format_latex(table: Table) -> str:
 
 def _split_pages(blocks: Iterable[Block]) -> list[list[Block]]:
     """Blocks in groups that fit a page; at least one group."""
-    found: list[list[Block]] = [[]]
+    pages: list[list[Block]] = [[]]
     for block in blocks:
-        rows = sum(len(one.rows) + 2 for one in (*found[-1], block))
-        if found[-1] and rows > _ROWS_PER_PAGE:
-            found.append([])
-        found[-1].append(block)
-    return found
+        rows = sum(len(one.rows) + 2 for one in (*pages[-1], block))
+        if pages[-1] and rows > _ROWS_PER_PAGE:
+            pages.append([])
+        pages[-1].append(block)
+    return pages
 
 
 def _format_latex_part(table: Table, blocks: list[Block], part: int) -> str:

@@ -88,7 +88,7 @@ class Table:
 
 def build_tables(results: Results) -> dict[str, list[Table]]:
     """The tables of each stage, the first of which is the paper's."""
-    found = {
+    tables = {
         "pilot": [
             build_stage1_table(results.pilot, "Pilot: wrong labels in the test sets", "pilot")
         ],
@@ -100,7 +100,7 @@ def build_tables(results: Results) -> dict[str, list[Table]]:
     }
     contaminated = results.about.get("contaminated") or {}
     return {
-        stage: [_add_warnings(one, contaminated) for one in many] for stage, many in found.items()
+        stage: [_add_warnings(one, contaminated) for one in many] for stage, many in tables.items()
     }
 
 
@@ -238,12 +238,12 @@ def _format_csv(
 ) -> str:
     rows = []
     for keys, name, values, frame in parts:
-        found = {m: group_samples(frame, name, m) for m in measures if m in frame}
-        for rate in _merge_rates(found.values()):
-            for method in sort_methods({m for by in found.values() for m in by.get(rate, {})}):
+        columns = {m: group_samples(frame, name, m) for m in measures if m in frame}
+        for rate in _merge_rates(columns.values()):
+            for method in sort_methods({m for by in columns.values() for m in by.get(rate, {})}):
                 row = dict(zip(keys, (*values, "" if method in values else method), strict=True))
                 row |= {"rate": "" if rate is None else format_rate(rate)}
-                samples = {m: by.get(rate, {}).get(method) for m, by in found.items()}
+                samples = {m: by.get(rate, {}).get(method) for m, by in columns.items()}
                 row["seeds"] = str(max(s.n for s in samples.values() if s))
                 for measure in measures:
                     sample = samples.get(measure)
@@ -260,13 +260,13 @@ def _build_detection_table(
 ) -> Table:
     rates, blocks = _list_rates(frame), []
     for name in _list_names(frame):
-        found = {m: group_samples(frame, name, m) for _, m, _ in measures}
-        if not any(found.values()):
+        columns = {m: group_samples(frame, name, m) for _, m, _ in measures}
+        if not any(columns.values()):
             continue
-        usual = _count_usual_seeds(found.values())
-        cells: dict[str, list[Cell]] = {m: [] for m in _list_methods(*found.values())}
+        usual = _count_usual_seeds(columns.values())
+        cells: dict[str, list[Cell]] = {m: [] for m in _list_methods(*columns.values())}
         for _, measure, with_mean in measures:
-            _append_cells(cells, found[measure], rates, usual, with_mean=with_mean)
+            _append_cells(cells, columns[measure], rates, usual, with_mean=with_mean)
         rows = [Row(name_row(m), tuple(row), classify_row(m)) for m, row in cells.items()]
         width = len(rows[0].cells)
         rows += _build_accuracy_rows(frame, name, rates, usual, width)
@@ -350,10 +350,10 @@ def _append_cells(
     with_mean: bool,
 ) -> None:
     """Append to each row its cell at every rate, and of the mean."""
-    found: list[tuple[Column, int]] = [(by_rate.get(r, {}), usual.get(r, 0)) for r in rates]
+    columns: list[tuple[Column, int]] = [(by_rate.get(r, {}), usual.get(r, 0)) for r in rates]
     if with_mean and len(rates) > 1:
-        found.append((average_over_rates(by_rate) if len(by_rate) > 1 else {}, 0))
-    for column, n in found:
+        columns.append((average_over_rates(by_rate) if len(by_rate) > 1 else {}, 0))
+    for column, n in columns:
         first = find_leaders(column)
         for name, row in cells.items():
             mark = ("best" if first.is_clear else "top") if name in first.names else ""
@@ -418,8 +418,8 @@ def _list_rates(frame: pd.DataFrame) -> list[Rate]:
 
 
 def _merge_rates(parts: Iterable[Mapping[Rate, object]]) -> list[Rate]:
-    found = {rate for by in parts for rate in by}
-    return sorted(found, key=lambda rate: math.inf if rate is None else rate)
+    rates = {rate for by in parts for rate in by}
+    return sorted(rates, key=lambda rate: math.inf if rate is None else rate)
 
 
 def _list_names(frame: pd.DataFrame) -> list[str]:
