@@ -25,6 +25,7 @@ from uqled.answer import describe_estimates
 from uqled.cli import app
 from uqled.cli.predicting import describe_data
 from uqled.data import Dataset, load
+from uqled.detect.core.sweeps import Sweeps
 from uqled.detect.find import find_errors_in_run
 from uqled.detect.reasons import find_reasons
 from uqled.report import sections
@@ -470,7 +471,14 @@ def test_the_report_repeats_the_last_detection_of_the_run(data, tmp_path):
         assert f"{errors.n_flagged} of 600 labels" in page_of(folder / "report.html").text
 
 
-def test_find_ends_with_a_report(tmp_path):
+def test_find_detects_once_and_ends_with_a_report(tmp_path, monkeypatch):
+    sweep, sweeps = Sweeps.collect_class_statistics, []
+
+    def count_sweeps(self, members):
+        sweeps.append(self.N)
+        return sweep(self, members)
+
+    monkeypatch.setattr(Sweeps, "collect_class_statistics", count_sweeps)
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 3, 90)
     frame = pd.DataFrame(rng.normal(size=(90, 2)) + 3 * kind[:, None], columns=["x", "y"])
@@ -484,6 +492,10 @@ def test_find_ends_with_a_report(tmp_path):
     assert result.exit_code == 0, result.output
     assert f"The report, to open in a browser, is {out / 'report.html'}" in result.output
     assert "x" in page_of(out / "report.html").articles[0]
+    assert sweeps == [90]  # every method, the table and the report from the same sweeps
+    table = pd.read_parquet(out / "issues.parquet")
+    assert {"auto", "cl-pbnr", "cl-mcd", "alg-ens-3", "argmax-mean"} <= set(table.columns)
+    assert (table["auto"] == table["is_label_issue"]).all()
 
 
 def test_what_could_not_be_read_is_told():
