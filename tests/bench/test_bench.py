@@ -188,7 +188,7 @@ def test_flags_survive_packing():
 def made_up(rng: np.random.Generator, n: int):
     passes = rng.dirichlet(np.full(4, 0.3), size=(3, n))
     probs = rng.dirichlet(np.full(4, 0.3), size=n)
-    labels = uqled.arrays.as_labels(rng.integers(0, 4, n), n_classes=4)
+    labels = uqled.arrays.encode_labels(rng.integers(0, 4, n), n_classes=4)
     return labels, probs, passes
 
 
@@ -260,7 +260,7 @@ def test_stage1_is_what_cross_validation_would_find(smoke):
     cell = list_stage1_cells(suite)[0]
     arrays = cells.read_arrays(cell)
     given = arrays["given"].astype(int)
-    labels = uqled.arrays.as_labels(given, n_classes=10)
+    labels = uqled.arrays.encode_labels(given, n_classes=10)
     from uqled.predict.crossval import stratified_parts
 
     parts = stratified_parts(labels, suite.folds, seed=cell.seed)
