@@ -229,14 +229,15 @@ def _decide_forever(run: Path, writer: int) -> None:
     """Decide sample after sample; say (sample, version) when the page has answered."""
     from uqled.detect.find import find_errors_in_run
     from uqled.review.decisions import Decisions
-    from uqled.review.server import Room, application
+    from uqled.review.server.application import make_application
+    from uqled.review.session import ReviewSession
     from uqled.storage.run import Run
 
     opened = Run.open(run)
     predictions = opened.predictions()
     with Decisions.of(predictions) as decisions:
         errors = find_errors_in_run(predictions)
-        page = application(Room(predictions, errors, decisions, None, reviewer="ana"))
+        page = make_application(ReviewSession(predictions, errors, decisions, None, reviewer="ana"))
         os.write(writer, bytes(8))
         step = 0
         while True:

@@ -22,11 +22,12 @@ from fuzzing.data_targets import CLASSES, make_picture
 from fuzzing.formats import mutate_content
 from fuzzing.mutations import damage_tree
 from uqled.cli import app
-from uqled.data.reopening import reopen_samples
 from uqled.detect.find import find_errors_in_run
 from uqled.errors import UqledError
 from uqled.export.record import restore_given_labels
+from uqled.report.samples import open_sample_source
 from uqled.review.decisions import Decisions
+from uqled.review.session import ReviewSession
 from uqled.storage.run import Run
 
 _MODEL = ("--model", "logistic", "--folds", "2", "--passes", "2")
@@ -253,19 +254,27 @@ def request(application: Any, path: str, body: Any = None) -> tuple[int, bytes]:
 
 
 def _review(scene: Scene) -> None:
-    from uqled.review.server import Room, application
+    from uqled.review.server.application import make_application
 
-    run = Run.open(scene.input / "run")
-    predictions = run.predictions()
+    predictions = Run.open(scene.input / "run").predictions()
     errors = find_errors_in_run(predictions)
-    data = reopen_samples(predictions)
+    source = open_sample_source(predictions)
     with Decisions.of(predictions) as decisions:
-        page = application(Room(predictions, errors, decisions, data, reviewer="ana"))
+        page = make_application(
+            ReviewSession(predictions, errors, decisions, source, reviewer="ana")
+        )
         status, content = request(page, "/api/samples?size=20")
         require(status == 200, f"status {status}: {content[:200]!r}")
         first = json.loads(content)["samples"]
-        paths = ["/", "/api/start", "/api/outlook", "/api/changes?after=0", "/api/sample/3"]
-        if data is not None and data.kind == "images":
+        paths = [
+            "/",
+            "/api/start",
+            "/api/estimates",
+            "/api/groups",
+            "/api/changes?after=0",
+            "/api/sample/3",
+        ]
+        if source is not None and source.kind == "images":
             paths += ["/thumbnail/3", "/picture/3"]
         for path in scene.rng.sample(paths, 2):
             status, content = request(page, path)
