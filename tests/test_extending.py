@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import sys
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +23,8 @@ POINTS = {
     "uqled.readers": {"fasttext": "my_package:FASTTEXT"},
     "uqled.learners": {"base-rate": "my_package:make_learner"},
     "uqled.uncertainty": {"halves": "my_package:RandomHalves"},
+    "uqled.encoders": {"letter-counts": "my_package:make_encoder"},
+    "uqled.heads": {"naive-bayes": "my_package:predict_held_out"},
 }
 
 
@@ -75,6 +78,20 @@ def test_a_source_of_uncertainty_of_another_package(iris, tmp_path):
     )
     assert predictions.accuracy > 0.9
     assert len({one.tobytes() for one in predictions.passes}) == 3
+
+
+@pytest.mark.usefixtures("my_package")
+def test_an_encoder_and_a_member_of_another_package(tmp_path, monkeypatch):
+    from uqled.predict.learners import committee
+
+    monkeypatch.setattr(committee, "FEATURE_MEMBERS", ("neighbours", "naive-bayes"))
+    texts = np.array(["zzz zebra", "zoo zz", "aaa banana", "a baa aa"] * 10, object)
+    data = Dataset.from_arrays(texts, ["z", "z", "a", "a"] * 10)
+    data = replace(data, groups=np.arange(40))
+    predictions = cross_validate(
+        data, "committee:letter-counts", out=tmp_path, folds=2, progress=False
+    )
+    assert {"neighbours", "naive-bayes"} <= {one.name for one in predictions.quality.members}
 
 
 def test_the_document_names_these_entry_points():

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.model_quality import ModelQuality
 from uqled.terminal import escape_controls
 
 Bools = NDArray[np.bool_]
@@ -109,6 +110,8 @@ class Answer:
     """Whether the model predicts no better than chance: no number of wrong labels is given then."""
     tiers: Sequence[Tier] = ()
     """The surest first; empty where `auto` was not run, and for a detection in parts."""
+    model: ModelQuality | None = None
+    """How good the model is that judged the labels; None where only its predictions are known."""
 
     @property
     def n_flagged(self) -> int:

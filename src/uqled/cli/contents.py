@@ -41,6 +41,7 @@ def describe_answer_content(
         ],
         "unsure": answer.unsure,
         "predicted_as_labelled": answer.predicted_as_labelled,
+        "model": None if answer.model is None else answer.model.to_json(),
         "verdicts": answer.n_verdicts,
         "confused_pairs": [
             {"given": given, "suggested": suggested, "flagged": number}

@@ -112,7 +112,9 @@ def find_label_errors(
     >>> errors.ranked.tolist(), errors.suggested[errors.ranked].tolist()
     ([4], [0])
     """
+    model = None
     if isinstance(labels, Predictions):
+        model = labels.quality
         if pred_probs is not None or passes is not None or classes is not None:
             raise InputError(
                 "labels", "are predictions, which hold probabilities", "Pass nothing else with them"
@@ -148,7 +150,10 @@ def find_label_errors(
     arrays.check_two_classes(inputs.labels)
     with Threads(count_threads(threads)) as engine:
         evidence = collect_evidence(Sweeps(inputs, engine, Progress(progress)), request)
-    results = [make_result(choice, evidence, inputs.labels) for choice in request.choices]
+    results = [
+        replace(make_result(choice, evidence, inputs.labels), model=model)
+        for choice in request.choices
+    ]
     if not request.is_comparison:
         return results[0]
     return replace(results[0], by_method={one.method: one for one in results})

@@ -30,6 +30,7 @@ from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
 from uqled.detect.auto.tiers import TIERS, assign_tiers, name_tiers
 from uqled.detect.core.joint import count_confused_pairs, rank_confused_pairs
 from uqled.errors import InputError
+from uqled.model_quality import ModelQuality
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,6 +71,8 @@ class LabelErrors:
     n_as_predicted: Mapping[str, int] = field(default_factory=dict, repr=False)
     """`softmax`, `mean` of the passes -> number of samples whose predicted class is the label, for
     the probabilities that the methods read."""
+    model: ModelQuality | None = field(default=None, repr=False)
+    """How good the model of the run is; None for arrays of the user's own."""
     by_method: Mapping[str, LabelErrors] = field(default_factory=dict, repr=False)
     """Every method's own result, if several were run."""
 
@@ -222,6 +225,7 @@ class LabelErrors:
             n_verdicts=n_verdicts,
             is_at_chance=at_chance and not n_verdicts,
             tiers=self.tiers,
+            model=self.model,
         )
 
     def list_most_suspect(self, *, first_index: int = 0) -> list[FlaggedSample]:
