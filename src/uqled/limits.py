@@ -17,10 +17,10 @@ _PREFIX = "UQLED_LIMIT_"
 
 
 def measure_memory() -> int:
-    """Bytes of memory of this machine; huge where the system does not say."""
-    if not hasattr(os, "sysconf"):
-        return 2**63
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Bytes of memory of this machine."""
+    import psutil
+
+    return int(psutil.virtual_memory().total)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from platformdirs import user_cache_path
 
 from uqled.arrays import check_whole_number
 from uqled.data.images import (
@@ -98,8 +99,7 @@ class DecodedImages:
 def cache_folder(cache: Path | str | None = None) -> Path:
     """`cache`, or the environment's UQLED_CACHE, or `uqled` in the user's cache folder."""
     if cache is None:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        cache = os.environ.get("UQLED_CACHE") or Path(base) / "uqled"
+        cache = os.environ.get("UQLED_CACHE") or user_cache_path("uqled", appauthor=False)
     return Path(cache).expanduser()
 
 

@@ -19,8 +19,8 @@ from uqled.errors import FileError
 from uqled.limits import check_limit
 from uqled.storage.arrays.numpy_files import open_array, open_npz
 from uqled.storage.arrays.shards import open_shards, split_key
-from uqled.storage.location import Location, quoted
-from uqled.storage.reading import explain_file_problems
+from uqled.storage.location import Location
+from uqled.storage.reading import explain_file_problems, name_file
 
 FORMATS = (".npy", ".npz", ".csv", ".parquet", ".zarr")
 
@@ -36,7 +36,7 @@ def open_probabilities(address: str, *, ndim: int) -> Any:
         texts = [c for c in frame.columns if frame[c].dtype.kind not in "fiu"]
         if texts or unnamed:
             raise FileError(
-                quoted(address),
+                name_file(address),
                 f"has a column of something else than probabilities: {[*texts, *unnamed][0]!r}",
                 "Keep one column per class and nothing else",
             )
@@ -60,14 +60,14 @@ def open_labels(address: str) -> Any:
         key = "label" if "label" in columns else None
         if key is None:
             raise FileError(
-                quoted(address),
+                name_file(address),
                 f"has the columns {', '.join(columns)}",
                 f"Say which holds the labels: {place.name}::{columns[0]}",
             )
     key = key if key is not None else columns[0]
     if key not in columns:
         raise FileError(
-            quoted(address), f"has no column {key!r}", f"Choose one of {', '.join(columns)}"
+            name_file(address), f"has no column {key!r}", f"Choose one of {', '.join(columns)}"
         )
     return frame[key]
 
@@ -78,15 +78,15 @@ def _found(address: str) -> tuple[Location, str | None]:
     there = place.entry()
     is_folder = there is not None and there.is_folder
     if is_folder and place.suffix in (".npz", ".csv"):
-        raise FileError(quoted(_shown(address)), "is a folder", "Name a file in it")
+        raise FileError(name_file(_shown(address)), "is a folder", "Name a file in it")
     if not is_folder and place.suffix and place.suffix not in FORMATS:
         raise FileError(
-            quoted(address),
+            name_file(address),
             f"has the ending {place.suffix!r}",
             f"Use one of {', '.join(FORMATS)}, or a folder of shards",
         )
     if there is None:
-        raise FileError(quoted(_shown(address)), "does not exist", "Check the path")
+        raise FileError(name_file(_shown(address)), "does not exist", "Check the path")
     return place, key
 
 
@@ -99,13 +99,15 @@ def _shown(address: str) -> str:
 def _refuse_as_table(address: str, key: str | None, *, ndim: int) -> None:
     if ndim == 3:
         raise FileError(
-            quoted(address),
+            name_file(address),
             "is a table, which has no passes",
             "Use .npy, .npz or Zarr [F,N,K], or a folder of tables per pass",
         )
     if key is not None and _shown(address).endswith(".csv"):
         raise FileError(
-            quoted(address), "names a column", "Probabilities take all columns: leave the key out"
+            name_file(address),
+            "names a column",
+            "Probabilities take all columns: leave the key out",
         )
 
 
@@ -116,17 +118,17 @@ def _array(place: Location, key: str | None) -> NDArray[Any] | None:
     if not place.is_local or place.suffix != ".npy" or place.is_folder():
         return None
     if key is not None:
-        raise FileError(quoted(place), f"holds one array, not {key!r}", "Leave the key out")
+        raise FileError(name_file(place), f"holds one array, not {key!r}", "Leave the key out")
     return _npy(place.path)
 
 
 def _npy(path: Path) -> NDArray[Any]:
     if path.is_file() and path.stat().st_size == 0:
-        raise FileError(quoted(str(path)), "is empty", "Write it again")
+        raise FileError(name_file(str(path)), "is empty", "Write it again")
     array = open_array(path)
     if array.ndim > 1:
         return array
-    check_limit("memory_bytes", array.nbytes, quoted(str(path)))
+    check_limit("memory_bytes", array.nbytes, name_file(str(path)))
     return np.array(array)
 
 
@@ -135,14 +137,14 @@ def _npz(place: Location, key: str | None) -> NDArray[Any]:
         keys = archive.keys
         if key is None and len(keys) != 1:
             raise FileError(
-                quoted(place),
+                name_file(place),
                 f"holds {len(keys)} arrays",
                 f"Say which: {place.name}::KEY with KEY one of {', '.join(keys)}",
             )
         key = key if key is not None else keys[0]
         if key not in keys:
             raise FileError(
-                quoted(place), f"has no array {key!r}", f"Choose one of {', '.join(keys)}"
+                name_file(place), f"has no array {key!r}", f"Choose one of {', '.join(keys)}"
             )
         return archive.read(key)
 
@@ -152,7 +154,7 @@ def _table(place: Location) -> Any:
     names = [str(column) for column in frame.columns]
     if place.suffix == ".csv" and _looks_like_data(names):
         raise FileError(
-            quoted(place),
+            name_file(place),
             f"has no header: its first line is {','.join(names)[:60]!r}",
             "Add a line that names the columns, or save it as .npy",
         )
@@ -168,14 +170,14 @@ def _frame(path: Path) -> Any:
 
 def _remote_frame(place: Location) -> Any:
     """The table of a store, by way of a local copy."""
-    check_limit("memory_bytes", place.size(), quoted(place))
+    check_limit("memory_bytes", place.size(), name_file(place))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"table{place.suffix}")
         path.write_bytes(place.read())
         try:
             return _frame(path)
         except FileError as error:  # which names the copy
-            raise type(error)(quoted(place), error.problem, error.fix) from error
+            raise type(error)(name_file(place), error.problem, error.fix) from error
 
 
 def _looks_like_data(names: list[str]) -> bool:

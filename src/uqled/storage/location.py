@@ -11,17 +11,17 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from uqled.errors import FileError, UqledError
+from uqled.errors import FileError
 from uqled.storage.atomic import replace_file
 from uqled.storage.file_reads import DESCRIPTORS, fill_directly, fill_from, forget_file
-from uqled.storage.reading import first_line, open_regular
+from uqled.storage.reading import explain_file_problems, first_line, name_file, open_regular
 
 _PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(::[A-Za-z0-9+.-]+)*://")
 _LOCAL_PROTOCOLS = ("file://", "local://")
@@ -176,12 +176,12 @@ class Location(ABC):
         if found is None:
             raise _missing(self)
         if found.is_folder:
-            raise FileError(quoted(self), "is a folder", "Name a file in it")
+            raise FileError(name_file(self), "is a folder", "Name a file in it")
         return found
 
     def _cut_short(self, end: int) -> FileError:
         return FileError(
-            quoted(self),
+            name_file(self),
             f"ends at byte {end}, before its array does",
             "It was cut short: write it again",
         )
@@ -198,18 +198,18 @@ class _LocalLocation(Location):
         return Path(self.address)
 
     def entry(self) -> Entry | None:
-        with _naming(self, OSError):
+        with _explain_problems(self, OSError):
             try:
                 return _entry_of(self.name, self.path.stat())
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
     def _listing(self) -> list[Entry]:
-        with _naming(self, OSError), os.scandir(self.address) as found:
+        with _explain_problems(self, OSError), os.scandir(self.address) as found:
             return [_entry_of(one.name, one.stat()) for one in found if _is_there(one)]
 
     def tree(self) -> list[Entry]:
-        with _naming(self, OSError):
+        with _explain_problems(self, OSError):
             return [
                 _entry_of(str(path.relative_to(self.path)), path.stat())
                 for path in self.path.rglob("*")
@@ -217,14 +217,14 @@ class _LocalLocation(Location):
             ]
 
     def read(self, start: int = 0, length: int | None = None) -> bytes:
-        with _naming(self, OSError):
+        with _explain_problems(self, OSError):
             file = DESCRIPTORS.of(self.address)
             left = max(os.fstat(file.number).st_size - start, 0)
             content = bytearray(left if length is None else min(length, left))
             return bytes(content[: fill_from(file.number, memoryview(content), start)])
 
     def read_into(self, view: memoryview, start: int, *, direct_io: bool = False) -> None:
-        with _naming(self, OSError):
+        with _explain_problems(self, OSError):
             if direct_io and fill_directly(self.address, view, start):
                 return
             file = DESCRIPTORS.of(self.address)
@@ -237,23 +237,23 @@ class _LocalLocation(Location):
 
     def write(self, content: bytes) -> None:
         self.parent.make_folder()
-        with _naming(self, OSError, "written"), replace_file(self.path) as part:
+        with _explain_problems(self, OSError, "written"), replace_file(self.path) as part:
             part.write_bytes(content)
         forget_file(self.address)
 
     def remove(self) -> None:
         forget_file(self.address)
-        with _naming(self, OSError, "removed"):
+        with _explain_problems(self, OSError, "removed"):
             self.path.unlink(missing_ok=True)
 
     def remove_folder(self) -> None:
         forget_file(self.address)
-        with _naming(self, OSError, "removed"):
+        with _explain_problems(self, OSError, "removed"):
             if self.path.exists():
                 shutil.rmtree(self.path)
 
     def make_folder(self) -> None:
-        with _naming(self, OSError, "made"):
+        with _explain_problems(self, OSError, "made"):
             self.path.mkdir(parents=True, exist_ok=True)
 
 
@@ -265,7 +265,7 @@ class _RemoteLocation(Location):
 
     @property
     def path(self) -> Path:
-        raise FileError(quoted(self), "is not on this machine", "Name a local path")
+        raise FileError(name_file(self), "is not on this machine", "Name a local path")
 
     def entry(self) -> Entry | None:
         with self._reached() as (system, path):
@@ -361,7 +361,7 @@ class _RemoteLocation(Location):
     @contextmanager
     def _reached(self, doing: str = "read") -> Iterator[tuple[Any, str]]:
         """The file system and the path in it. Stores have errors of every type: all are named."""
-        with _naming(self, Exception, doing):
+        with _explain_problems(self, Exception, doing):
             yield file_system(self)
 
 
@@ -379,10 +379,10 @@ def read_ranges(ranges: list[tuple[Location, int, int]]) -> Iterator[bytes]:
         paths = [file_system(place)[1] for place, _, _ in some]
         starts = [start for _, start, _ in some]
         ends = [start + length for _, start, length in some]
-        with _naming(some[0][0].parent, Exception):
+        with _explain_problems(some[0][0].parent, Exception):
             found = system.cat_ranges(paths, starts, ends, on_error="return")
         for (place, _, _), content in zip(some, found, strict=True):
-            with _naming(place, Exception):
+            with _explain_problems(place, Exception):
                 if isinstance(content, BaseException):
                     raise content
             yield bytes(content)
@@ -397,17 +397,17 @@ def file_system(place: Location) -> tuple[Any, str]:
     try:
         url_to_fs = import_module("fsspec.core").url_to_fs
     except ImportError as error:
-        raise FileError(quoted(place), "needs the fsspec package", needs) from error
+        raise FileError(name_file(place), "needs the fsspec package", needs) from error
     protocol = place.address.partition("://")[0]
     try:
         system, path = url_to_fs(place.address)
     except ImportError as error:
         raise FileError(
-            quoted(place), f"needs a package for {protocol}:// ({first_line(error)})", needs
+            name_file(place), f"needs a package for {protocol}:// ({first_line(error)})", needs
         ) from error
     except ValueError as error:
         raise FileError(
-            quoted(place),
+            name_file(place),
             f"cannot be reached ({first_line(error)})",
             "Use a local path, s3://, gs:// or another protocol that fsspec knows",
         ) from error
@@ -420,25 +420,12 @@ def natural_order(name: str) -> tuple[list[int | str], str]:
     return [int(part) if at % 2 else part for at, part in enumerate(parts)], name
 
 
-def quoted(place: Location | str) -> str:
-    """A file as errors name it."""
-    return f"file {str(place)!r}"
-
-
-@contextmanager
-def _naming(place: Location, errors: type[Exception], doing: str = "read") -> Iterator[None]:
+def _explain_problems(
+    place: Location, errors: type[Exception], doing: str = "read"
+) -> AbstractContextManager[None]:
     """Turn what goes wrong with a file into an error that names it."""
-    try:
-        yield
-    except (UqledError, MemoryError):
-        raise
-    except FileNotFoundError as error:
-        raise _missing(place) from error
-    except errors as error:
-        reason = getattr(error, "strerror", None) or first_line(error)
-        raise FileError(
-            quoted(place), f"cannot be {doing} ({reason})", "Check the address and your rights"
-        ) from error
+    fix, problem = "Check the address and your rights", f"cannot be {doing}"
+    return explain_file_problems(place, fix, problem=problem, errors=errors)
 
 
 def _is_there(found: os.DirEntry[str]) -> bool:
@@ -451,7 +438,7 @@ def _is_there(found: os.DirEntry[str]) -> bool:
 
 
 def _missing(place: Location) -> FileError:
-    return FileError(quoted(place), "does not exist", "Check the path")
+    return FileError(name_file(place), "does not exist", "Check the path")
 
 
 def _entry_of(name: str, found: os.stat_result) -> Entry:

@@ -23,26 +23,35 @@ _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY
 
 
 @contextmanager
-def explain_file_problems(path: Path | str, fix: str = "Get it again") -> Iterator[None]:
-    """Turn whatever a parser says of a file into an error that names it.
+def explain_file_problems(
+    path: object,
+    fix: str = "Get it again",
+    *,
+    problem: str = "cannot be read",
+    errors: type[Exception] = Exception,
+) -> Iterator[None]:
+    """Turn whatever goes wrong with a file into an error that names it.
 
-    Parsers raise anything on bytes that were made for it: tokenizer errors, recursion, overflow.
+    Parsers raise anything on bytes that were made for it (tokenizer errors, recursion, overflow),
+    and so do stores: all `errors` are taken for a problem of the file.
     """
     try:
         yield
     except UqledError:
         raise
-    except Exception as error:
-        raise _explain(error, path, fix) from error
+    except errors as error:
+        raise _explain(error, path, fix, problem) from error
 
 
-def _explain(error: Exception, path: Path | str, fix: str) -> FileError:
+def _explain(
+    error: Exception, path: object, fix: str, problem: str = "cannot be read"
+) -> FileError:
     if isinstance(error, FileNotFoundError):
         return FileError(name_file(path), "does not exist", "Check the path")
-    return FileError(name_file(path), f"cannot be read ({first_line(error)})", fix)
+    return FileError(name_file(path), f"{problem} ({first_line(error)})", fix)
 
 
-def name_file(path: Path | str) -> str:
+def name_file(path: object) -> str:
     """A file as errors name it."""
     return f"file {str(path)!r}"
 

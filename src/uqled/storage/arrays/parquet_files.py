@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError
 from uqled.limits import check_limit
-from uqled.storage.arrays.row_files import converted, explain_problems
-from uqled.storage.location import Entry, Location, quoted, read_ranges
+from uqled.storage.arrays.row_files import WRITE_AGAIN, convert_into
+from uqled.storage.location import Entry, Location, read_ranges
+from uqled.storage.reading import explain_file_problems, name_file
 
 _FOOTER_BYTES = 65_536
 _PIECE_BYTES = 2**22  # decoded at a time: small enough to stay in the processor's cache
@@ -57,13 +58,13 @@ class ParquetFile:
 
     def read_into(self, target: NDArray[Any], start: int) -> None:
         stop, done = start + len(target), 0
-        with explain_problems(self.place):
+        with explain_file_problems(self.place, WRITE_AGAIN):
             for batch in self._cursor().batches(start, stop):
                 self._fill(target[done : done + len(batch)], batch, start + done)
                 done += len(batch)
             if done < stop - start:
                 raise FileError(
-                    quoted(self.place), f"ends after row {start + done}", "Write it again"
+                    name_file(self.place), f"ends after row {start + done}", "Write it again"
                 )
 
     def _cursor(self) -> _Cursor:
@@ -84,15 +85,15 @@ class ParquetFile:
             if column.null_count:
                 at = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
                 raise FileError(
-                    quoted(self.place),
+                    name_file(self.place),
                     f"has nothing in column {self.columns[k]!r} at row {at}",
                     "Leave such samples out, or fill the value in",
                 )
             if self.is_list:
-                converted(self._list_values(column, first), rows)
+                convert_into(self._list_values(column, first), rows)
             else:
                 values = column.to_numpy(zero_copy_only=False)
-                converted(values, rows if rows.ndim == 1 else rows[:, k])
+                convert_into(values, rows if rows.ndim == 1 else rows[:, k])
 
     def _list_values(self, column: Any, first: int) -> NDArray[Any]:
         """[n,K] the values of a column of lists, which all have K."""
@@ -101,7 +102,7 @@ class ParquetFile:
         if (lengths != K).any():
             at = int(np.argmax(lengths != K))
             raise FileError(
-                quoted(self.place),
+                name_file(self.place),
                 f"has a list of {lengths[at]} values at row {first + at}, where others have {K}",
                 "Give every row one value per class",
             )
@@ -109,7 +110,7 @@ class ParquetFile:
         if values.null_count:
             missing = values.is_null().to_numpy(zero_copy_only=False)
             raise FileError(
-                quoted(self.place),
+                name_file(self.place),
                 f"has a list with nothing in it at row {first + int(np.argmax(missing)) // K}",
                 "Leave such samples out, or fill the value in",
             )
@@ -199,7 +200,7 @@ def _with_columns_of(first: ParquetFile, other: ParquetFile) -> ParquetFile:
             what = f"has no column {min(there - here)!r}, which {first.place.name!r} has"
         else:
             what = f"has a column {min(here - there)!r}, which {first.place.name!r} has not"
-        raise FileError(quoted(other.place), what, "Write all shards with the same columns")
+        raise FileError(name_file(other.place), what, "Write all shards with the same columns")
     # The names once, not once per file: there may be thousands of both.
     return ParquetFile(**{**vars(other), "columns": first.columns})
 
@@ -211,20 +212,22 @@ def _parquet_file(
     import pyarrow.parquet as pq
 
     if entry.size == 0:
-        raise FileError(quoted(place), "is empty", "Write it again")
+        raise FileError(name_file(place), "is empty", "Write it again")
     if tail[-4:] != b"PAR1":
         raise FileError(
-            quoted(place), "does not end as a Parquet file does", "It was cut short: write it again"
+            name_file(place),
+            "does not end as a Parquet file does",
+            "It was cut short: write it again",
         )
     length = int.from_bytes(tail[-8:-4], "little") + 8
-    with explain_problems(place):
+    with explain_file_problems(place, WRITE_AGAIN):
         if length > len(tail):
-            check_limit("memory_bytes", min(length, entry.size), quoted(place))
+            check_limit("memory_bytes", min(length, entry.size), name_file(place))
             tail = place.read(max(entry.size - length, 0))
         # The reader looks for the footer at the end, and needs nothing else to know the columns.
         file = pq.ParquetFile(pa.BufferReader(tail))
         metadata, schema = file.metadata, file.schema_arrow
-        check_limit("table_columns", metadata.num_columns, quoted(place))
+        check_limit("table_columns", metadata.num_columns, name_file(place))
         rows = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
         if min(rows, default=0) < 0 or sum(rows) != metadata.num_rows:
             raise ValueError(f"it counts {metadata.num_rows:,} rows, and {sum(rows):,} in groups")
@@ -233,7 +236,7 @@ def _parquet_file(
         types = [schema.field(column).type for column in columns]
         is_list = len(types) == 1 and ndim == 2 and _is_list(types[0])
         K = _list_length(place, types[0], metadata) if is_list else len(columns)
-        check_limit("table_columns", K, quoted(place))
+        check_limit("table_columns", K, name_file(place))
         dtype = np.result_type(*(_dtype_of(t.value_type if is_list else t) for t in types))
     shape = (groups[-1],) if ndim == 1 else (groups[-1], K)
     return ParquetFile(place, shape, dtype, tuple(columns), is_list, groups, entry.stamp)
@@ -248,18 +251,18 @@ def _wanted_columns(place: Location, schema: Any, *, ndim: int, key: str | None)
             key = "label" if "label" in columns else None
             if key is None:
                 raise FileError(
-                    quoted(place),
+                    name_file(place),
                     f"has the columns {', '.join(columns)}",
                     f"Say which holds the labels: {place.name}::{columns[0]}",
                 )
         key = columns[0] if key is None and columns else key
         if key not in schema.names:
             raise FileError(
-                quoted(place), f"has no column {key!r}", f"Choose one of {', '.join(columns)}"
+                name_file(place), f"has no column {key!r}", f"Choose one of {', '.join(columns)}"
             )
         columns = [key]
     if not columns:
-        raise FileError(quoted(place), "has no columns", "Write it again")
+        raise FileError(name_file(place), "has no columns", "Write it again")
     if ndim == 1:
         return columns
     types = [schema.field(column).type for column in columns]
@@ -268,7 +271,7 @@ def _wanted_columns(place: Location, schema: Any, *, ndim: int, key: str | None)
     for column, kind in zip(columns, types, strict=True):
         if _dtype_of(kind).kind not in "fiu":
             raise FileError(
-                quoted(place),
+                name_file(place),
                 f"has a column of something else than probabilities: {column!r}",
                 "Keep one column per class and nothing else",
             )
@@ -293,7 +296,7 @@ def _list_length(place: Location, kind: Any, metadata: Any) -> int:
     values = sum(group.column(0).num_values for group in groups)
     if values < 0 or values % metadata.num_rows:
         raise FileError(
-            quoted(place),
+            name_file(place),
             f"has lists of different lengths ({values} values in {metadata.num_rows} rows)",
             "Give every row one value per class",
         )

@@ -8,8 +8,7 @@ and thread that reads.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Protocol
@@ -17,12 +16,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.errors import FileError, InputError, UqledError
+from uqled.errors import FileError, InputError
 from uqled.storage.arrays.numpy_files import HEADER_BYTES, parse_npy_header
-from uqled.storage.location import Entry, Location, quoted, read_ranges
-from uqled.storage.reading import first_line
+from uqled.storage.location import Entry, Location, read_ranges
+from uqled.storage.reading import name_file
 
-_PIECE_BYTES = 2**22  # converted at a time: small enough to stay in the processor's cache
+#: What to do about a file that a library cannot read.
+WRITE_AGAIN = "It may have been cut short: write it again"
+_PIECE_BYTES = 2**22  # convert_into at a time: small enough to stay in the processor's cache
 
 _own = threading.local()
 
@@ -82,7 +83,7 @@ class NpyFile:
             piece = rows[begin : begin + n]
             raw = _own_buffer(piece.shape, self.dtype)
             self.place.read_into(_bytes_of(raw), at + begin * row_bytes, direct_io=self.direct_io)
-            converted(raw, piece)
+            convert_into(raw, piece)
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def use_direct_io(stored: Stored) -> Stored:
     return replace(stored, direct_io=True) if isinstance(stored, NpyFile) else stored
 
 
-def converted(values: NDArray[Any], target: NDArray[Any]) -> None:
+def convert_into(values: NDArray[Any], target: NDArray[Any]) -> None:
     """Write values into a buffer of another type; fractions are not made integers."""
     try:
         np.copyto(target, values, casting="same_kind")
@@ -147,21 +148,21 @@ def npy_files(folder: Location, entries: Sequence[Entry]) -> list[NpyFile]:
 
 def _npy_file(place: Location, size: int, head: bytes) -> NpyFile:
     if size == 0:
-        raise FileError(quoted(place), "is empty", "Write it again")
-    header = parse_npy_header(head, quoted(place))
+        raise FileError(name_file(place), "is empty", "Write it again")
+    header = parse_npy_header(head, name_file(place))
     shape, dtype = header.shape, header.dtype
     if not header.is_plain:
-        raise FileError(quoted(place), f"holds {dtype}", "Save numbers or strings")
+        raise FileError(name_file(place), f"holds {dtype}", "Save numbers or strings")
     if header.is_fortran and sum(n > 1 for n in shape) > 1:
         raise FileError(
-            quoted(place),
+            name_file(place),
             "is in Fortran order, in which a row is scattered over the file",
             "Save np.ascontiguousarray(array)",
         )
     end = header.end + header.nbytes
     if size < end:
         raise FileError(
-            quoted(place),
+            name_file(place),
             f"ends at byte {size}, before its array does (at {end})",
             "It was cut short: write it again",
         )
@@ -174,26 +175,9 @@ def _bytes_of(array: NDArray[Any]) -> memoryview:
 
 
 def _own_buffer(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """This thread's buffer for what must be converted, used again and again."""
+    """This thread's buffer for what must be convert_into, used again and again."""
     size = prod(shape) * dtype.itemsize
     kept: NDArray[np.uint8] | None = getattr(_own, "bytes", None)
     if kept is None or len(kept) < size:
         kept = _own.bytes = np.empty(size, np.uint8)
     return kept[:size].view(dtype).reshape(shape)
-
-
-@contextmanager
-def explain_problems(place: Location, part: str = "") -> Iterator[None]:
-    """Turn whatever a library says of a file, or of a part of it, into an error that names it."""
-    try:
-        yield
-    except UqledError:
-        raise
-    except FileNotFoundError as error:
-        raise FileError(quoted(place), "does not exist", "Check the path") from error
-    except Exception as error:
-        raise FileError(
-            quoted(place),
-            f"{part and f'has {part}that '}cannot be read ({first_line(error)})",
-            "It may have been cut short: write it again",
-        ) from error

@@ -23,7 +23,8 @@ from uqled.limits import check_limit, measure_memory
 from uqled.storage.arrays.parquet_files import ParquetFile, parquet_files
 from uqled.storage.arrays.row_files import PassFiles, Stored, npy_files, use_direct_io
 from uqled.storage.arrays.zarr_files import ZARR_FILES, zarr_array
-from uqled.storage.location import Entry, Location, quoted
+from uqled.storage.location import Entry, Location
+from uqled.storage.reading import name_file
 
 ENDINGS = (".npy", ".parquet")
 _AXES = {1: "[N]", 2: "[N,K]", 3: "[F,N,K]"}
@@ -121,7 +122,7 @@ class Shards:
         shape = list(self.shape)
         shape[self._row_axis] = max(stop - start, 0)
         # A footer or a header can claim any number of rows in a few bytes.
-        check_limit("memory_bytes", prod(shape) * self.dtype.itemsize, quoted(self.place))
+        check_limit("memory_bytes", prod(shape) * self.dtype.itemsize, name_file(self.place))
         buffer = np.empty(shape, self.dtype)
         self.read_into(buffer, start, max(start, stop))
         return buffer
@@ -156,7 +157,7 @@ def open_shards(
     key = named if key is None else key
     found = place.entry()
     if found is None:
-        raise FileError(quoted(place), "does not exist", "Check the path")
+        raise FileError(name_file(place), "does not exist", "Check the path")
     listed = place.entries(with_hidden=True) if found.is_folder else [found]
     entries = [entry for entry in listed if not entry.is_hidden]
     files: Sequence[Stored]
@@ -168,7 +169,7 @@ def open_shards(
         stamp = _fingerprint(entries, key)
         files = [zarr_array(place, key, ndim=ndim, tree=entries, stamp=stamp)]
     elif not entries:
-        raise FileError(quoted(place), "holds no shards", f"Use {' or '.join(ENDINGS)}")
+        raise FileError(name_file(place), "holds no shards", f"Use {' or '.join(ENDINGS)}")
     elif ndim == 3 and all(entry.is_folder for entry in entries):
         return _of_passes(place, [entry.name for entry in entries], name=name, key=key)
     else:
@@ -215,29 +216,31 @@ def _files(
     for entry in entries:
         if entry.is_folder:
             raise FileError(
-                quoted(folder), f"holds a folder, {entry.name!r}", "Name a folder of shards alone"
+                name_file(folder),
+                f"holds a folder, {entry.name!r}",
+                "Name a folder of shards alone",
             )
         if (folder / entry.name).suffix not in ENDINGS:
             raise FileError(
-                quoted(folder / entry.name),
+                name_file(folder / entry.name),
                 f"is no shard: its ending is {(folder / entry.name).suffix!r}",
                 f"Keep nothing but {' or '.join(ENDINGS)} in a folder of shards",
             )
     if len(endings) > 1:
         raise FileError(
-            quoted(folder), f"holds {' and '.join(sorted(endings))} files", "Keep one kind only"
+            name_file(folder), f"holds {' and '.join(sorted(endings))} files", "Keep one kind only"
         )
     if endings == {".npy"}:
         if key is not None:
             raise FileError(
-                quoted(folder / entries[0].name),
+                name_file(folder / entries[0].name),
                 f"holds one array, not {key!r}",
                 "Leave the key out",
             )
         return npy_files(folder, entries)
     if ndim == 3:
         raise FileError(
-            quoted(folder / entries[0].name),
+            name_file(folder / entries[0].name),
             "is a table, which has no passes",
             "Use one folder of tables per pass, or .npy or Zarr [F,N,K]",
         )
@@ -259,7 +262,7 @@ def _of_passes(place: Location, names: Sequence[str], *, name: str, key: str | N
             at = int(np.argmax(one.starts != first.starts)) - 1
             wrong = one._stored[at]
             raise FileError(
-                quoted(wrong.place),
+                name_file(wrong.place),
                 f"has {wrong.shape[0]} rows, where {first._stored[at].shape[0]} of the same "
                 f"samples are in {str(first._stored[at].place)!r}",
                 "Cut all passes at the same rows",
@@ -270,7 +273,7 @@ def _of_passes(place: Location, names: Sequence[str], *, name: str, key: str | N
                 f"{first.dtype} {first.shape}"
             )
         if what is not None:
-            raise FileError(quoted(one.place), what, "Write all passes alike")
+            raise FileError(name_file(one.place), what, "Write all passes alike")
     opened = Shards(
         place,
         [PassFiles(files) for files in zip(*(one._stored for one in passes), strict=True)],
@@ -287,17 +290,17 @@ def _refuse_other_shapes(files: Sequence[Stored], *, ndim: int, name: str) -> No
     for one in files:
         if len(one.shape) != ndim:
             raise FileError(
-                quoted(one.place),
+                name_file(one.place),
                 f"has shape {one.shape}, but {name} must be {_AXES[ndim]}",
                 "Reshape it, or name another file",
             )
         if ndim > 1 and one.dtype.kind not in "fiu":
             raise FileError(
-                quoted(one.place), f"holds {one.dtype}", "Save real numbers: float16, 32 or 64"
+                name_file(one.place), f"holds {one.dtype}", "Save real numbers: float16, 32 or 64"
             )
         if one.dtype != first.dtype and not one.dtype.kind == first.dtype.kind == "U":
             raise FileError(
-                quoted(one.place),
+                name_file(one.place),
                 f"holds {one.dtype}, where {first.place.name!r} holds {first.dtype}",
                 "Write all shards with the same type",
             )
@@ -305,14 +308,14 @@ def _refuse_other_shapes(files: Sequence[Stored], *, ndim: int, name: str) -> No
     for one in filled:
         if ndim > 1 and not prod(one.shape[1 if ndim == 2 else 2 :]) and one.shape[ndim - 2]:
             raise FileError(
-                quoted(one.place),
+                name_file(one.place),
                 f"has {one.shape[ndim - 2]:,} rows of no classes",
                 "Save one column per class",
             )
         for axis, what in ((0, "passes"), (2, "classes")) if ndim == 3 else ((1, "classes"),):
             if axis < ndim and one.shape[axis] != filled[0].shape[axis]:
                 raise FileError(
-                    quoted(one.place),
+                    name_file(one.place),
                     f"has {one.shape[axis]} {what} (shape {one.shape}), where "
                     f"{filled[0].place.name!r} has {filled[0].shape[axis]}",
                     f"Write all shards with the same {what}",
@@ -349,7 +352,7 @@ def _refuse_missing_number(folder: Location, names: Sequence[str]) -> None:
         name = "".join([*first[:at], str(missing[0]).zfill(width), *first[at + 1 :]])
         more = f", nor do {len(missing) - 1} others" if len(missing) > 1 else ""
         raise FileError(
-            quoted(folder / name),
+            name_file(folder / name),
             f"does not exist{more}, but {names[0]!r} and {names[-1]!r} do",
             "Bring the missing shard back, or number the shards without gaps",
         )

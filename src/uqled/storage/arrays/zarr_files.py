@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError
 from uqled.limits import check_limit
-from uqled.storage.arrays.row_files import converted, explain_problems
-from uqled.storage.location import Entry, Location, quoted
+from uqled.storage.arrays.row_files import WRITE_AGAIN, convert_into
+from uqled.storage.location import Entry, Location
+from uqled.storage.reading import explain_file_problems, name_file
 
 #: One of these says that a folder is an array or a group of arrays.
 ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
@@ -47,10 +48,11 @@ class ZarrArray:
     def read_into(self, target: NDArray[Any], start: int) -> None:
         stop = start + target.shape[-2 if target.ndim > 1 else 0]
         rows = slice(start, stop)
-        with explain_problems(self.place, f"rows {start} to {stop} "):
+        problem = f"has rows {start} to {stop} that cannot be read"
+        with explain_file_problems(self.place, WRITE_AGAIN, problem=problem):
             array = _opened_zarr(self.place, self.key, self.stamp, os.getpid())
             found = array[rows] if len(self.shape) < 3 else array[:, rows]
-        converted(np.asarray(found), target)
+        convert_into(np.asarray(found), target)
 
 
 def zarr_array(
@@ -59,18 +61,18 @@ def zarr_array(
     """A Zarr array by what its metadata says; `tree` is what its folder holds."""
     if not {entry.name for entry in tree} & set(ZARR_FILES):
         raise FileError(
-            quoted(place),
+            name_file(place),
             f"is no Zarr array: it holds no {', '.join(ZARR_FILES)}",
             "Write it again",
         )
     _refuse_odd_files(place, tree)
-    with explain_problems(place):
+    with explain_file_problems(place, WRITE_AGAIN):
         array = _opened_zarr(place, key, stamp, os.getpid())
         shape, chunks = tuple(array.shape), tuple(array.chunks)
         if array.dtype.kind in "V" or (array.dtype.hasobject and len(shape) > 1):
-            raise FileError(quoted(place), f"holds {array.dtype}", "Save numbers or strings")
+            raise FileError(name_file(place), f"holds {array.dtype}", "Save numbers or strings")
         # A chunk is decoded whole, however few of its rows are asked for.
-        check_limit("memory_bytes", prod(chunks) * array.dtype.itemsize, quoted(place))
+        check_limit("memory_bytes", prod(chunks) * array.dtype.itemsize, name_file(place))
         if ndim > 1 and len(shape) == ndim:
             _refuse_missing_chunk(place, key, array, tree)
         rows = chunks[-2] if len(chunks) > 1 else chunks[0] if chunks else None
@@ -81,13 +83,13 @@ def _refuse_odd_files(place: Location, tree: Sequence[Entry]) -> None:
     """Refuse metadata of gigabytes, and what is no file: Zarr would wait for a pipe forever."""
     for entry in tree:
         if entry.name.rpartition("/")[2] in (*ZARR_FILES, ".zattrs", ".zmetadata"):
-            check_limit("json_bytes", entry.size, quoted(place / entry.name))
+            check_limit("json_bytes", entry.size, name_file(place / entry.name))
     if not place.is_local:
         return
     files = {entry.name for entry in tree}
     for name in _list_files(place.path):
         if name not in files and not (place.path / name).is_file():
-            raise FileError(quoted(place / name), "is no regular file", "Write the array again")
+            raise FileError(name_file(place / name), "is no regular file", "Write the array again")
 
 
 def _list_files(folder: Path) -> Iterator[str]:
@@ -111,7 +113,7 @@ def _refuse_codecs(place: Location, array: Any) -> None:
     ):
         if codec.removeprefix("numcodecs.") not in _CODECS:
             raise FileError(
-                quoted(place),
+                name_file(place),
                 f"is packed with {codec!r}, which is not unpacked",
                 "Write it again with the default compressors of Zarr",
             )
@@ -138,7 +140,7 @@ def _refuse_missing_chunk(
         if (name if key is None else f"{key}/{name}") not in there:
             row = index[-2] * stored[-2]
             raise FileError(
-                quoted(place),
+                name_file(place),
                 f"has no chunk {name!r}, which holds rows from {row} on",
                 "Write the array again",
             )
@@ -151,18 +153,18 @@ def _opened_zarr(place: Location, key: str | None, stamp: str, process: int) -> 
         import zarr
     except ImportError as error:
         raise FileError(
-            quoted(place), "needs the zarr package", "pip install 'uqled[zarr]'"
+            name_file(place), "needs the zarr package", "pip install 'uqled[zarr]'"
         ) from error
     found = zarr.open(str(place), mode="r")
     if isinstance(found, zarr.Array):
         if key is not None:
-            raise FileError(quoted(place), f"is one array, not {key!r}", "Leave the key out")
+            raise FileError(name_file(place), f"is one array, not {key!r}", "Leave the key out")
         _refuse_codecs(place, found)
         return found
     keys = sorted(name for name, _ in found.arrays())
     if key is None or key not in keys:
         raise FileError(
-            quoted(place),
+            name_file(place),
             f"is a group{'' if key is None else f' without an array {key!r}'}",
             f"Say which array: {place.name}::KEY with KEY one of {', '.join(keys)}",
         )
