@@ -137,6 +137,9 @@ def test_the_estimated_number_of_errors(data, tmp_path):
     )
     assert f"flags that are real {one}" in text
     assert f"wrong with probability {errors.probability[errors.ranked[20]]:.1%}" in text
+    for tier in errors.tiers:
+        low, high = tier.precision.low, tier.precision.high
+        assert f"{tier.name} {tier.n_samples:,} {low:.0%} to {high:.0%} of them are wrong" in text
     errors = found(data, method="cl-mcd")
     text = page_of(errors.report(tmp_path / "r.html")).text
     counted = 600 - np.trace(errors.joint)

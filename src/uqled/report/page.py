@@ -215,6 +215,7 @@ def _list_tiles(answer: Answer, metrics: FlagMetrics | None) -> list[Tile]:
         Tile("labels flagged", f"{n:,}", f"{n / N:.2%} of {N:,}"),
         _number_tile(answer),
         *(_estimate_tiles(answer) if metrics is None else _metric_tiles(metrics)),
+        *_tier_tiles(answer),
     ]
     if answer.predicted_as_labelled is not None:
         note = "by models that had not seen the sample"
@@ -249,6 +250,18 @@ def _estimate_tiles(answer: Answer) -> list[Tile]:
     return [
         Tile(title, f"{one.value:.0%}", f"estimated; {one.low:.0%} to {one.high:.0%}")
         for title, one in estimates.items()
+    ]
+
+
+def _tier_tiles(answer: Answer) -> list[Tile]:
+    """How many samples each tier has, and what share of them to expect to be wrong."""
+    return [
+        Tile(
+            tier.name,
+            f"{tier.n_samples:,}",
+            f"{tier.precision.low:.0%} to {tier.precision.high:.0%} of them are wrong, estimated",
+        )
+        for tier in answer.tiers
     ]
 
 
