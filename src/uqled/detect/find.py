@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.arrays import Labels
-from uqled.detect.auto.explanations import error_probabilities
+from uqled.detect.auto.explanations import estimate_error_probabilities
 from uqled.detect.core.inputs import Inputs
 from uqled.detect.core.joint import calibrate_joint, compute_quotas
 from uqled.detect.core.rows import ProbabilityRows
@@ -241,7 +241,7 @@ def collect_evidence(sweeps: Sweeps, request: DetectionRequest) -> SweepEvidence
     labels = inputs.labels.codes
     auto = None
     if request.asks_for_probabilities:
-        auto = error_probabilities(sweeps, joints, request.passes_kind)
+        auto = estimate_error_probabilities(sweeps, joints, request.passes_kind)
     if auto is not None and request.verdicts is not None:
         auto = replace(auto, estimate=auto.estimate.with_verdicts(*request.verdicts, labels))
     return SweepEvidence(

@@ -186,12 +186,12 @@ class BandCounts:
     """[B,G,K] those in each band, by predicted class and label."""
 
     @classmethod
-    def of(cls, found: Alternatives, quantiles: Quantiles) -> BandCounts:
+    def of(cls, alternatives: Alternatives, quantiles: Quantiles) -> BandCounts:
         _, G, K = quantiles.limits.shape
-        differs = found.differs
-        predicted = np.where(differs, found.other, found.labels)
-        labels, given = found.labels[differs], found.given[differs]
-        group = found.other[differs] if G > 1 else np.zeros(len(labels), np.int32)
+        differs = alternatives.differs
+        predicted = np.where(differs, alternatives.other, alternatives.labels)
+        labels, given = alternatives.labels[differs], alternatives.given[differs]
+        group = alternatives.other[differs] if G > 1 else np.zeros(len(labels), np.int32)
         key = group.astype(np.int64) * K + labels
         below = [
             np.bincount(key[given <= limit[group, labels]], minlength=G * K).reshape(G, K)

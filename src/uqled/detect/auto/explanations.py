@@ -60,8 +60,8 @@ LEAST_ERRORS = 0.5
 
 
 @dataclass(frozen=True)
-class Found:
-    """What `auto` found."""
+class AutoResult:
+    """The result of `auto`."""
 
     estimate: ErrorEstimate
     source: PlainSource
@@ -70,19 +70,19 @@ class Found:
     """[N] the most probable class beside the given one."""
 
 
-def error_probabilities(
+def estimate_error_probabilities(
     sweeps: Sweeps, joints: ConfidentJoints, passes_kind: PassesKind | None = None
-) -> Found:
+) -> AutoResult:
     """One more sweep, after that of the confident joint, whose counts are calibrated already."""
     scan = scan_alternatives(sweeps, choose_step(sweeps.N, sweeps.K))
     source, calibration = choose_source(scan.rows)
-    found, quantiles = scan.alternatives[source], Quantiles.of(scan.rows[source])
-    bands = BandCounts.of(found, quantiles)
+    alternatives, quantiles = scan.alternatives[source], Quantiles.of(scan.rows[source])
+    bands = BandCounts.of(alternatives, quantiles)
     scorer = Scorer(calibration.power, Structure.of(bands, quantiles))
-    scores = scorer.score(found)
+    scores = scorer.score(alternatives)
     numbers = explain(scorer, bands, joints.pairs[Member(source)], scan.votes, passes_kind)
     explanations = Explanations.of(numbers, count_scores(scores))
-    return Found(explanations.estimate(scores), source, found.other)
+    return AutoResult(explanations.estimate(scores), source, alternatives.other)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
     passes = inputs.passes
     sources: list[PlainSource] = ["softmax"] if inputs.softmax is not None else []
     sources += ["mean"] if passes is not None else []
-    found = {
+    alternatives = {
         s: Alternatives(
             labels, np.empty(N, np.int32), np.empty(N, np.float32), np.empty(N, np.float32)
         )
@@ -114,7 +114,7 @@ def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
         data, at = inputs.read_block(sources, *block), slice(*block)
         rows: dict[PlainSource, Any] = {}
         for s in sources:
-            one = found[s]
+            one = alternatives[s]
             kernels.find_alternatives(
                 data.rows[s], data.labels, one.other[at], one.given[at], one.best[at]
             )
@@ -135,7 +135,7 @@ def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
             every[s].append(rows[s])
     kept = labels[(-first) % step :: step]
     return Scan(
-        found,
+        alternatives,
         {s: SampleRows(np.concatenate(blocks), kept) for s, blocks in every.items()},
         VoteCounts(int(counts[0]), int(counts[1]), n_passes, N) if n_passes > 1 else None,
     )
@@ -155,11 +155,11 @@ class Scorer:
     power: float
     structure: Structure
 
-    def score(self, found: Alternatives) -> Floats:
+    def score(self, alternatives: Alternatives) -> Floats:
         """[N] log-odds that the label is wrong, but for one number that is the same for all."""
-        score = self.power * found.log_ratio
+        score = self.power * alternatives.log_ratio
         if self.structure.log_ratio is not None:
-            score += self.structure.log_ratio[found.other, found.labels]
+            score += self.structure.log_ratio[alternatives.other, alternatives.labels]
         beyond = np.abs(score) - CERTAIN
         return np.where(
             beyond > 0, np.copysign(CERTAIN + np.log1p(np.maximum(beyond, 0)), score), score

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.detect.auto.estimate import OperatingPoint
-from uqled.detect.auto.explanations import Found
+from uqled.detect.auto.explanations import AutoResult
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.joint import Quotas
 from uqled.detect.core.sweeps import Bools, ConfidentJoints, EntropyClass, Member
@@ -39,7 +39,7 @@ class SweepEvidence:
     """[N] per member of the methods: in the quota of some pair, by margin."""
     entropy_class: EntropyClass
     n_passes: int
-    auto: Found | None = None
+    auto: AutoResult | None = None
     """How probable it is that each label is wrong, if a method is probabilistic."""
     point: OperatingPoint = field(default_factory=lambda: OperatingPoint("f1"))
     """Which flags a probabilistic method gives."""

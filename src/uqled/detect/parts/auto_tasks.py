@@ -32,8 +32,8 @@ from uqled.detect.auto.evidence import (
     choose_step,
 )
 from uqled.detect.auto.explanations import (
+    AutoResult,
     Explanations,
-    Found,
     PlainSource,
     Scorer,
     choose_source,
@@ -177,10 +177,12 @@ class AutoFlags:
     cuts: Cuts | None
     """Where it is a number of samples."""
 
-    def read_part(self, context: TaskContext, part: Part) -> tuple[Found, NDArray[np.bool_]]:
+    def read_part(self, context: TaskContext, part: Part) -> tuple[AutoResult, NDArray[np.bool_]]:
         """What is known of a part's samples, and [n] their flags."""
         estimate = _estimate(context, self.explanations, part)
-        about = Found(estimate, self.source, _read_alternatives(context, self.source, part).other)
+        about = AutoResult(
+            estimate, self.source, _read_alternatives(context, self.source, part).other
+        )
         if self.cuts is not None:
             return about, self.cuts.select(_group_by_probability(estimate, part))
         return about, estimate.above(self.point, self.level)
