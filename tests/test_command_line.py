@@ -282,6 +282,15 @@ def test_json_of_the_other_commands_is_what_the_page_says(run, table, tmp_path):
             assert Path(path).exists()
 
 
+def test_the_result_of_every_command_is_documented(run):
+    for command in list_commands():
+        assert read_documented_keys(command), command
+    result = invoke("audit", run[0], "--size", 5, "--json")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)["result"]
+    assert {"samples", "judged", "files"} == set(content) < read_documented_keys("audit")
+
+
 def test_json_of_errors():
     result = invoke("find", "nowhere.csv", "--device", "gpu", "--json")
     assert result.exit_code == 2

@@ -40,7 +40,8 @@ def audit(
     drawn = open_audit(folder, errors, predictions.ids, size, seed)
     judged = [z for z in drawn.indices.tolist() if z in verdicts]
     file = folder / "audit.csv"
-    content = {"samples": drawn.indices.tolist(), "judged": len(judged), "file": str(file)}
+    files = {"audit": str(file)}
+    content = {"samples": drawn.indices.tolist(), "judged": len(judged), "files": files}
     if not judged:
         text = (
             f"{len(drawn)} samples are drawn for the audit. Write yes or no into the column "
@@ -61,7 +62,7 @@ def audit(
     ]
     content |= {
         "wrong": result.n_wrong,
-        "number": {str(c): vars(one) for c, one in result.n_errors.items()},
+        "wrong_labels": {str(c): vars(one) for c, one in result.n_errors.items()},
         "precision": {str(c): vars(one) for c, one in result.precision.items()},
         "advice": result.advice,
     }
