@@ -189,3 +189,19 @@ def test_the_command(tmp_path, monkeypatch):
     assert "the column predicts the label alone: 'alive'" in result.stdout
     result = CliRunner().invoke(app, ["inspect", "t.csv", "--label", "survived", "--json"])
     assert json.loads(result.stdout)["result"]["findings"][0]["check"] == "leak"
+
+
+def test_the_report_says_what_was_understood(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_titanic().to_csv("t.csv", index=False)
+    words = ["predict", "t.csv", "--label", "survived", "--model", "logistic", "--folds", "2"]
+    result = CliRunner().invoke(app, [*words, "--uncertainty", "none", "--out", "run"])
+    assert result.exit_code == 0, result.output
+    assert CliRunner().invoke(app, ["report", "run"]).exit_code == 0
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "numbers pclass, age; texts name; categories sex, alive" in page
+    assert "The column predicts the label alone" in page
+    for wrong in ("[]", '{"findings": 1}', '{"findings": [{"message": 1}]}', "{"):
+        (tmp_path / "run" / "inspection.json").write_text(wrong)
+        result = CliRunner().invoke(app, ["report", "run"])
+        assert (result.exit_code, "inspection.json" in result.output) == (2, True)

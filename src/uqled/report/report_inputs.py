@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.arrays import Labels
+from uqled.data.columns import describe_columns
 from uqled.data.dataset import Dataset
 from uqled.detect.find import read_inputs
 from uqled.errors import InputError, UqledError
@@ -90,13 +91,14 @@ def _read_run(labels: Labels, predictions: Predictions) -> ReportInputs:
         return replace(inputs, notes=[f"The samples cannot be shown: {error}."])
     if source is None:
         return inputs
-    facts = inputs.facts
+    facts = [*inputs.facts, *_describe_columns(source.data)]
     if skipped := source.data.skipped:
         names = list(skipped)
         more = f" and {len(names) - _MAX_SKIPPED:,} more" if len(names) > _MAX_SKIPPED else ""
         value = f"{len(names):,} unreadable: {', '.join(names[:_MAX_SKIPPED])}{more}"
         facts = [*facts, ("skipped files", value)]
-    return replace(inputs, source=source, notes=source.notes, facts=facts)
+    notes = [*Run.open(predictions.path).findings(), *source.notes]
+    return replace(inputs, source=source, notes=notes, facts=facts)
 
 
 def _list_facts(predictions: Predictions) -> list[tuple[str, str]]:
@@ -126,7 +128,20 @@ def _read_name(path: Path) -> str:
 def _use_data(labels: Labels, data: Dataset) -> ReportInputs:
     _check_length("data", len(data), labels)
     named = _choose_names(labels, data.labels)
-    return ReportInputs(data.name, named, SampleSource(data), data.ids.tolist(), truth=data.truth)
+    return ReportInputs(
+        data.name,
+        named,
+        SampleSource(data),
+        data.ids.tolist(),
+        truth=data.truth,
+        facts=_describe_columns(data),
+    )
+
+
+def _describe_columns(data: Dataset) -> list[tuple[str, str]]:
+    """What the columns of a table are, as facts: `label`, `used` and `left out`."""
+    lines = [line.split(": ", 1) for line in describe_columns(data.columns)]
+    return [(f"columns, {name}" if name != "label" else name, value) for name, value in lines]
 
 
 def _choose_names(labels: Labels, other: Labels) -> Labels:

@@ -15,6 +15,7 @@
     history.csv, training.png
     detection.json           the method and operating point that were asked for
     issues.parquet           what detection found
+    inspection.json          what each column is, and what is plainly wrong with the data
     report.html              the same to look at
     decisions.sqlite         what reviewers decided
 
@@ -339,6 +340,13 @@ class Run:
             return None, {}
         path = self.path / "detection.json"
         return run_checks.check_detection(self._read_json("detection.json"), path)
+
+    def findings(self) -> list[str]:
+        """What is plainly wrong with the data, a sentence each; empty where nobody looked."""
+        path = self.path / "inspection.json"
+        if not path.exists():
+            return []
+        return run_checks.check_findings(self._read_json("inspection.json"), path)
 
     def write_issues(self, errors: LabelErrors) -> Path:
         """Write what detection found, every method's flags among it."""

@@ -124,6 +124,21 @@ def check_detection(content: Any, path: Path) -> tuple[str, dict[str, Any]]:
     return method, {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
 
 
+def check_findings(content: Any, path: Path) -> list[str]:
+    """What `inspection.json` says is plainly wrong: a sentence each."""
+    findings = _as_object(content, path).get("findings")
+    if not isinstance(findings, list):
+        raise FileError(name_file(path), "lists no findings", "Remove it")
+    sentences = []
+    for finding in findings:
+        parts = [_as_object(finding, path).get(name) for name in ("message", "advice")]
+        if not all(map(_is_text, parts)):
+            raise FileError(name_file(path), "has a finding without words", "Remove it")
+        message, advice = (str(part) for part in parts)
+        sentences.append(f"{message[:1].upper()}{message[1:]}. {advice}.")
+    return sentences
+
+
 def open_probabilities(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
     """A run's probabilities as a memory map of that shape; -1 stands for any length but 0.
 
