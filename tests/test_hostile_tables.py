@@ -19,6 +19,7 @@ from uqled.data import load
 from uqled.data.readers.hub import download_table, read_features
 from uqled.data.table_files import read_csv, read_parquet
 from uqled.errors import FileError, InputError, LimitError
+from uqled.features.embedding_files import load_embeddings
 from uqled.limits import override_limits
 
 ROWS = "text,label\n" + "".join(f"film number {i},{'pos' if i % 2 else 'neg'}\n" for i in range(60))
@@ -321,3 +322,19 @@ def test_a_name_of_the_hub_is_no_path(name, monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: pytest.fail("was opened"))
     with pytest.raises(InputError, match="Name a data set of the hub"):
         download_table(name, None)
+
+
+def test_embeddings_are_read_as_tables_are(tmp_path):
+    path, labels = tmp_path / "x.parquet", tmp_path / "labels.npy"
+    np.save(labels, np.arange(6) % 2)
+    pd.DataFrame(np.eye(6), columns=list("abcdef")).to_parquet(path)
+    assert load_embeddings(path, labels).features.shape == (6, 6)
+    with override_limits(table_columns=5), pytest.raises(LimitError, match="table_columns"):
+        load_embeddings(path, labels)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(FileError, match=r"x\.parquet' cannot be read"):
+        load_embeddings(path, labels)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(FileError, match="is no regular file"):
+        load_embeddings(path, labels)

@@ -9,8 +9,10 @@ import numpy as np
 
 from uqled.data.dataset import Dataset
 from uqled.data.prediction_files import open_labels
+from uqled.data.table_files import read_parquet
 from uqled.errors import InputError
 from uqled.storage.arrays.numpy_files import read_array
+from uqled.storage.reading import explain_file_problems
 
 
 def load_embeddings(
@@ -21,9 +23,8 @@ def load_embeddings(
     if path.suffix == ".npy":
         features: Any = read_array(path)
     elif path.suffix == ".parquet":
-        import pandas as pd
-
-        features = pd.read_parquet(path).to_numpy()
+        with explain_file_problems(path):
+            features = read_parquet(path).to_pandas().to_numpy()
     else:
         raise InputError(
             "labels",
