@@ -1,7 +1,4 @@
-"""`probe`: features, computed once, and a head with dropout per fold, for every kind of data.
-
-Images and texts are encoded by a pretrained encoder; of a table, the columns are the features.
-"""
+"""`probe`: a pretrained encoder's features, computed once, and a head with dropout per fold."""
 
 from __future__ import annotations
 
@@ -14,11 +11,10 @@ from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
 from uqled.data.image_cache import cache_folder
-from uqled.features.columns import make_transformer, select_rows
 from uqled.features.computing import compute_features
 from uqled.features.encoders import ENCODERS, EncoderOptions
 from uqled.models.heads import make_head
-from uqled.predict.learners.network import NetworkLearner, choose_source
+from uqled.predict.learners.network import NetworkLearner, choose_source, select_images
 from uqled.predict.training import Training, make_fabric, resolve_precision
 from uqled.predict.training_options import resolve_training
 from uqled.progress import Progress
@@ -42,26 +38,16 @@ def make_learner(
     training = dict(training)
     offline = bool(training.pop("offline", False))
     settings = resolve_training(training)
-    if data.kind == "table":
-        encoder, features = "columns", compute_columns(data)
-    else:
-        encoder = name_encoder(model, data.kind)
-        features = compute_features(
-            data.inputs,
-            encoder,
-            cache_folder=cache_folder(),
-            options=replace(probe_options(settings), offline=offline),
-            progress=Progress(),
-        )
+    encoder = name_encoder(model)
+    features = compute_features(
+        select_images(data),
+        encoder,
+        cache_folder=cache_folder(),
+        options=replace(probe_options(settings), offline=offline),
+        progress=Progress(),
+    )
     settings = head_training(settings, given=training.keys() - {"preset"})
     return make_head_learner(f"probe:{encoder}", features, data, uncertainty, settings)
-
-
-def compute_columns(data: Dataset) -> NDArray[np.float32]:
-    """[N,D] the columns of a table as numbers, scaled; labels play no part."""
-    rows = select_rows(data, np.arange(len(data)))
-    transformer = make_transformer(data, takes_sparse=False, name="probe")
-    return np.asarray(transformer.fit_transform(rows), np.float32)
 
 
 def make_head_learner(
@@ -76,10 +62,9 @@ def make_head_learner(
     return NetworkLearner(name, make, lambda _: features, training, source)
 
 
-def name_encoder(model: str, kind: str = "images") -> str:
+def name_encoder(model: str) -> str:
     """The encoder of `probe[:ENCODER]`; a name of no encoder of ours is one of timm's."""
-    default = DEFAULT if kind == "images" else "minilm"
-    name = model.partition(":")[2].replace("efficientnet_lite", "efficientnet-lite") or default
+    name = model.partition(":")[2].replace("efficientnet_lite", "efficientnet-lite") or DEFAULT
     is_known = name.partition(":")[0].partition("@")[0].partition("+")[0] in ENCODERS
     return name if is_known else f"timm:{name}"
 
