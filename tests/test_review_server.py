@@ -412,8 +412,10 @@ with serve_review(sys.argv[1], port=0) as address:
 """
 
 
-def test_a_killed_server_loses_nothing_that_it_answered(run):
-    """Two reviewers decide as fast as they can, and the server is killed with SIGKILL."""
+@pytest.mark.parametrize("size", [1, 8])
+def test_a_killed_server_loses_nothing_that_it_answered(run, size):
+    """Two reviewers decide as fast as they can, one by one or in groups, and the server is killed
+    with SIGKILL: what was answered is there, and never half a group."""
     server = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(run.path)],
         stdin=subprocess.PIPE,
@@ -425,12 +427,17 @@ def test_a_killed_server_loses_nothing_that_it_answered(run):
     answered: dict[int, str] = {}
     enough = threading.Event()
 
+    def groups(first):
+        mine = list(range(first, 200, 2))
+        return [mine[start : start + size] for start in range(0, len(mine), size)]
+
     def storm(first, action):
         try:
-            for i in range(first, 200, 2):
-                status, _ = client.decide([i, action, None], reviewer=action)
+            for group in groups(first):
+                items = [[i, action, None] for i in group]
+                status, _ = client.decide(*items, reviewer=action)
                 assert status == 200
-                answered[i] = action
+                answered.update(dict.fromkeys(group, action))
                 if len(answered) > 30:
                     enough.set()
         except (OSError, http.client.HTTPException):
@@ -452,6 +459,8 @@ def test_a_killed_server_loses_nothing_that_it_answered(run):
     assert set(answered.values()) == {"keep", "drop"}
     for i, action in answered.items():
         assert found[i] == (action, None)
+    for group in [*groups(0), *groups(1)]:
+        assert len(found.keys() & set(group)) in (0, len(group))
     with serve_review(run, port=0) as address:  # and it goes on from there
         counts = Client(address).json("api/start?method=argmax")["counts"]
     assert counts["undecided"] < counts["flagged"]
