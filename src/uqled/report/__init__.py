@@ -1,1 +1,1 @@
-"""What was found, as one HTML file and as pictures."""
+"""The result of a detection as one HTML file, as figures, and in a notebook."""

@@ -97,8 +97,8 @@ def _goes_to(noisy: NoisyLabels, k: int, most: int) -> str:
     row = (noisy.intended or noisy.realised).probabilities[k]
     order = [int(j) for j in np.argsort(-row, kind="stable") if j != k and row[j] > 0]
     names = noisy.realised.classes
-    found = [f"{names[j]} {_both(noisy, k, j)}" for j in order[:most]]
-    return ", ".join(found + [f"{len(order) - most} more"] * (len(order) > most))
+    targets = [f"{names[j]} {_both(noisy, k, j)}" for j in order[:most]]
+    return ", ".join(targets + [f"{len(order) - most} more"] * (len(order) > most))
 
 
 def _write_matrices(noisy: NoisyLabels, folder: Path) -> None:

@@ -97,7 +97,7 @@ def write_report(
     truth: Any = None,
     top: int,
 ) -> Path:
-    """Write what was found as one HTML file; the arguments are those of `LabelErrors.report`."""
+    """Write the result as one HTML file; the arguments are those of `LabelErrors.report`."""
     path, top = Path(path), arrays.check_whole_number(top, "top", low=0)
     inputs = collect_inputs(errors.labels, data, pred_probs, passes, truth)
     page = render_report(build_report(errors, inputs, top=top))
@@ -165,10 +165,10 @@ def choose_ranks(n_flagged: int, why: NDArray[np.object_] | None, top: int) -> N
     The most suspect are mostly those that the model is sure of; without the rest of it a reader
     would see no other reason. `why` [n_flagged] is the reason of each place.
     """
-    shown = [np.arange(min(top, n_flagged))]
+    places = [np.arange(min(top, n_flagged))]
     if why is not None:
-        shown += [np.flatnonzero(why == reason)[: top // 5] for reason in REASONS]
-    return np.unique(np.concatenate(shown))
+        places += [np.flatnonzero(why == reason)[: top // 5] for reason in REASONS]
+    return np.unique(np.concatenate(places))
 
 
 def render_report(report: Report) -> str:

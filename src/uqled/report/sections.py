@@ -138,14 +138,14 @@ def count_votes(errors: LabelErrors) -> list[int]:
 def map_noise(errors: LabelErrors) -> HeatMap:
     """P(given | true) as the method estimates it; of many classes, the most confused ones."""
     joint, K = errors.joint, errors.labels.n_classes
-    shown = np.arange(K) if K <= WHOLE_MATRIX else _most_confused(joint)
-    per_true = np.asarray(joint.sum(axis=0), np.float64).ravel()[shown]
-    part = joint[shown][:, shown]
+    chosen = np.arange(K) if K <= WHOLE_MATRIX else _most_confused(joint)
+    per_true = np.asarray(joint.sum(axis=0), np.float64).ravel()[chosen]
+    part = joint[chosen][:, chosen]
     counts = np.asarray(part.toarray() if hasattr(part, "toarray") else part, np.float64)
     cells = (counts / np.maximum(per_true, 1)).T  # given x true -> true x given
     empty = np.flatnonzero(per_true == 0)
     cells[empty, empty] = 1.0  # no sample belongs there: as `noise_matrix`, it keeps its label
-    names = [errors.labels.names[k] for k in shown.tolist()]
+    names = [errors.labels.names[k] for k in chosen.tolist()]
     off = cells * ~np.eye(len(cells), dtype=np.bool_)
     # A small flip is visible beside the largest one; the diagonal is no finding and stays pale.
     strengths = (off / max(off.max(), 1e-12)) ** 0.6 + 0.25 * np.diag(cells.diagonal())
@@ -203,10 +203,10 @@ def list_classes(errors: LabelErrors, is_error: Bools | None) -> list[ClassRow]:
 
 def _usual_suggestions(errors: LabelErrors) -> dict[int, int]:
     """For each class with flags, what the flagged are most often taken for."""
-    found: dict[int, int] = {}
+    suggestions: dict[int, int] = {}
     for given, suggested, _ in errors.ranked_pairs:
-        found.setdefault(given, suggested)
-    return found
+        suggestions.setdefault(given, suggested)
+    return suggestions
 
 
 def list_distributions(errors: LabelErrors) -> list[Distribution]:

@@ -72,7 +72,7 @@ def list_suspects(
     probs = read_probabilities(inputs.pred_probs, inputs.passes, rows)
     names, codes, truth = errors.labels.names, errors.labels.codes, inputs.truth
     wrong = errors.probability
-    found = []
+    cards = []
     for at, (place, z) in enumerate(zip(places.tolist(), rows.tolist(), strict=True)):
         given, best = int(codes[z]), int(errors.best[z])
         reason: Reason | None = None if reasons is None else reasons[place]
@@ -80,7 +80,7 @@ def list_suspects(
             sentence = describe_reason(reason, given, probs[at], names)
         else:
             sentence = f"The label's score is {errors.scores[z]:.3f}: the lower, the more suspect."
-        found.append(
+        cards.append(
             Suspect(
                 rank=place + 1,
                 id=str(z) if inputs.ids is None else inputs.ids[z],
@@ -96,7 +96,7 @@ def list_suspects(
                 is_wrong=None if truth is None else bool(truth[z] != given),
             )
         )
-    return found
+    return cards
 
 
 def describe_reason(

@@ -95,16 +95,16 @@ def read_change(row: Sequence[Any], path: Path, about: Description) -> Change:
 
 def read_description(rows: Iterable[tuple[Any, Any]], path: Path) -> Description:
     """The rows of `about`: (name, JSON) each."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, text in rows:
         try:
-            found[key] = json.loads(text) if isinstance(text, str) else text
+            values[key] = json.loads(text) if isinstance(text, str) else text
         except (ValueError, RecursionError):
-            found[key] = text
-    samples, classes, ids = (found.get(key) for key in ("samples", "classes", "ids"))
-    if missing := {"samples", "classes"} - set(found):
+            values[key] = text
+    samples, classes, ids = (values.get(key) for key in ("samples", "classes", "ids"))
+    if missing := {"samples", "classes"} - set(values):
         problem = f"no {max(missing)}"
-    elif unknown := set(found) - {"samples", "classes", "ids"}:
+    elif unknown := set(values) - {"samples", "classes", "ids"}:
         problem = f"{min(unknown, key=str)!s:.100}, which is unknown"
     elif type(samples) is not int or not 0 <= samples < _LARGEST:
         problem = f"samples {samples!r:.100}"

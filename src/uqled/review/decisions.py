@@ -81,10 +81,10 @@ class ConflictError(UqledError):
         self.now = list(now)
         """What holds for the samples in question."""
         self.indices = [decision.index for decision in now]
-        shown = ", ".join(map(str, self.indices[:10])) + (" ..." if len(now) > 10 else "")
+        listed = ", ".join(map(str, self.indices[:10])) + (" ..." if len(now) > 10 else "")
         by = ", ".join(sorted({decision.reviewer for decision in now}))
         super().__init__(
-            f"samples {shown} were decided by {by} in the meantime. Look at them again"
+            f"samples {listed} were decided by {by} in the meantime. Look at them again"
         )
 
 
@@ -192,15 +192,15 @@ class Decisions:
         """
         reviewer = _check_name(reviewer)
         with self._writing():
-            found = self._connection.execute(
+            last = self._connection.execute(
                 f"SELECT {COLUMNS} FROM changes WHERE reviewer = ? AND undoes IS NULL"
                 " AND (? IS NULL OR tab = ?) AND batch NOT IN (SELECT batch FROM undone)"
                 " ORDER BY number DESC LIMIT 1",
                 (reviewer, tab, tab),
             ).fetchone()
-            if found is None:
+            if last is None:
                 return []
-            batch = self._change(found).batch
+            batch = self._change(last).batch
             # Also where nothing of it can be taken back, so that the next undo looks further.
             self._connection.execute("INSERT INTO undone VALUES (?)", (batch,))
             query = f"SELECT {COLUMNS} FROM changes WHERE batch = ? ORDER BY number"
@@ -216,24 +216,24 @@ class Decisions:
 
     def current(self) -> dict[int, Decision]:
         """What holds now, for every sample that is decided."""
-        found: dict[int, Decision] = {}
+        current: dict[int, Decision] = {}
         with self._reading():
             for change in self._changes(f"{_LATEST} WHERE action IS NOT NULL"):
-                if change.index in found:  # a page that is in the file more than once
+                if change.index in current:  # a page that is in the file more than once
                     raise refuse_row(self.path, change.number, "is there twice")
-                found[change.index] = _decision(change)
-        return found
+                current[change.index] = _decision(change)
+        return current
 
     def history(self, after: int = 0) -> list[Change]:
         """Every change ever made, oldest first; with `after`, those of higher numbers."""
-        found: list[Change] = []
+        changes: list[Change] = []
         with self._reading():
             query = f"SELECT {COLUMNS} FROM changes WHERE number > ? ORDER BY number"
             for change in self._changes(query, (after,)):
-                if found and change.number <= found[-1].number:
+                if changes and change.number <= changes[-1].number:
                     raise refuse_row(self.path, change.number, "is there twice")
-                found.append(change)
-        return found
+                changes.append(change)
+        return changes
 
     def verdicts(self, N: int) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
         """For `N` samples, (actions [N], labels [N]).
@@ -324,12 +324,12 @@ class Decisions:
 
     def _latest(self, indices: Any) -> dict[int, Decision]:
         """The last change of each of these samples that has one."""
-        found = {}
+        latest = {}
         for i in indices:
             row = self._connection.execute(f"{_LATEST} WHERE sample = ?", (i,)).fetchone()
             if row is not None:
-                found[i] = _decision(self._change(row))
-        return found
+                latest[i] = _decision(self._change(row))
+        return latest
 
     def _version(self, index: int, version: int) -> Change | None:
         row = self._connection.execute(
@@ -426,8 +426,8 @@ def _check_name(reviewer: str) -> str:
 
 def _digest(ids: Sequence[str]) -> str:
     """A hash of the samples' names: another run's samples have another one."""
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for name in ids:
         data = name.encode("utf-8", "surrogatepass")
-        found.update(len(data).to_bytes(8, "little") + data)
-    return found.hexdigest()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()

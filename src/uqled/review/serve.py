@@ -132,9 +132,9 @@ def serve_review(
                 raise InputError("host", f"{host!r} cannot be served", "Choose another one")
             time.sleep(0.01)
         listener.listen(_QUEUE)
-        shown = f"[{host}]" if ":" in host else host
+        name = f"[{host}]" if ":" in host else host
         try:
-            yield f"http://{shown}:{listener.getsockname()[1]}/{token}/"
+            yield f"http://{name}:{listener.getsockname()[1]}/{token}/"
         finally:
             server.should_exit = True
             thread.join()

@@ -104,10 +104,10 @@ class Guard:
         where it went. So every number is one of ours, also those that only a router or a container
         knows us by.
         """
-        found = _HOST.fullmatch(host.lower())
-        if found is None:
+        match = _HOST.fullmatch(host.lower())
+        if match is None:
             return False
-        name = found[1] or found[2]
+        name = match[1] or match[2]
         if name in ("localhost", self._host):
             return True
         try:
