@@ -33,9 +33,7 @@ def main() -> None:
         page.screenshot(path=IMAGES / "report.png")
         with serve_review(run, reviewer="you") as address:
             page.goto(address)
-            page.wait_for_load_state("networkidle")
-            page.keyboard.press("Enter")  # one sample, large
-            page.wait_for_timeout(1_500)
+            page.wait_for_timeout(3_000)  # it goes on asking for others' decisions
             page.screenshot(path=IMAGES / "review.png")
         browser.close()
 
