@@ -230,7 +230,7 @@ def test_detection_takes_predictions(finished):
     table = Run.open(finished.path).write_issues(found)
     assert table.exists()
     table.unlink()
-    with pytest.raises(uqled.InputError, match="Pass nothing beside them"):
+    with pytest.raises(uqled.InputError, match="Pass nothing else with them"):
         uqled.find_label_errors(finished, finished.pred_probs, method="all")
 
 

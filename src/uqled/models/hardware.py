@@ -29,7 +29,7 @@ def has_float16(device: str) -> bool:
 
 
 def _is_cuda(device: str) -> bool:
-    return device == "cuda" or (device == "auto" and torch.cuda.is_available())
+    return device in ("cuda", "auto") and torch.cuda.is_available()
 
 
 @cache
