@@ -31,22 +31,22 @@ def encode_labels(
     if names is None and values is None and hasattr(getattr(column, "dtype", None), "categories"):
         values = column.dtype.categories.tolist()
     is_bool = getattr(getattr(column, "dtype", None), "kind", None) == "b"
-    found = read_label_column(column, name)
+    labels = read_label_column(column, name)
     if values is None and names is not None:
-        values = range(len(names)) if found.dtype.kind in "iu" else list(names)
+        values = range(len(names)) if labels.dtype.kind in "iu" else list(names)
     if values is None:
-        values = sorted(set(found.tolist()))
+        values = sorted(set(labels.tolist()))
     known = np.asarray(values)
     number = {value: code for code, value in enumerate(known.tolist())}
-    codes = np.fromiter((number.get(value, -1) for value in found.tolist()), np.int32, len(found))
+    codes = np.fromiter((number.get(value, -1) for value in labels.tolist()), np.int32, len(labels))
     if (codes < 0).any():
         at = int(np.argmax(codes < 0))
         raise InputError(
             name,
-            f"contain {found.tolist()[at]!r} at index {at} ({int((codes < 0).sum())} such), which "
+            f"contain {labels.tolist()[at]!r} at index {at} ({int((codes < 0).sum())} such), which "
             f"is none of the {len(known)} classes",
             "Leave unlabelled samples out (-1 stands for them in many data sets)"
-            if found.dtype.kind in "iu"
+            if labels.dtype.kind in "iu"
             else "Correct the labels",
         )
     if is_bool:

@@ -82,9 +82,9 @@ class Dataset:
         ('table', ('cat', 'dog'), [0, 1, 0, 1])
         """
         kind, inputs = _as_inputs(inputs)
-        found = encode_labels(labels, names=classes)
-        names = np.arange(len(found)) if ids is None else np.asarray(ids)
-        return cls(kind, inputs, found, names.astype(str).astype(object), name)
+        encoded = encode_labels(labels, names=classes)
+        names = np.arange(len(encoded)) if ids is None else np.asarray(ids)
+        return cls(kind, inputs, encoded, names.astype(str).astype(object), name)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -126,10 +126,10 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of inputs, labels and class names: equal for equal data, wherever it lay."""
-        found = self._hashed_inputs.copy()
-        found.update(self.labels.codes.tobytes())
-        found.update(repr((self.labels.names, self.labels.values.tolist())).encode())
-        return found.hexdigest()
+        digest = self._hashed_inputs.copy()
+        digest.update(self.labels.codes.tobytes())
+        digest.update(repr((self.labels.names, self.labels.values.tolist())).encode())
+        return digest.hexdigest()
 
     @property
     def inputs_fingerprint(self) -> str:
@@ -138,9 +138,9 @@ class Dataset:
 
     @cached_property
     def _hashed_inputs(self) -> hashlib.blake2b:
-        found = hashlib.blake2b(self.kind.encode(), digest_size=16)
-        hash_inputs(self.inputs, found)
-        return found
+        digest = hashlib.blake2b(self.kind.encode(), digest_size=16)
+        hash_inputs(self.inputs, digest)
+        return digest
 
     def subset(self, indices: ArrayLike | slice) -> Dataset:
         """These samples, in this order; a view of the inputs where they are evenly spaced."""
@@ -184,18 +184,20 @@ class Dataset:
 
     def with_labels(self, codes: ArrayLike) -> Dataset:
         """The same samples with other class numbers [N]; the truth stays."""
-        found = arrays.read_label_column(codes, "codes")
-        if len(found) != len(self) or found.dtype.kind not in "iu":
-            raise InputError(
-                "codes", f"are {found.dtype} of length {len(found)}", f"Pass {len(self)} integers"
-            )
-        if found.min() < 0 or found.max() >= self.n_classes:
+        numbers = arrays.read_label_column(codes, "codes")
+        if len(numbers) != len(self) or numbers.dtype.kind not in "iu":
             raise InputError(
                 "codes",
-                f"reach from {found.min()} to {found.max()}",
+                f"are {numbers.dtype} of length {len(numbers)}",
+                f"Pass {len(self)} integers",
+            )
+        if numbers.min() < 0 or numbers.max() >= self.n_classes:
+            raise InputError(
+                "codes",
+                f"reach from {numbers.min()} to {numbers.max()}",
                 f"Pass class numbers from 0 to {self.n_classes - 1}",
             )
-        return replace(self, labels=replace(self.labels, codes=found.astype(np.int32)))
+        return replace(self, labels=replace(self.labels, codes=numbers.astype(np.int32)))
 
 
 def draw_stratified(codes: NDArray[np.int32], n: int, *, seed: int) -> NDArray[np.intp]:
@@ -283,20 +285,20 @@ def _check_inputs(kind: Kind, inputs: Any) -> None:
 
 
 def _checked_indices(indices: ArrayLike, N: int) -> NDArray[np.intp]:
-    found = np.asarray(indices)
-    if found.dtype == bool and found.shape == (N,):
-        return np.flatnonzero(found)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+    rows = np.asarray(indices)
+    if rows.dtype == bool and rows.shape == (N,):
+        return np.flatnonzero(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
         raise InputError(
             "indices",
-            f"are {found.dtype} of shape {found.shape}",
+            f"are {rows.dtype} of shape {rows.shape}",
             "Pass a mask, a slice, or integers",
         )
-    if found.size and (found.min() < -N or found.max() >= N):
+    if rows.size and (rows.min() < -N or rows.max() >= N):
         raise InputError(
-            "indices", f"reach from {found.min()} to {found.max()}", f"There are {N} samples"
+            "indices", f"reach from {rows.min()} to {rows.max()}", f"There are {N} samples"
         )
-    return found.astype(np.intp)
+    return rows.astype(np.intp)
 
 
 def _evenly_spaced(indices: NDArray[np.intp] | slice) -> NDArray[np.intp] | slice:
@@ -310,20 +312,20 @@ def _evenly_spaced(indices: NDArray[np.intp] | slice) -> NDArray[np.intp] | slic
     return slice(int(indices[0]), int(indices[-1]) + 1, step)
 
 
-def hash_inputs(inputs: Any, found: hashlib.blake2b) -> None:
+def hash_inputs(inputs: Any, digest: hashlib.blake2b) -> None:
     """Add images, texts or a table to a hash."""
     if hasattr(inputs, "columns"):
         from pandas.util import hash_pandas_object
 
-        found.update(repr([(str(c), str(t)) for c, t in inputs.dtypes.items()]).encode())
-        found.update(hash_pandas_object(inputs, index=False).to_numpy().tobytes())
+        digest.update(repr([(str(c), str(t)) for c, t in inputs.dtypes.items()]).encode())
+        digest.update(hash_pandas_object(inputs, index=False).to_numpy().tobytes())
     elif inputs.dtype == object:
         for text in inputs:
             data = text.encode("utf-8", "surrogatepass")
-            found.update(len(data).to_bytes(8, "little"))
-            found.update(data)
+            digest.update(len(data).to_bytes(8, "little"))
+            digest.update(data)
     else:
-        found.update(repr((inputs.shape, inputs.dtype.str)).encode())
+        digest.update(repr((inputs.shape, inputs.dtype.str)).encode())
         rows = max(1, _HASHED_BYTES // max(1, cast(int, inputs[:1].nbytes)))
         for start in range(0, len(inputs), rows):
-            found.update(np.ascontiguousarray(inputs[start : start + rows]).data)
+            digest.update(np.ascontiguousarray(inputs[start : start + rows]).data)

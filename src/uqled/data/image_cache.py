@@ -162,14 +162,14 @@ class _Work:
             small = len(data) <= _HELD_EACH  # many large ones wait for each other in memory
             return hashlib.blake2b(hashed, digest_size=16).digest(), data if small else b""
 
-        found = hashlib.blake2b(repr((_FORMAT, self._size)).encode(), digest_size=16)
+        whole = hashlib.blake2b(repr((_FORMAT, self._size)).encode(), digest_size=16)
         room = _HELD_BYTES
         for i, (digest, data) in enumerate(self._over("reading images", self._everything, read)):
-            found.update(digest)
+            whole.update(digest)
             room -= len(data)
             if data and room >= 0:
                 self._held[i] = data
-        return found.hexdigest()
+        return whole.hexdigest()
 
     def decode(self, new: New) -> tuple[NDArray[np.uint8], dict[int, str]]:
         """`new(shape)` filled with all images, and which could not be read, and why."""
@@ -179,8 +179,8 @@ class _Work:
         else:
             images, odd = filled
         looks = self._look(odd)
-        seen = {i: found for i, found in looks.items() if isinstance(found, ImageHeader)}
-        unreadable = {i: found for i, found in looks.items() if isinstance(found, str)}
+        seen = {i: header for i, header in looks.items() if isinstance(header, ImageHeader)}
+        unreadable = {i: header for i, header in looks.items() if isinstance(header, str)}
         if images is None:
             images = new(self._shape(list(seen.values())))
         rows = images.view(np.ndarray)
@@ -276,10 +276,10 @@ def resize_images(images: NDArray[np.uint8], size: int | tuple[int, int]) -> NDA
     height, width = _as_size(size)
     if images.shape[1:3] == (height, width):
         return images
-    found = np.empty((len(images), height, width, images.shape[3]), np.uint8)
-    for row, image in zip(found, images, strict=True):
+    resized = np.empty((len(images), height, width, images.shape[3]), np.uint8)
+    for row, image in zip(resized, images, strict=True):
         resize_into(row, image)
-    return found
+    return resized
 
 
 def choose_size(seen: list[ImageHeader]) -> tuple[int, int]:
@@ -306,9 +306,9 @@ def _as_size(size: int | tuple[int, int]) -> tuple[int, int]:
 
 def _on_disk(path: Path, work: _Work) -> DecodedImages:
     """The images in `path`, decoded into it unless it is there and whole."""
-    found = _open(path, len(work))
-    if found is not None:
-        return found
+    cached = _open(path, len(work))
+    if cached is not None:
+        return cached
     _make_folder(path.parent)
     lost = set(work.lost)
     with replace_file(path) as part:
@@ -325,10 +325,10 @@ def _on_disk(path: Path, work: _Work) -> DecodedImages:
         if unreadable:
             _cut_array(part, shape)
         write_json(path.with_suffix(".json"), {"shape": shape, "unreadable": unreadable})
-    found = _open(path, len(work))
-    if found is None:
+    cached = _open(path, len(work))
+    if cached is None:
         raise FileError(f"cache {str(path)!r}", "cannot be read back", "Pass cache=False")
-    return found
+    return cached
 
 
 def _open(path: Path, total: int) -> DecodedImages | None:

@@ -110,8 +110,8 @@ class Location(ABC):
         return self.entry() is not None
 
     def is_folder(self) -> bool:
-        found = self.entry()
-        return found is not None and found.is_folder
+        entry = self.entry()
+        return entry is not None and entry.is_folder
 
     def size(self) -> int:
         """The bytes of a file."""
@@ -126,10 +126,10 @@ class Location(ABC):
 
         Hidden files and notes such as `_SUCCESS` are left out, unless they are asked for.
         """
-        found = self._listing()
+        entries = self._listing()
         if not with_hidden:
-            found = [entry for entry in found if not entry.is_hidden]
-        return sorted(found, key=lambda entry: natural_order(entry.name))
+            entries = [entry for entry in entries if not entry.is_hidden]
+        return sorted(entries, key=lambda entry: natural_order(entry.name))
 
     def names(self) -> list[str]:
         """The names of `entries`."""
@@ -172,12 +172,12 @@ class Location(ABC):
         """Make a folder and those above it, if it is not there."""
 
     def _file(self) -> Entry:
-        found = self.entry()
-        if found is None:
+        entry = self.entry()
+        if entry is None:
             raise _missing(self)
-        if found.is_folder:
+        if entry.is_folder:
             raise FileError(name_file(self), "is a folder", "Name a file in it")
-        return found
+        return entry
 
     def _cut_short(self, end: int) -> FileError:
         return FileError(
@@ -205,8 +205,8 @@ class _LocalLocation(Location):
                 return None
 
     def _listing(self) -> list[Entry]:
-        with _explain_problems(self, OSError), os.scandir(self.address) as found:
-            return [_entry_of(one.name, one.stat()) for one in found if _is_there(one)]
+        with _explain_problems(self, OSError), os.scandir(self.address) as listing:
+            return [_entry_of(one.name, one.stat()) for one in listing if _is_there(one)]
 
     def tree(self) -> list[Entry]:
         with _explain_problems(self, OSError):
@@ -278,18 +278,18 @@ class _RemoteLocation(Location):
     def _listing(self) -> list[Entry]:
         with self._reached() as (system, path):
             system.invalidate_cache(path)
-            found = system.ls(path, detail=True)
+            listing = system.ls(path, detail=True)
         # An object store lists the folder itself where somebody made one as an empty file.
-        return [_entry_from(one) for one in found if one["name"].strip("/") != path.strip("/")]
+        return [_entry_from(one) for one in listing if one["name"].strip("/") != path.strip("/")]
 
     def tree(self) -> list[Entry]:
         with self._reached() as (system, path):
             system.invalidate_cache(path)
-            found = system.find(path, detail=True)
+            listing = system.find(path, detail=True)
         base = f"{path.strip('/')}/"
         return [
             replace(_entry_from(one), name=one["name"].strip("/").removeprefix(base))
-            for one in found.values()
+            for one in listing.values()
         ]
 
     def read(self, start: int = 0, length: int | None = None) -> bytes:
@@ -380,8 +380,8 @@ def read_ranges(ranges: list[tuple[Location, int, int]]) -> Iterator[bytes]:
         starts = [start for _, start, _ in some]
         ends = [start + length for _, start, length in some]
         with _explain_problems(some[0][0].parent, Exception):
-            found = system.cat_ranges(paths, starts, ends, on_error="return")
-        for (place, _, _), content in zip(some, found, strict=True):
+            contents = system.cat_ranges(paths, starts, ends, on_error="return")
+        for (place, _, _), content in zip(some, contents, strict=True):
             with _explain_problems(place, Exception):
                 if isinstance(content, BaseException):
                     raise content
@@ -428,10 +428,10 @@ def _explain_problems(
     return explain_file_problems(place, fix, problem=problem, errors=errors)
 
 
-def _is_there(found: os.DirEntry[str]) -> bool:
+def _is_there(entry: os.DirEntry[str]) -> bool:
     """False for a temporary file that was renamed while the folder was listed."""
     try:
-        found.stat()
+        entry.stat()
     except FileNotFoundError:
         return False
     return True
@@ -441,15 +441,15 @@ def _missing(place: Location) -> FileError:
     return FileError(name_file(place), "does not exist", "Check the path")
 
 
-def _entry_of(name: str, found: os.stat_result) -> Entry:
-    is_folder = (found.st_mode & 0o170000) == 0o040000
-    return Entry(name, found.st_size, f"{found.st_size}-{found.st_mtime_ns}", is_folder)
+def _entry_of(name: str, status: os.stat_result) -> Entry:
+    is_folder = (status.st_mode & 0o170000) == 0o040000
+    return Entry(name, status.st_size, f"{status.st_size}-{status.st_mtime_ns}", is_folder)
 
 
-def _entry_from(found: dict[str, Any]) -> Entry:
-    name = found["name"].rstrip("/").rpartition("/")[2]
-    size = int(found.get("size") or 0)
-    tag: Any = next((found[key] for key in _STAMPS if found.get(key) is not None), "")
+def _entry_from(info: dict[str, Any]) -> Entry:
+    name = info["name"].rstrip("/").rpartition("/")[2]
+    size = int(info.get("size") or 0)
+    tag: Any = next((info[key] for key in _STAMPS if info.get(key) is not None), "")
     if isinstance(tag, datetime):  # a listing may say the same in seconds
         tag = tag.timestamp()
-    return Entry(name, size, f"{size}-{tag}".replace('"', ""), found.get("type") == "directory")
+    return Entry(name, size, f"{size}-{tag}".replace('"', ""), info.get("type") == "directory")

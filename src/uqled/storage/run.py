@@ -391,10 +391,10 @@ def write_issues(errors: LabelErrors, path: Path, *, ids: list[str] | None = Non
 def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {}
+    versions = {}
     for name in ("uqled", "numpy", "numba", "scikit-learn", "torch"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

@@ -184,10 +184,10 @@ def parquet_files(
         ranges.append((place, entry.size - length, length))
     files: list[ParquetFile] = []
     for place, entry, tail in zip(places, entries, read_ranges(ranges), strict=True):
-        found = _parquet_file(place, entry, tail, ndim=ndim, key=key)
+        file = _parquet_file(place, entry, tail, ndim=ndim, key=key)
         if files:
-            found = _with_columns_of(files[0], found)
-        files.append(found)
+            file = _with_columns_of(files[0], file)
+        files.append(file)
     return files
 
 
@@ -306,7 +306,7 @@ def _list_length(place: Location, kind: Any, metadata: Any) -> int:
 def _dtype_of(kind: Any) -> np.dtype[Any]:
     """The NumPy type of an Arrow type; object for text and whatever else."""
     try:
-        found = np.dtype(kind.to_pandas_dtype())
+        dtype = np.dtype(kind.to_pandas_dtype())
     except (NotImplementedError, TypeError):
         return np.dtype(object)
-    return found if found.kind in "fiub" else np.dtype(object)
+    return dtype if dtype.kind in "fiub" else np.dtype(object)
