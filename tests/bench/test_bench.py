@@ -14,13 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from PIL import Image
-from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 from typer.testing import CliRunner
 
 import uqled
-from uqled.bench.benchmark_data import load_benchmark_data
 from uqled.bench.cell_graph import (
     describe_cell,
     list_needed_cells,
@@ -31,44 +27,13 @@ from uqled.bench.cell_graph import (
 from uqled.bench.cells import Cell, Cells
 from uqled.bench.cost_estimate import estimate_cost
 from uqled.bench.method_flags import compute_flags, pack_flags, unpack_flags
-from uqled.bench.metrics import score_detection
 from uqled.bench.results.collection import collect_results
 from uqled.bench.runner import Benchmark, run_benchmark, write_tables
 from uqled.bench.suite import list_builtin_suites, read_suite
 from uqled.bench.workers import Workers
 from uqled.cli import app
-from uqled.features.encoders import load_encoder
 
 # -- metrics --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_metrics_are_scikit_learns(seed):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(2, 200))
-    is_error, mask = rng.random(n) < 0.3, rng.random(n) < 0.4
-    ranking = rng.permutation(n)
-    found = score_detection(mask, ranking, is_error)
-    for name, beta in (("f1", 1.0), ("f05", 0.5)):
-        precision, recall, f, _ = precision_recall_fscore_support(
-            is_error, mask, beta=beta, average="binary", zero_division=0
-        )
-        assert found["precision"] == pytest.approx(precision)
-        assert found["recall"] == pytest.approx(recall)
-        assert found[name] == pytest.approx(f)
-    if is_error.any():
-        scores = np.empty(n)
-        scores[ranking] = -np.arange(n)
-        assert found["aupr"] == pytest.approx(average_precision_score(is_error, scores))
-
-
-def test_no_errors_and_no_flags():
-    nothing = np.zeros(3, bool)
-    found = score_detection(nothing, np.arange(3), nothing)
-    assert set(found.values()) == {0}
-    errors = np.array([True, False, True])
-    area = score_detection(errors, np.arange(3), errors)["aupr"]
-    assert area == pytest.approx((1 + 2 / 3) / 2)
 
 
 # -- suites ---------------------------------------------------------------------------------------
@@ -444,97 +409,6 @@ def test_the_pilot_decides_what_stage_2_looks_at(tmp_path):
     assert results.stage2.query("method != ''")["method"].tolist() == expected
 
 
-def test_the_plan_counts_and_estimates(tmp_path):
-    benchmark = Benchmark(suite_of(tmp_path), tmp_path, tmp_path / "out")
-    found = estimate_cost(benchmark, workers=Workers(1))
-    assert {(kind, n, todo) for _, kind, n, todo, _ in found.rows} == {
-        ("pretraining", 1, 1),
-        ("fold", 2, 2),
-        ("detection", 1, 1),
-        ("retraining, clean", 1, 1),
-        ("retraining, noisy", 1, 1),
-        ("retraining, remove", 1, 1),
-    }
-    assert 0 < found.seconds < 600
-    assert not (tmp_path / "out").exists()
-
-
-class Seen(torch.nn.Module):
-    """A backbone that counts the images it is shown."""
-
-    def __init__(self):
-        super().__init__()
-        self.images = 0
-
-    def __deepcopy__(self, _):
-        return self
-
-    def forward(self, x):
-        self.images += len(x)
-        return x.mean(dim=(2, 3)).repeat(1, 2)
-
-
-def test_a_plan_computes_features_of_a_few_images_only(tmp_path, monkeypatch):
-    monkeypatch.setenv("UQLED_CACHE", str(tmp_path / "cache"))
-    network = Seen()
-    monkeypatch.setattr(
-        "uqled.features.computing.load_encoder",
-        lambda _, options: load_encoder(network, replace(options, image_size=8)),
-    )
-    text = SMALLEST.replace("limit = 200", "limit = 1500")
-    text = text.replace('model = "forest"', 'model = "probe"\ntraining = { epochs = 2 }')
-    suite = suite_of(tmp_path, text)
-    benchmark = Benchmark(suite, tmp_path, tmp_path / "out")
-
-    def features():
-        rows = estimate_cost(benchmark, workers=Workers(1)).rows
-        return [(row.total, row.todo, row.seconds > 0) for row in rows if row.kind == "features"]
-
-    assert features() == [(1, 1, True)]
-    assert 0 < network.images < 150
-    load_benchmark_data(suite.data[0], tmp_path)  # as the benchmark does first
-    assert network.images > 1500
-    before = network.images
-    assert features() == [(1, 0, False)]
-    assert network.images == before
-
-
-def test_a_plan_of_the_papers_networks_is_quick(tmp_path):
-    """One image set of its own size stands for the four: the network is what takes the time."""
-    rng = np.random.default_rng(0)
-    for split in ("train", "test"):
-        for name in ("a", "b"):
-            folder = tmp_path / "data" / split / name
-            folder.mkdir(parents=True)
-            for i in range(40):
-                pixels = rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)
-                Image.fromarray(pixels).save(folder / f"{i}.png")
-    text = SMALLEST.replace('place = "digits"', 'place = "data/train"\ntest_place = "data/test"')
-    text = text.replace("test_share = 0.5\nlimit = 200\n", "")
-    text = text.replace('"forest"', '"resnet50"\ntraining = { preset = "paper" }')
-    benchmark = Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out")
-    began = time.monotonic()
-    found = estimate_cost(benchmark, workers=Workers(1))
-    assert time.monotonic() - began < 100  # of a machine that may be busy; 350 epochs are hours
-    trainings = 0.8 + 2 * 0.5 + 3
-    assert found.seconds > 80 * 350 * trainings * 1e-4
-
-
-def test_what_is_finished_needs_no_data_to_plan(smoke, tmp_path, monkeypatch):
-    suite, out, _, _ = smoke
-    cells = Cells(tmp_path / "bare")
-    cells.merge(out)
-    gone = replace(suite, data=(replace(suite.data[0], place="nowhere"),))
-    monkeypatch.setattr(
-        "uqled.bench.cell_graph.describe_cell", lambda _, cell: describe_cell(suite, cell)
-    )
-    found = estimate_cost(
-        Benchmark(gone, tmp_path, tmp_path / "bare", everyone=True), workers=Workers(1)
-    )
-    assert [row.seconds for row in found.rows] == [0.0] * len(found.rows)
-    assert "0 cells to do" in found.text()
-
-
 def test_tables_regenerate_byte_for_byte_from_stored_cells(smoke, tmp_path, monkeypatch):
     """Through the command, without data and arrays, also where cells are still missing."""
     suite, out, _, written = smoke
@@ -558,3 +432,18 @@ def test_configurations_tell_cells_apart():
     other = Cell("retraining", "digits", 0, 0.1, treatment="remove", method="cl-pbnr")
     assert describe_cell(suite, retraining) != describe_cell(suite, other)
     assert retraining.name == "digits/seed-0/rate-0.1/remove/cl-mcd"
+
+
+def test_what_is_finished_needs_no_data_to_plan(smoke, tmp_path, monkeypatch):
+    suite, out, _, _ = smoke
+    cells = Cells(tmp_path / "bare")
+    cells.merge(out)
+    gone = replace(suite, data=(replace(suite.data[0], place="nowhere"),))
+    monkeypatch.setattr(
+        "uqled.bench.cell_graph.describe_cell", lambda _, cell: describe_cell(suite, cell)
+    )
+    found = estimate_cost(
+        Benchmark(gone, tmp_path, tmp_path / "bare", everyone=True), workers=Workers(1)
+    )
+    assert [row.seconds for row in found.rows] == [0.0] * len(found.rows)
+    assert "0 cells to do" in found.text()
