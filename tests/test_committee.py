@@ -242,6 +242,16 @@ def test_without_an_encoder_it_says_what_is_lost(monkeypatch, capsys):
     assert "pip install 'uqled[text]'" in capsys.readouterr().err
 
 
+def test_monte_carlo_dropout_of_a_table(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(e=np.where(X[:, 0] > 6, "long", "short"))
+    data = Dataset.from_arrays(frame, y)
+    predictions = run(data, tmp_path, "probe", passes=3, batch_size=32, folds=3)
+    assert predictions.accuracy > 0.85
+    assert predictions.passes.shape == (3, 150, 3)
+    assert (predictions.passes[0] != predictions.passes[1]).any()
+
+
 # -- how good the model is ------------------------------------------------------------------------
 
 

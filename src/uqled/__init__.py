@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from uqled.detect.result import LabelErrors
     from uqled.errors import FileError, InputError, MissingInputError, UqledError
     from uqled.export.corrections import clean
+    from uqled.finding import find
     from uqled.predict.crossval import cross_validate
     from uqled.predict.own_predictions import make_run
     from uqled.review.serve import open_review
@@ -39,6 +40,7 @@ _HOMES = {
     "confident_joint": "uqled.detect.quality",
     "cross_validate": "uqled.predict.crossval",
     "estimate_audit": "uqled.detect.auto.audit",
+    "find": "uqled.finding",
     "find_label_errors": "uqled.detect.find",
     "find_label_errors_in_parts": "uqled.detect.parts.prepare",
     "inspect": "uqled.data.inspection",
@@ -66,6 +68,7 @@ __all__ = [
     "cross_validate",
     "data",
     "estimate_audit",
+    "find",
     "find_label_errors",
     "find_label_errors_in_parts",
     "inspect",

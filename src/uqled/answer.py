@@ -241,9 +241,8 @@ def describe_answer(
     n, N = answer.n_flagged, answer.n_samples
     lines = [f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {answer.method}"]
     lines += describe_estimates(answer)
-    for tier in answer.tiers:
-        expected = f"{tier.precision.low:.0%} to {tier.precision.high:.0%}"
-        lines.append(f"  {tier.n_samples:>9,}  {tier.name} ({expected} of them are)")
+    for tier, line in zip(answer.tiers, describe_tiers(answer), strict=True):
+        lines.append(f"  {tier.n_samples:>9,}  {line.partition(' ')[2]}")
     if answer.predicted_as_labelled is not None:
         source = "" if answer.prediction_source == "softmax" else " by the mean of the passes"
         share = f"{answer.predicted_as_labelled:.2%}"
@@ -261,6 +260,15 @@ def describe_answer(
         for name, one in metrics.items():
             lines.append(f"  {name:22} {one.precision:9.3f} {one.recall:7.3f} {one.f1:6.3f}")
     return "\n".join(lines)
+
+
+def describe_tiers(answer: Answer) -> list[str]:
+    """How many samples are in each tier, and what share of them to expect to be wrong."""
+    return [
+        f"{tier.n_samples:,} {tier.name} "
+        f"({tier.precision.low:.0%} to {tier.precision.high:.0%} of them are)"
+        for tier in answer.tiers
+    ]
 
 
 def describe_estimates(answer: Answer) -> list[str]:

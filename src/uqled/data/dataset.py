@@ -89,6 +89,12 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def _repr_html_(self) -> str:
+        """Its size, classes and some samples, in a notebook."""
+        from uqled.report.notebook import render_dataset
+
+        return render_dataset(self)
+
     @property
     def n_classes(self) -> int:
         return self.labels.n_classes

@@ -16,7 +16,7 @@ from uqled.detect.core.inputs import Inputs
 from uqled.detect.core.joint import calibrate_joint, compute_quotas
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.sweeps import EntropyClass, Member, Sweeps
-from uqled.detect.methods.method import Evidence
+from uqled.detect.methods.method import SweepEvidence
 from uqled.detect.methods.registry import ALL, DEFAULT, MethodChoice
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
 from uqled.detect.result import LabelErrors
@@ -210,7 +210,7 @@ def count_threads(threads: int | None) -> int:
     )
 
 
-def collect_evidence(sweeps: Sweeps, request: DetectionRequest) -> Evidence:
+def collect_evidence(sweeps: Sweeps, request: DetectionRequest) -> SweepEvidence:
     """Sweep three times, for all the chosen methods at once; probabilities take one more sweep."""
     inputs = sweeps.inputs
     F = inputs.passes.n_passes if inputs.passes else 0
@@ -244,7 +244,7 @@ def collect_evidence(sweeps: Sweeps, request: DetectionRequest) -> Evidence:
         auto = estimate_error_probabilities(sweeps, joints, request.passes_kind)
     if auto is not None and request.verdicts is not None:
         auto = replace(auto, estimate=auto.estimate.with_verdicts(*request.verdicts, labels))
-    return Evidence(
+    return SweepEvidence(
         labels,
         statistics,
         joints,
@@ -257,7 +257,7 @@ def collect_evidence(sweeps: Sweeps, request: DetectionRequest) -> Evidence:
     )
 
 
-def make_result(choice: MethodChoice, evidence: Evidence, labels: Labels) -> LabelErrors:
+def make_result(choice: MethodChoice, evidence: SweepEvidence, labels: Labels) -> LabelErrors:
     """One method's result."""
     method, auto = choice.method, evidence.auto
     votes = method.votes(evidence).astype(np.int16)

@@ -34,6 +34,7 @@ from uqled.model_quality import ModelQuality
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,6 +281,18 @@ class LabelErrors:
                 "tier": self.tier,
             }
         )
+
+    def _repr_html_(self) -> str:
+        """The answer in one look, in a notebook."""
+        from uqled.report.notebook import render_errors
+
+        return render_errors(self)
+
+    def plot(self) -> Figure:
+        """A matplotlib figure of the most confused pairs and of how probable errors are."""
+        from uqled.report.notebook import plot_errors
+
+        return plot_errors(self)
 
     def report(
         self,

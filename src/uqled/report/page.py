@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.answer import Answer, FlagMetrics, describe_estimates
+from uqled.answer import Answer, FlagMetrics, describe_estimates, describe_tiers
 from uqled.data.dataset import Dataset
 from uqled.data.reopening import relocate_source
 from uqled.detect.find import find_errors_in_run
@@ -41,6 +42,7 @@ class Report:
     title: str
     answer: list[str]
     """How many labels are wrong and how many flags are real: the sentences of the command line."""
+    tiers: list[str]
     facts: list[tuple[str, str]]
     next_steps: list[tuple[str, str]]
     """(command, what it does)"""
@@ -120,6 +122,7 @@ def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Repo
     return Report(
         title=inputs.title,
         answer=[_capitalize(line) for line in describe_estimates(answer) if line[:7] != "unsure:"],
+        tiers=describe_tiers(answer),
         facts=inputs.facts,
         next_steps=_list_next_steps(inputs.run, answer),
         notes=[*inputs.notes, *_describe_doubts(answer)],
@@ -175,15 +178,7 @@ def render_report(report: Report) -> str:
     """The page."""
     from importlib.metadata import version
 
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    templates = Environment(
-        loader=PackageLoader("uqled.report"),
-        autoescape=True,  # names, texts and values come from the data
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates = load_templates()
     templates.filters |= {
         "thousands": lambda number: f"{number:,}",
         "share": _share,
@@ -192,6 +187,17 @@ def render_report(report: Report) -> str:
     }
     return templates.get_template("report.html").render(
         report=report, reasons=REASONS, advice=_ADVICE, version=version("uqled")
+    )
+
+
+def load_templates() -> Environment:
+    """The templates of this room; names, texts and values come from the data, so all is escaped."""
+    return Environment(
+        loader=PackageLoader("uqled.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
 

@@ -161,7 +161,7 @@ class FlagList:
         probs = read_probabilities(about.pred_probs, about.passes, indices)
         assert probs is not None  # a run has a softmax
         top = np.argsort(-probs, axis=1, kind="stable")[:, :_MAX_CLASSES]
-        why = self.get_reasons(indices)
+        why, tiers = self.get_reasons(indices), current.tier
         rows = []
         for at, i in enumerate(indices.tolist()):
             given, suggested, p = int(codes[i]), int(current.best[i]), probs[at]
@@ -178,6 +178,7 @@ class FlagList:
                     "why": describe_reason(REASONS[why[at]], given, p, names),
                     "classes": [[k, round(float(p[k]), 4)] for k in classes],
                     "wrong": self._get_error_probability(i),
+                    "tier": str(tiers[i]),
                     **self.state.describe(i),
                 }
             )

@@ -101,6 +101,12 @@ class Run:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def _repr_html_(self) -> str:
+        """Its data, model and folder, in a notebook."""
+        from uqled.report.notebook import render_run
+
+        return render_run(self)
+
     @classmethod
     def begin(cls, path: Path, configuration: dict[str, Any]) -> Run:
         """A new run, or the same one again: a folder with another configuration is refused."""

@@ -13,8 +13,8 @@ from uqled.arrays import Labels
 from uqled.detect.core import row_kernels
 from uqled.detect.core.rows import (
     MAX_BLOCK_ROWS,
-    Block,
     ProbabilityRows,
+    RowBlock,
     align_to_chunks,
     make_signed_keys,
     view_as_keys,
@@ -90,4 +90,4 @@ class Inputs:
 class BlockProbabilities:
     labels: NDArray[np.int32]
     rows: Mapping[Source, NDArray[Any]]
-    passes: Block | None
+    passes: RowBlock | None

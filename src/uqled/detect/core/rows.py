@@ -32,7 +32,7 @@ _NPY_HEADER = 128
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """n rows of every pass: pass f of the block's row r is `flat[first + f * step + r]`."""
 
     flat: NDArray[Any]
@@ -93,18 +93,18 @@ class ProbabilityRows:
         )  # shards that are read from a disk or a store
         self._read_ahead = _ReadAhead() if sequential and is_slow else None
 
-    def read(self, start: int, stop: int) -> Block:
+    def read(self, start: int, stop: int) -> RowBlock:
         """The rows `start` to `stop`; the block is valid until this thread reads the next one."""
         n = stop - start
         if self.is_zero_copy:
             flat = np.asarray(self._array).reshape(-1, self.n_classes)
-            return Block(_make_read_only(flat), start + self._first, self.shape[-2], n)
+            return RowBlock(_make_read_only(flat), start + self._first, self.shape[-2], n)
         if self._read_ahead is not None:
             buffer = self._read_ahead.read(self, start, stop)
         else:
             buffer = self.get_buffer("rows", (self.n_passes, n, self.n_classes), self.dtype)
             self.read_into(buffer, start, stop)
-        return Block(_make_read_only(buffer.reshape(-1, self.n_classes)), 0, n, n)
+        return RowBlock(_make_read_only(buffer.reshape(-1, self.n_classes)), 0, n, n)
 
     def read_into(self, buffer: NDArray[Any], start: int, stop: int) -> None:
         """Read rows into a buffer [F,n,K]."""
@@ -129,7 +129,7 @@ class ProbabilityRows:
             setattr(self._buffers, name, buffer)
         return buffer[:size].reshape(shape)
 
-    def check_block(self, block: Block, start: int) -> None:
+    def check_block(self, block: RowBlock, start: int) -> None:
         """Raise if a row of the block is no probability distribution."""
         for f in range(self.n_passes):
             rows = block.get_pass(f)

@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Limit:
+class UncertaintyLimit:
     """A sample counts for a class only if its uncertainty is at most the mean of a class."""
 
     measure: Measure
@@ -53,7 +53,7 @@ class Member:
     """One run of confident learning: on whose probabilities, with or without a limit."""
 
     source: Source
-    limit: Limit | None = None
+    limit: UncertaintyLimit | None = None
 
 
 def list_sources(members: Collection[Member]) -> list[Source]:
@@ -214,7 +214,7 @@ class Sweeps:
 
     def _apply_limit(
         self,
-        limit: Limit,
+        limit: UncertaintyLimit,
         statistics: ClassStatistics,
         at: slice,
         keys: NDArray[Any],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core.sweeps import EntropyClass, Limit, Member
-from uqled.detect.methods.method import MEAN, SOFTMAX, Evidence, Method
+from uqled.detect.core.sweeps import EntropyClass, Member, UncertaintyLimit
+from uqled.detect.methods.method import MEAN, SOFTMAX, Method, SweepEvidence
 from uqled.detect.methods.passes import count_pass_votes, list_passes, need_most_passes
 
 
@@ -15,10 +15,10 @@ def _list_members(n_passes: int, entropy_class: EntropyClass) -> list[Member]:
 
 
 def _limited(entropy_class: EntropyClass) -> Member:
-    return Member("mean", Limit("entropy", entropy_class))
+    return Member("mean", UncertaintyLimit("entropy", entropy_class))
 
 
-def _count_votes(evidence: Evidence) -> NDArray[np.int16]:
+def _count_votes(evidence: SweepEvidence) -> NDArray[np.int16]:
     """[N] how many of CL-PBNR, CL-MCD, CL-MCD-E and CL-MCD-Ens flag the sample."""
     n_passes = evidence.n_passes
     flags = (

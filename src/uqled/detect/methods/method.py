@@ -1,7 +1,7 @@
 """What a detection method is: which inputs it needs, what the sweeps count for it, whom it flags.
 
-A method looks at the samples through `Evidence`, whose arrays are those of all samples or of one
-part of them: a method that treats each sample by itself works in memory, in parts and on a cluster.
+A method looks at the samples through `SweepEvidence`, whose arrays are of all samples or of a part:
+a method that judges each sample by itself works in memory, in parts and on a cluster.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MEAN = Member("mean")
 
 
 @dataclass(frozen=True)
-class Evidence:
+class SweepEvidence:
     """What the three sweeps collected, for the methods to draw on."""
 
     labels: NDArray[np.int32]
@@ -113,7 +113,7 @@ def need_one_vote(_passes: int, _agreement: int) -> int:
 class Method:
     """One way to flag samples."""
 
-    votes: Callable[[Evidence], NDArray[np.int16] | Bools]
+    votes: Callable[[SweepEvidence], NDArray[np.int16] | Bools]
     """[N] number of members that flag each sample; True or False for a method without members. A
     function of the evidence, not a method of the class: the evidence of a part overrides some."""
     members: Callable[[int, EntropyClass], list[Member]] = select_nothing

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.detect.core.class_statistics import Measure
-from uqled.detect.core.sweeps import EntropyClass, Limit, Member
-from uqled.detect.methods.method import MEAN, Evidence, Method
+from uqled.detect.core.sweeps import EntropyClass, Member, UncertaintyLimit
+from uqled.detect.methods.method import MEAN, Method, SweepEvidence
 
 
 def list_passes(n_passes: int, _: EntropyClass) -> list[Member]:
@@ -20,7 +20,7 @@ def list_passes(n_passes: int, _: EntropyClass) -> list[Member]:
     return [Member(f) for f in range(n_passes)]
 
 
-def count_pass_votes(evidence: Evidence) -> NDArray[np.int16]:
+def count_pass_votes(evidence: SweepEvidence) -> NDArray[np.int16]:
     """[N] number of single passes that flag the sample."""
     votes = np.zeros(len(evidence.labels), np.int16)
     for member in list_passes(evidence.n_passes, evidence.entropy_class):
@@ -36,7 +36,7 @@ def make_limited_method(measure: Measure, *, is_in_all: bool = False) -> Method:
     """CL-MCD with a limit of this uncertainty."""
 
     def get_member(entropy_class: EntropyClass) -> Member:
-        return Member("mean", Limit(measure, entropy_class))
+        return Member("mean", UncertaintyLimit(measure, entropy_class))
 
     return Method(
         lambda evidence: evidence.prune(get_member(evidence.entropy_class)),

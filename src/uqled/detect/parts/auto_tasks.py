@@ -127,8 +127,8 @@ def score_part(
     """Each sample's score goes to the part's file, how many have each comes back."""
     store, stage = context.store, "scores"
     if not store.has(part.number, stage):
-        found = scorer.score(_read_alternatives(context, source, part))
-        store.write(part.number, stage, {"scores": found})
+        scores = scorer.score(_read_alternatives(context, source, part))
+        store.write(part.number, stage, {"scores": scores})
     return ScoreCounts(count_scores(store.read(part.number, stage)["scores"]))
 
 
@@ -155,8 +155,8 @@ def _estimate(context: TaskContext, explanations: Explanations, part: Part) -> E
 
 
 def _sources(context: TaskContext) -> list[PlainSource]:
-    found: list[PlainSource] = ["softmax"] if context.softmax is not None else []
-    return [*found, "mean"] if context.passes is not None else found
+    sources: list[PlainSource] = ["softmax"] if context.softmax is not None else []
+    return [*sources, "mean"] if context.passes is not None else sources
 
 
 def _read_alternatives(context: TaskContext, source: PlainSource, part: Part) -> Alternatives:

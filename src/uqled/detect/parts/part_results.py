@@ -15,7 +15,7 @@ from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, values_to_
 from uqled.detect.core.joint import PairCounts, Quotas, count_confused_pairs
 from uqled.detect.core.sweeps import Bools, ConfidentJoints, Member, list_sources
 from uqled.detect.find import make_result
-from uqled.detect.methods.method import Evidence, Ranking, Score
+from uqled.detect.methods.method import Ranking, Score, SweepEvidence
 from uqled.detect.parts.context import Part, TaskContext
 from uqled.detect.parts.tasks import PairGroups, read_statistics
 
@@ -67,7 +67,7 @@ class GlobalResults:
 
 
 @dataclass(frozen=True)
-class PartEvidence(Evidence):
+class PartEvidence(SweepEvidence):
     """The evidence of one part: where a method ranks all samples, the cut is known already."""
 
     part: Part = field(kw_only=True)
@@ -179,7 +179,7 @@ def count_ranking_round(
     )
 
 
-def group_by_ranking(evidence: Evidence, ranking: Ranking, part: Part) -> GroupedSamples:
+def group_by_ranking(evidence: SweepEvidence, ranking: Ranking, part: Part) -> GroupedSamples:
     """All samples of the part: per class, or all in one group; the lowest score is the best."""
     n = part.stop - part.start
     score: Score = "self-confidence" if ranking == "by-class" else ranking

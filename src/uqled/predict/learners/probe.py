@@ -1,4 +1,7 @@
-"""`probe`: a pretrained encoder's features, computed once, and a head with dropout per fold."""
+"""`probe`: features, computed once, and a head with dropout per fold, for every kind of data.
+
+Images and texts are encoded by a pretrained encoder; of a table, the columns are the features.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
 from uqled.data.image_cache import cache_folder
+from uqled.features.columns import make_transformer, select_rows
 from uqled.features.computing import compute_features
 from uqled.features.encoders import ENCODERS, EncoderOptions
 from uqled.models.heads import make_head
-from uqled.predict.learners.network import NetworkLearner, choose_source, select_images
+from uqled.predict.learners.network import NetworkLearner, choose_source
 from uqled.predict.training import Training, make_fabric, resolve_precision
 from uqled.predict.training_options import resolve_training
 from uqled.progress import Progress
@@ -38,16 +42,26 @@ def make_learner(
     training = dict(training)
     offline = bool(training.pop("offline", False))
     settings = resolve_training(training)
-    encoder = name_encoder(model)
-    features = compute_features(
-        select_images(data),
-        encoder,
-        cache_folder=cache_folder(),
-        options=replace(probe_options(settings), offline=offline),
-        progress=Progress(),
-    )
+    if data.kind == "table":
+        encoder, features = "columns", compute_columns(data)
+    else:
+        encoder = name_encoder(model, data.kind)
+        features = compute_features(
+            data.inputs,
+            encoder,
+            cache_folder=cache_folder(),
+            options=replace(probe_options(settings), offline=offline),
+            progress=Progress(),
+        )
     settings = head_training(settings, given=training.keys() - {"preset"})
     return make_head_learner(f"probe:{encoder}", features, data, uncertainty, settings)
+
+
+def compute_columns(data: Dataset) -> NDArray[np.float32]:
+    """[N,D] the columns of a table as numbers, scaled; labels play no part."""
+    rows = select_rows(data, np.arange(len(data)))
+    transformer = make_transformer(data, takes_sparse=False, name="probe")
+    return np.asarray(transformer.fit_transform(rows), np.float32)
 
 
 def make_head_learner(
@@ -62,9 +76,10 @@ def make_head_learner(
     return NetworkLearner(name, make, lambda _: features, training, source)
 
 
-def name_encoder(model: str) -> str:
+def name_encoder(model: str, kind: str = "images") -> str:
     """The encoder of `probe[:ENCODER]`; a name of no encoder of ours is one of timm's."""
-    name = model.partition(":")[2].replace("efficientnet_lite", "efficientnet-lite") or DEFAULT
+    default = DEFAULT if kind == "images" else "minilm"
+    name = model.partition(":")[2].replace("efficientnet_lite", "efficientnet-lite") or default
     is_known = name.partition(":")[0].partition("@")[0].partition("+")[0] in ENCODERS
     return name if is_known else f"timm:{name}"
 

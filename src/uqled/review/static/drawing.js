@@ -93,7 +93,7 @@ export function drawSingle(sample, info, { content: text, decide }) {
       element("h2", {}, "Labelled ", element("b", {}, names[sample.given]), ". Is it ", element("b", {}, names[sample.suggested]), "?"),
       element("p", { class: `state ${sample.action ?? "undecided"}` }, decided, sample.action && !sample.waiting ? element("span", { class: "by" }, ` by ${sample.reviewer}, ${time(sample.at)}`) : null),
       element("ul", { class: "bars", "aria-label": "Most probable classes: click the right one" }, ...bars),
-      element("p", { class: "why" }, element("span", { class: "badge" }, sample.reason), " ", wrong, sample.why),
+      element("p", { class: "why" }, sample.tier && !sample.action ? element("span", { class: "badge tier" }, sample.tier) : null, " ", element("span", { class: "badge" }, sample.reason), " ", wrong, sample.why),
       element("p", { class: "note id" }, sample.id),
     ),
   ];

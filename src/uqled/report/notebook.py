@@ -1,0 +1,126 @@
+"""Results as a notebook shows them: the answer in one look, and figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from uqled.answer import describe_estimates, describe_tiers
+from uqled.data.dataset import Dataset
+from uqled.report.page import load_templates
+from uqled.report.samples import SampleSource
+from uqled.report.thumbnails import make_thumbnail
+from uqled.storage.run import Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from uqled.detect.result import LabelErrors
+
+_ROWS = 10  # most suspect samples, or samples of a data set
+_CLASSES = 12  # of a data set, the largest
+_PAIRS = 12  # bars of a figure
+_THUMBNAIL = 56  # pixels of the longer side
+
+
+def render_errors(errors: LabelErrors) -> str:
+    """How many labels are wrong, how many flags are real, and the most suspect samples."""
+    answer = errors.answer
+    n, N = answer.n_flagged, answer.n_samples
+    lines = [_capitalize(line) for line in describe_estimates(answer)] + describe_tiers(answer)
+    known = errors.probability is not None
+    rows = [
+        [
+            str(one.index),
+            one.given,
+            one.suggested,
+            f"{one.error_probability:.0%}" if known else f"{one.score:.4f}",
+        ]
+        for one in answer.most_suspect[:_ROWS]
+    ]
+    header = ["sample", "given", "suggested", "P(wrong)" if known else "score"]
+    title = f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {answer.method}"
+    return _render(title, lines, header, rows)
+
+
+def render_dataset(data: Dataset) -> str:
+    """What a data set holds: its size, its largest classes, and some of its samples."""
+    counts = np.bincount(data.labels.codes, minlength=data.n_classes)
+    largest = np.argsort(-counts, kind="stable")[:_CLASSES]
+    classes = ", ".join(f"{data.labels.names[k]} ({counts[k]:,})" for k in largest)
+    more = f" and {data.n_classes - _CLASSES:,} more" if data.n_classes > _CLASSES else ""
+    lines = [f"{data.n_classes:,} classes: {classes}{more}"]
+    if data.skipped:
+        lines.append(f"{len(data.skipped):,} samples could not be read and were left out")
+    source, step = SampleSource(data), max(1, len(data) // _ROWS)
+    rows = [
+        [str(data.ids[i]), data.labels.names[data.labels.codes[i]], _show_sample(source, i)]
+        for i in range(0, len(data), step)
+    ][:_ROWS]
+    title = f"{data.name}: {len(data):,} labelled {data.kind}"
+    return _render(title, lines, ["id", "label", "sample"], rows)
+
+
+def render_run(run: Run) -> str:
+    """Which data a run predicted, with which model, and where it is."""
+    configuration = run.configuration()
+    lines = [f"folder {run.path}"]
+    if isinstance(configuration.get("model"), str):
+        lines.append(f"model {configuration['model']}")
+    try:
+        predictions = run.predictions()
+    except Exception as error:  # a run that is not finished has a representation, too
+        return _render("uqled run", [*lines, str(error)], [], [])
+    lines.append(
+        f"{len(predictions):,} samples of {predictions.labels.n_classes:,} classes, "
+        f"{predictions.accuracy:.2%} predicted as labelled"
+    )
+    return _render("uqled run", lines, [], [])
+
+
+def plot_errors(errors: LabelErrors) -> Figure:
+    """The pairs of classes with most flags, and how probable errors are among flags and others."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from uqled.report.figures import plain_text
+
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    pairs = errors.answer.confused_pairs[:_PAIRS][::-1]
+    left.barh(
+        [plain_text(f"{given} \N{RIGHTWARDS ARROW} {suggested}") for given, suggested, _ in pairs],
+        [number for *_, number in pairs],
+        color="#c4411b",
+    )
+    left.set_xlabel("labels flagged")
+    left.set_title("given \N{RIGHTWARDS ARROW} suggested")
+    known = errors.probability is not None
+    values = errors.probability if errors.probability is not None else errors.scores
+    bins: Any = np.linspace(0, 1, 33)
+    right.hist(values[~errors.mask], bins=bins, color="#4c72a8", alpha=0.7, label="not flagged")
+    right.hist(values[errors.mask], bins=bins, color="#c4411b", alpha=0.8, label="flagged")
+    right.set_yscale("symlog")
+    right.set_xlabel("probability that the label is wrong" if known else "label quality")
+    right.set_ylabel("samples")
+    right.legend()
+    return figure
+
+
+def _show_sample(source: SampleSource, index: int) -> Any:
+    if source.kind == "images":
+        return make_thumbnail(np.asarray(source.data.inputs[index]), _THUMBNAIL)
+    if source.kind == "texts":
+        return source.read_text(index, 120)
+    return ", ".join(f"{name} {value}" for name, value in source.read_fields(index, 5))
+
+
+def _capitalize(sentence: str) -> str:
+    return f"{sentence[:1].upper()}{sentence[1:]}"
+
+
+def _render(title: str, lines: list[str], header: list[str], rows: list[list[Any]]) -> str:
+    template = load_templates().get_template("notebook.html")
+    return template.render(title=title, lines=lines, header=header, rows=rows)
