@@ -16,7 +16,7 @@ import pytest
 import uqled
 from test_hostile_training import StopError
 from uqled.bench import cells as cells_module
-from uqled.bench import runner
+from uqled.bench import runner, workers
 from uqled.bench.cells import Cell, Cells
 from uqled.bench.method_flags import Flags, pack_flags, unpack_flags
 from uqled.bench.runner import Benchmark, run_benchmark, write_tables
@@ -370,7 +370,7 @@ def test_two_processes_in_one_benchmark_are_refused(suite, folder):
 HOLD = """
 import sys, time
 from pathlib import Path
-from uqled.bench.runner import _begin_worker
+from uqled.bench.workers import _begin_worker
 _begin_worker(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)
@@ -384,7 +384,7 @@ def test_workers_of_a_killed_benchmark_are_waited_for(suite, folder, monkeypatch
     )
     try:
         assert worker.stdout.readline() == "held\n"
-        monkeypatch.setattr(runner, "_LAST_WORDS", 0.3)
+        monkeypatch.setattr(workers, "_LAST_WORDS", 0.3)
         with pytest.raises(uqled.FileError, match="in use by another process"):
             run(suite, folder)
         worker.kill()

@@ -29,7 +29,7 @@ from uqled.engines import make_engine  # noqa: E402
 #: If its raylet dies, Ray ends the process that started it, and all other tests with it.
 pytestmark = pytest.mark.slow
 
-#: Tasks of `uqled.detect.parts.tasks` that read labels, if what they make is not there.
+#: Tasks of `uqled.detect.parts` that read labels, if what they make is not there.
 TASKS = (
     "collect_part_statistics",
     "count_part_joints",
@@ -83,7 +83,7 @@ def reading_task() -> str:
     while frame.f_back is not None:
         frame = frame.f_back
         code = frame.f_code
-        if code.co_name in TASKS and code.co_filename.endswith("parts.py"):
+        if code.co_name in TASKS and Path(code.co_filename).parent.name == "parts":
             return code.co_name
     return "another"
 

@@ -17,7 +17,7 @@ pytest.importorskip("ray")
 HERE = Path(__file__).parent
 QUICK = (
     "test_parts_ray.py::test_shards_of_names_and_the_flags_of_cleanlab",
-    "test_parts_ray.py::test_a_worker_killed_in_the_middle[select]",
+    "test_parts_ray.py::test_a_worker_killed_in_the_middle[select_part_samples]",
     "test_crossval_ray.py::test_a_worker_killed_in_the_middle_of_a_fold",
 )
 WHOLE = sorted(path.name for path in HERE.glob("test_*_ray.py"))

@@ -180,9 +180,9 @@ class AutoFlags:
     def read_part(self, context: TaskContext, part: Part) -> tuple[AutoResult, NDArray[np.bool_]]:
         """What is known of a part's samples, and [n] their flags."""
         estimate = _estimate(context, self.explanations, part)
-        about = AutoResult(
-            estimate, self.source, _read_alternatives(context, self.source, part).other
-        )
+        column = f"other {self.source}"
+        other = context.store.read(part.number, "alternatives", [column])[column]
+        about = AutoResult(estimate, self.source, other)
         if self.cuts is not None:
             return about, self.cuts.select(_group_by_probability(estimate, part))
         return about, estimate.above(self.point, self.level)
