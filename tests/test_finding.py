@@ -32,6 +32,11 @@ def errors(frame):
     return uqled.find(frame, label="species", model=model, method="cl-pbnr", progress=False)
 
 
+def test_errors_are_shown_in_one_line(errors):
+    assert repr(errors).startswith("<DataErrors cl-pbnr: ")
+    assert len(repr(errors)) < 80
+
+
 def test_errors_go_back_into_the_frame(frame, errors):
     table = errors.apply_to(frame)
     assert isinstance(table, pd.DataFrame)

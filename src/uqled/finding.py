@@ -30,7 +30,7 @@ _LOADING = (
 _DETECTION = ("method", "target", "precision", "recall", "budget", "cost")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DataErrors(LabelErrors):
     """The samples whose label is probably wrong, with the data they came from."""
 

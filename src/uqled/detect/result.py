@@ -82,7 +82,7 @@ class LabelErrors:
 
     def __repr__(self) -> str:
         n, N = self.n_flagged, len(self)
-        return f"<LabelErrors {self.method}: {n:,} of {N:,} labels flagged ({n / N:.2%})>"
+        return f"<{type(self).__name__} {self.method}: {n:,} of {N:,} labels flagged ({n / N:.2%})>"
 
     @cached_property
     def n_flagged(self) -> int:
