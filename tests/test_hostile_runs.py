@@ -227,6 +227,16 @@ def test_data_of_a_finished_fold_must_fit(run):
         Run.open(run).write_predictions([np.arange(60)], 3)
 
 
+def test_folds_have_equally_many_passes(run):
+    for fold, passes in ((0, 2), (1, 3)):
+        folder = run / "folds" / str(fold)
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / "passes.npy", np.full((passes, 30, 3), 1 / 3, np.float32))
+        np.save(folder / "pred_probs.npy", np.full((30, 3), 1 / 3, np.float32))
+    with pytest.raises(FileError, match=r"1.passes.npy' has 3 passes, and fold 0 2"):
+        Run.open(run).write_predictions([np.arange(30), np.arange(30, 60)], 3)
+
+
 def test_labels_cannot_hold_numbers_beyond_their_classes():
     names = ("a", "b")
     for codes in (np.array([0, 2]), np.array([-1, 0]), np.array([[0]]), np.array([0.0])):

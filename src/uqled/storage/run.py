@@ -272,8 +272,15 @@ class Run:
     ) -> None:
         with replace_file(self.path / name) as file:
             whole = create_array(file, np.float32, shape)
-            for part, fold in zip(parts, folds, strict=True):
-                whole[..., part, :] = fold[which]
+            for number, (part, fold) in enumerate(zip(parts, folds, strict=True)):
+                array = fold[which]
+                if array is None or array.shape != (*shape[:-2], len(part), shape[-1]):
+                    raise FileError(
+                        name_file(self.fold_folder(number) / name),
+                        f"has {0 if array is None else len(array)} passes, and fold 0 {shape[0]}",
+                        _REPEAT,
+                    )
+                whole[..., part, :] = array
             whole.flush()
 
     def predictions(self) -> Predictions:
