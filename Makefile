@@ -14,7 +14,7 @@ test: .venv/dev
 
 test-slow: .venv/dev
 	@# Ray ends a process whose cluster dies, and its tests kill some: test_ray.py gives each file its own.
-	$(BIN)/python -m pytest -m "slow or not slow" --ignore-glob='tests/test_?*_ray.py'
+	$(BIN)/python -m pytest -m "slow or not slow" --ignore-glob='*/test_?*_ray.py'
 
 fuzz: .venv/dev
 	@# Damaged input for every reader: an answer, our own error, or a failure that is kept. SEED=1: other cases.
@@ -52,7 +52,7 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/decoding.py $(if $(DATA),--data $(DATA))
 	$(if $(DATA),$(BIN)/python benchmarks/prediction.py --data $(DATA))
 	$(if $(DATA),$(BIN)/python benchmarks/published_predictions.py --data $(DATA))
-	$(if $(WORK),$(BIN)/python benchmarks/scale.py --work $(WORK))
+	$(if $(WORK),PYTHONPATH=benchmarks $(BIN)/python -m scale.measure --work $(WORK))
 	$(BIN)/python benchmarks/results_page.py
 
 clean:

@@ -7,9 +7,11 @@ nothing of a package, is said loudly and fails nothing: a change cannot mend tha
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,9 @@ def ask_service(service: list[str], constraints: Path) -> list[dict[str, Any]]:
 
 def audit(constraints: Path, services: Any = SERVICES) -> int:
     """Print what is known of the packages that a file pins; the exit code."""
+    if find_spec("pip_audit") is None:
+        print("pip-audit is not installed: run pip install -c constraints.txt pip-audit")
+        return 1
     packages: list[dict[str, Any]] = []
     for service in services:
         packages = ask_service(service, constraints)
@@ -45,7 +50,10 @@ def audit(constraints: Path, services: Any = SERVICES) -> int:
             break
     unknown = [package["name"] for package in packages if "skip_reason" in package]
     if len(unknown) == len(packages):
-        print("WARNING: NOTHING WAS AUDITED: no vulnerability service answers from here.")
+        text = "NOTHING WAS AUDITED: no vulnerability service answers from here."
+        print(f"WARNING: {text}")
+        if "GITHUB_ACTIONS" in os.environ:  # shown on the page of the workflow, too
+            print(f"::warning title=pip-audit::{text}")
         return 0
     if unknown:
         print(f"WARNING: not audited, unknown to the service: {', '.join(unknown)}")

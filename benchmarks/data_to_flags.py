@@ -2,23 +2,30 @@
 
 Peer: the same encoder's features (of tables: the same columns), a LogisticRegression by
 `cross_val_predict`, and cleanlab's `find_label_issues` with its defaults. Ours: the committee and
-`auto`. Also reported: our own defaults of before (TF-IDF, a forest).
+`auto`. Also reported: our own defaults of before (a small network, TF-IDF, a forest).
 
     python benchmarks/data_to_flags.py --data FOLDER              # 3 seeds, 5,000 samples per set
     python benchmarks/data_to_flags.py --data FOLDER --quick      # 1 seed, 1,000 samples per set
+    python benchmarks/data_to_flags.py --data FOLDER --table      # write the table of what there is
 
-Labels are wrong by people (CIFAR-10 as one annotator labelled it) or flipped: 3 and 10 %, evenly
-(`symmetric`) or to the class that the peer's model confuses most with it (`similar`).
+Labels are wrong by people (CIFAR-10 as one annotator labelled it, and the worst of three) or
+flipped: 3 and 10 %, evenly (`symmetric`) or to the class that the peer's model confuses most with
+it (`similar`). Each set, noise and seed is a cell, a file of its own in
+`results/data_to_flags/SAMPLES`: what is there is not computed again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
+import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +36,20 @@ from sklearn.metrics import average_precision_score, f1_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
-from machine import described, made_on, save
+from machine import RESULTS, describe_machine, format_machine, save
 from uqled import Dataset, find_label_errors
+from uqled.data import load
 from uqled.data.dataset import draw_stratified
 from uqled.data.image_cache import cache_folder
-from uqled.features.columns import make_transformer, select_rows
+from uqled.features.columns import make_transformer, take_samples
 from uqled.features.computing import compute_features
 from uqled.features.encoders import find_installed_encoder
 from uqled.predict.crossval import cross_validate
+from uqled.storage.atomic import replace_file
 
 RATES = (0.03, 0.1)
-BEFORE = {"images": None, "texts": "logistic", "table": "forest"}
+KINDS = ("symmetric", "similar")
+BEFORE = {"images": "small", "texts": "logistic", "table": "forest"}
 
 
 @dataclass(frozen=True)
@@ -54,17 +64,25 @@ class Case:
     """[N,D] what the peer's logistic regression gets."""
 
 
-def cases(folder: Path, n: int, seed: int) -> Iterator[Case]:
-    """Every set with every noise."""
-    for name, data, people in load_sets(folder, n, seed):
+def cases(folder: Path, n: int, seed: int, is_done: Callable[[str], bool]) -> Iterator[Case]:
+    """Every set with every noise that is not done yet."""
+    for name, load_set, raters in SETS:
+        noises = [*raters, *(f"{kind} {rate:.0%}" for rate in RATES for kind in KINDS)]
+        if all(is_done(f"{name}, {noise}") for noise in noises):
+            continue
+        loaded = load_set(folder, n, seed)
+        if loaded is None:
+            print(f"{name}: its encoder is not installed", file=sys.stderr)
+            continue
+        data, people = loaded
         true = data.labels.codes.copy()
         features = peer_features(data)
-        if people is not None:
-            yield Case(f"{name}, people", data.with_labels(people), true, features)
+        for rater in raters:
+            yield Case(f"{name}, {rater}", data.with_labels(people[rater]), true, features)
         rng = np.random.default_rng(seed)
         confused = most_confused(features, true)
         for rate in RATES:
-            for kind in ("symmetric", "similar"):
+            for kind in KINDS:
                 labels = true.copy()
                 chosen = rng.choice(len(true), round(rate * len(true)), replace=False)
                 steps = rng.integers(1, data.n_classes, len(chosen))
@@ -73,20 +91,42 @@ def cases(folder: Path, n: int, seed: int) -> Iterator[Case]:
                 yield Case(f"{name}, {kind} {rate:.0%}", data.with_labels(labels), true, features)
 
 
-def load_sets(folder: Path, n: int, seed: int) -> Iterator[tuple[str, Dataset, Any]]:
-    """(name, data with true labels, people's labels or None)."""
-    from uqled.data import load
+def load_cifar10(folder: Path, n: int, seed: int) -> Any:
+    """(data with true labels, {rater: labels}); None without an encoder."""
+    if not find_installed_encoder("images"):
+        return None
+    cifar = load(folder / "cifar10" / "train.parquet")
+    rows = draw_stratified(cifar.labels.codes, n, seed=seed)
+    with np.load(folder / "cifar10" / "human_labels.npz") as raters:
+        people = {"people": raters["one_annotator"][rows], "worst of three": raters["worst"][rows]}
+    return cifar.subset(rows), people
 
-    if find_installed_encoder("images"):
-        cifar = load(folder / "cifar10" / "train.parquet")
-        people = np.load(folder / "cifar10" / "human_labels.npz")["one_annotator"]
-        rows = draw_stratified(cifar.labels.codes, n, seed=seed)
-        yield "CIFAR-10", cifar.subset(rows), people[rows]
-    if find_installed_encoder("texts"):
-        for name, label in (("banking77", "category"), ("sst2", "label")):
-            yield name, _limit(load(folder / "texts" / f"{name}.csv", label=label), n, seed), None
-    for name, label in (("adult", "class"), ("diamonds", "cut")):
-        yield name, _limit(load(folder / "tables" / f"{name}.csv", label=label), n, seed), None
+
+def load_tiny_imagenet(folder: Path, n: int, seed: int) -> Any:
+    if not find_installed_encoder("images"):
+        return None
+    return _limit(load(folder / "tiny-imagenet-20.zip", split="train"), n, seed), {}
+
+
+def load_texts(folder: Path, n: int, seed: int, *, name: str, label: str) -> Any:
+    if not find_installed_encoder("texts"):
+        return None
+    return _limit(load(folder / "texts" / f"{name}.csv", label=label), n, seed), {}
+
+
+def load_table(folder: Path, n: int, seed: int, *, name: str, label: str) -> Any:
+    return _limit(load(folder / "tables" / f"{name}.csv", label=label), n, seed), {}
+
+
+#: (name, how it is loaded, whose labels there are beside the flipped ones)
+SETS: tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...] = (
+    ("adult", partial(load_table, name="adult", label="class"), ()),
+    ("diamonds", partial(load_table, name="diamonds", label="cut"), ()),
+    ("banking77", partial(load_texts, name="banking77", label="category"), ()),
+    ("sst2", partial(load_texts, name="sst2", label="label"), ()),
+    ("CIFAR-10", load_cifar10, ("people", "worst of three")),
+    ("Tiny-ImageNet", load_tiny_imagenet, ()),
+)
 
 
 def _limit(data: Dataset, n: int, seed: int) -> Dataset:
@@ -100,7 +140,7 @@ def peer_features(data: Dataset) -> np.ndarray:
         return compute_features(data.inputs, encoder, cache_folder=cache_folder())
     everyone = np.arange(len(data))
     transformer = make_transformer(data, takes_sparse=False, name="peer")
-    return np.asarray(transformer.fit_transform(select_rows(data, everyone)), np.float32)
+    return np.asarray(transformer.fit_transform(take_samples(data, everyone)), np.float32)
 
 
 def peer_probabilities(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -141,9 +181,8 @@ def run_case(case: Case, seed: int) -> dict[str, Any]:
     result["peer"]["accuracy"] = float(np.mean(probabilities.argmax(axis=1) == labels))
     result["peer"]["seconds"] = time.perf_counter() - began
     models = {"ours": "auto"}
-    before = BEFORE[case.data.kind]
-    if before and case.name.endswith("symmetric 10%"):  # once per set: it is slow
-        models["before"] = before
+    if case.name.endswith("symmetric 10%"):  # once per set: it is slow
+        models["before"] = BEFORE[case.data.kind]
     for name, model in models.items():
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
@@ -164,14 +203,16 @@ def write_page(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
     lines = [
         "# From data to flags",
         "",
-        f"{about['samples']:,} samples per set, {len(about['seeds'])} seed(s). {made_on(about)}",
+        f"{about['samples']:,} samples per set, {len(about['seeds'])} seed(s). "
+        f"{format_machine(about)}",
         "The peer is logistic regression on the same features, out of fold, and cleanlab's "
-        "default; before is our default of before (TF-IDF with logistic regression, a forest), "
+        "default; before is our default of before (a small network, TF-IDF with logistic "
+        "regression, a forest), "
         "with 10 % symmetric noise only.",
         "Seconds are not shown: the machine was busy with other work." if about["busy"] else "",
         "",
-        "| set | wrong | peer F1 | ours F1 | before F1 | peer AP | ours AP | before AP |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| set | seeds | wrong | peer F1 | ours F1 | before F1 | peer AP | ours AP | before AP |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name in names:
         own = [result for result in results if result["set"] == name]
@@ -179,7 +220,7 @@ def write_page(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
             _mean(own, model, key) for key in ("f1", "average_precision")
             for model in ("peer", "ours", "before")
         ]  # fmt: skip
-        lines.append(f"| {name} | {own[0]['wrong']:,} | {' | '.join(cells)} |")
+        lines.append(f"| {name} | {len(own)} | {own[0]['wrong']:,} | {' | '.join(cells)} |")
     gain = [r["ours"]["f1"] - r["peer"]["f1"] for r in results]
     ranked = [r["ours"]["average_precision"] - r["peer"]["average_precision"] for r in results]
     lines += [
@@ -198,27 +239,51 @@ def _mean(results: list[dict[str, Any]], model: str, key: str) -> str:
     return f"{np.mean(values):.3f}" if values else "-"
 
 
+def name_cell(folder: Path, case: str, seed: int) -> Path:
+    """Such as `results/data_to_flags/5000/cifar-10-people-seed0.json`."""
+    return folder / f"{re.sub(r'[^a-z0-9]+', '-', case.lower()).strip('-')}-seed{seed}.json"
+
+
+def read_cells(folder: Path) -> list[dict[str, Any]]:
+    cells = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    order = [name for name, *_ in SETS]
+    return sorted(cells, key=lambda cell: (order.index(cell["set"].split(",")[0]), cell["set"]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--quick", action="store_true", help="1 seed, 1,000 samples per set")
     parser.add_argument("--samples", type=int)
     parser.add_argument("--seeds", type=int)
+    parser.add_argument("--only", nargs="*", help="names of sets")
+    parser.add_argument("--table", action="store_true", help="compute nothing, write the tables")
     parser.add_argument("--busy", action="store_true", help="do not show seconds")
     arguments = parser.parse_args()
     n = arguments.samples or (1_000 if arguments.quick else 5_000)
     seeds = list(range(arguments.seeds or (1 if arguments.quick else 3)))
+    folder = RESULTS / "data_to_flags" / str(n)
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in [] if arguments.table else seeds:
+
+        def is_done(name: str, seed: int = seed) -> bool:
+            skipped = arguments.only and name.split(",")[0] not in arguments.only
+            return bool(skipped) or name_cell(folder, name, seed).exists()
+
+        for case in cases(arguments.data, n, seed, is_done):
+            if not is_done(case.name):
+                cell = run_case(case, seed) | {"samples": len(case.true)}
+                with replace_file(name_cell(folder, case.name, seed)) as part:
+                    part.write_text(json.dumps(cell, indent=1) + "\n")
+                print(cell, flush=True)
+    results = read_cells(folder)
     about = {
-        **described(("uqled", "numpy", "scikit-learn", "cleanlab")),
+        **describe_machine(("uqled", "numpy", "scikit-learn", "cleanlab")),
         "samples": n,
-        "seeds": seeds,
+        "seeds": sorted({cell["seed"] for cell in results}),
         "busy": arguments.busy,
     }
-    results = []
-    for seed in seeds:
-        for case in cases(arguments.data, n, seed):
-            results.append(run_case(case, seed))
-            save("data_to_flags", {**about, "results": results}, write_page(results, about))
+    save(f"data_to_flags_{n}", about, write_page(results, about))
 
 
 if __name__ == "__main__":

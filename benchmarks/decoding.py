@@ -142,14 +142,14 @@ def into_array(decode: Decode, contents: list[bytes], threads: int) -> NDArray[n
     return out
 
 
-def ours(contents: list[bytes], threads: int) -> NDArray[np.uint8]:
+def decode_with_loader(contents: list[bytes], threads: int) -> NDArray[np.uint8]:
     encoded = EncodedImages(contents.__getitem__, np.arange(len(contents)))
     found = decode_images(encoded, cache=False, threads=threads)
     assert not found.unreadable
     return found.images
 
 
-def made(n: int, width: int, height: int) -> list[bytes]:
+def make_images(n: int, width: int, height: int) -> list[bytes]:
     """Smooth pictures with some noise, as JPEGs."""
     rng, found = np.random.default_rng(0), []
     for _ in range(n):
@@ -169,7 +169,7 @@ def image_sets(data: Path | None, n: int) -> dict[str, list[bytes]]:
         table = pq.read_table(data / "cifar10" / "test.parquet", columns=["img"]).slice(0, n)
         sets["CIFAR-10, 32 x 32"] = [cell["bytes"] for cell in table["img"].to_pylist()]
     else:
-        sets["made, 32 x 32"] = made(n, 32, 32)
+        sets["made, 32 x 32"] = make_images(n, 32, 32)
     if data is not None and (data / "tiny-imagenet-20.zip").exists():
         with zipfile.ZipFile(data / "tiny-imagenet-20.zip") as archive:
             names = [name for name in archive.namelist() if name.endswith(".JPEG")][: n + n // 10]
@@ -177,16 +177,16 @@ def image_sets(data: Path | None, n: int) -> dict[str, list[bytes]]:
         colour = [c for c in contents if Image.open(io.BytesIO(c)).mode == "RGB"]
         sets["Tiny-ImageNet, 64 x 64"] = colour[:n]
     else:
-        sets["made, 64 x 64"] = made(n, 64, 64)
-    sets["made, 200 x 150"] = made(max(100, n // 10), 200, 150)
+        sets["made, 64 x 64"] = make_images(n, 64, 64)
+    sets["made, 200 x 150"] = make_images(max(100, n // 10), 200, 150)
     return sets
 
 
-def measured(contents: list[bytes], threads: int, repeats: int) -> dict[str, Any]:
+def measure_decoders(contents: list[bytes], threads: int, repeats: int) -> dict[str, Any]:
     """Seconds of each way, taking turns, and how far its pixels are from Pillow's."""
     known = decoders()
     ways: dict[str, Callable[[], NDArray[np.uint8]]] = {
-        "uqled": lambda: ours(contents, threads)
+        "uqled": lambda: decode_with_loader(contents, threads)
     } | {
         name: lambda decode=decode: into_array(decode, contents, threads)  # type: ignore[misc]
         for name, (_, decode) in known.items()
@@ -196,13 +196,15 @@ def measured(contents: list[bytes], threads: int, repeats: int) -> dict[str, Any
     times: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(repeats + 1):  # the first one warms up
         for name, way in ways.items():
-            taken = machine.seconds(way, 1)
+            taken = machine.time_repeats(way, 1)
             times[name] += taken if turn else []
     for name, way in ways.items():
         pixels = way()[:200].astype(int)
         pixels = pixels[..., ::-1] if name == "pywuffs" else pixels
-        result[name] = machine.spread(times[name]) | {
-            "microseconds_per_image": 1e6 * machine.spread(times[name])["median"] / len(contents),
+        result[name] = machine.summarize_times(times[name]) | {
+            "microseconds_per_image": 1e6
+            * machine.summarize_times(times[name])["median"]
+            / len(contents),
             "largest_difference_from_pillow": int(np.abs(pixels - expected).max()),
         }
     return result
@@ -220,9 +222,12 @@ def loading(contents: list[bytes], repeats: int) -> dict[str, Any]:
         pq.write_table(pa.table({"image": cells, "label": np.arange(len(cells)) % 2}), path)
         for turn in range(repeats):
             cache = Path(folder) / str(turn)
-            first += machine.seconds(lambda cache=cache: load(path, cache=cache), 1)
-            again += machine.seconds(lambda cache=cache: load(path, cache=cache), 1)
-    return {"first time": machine.spread(first), "from the cache": machine.spread(again)}
+            first += machine.time_repeats(lambda cache=cache: load(path, cache=cache), 1)
+            again += machine.time_repeats(lambda cache=cache: load(path, cache=cache), 1)
+    return {
+        "first time": machine.summarize_times(first),
+        "from the cache": machine.summarize_times(again),
+    }
 
 
 def table(result: dict[str, Any]) -> str:
@@ -261,7 +266,7 @@ def table(result: dict[str, Any]) -> str:
             f"{whole['first time']['median']:.2f} s the first time (reading, hashing, decoding, "
             f"writing the cache), {whole['from the cache']['median']:.2f} s from the cache.",
         ]
-    return "\n".join([*lines, "", machine.made_on(result["machine"]), ""])
+    return "\n".join([*lines, "", machine.format_machine(result["machine"]), ""])
 
 
 def main() -> None:
@@ -272,7 +277,7 @@ def main() -> None:
     n, repeats = (300, 2) if arguments.small else (10_000, 9)
     packages = sorted({package for package, _ in decoders().values()})
     result: dict[str, Any] = {
-        "machine": machine.described(("uqled", "numpy", *packages)),
+        "machine": machine.describe_machine(("uqled", "numpy", *packages)),
         "repeats": repeats,
         "sets": {},
     }
@@ -281,7 +286,7 @@ def main() -> None:
             "images": len(contents),
             "bytes": sum(map(len, contents)),
             "threads": {
-                threads: measured(contents, threads, repeats)
+                threads: measure_decoders(contents, threads, repeats)
                 for threads in sorted({1, count_cores()})
             },
             "load": loading(contents, 3),

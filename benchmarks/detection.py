@@ -3,7 +3,9 @@
     python benchmarks/detection.py            everything; some fifteen minutes, 20 GB of memory
     python benchmarks/detection.py --small    the same at a hundredth of the size, to try it out
 
-Each part runs in a process of its own. The goals stated in the table are the project's.
+Each part runs in a process of its own, and two of them once more with AVX2 alone where the
+processor has AVX-512. What was finished is kept: after an interruption, the same command with the
+same code goes on behind it. The goals stated in the table are the project's.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ import numpy as np
 
 import machine
 import predictions
+from detection_speed.instructions import limit_to_avx2
+from detection_speed.page import render_page
 
 SIZES = {
     "imagenet": (1_281_167, 1_000),
@@ -29,6 +33,8 @@ SIZES = {
     "cifar": (50_000, 10),
     "six": (200_000, 1_000),
 }
+#: In the order in which they are measured.
+PARTS = ("start-up", "cifar", "hundred", "imagenet", "six", "growth")
 
 
 def against_cleanlab(N: int, K: int, *, repeats: int, cleanlab_repeats: int) -> dict[str, Any]:
@@ -40,35 +46,37 @@ def against_cleanlab(N: int, K: int, *, repeats: int, cleanlab_repeats: int) -> 
     labels, true = predictions.encode_labels(N, K)
     probs = predictions.fill(np.empty((N, K), np.float32), true)
 
-    def ours() -> Any:
+    def detect_with_uqled() -> Any:
         return uqled.find_label_errors(labels, probs, method="cl-pbnr")
 
     def auto() -> Any:
         return uqled.find_label_errors(labels, probs)
 
-    def theirs(jobs: int) -> Any:
+    def detect_with_cleanlab(jobs: int) -> Any:
         return find_label_issues(labels, probs, n_jobs=jobs)
 
-    uqled.find_label_errors(labels[:1000], probs[:1000], method="all")  # compiled from here on
+    machine.compile_kernels(K)
     with machine.PeakMemory() as memory:
-        found = ours()
+        found = detect_with_uqled()
     with machine.PeakMemory() as memory_of_auto:
         auto()
     times: dict[str, list[float]] = {k: [] for k in ("ours", "auto", "max", "jobs 1", "jobs 2")}
     for _ in range(cleanlab_repeats):
-        times["ours"] += machine.seconds(ours, repeats)
-        times["auto"] += machine.seconds(auto, repeats)
-        times["max"] += machine.seconds(lambda: probs.max(axis=1), repeats)
+        times["ours"] += machine.time_repeats(detect_with_uqled, repeats)
+        times["auto"] += machine.time_repeats(auto, repeats)
+        times["max"] += machine.time_repeats(lambda: probs.max(axis=1), repeats)
         for jobs in (1, 2):
-            times[f"jobs {jobs}"] += machine.seconds(lambda jobs=jobs: theirs(jobs), 1)
+            times[f"jobs {jobs}"] += machine.time_repeats(
+                lambda jobs=jobs: detect_with_cleanlab(jobs), 1
+            )
     return {
         "N": N,
         "K": K,
         "accuracy": float((probs[:50_000].argmax(axis=1) == true[:50_000]).mean()),
-        "seconds": {name: machine.spread(taken) for name, taken in times.items()},
+        "seconds": {name: machine.summarize_times(taken) for name, taken in times.items()},
         "extra_memory_share": memory.extra / probs.nbytes,
         "extra_memory_of_auto": memory_of_auto.extra / N,
-        "flags_that_differ": int(np.count_nonzero(found.mask != theirs(1))),
+        "flags_that_differ": int(np.count_nonzero(found.mask != detect_with_cleanlab(1))),
         "flagged": found.n_flagged,
     }
 
@@ -88,10 +96,10 @@ def six_from_disk(N: int, K: int, *, folder: Path, repeats: int) -> dict[str, An
     read_cold, cold = [], []
     for _ in range(repeats):
         _drop(files)
-        read_cold += machine.seconds(lambda: _read_all(files), 1)
+        read_cold += machine.time_repeats(lambda: _read_all(files), 1)
         _drop(files)
         cold.append(_child("six-child", "--folder", str(folder))["seconds"])
-    read_warm = machine.seconds(lambda: _read_all(files), repeats)
+    read_warm = machine.time_repeats(lambda: _read_all(files), repeats)
 
     theirs = {
         jobs: [
@@ -106,12 +114,12 @@ def six_from_disk(N: int, K: int, *, folder: Path, repeats: int) -> dict[str, An
         "bytes": sum(path.stat().st_size for path in files.values()),
         "peak_memory": max(one["peak_memory"] for one in warm),
         "seconds": {
-            "ours, warm": machine.spread([one["seconds"] for one in warm]),
-            "ours, cold": machine.spread(cold),
-            "reading once, warm": machine.spread(read_warm),
-            "reading once, cold": machine.spread(read_cold),
-            "cleanlab, one model in memory, n_jobs 1": machine.spread(theirs[1]),
-            "cleanlab, one model in memory, n_jobs 2": machine.spread(theirs[2]),
+            "ours, warm": machine.summarize_times([one["seconds"] for one in warm]),
+            "ours, cold": machine.summarize_times(cold),
+            "reading once, warm": machine.summarize_times(read_warm),
+            "reading once, cold": machine.summarize_times(read_cold),
+            "cleanlab, one model in memory, n_jobs 1": machine.summarize_times(theirs[1]),
+            "cleanlab, one model in memory, n_jobs 2": machine.summarize_times(theirs[2]),
         },
     }
 
@@ -122,12 +130,9 @@ def six_child(folder: Path) -> dict[str, Any]:
     labels = np.load(folder / "labels.npy")
     probs = np.load(folder / "probs.npy", mmap_mode="r")
     passes = np.load(folder / "passes.npy", mmap_mode="r")
-    few = slice(0, 500)
-    uqled.find_label_errors(  # compiled from here on
-        labels[few], np.array(probs[few]), np.array(passes[:, few]), method="alg-ens"
-    )
+    machine.compile_kernels(probs.shape[1], len(passes))
     with machine.PeakMemory() as memory:
-        taken = machine.seconds(
+        taken = machine.time_repeats(
             lambda: uqled.find_label_errors(labels, probs, passes, method="alg-ens"), 1
         )[0]
     return {"seconds": taken, "peak_memory": memory.peak}
@@ -140,7 +145,7 @@ def six_peer(folder: Path, jobs: int) -> dict[str, Any]:
     labels, probs = np.load(folder / "labels.npy"), np.load(folder / "probs.npy")
     find_label_issues(labels[:2000], probs[:2000], n_jobs=1)
     with machine.PeakMemory() as memory:
-        taken = machine.seconds(lambda: find_label_issues(labels, probs, n_jobs=jobs), 1)[0]
+        taken = machine.time_repeats(lambda: find_label_issues(labels, probs, n_jobs=jobs), 1)[0]
     return {"seconds": taken, "peak_memory": memory.peak}
 
 
@@ -179,21 +184,28 @@ def small_calls(N: int, K: int) -> dict[str, Any]:
     times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(33):
         for name, call in calls.items():
-            taken = machine.seconds(call, 1)
+            taken = machine.time_repeats(call, 1)
             times[name] += taken if turn >= 3 else []
-    return {"N": N, "K": K, "seconds": {name: machine.spread(t) for name, t in times.items()}}
+    return {
+        "N": N,
+        "K": K,
+        "seconds": {name: machine.summarize_times(t) for name, t in times.items()},
+    }
 
 
 def start_up() -> dict[str, Any]:
-    """Importing, and the first call on a machine and in a process."""
+    """Importing, and the first call on a machine and in a process, imports included."""
     call = (
-        "import time, numpy as np, uqled\n"
+        "import time\n"
+        "began = time.perf_counter()\n"
+        "import numpy as np, uqled\n"
+        "loaded = time.perf_counter()\n"
         "rng = np.random.default_rng(0)\n"
         "p = rng.dirichlet(np.ones(10), (6, 50_000)).astype(np.float32)\n"
         "y = rng.integers(0, 10, 50_000)\n"
-        "began = time.perf_counter()\n"
+        "made = time.perf_counter()\n"
         "uqled.find_label_errors(y, p[0], METHOD)\n"
-        "print(time.perf_counter() - began)\n"
+        "print(time.perf_counter() - made + loaded - began)\n"
     )
     pbnr = call.replace("METHOD", "method='cl-pbnr'")
     auto = call.replace("p[0], METHOD", "p[0]")
@@ -205,23 +217,40 @@ def start_up() -> dict[str, Any]:
             ("import uqled", importing.format("import uqled")),
             ("import numpy alone", importing.format("import numpy")),
         ):
-            found.setdefault(name, []).append(_printed(code))
+            found.setdefault(name, []).append(_run_part(code))
         for name, code in (
             ("cl-pbnr", pbnr), ("auto", auto), ("all methods", everything),
         ):  # fmt: skip
             with tempfile.TemporaryDirectory() as cache:
-                first = _printed(code, NUMBA_CACHE_DIR=cache)
-                again = _printed(code, NUMBA_CACHE_DIR=cache)
+                first = _run_part(code, NUMBA_CACHE_DIR=cache)
+                again = _run_part(code, NUMBA_CACHE_DIR=cache)
             found.setdefault(f"{name}: first call on a machine", []).append(first)
             found.setdefault(f"{name}: first call in a process", []).append(again)
-    return {"seconds": {name: machine.spread(times) for name, times in found.items()}}
+        found.setdefault("`uqled detect`: first call on a machine", []).append(_time_command())
+    return {"seconds": {name: machine.summarize_times(times) for name, times in found.items()}}
+
+
+def _time_command() -> float:
+    """Seconds of `uqled detect` on 50,000 x 10 with an empty cache of compiled code."""
+    labels, true = predictions.encode_labels(50_000, 10)
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/labels.npy", labels)
+        np.save(f"{folder}/probs.npy", predictions.fill(np.empty((50_000, 10), np.float32), true))
+        began = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "uqled", "detect", "--labels", "labels.npy",
+             "--pred-probs", "probs.npy", "--out", "flags.parquet"],
+            cwd=folder, check=True, capture_output=True,
+            env={**os.environ, "NUMBA_CACHE_DIR": f"{folder}/cache"},
+        )  # fmt: skip
+        return time.perf_counter() - began
 
 
 def growth(scale: float) -> dict[str, Any]:
     """Times for growing N and growing K, and the exponents that fit them."""
     import uqled
 
-    def taken(N: int, K: int, F: int, method: str) -> float:
+    def time_calls(N: int, K: int, F: int, method: str) -> float:
         labels, true = predictions.encode_labels(N, K)
         probs = predictions.fill(np.empty((N, K), np.float32), true)
         passes = None
@@ -231,7 +260,7 @@ def growth(scale: float) -> dict[str, Any]:
             )
         uqled.find_label_errors(labels, probs, passes, method=method)
         return min(
-            machine.seconds(
+            machine.time_repeats(
                 lambda: uqled.find_label_errors(labels, probs, passes, method=method), 7
             )
         )
@@ -251,14 +280,14 @@ def growth(scale: float) -> dict[str, Any]:
         ("six algorithms, growing N at K = 100", "alg-ens", 5, [(n, 100) for n in few]),
         ("six algorithms, growing K at the first N", "alg-ens", 5, [(few[0], k) for k in classes]),
     ):  # fmt: skip
-        times = [taken(N, K, F, method) for N, K in points]
+        times = [time_calls(N, K, F, method) for N, K in points]
         sizes = [N if "growing N" in name else K for N, K in points]
         exponent = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
         found[name] = {"points": points, "seconds": times, "exponent": exponent}
     return found
 
 
-def _printed(code: str, **variables: str) -> float:
+def _run_part(code: str, **variables: str) -> float:
     out = subprocess.run(
         [sys.executable, "-c", code],
         check=True,
@@ -269,10 +298,12 @@ def _printed(code: str, **variables: str) -> float:
     return float(out.stdout)
 
 
-def _child(part: str, *arguments: str) -> dict[str, Any]:
+def _child(part: str, *arguments: str, **variables: str) -> dict[str, Any]:
     """Run one part in a process of its own."""
     command = [sys.executable, __file__, "--part", part, *arguments]
-    out = subprocess.run(command, check=True, capture_output=True, text=True)
+    out = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables}
+    )
     result: dict[str, Any] = json.loads(out.stdout.splitlines()[-1])
     return result
 
@@ -295,83 +326,6 @@ def part(name: str, scale: float, folder: Path) -> dict[str, Any]:
     return against_cleanlab(N, K, repeats=5, cleanlab_repeats=3)
 
 
-def table(result: dict[str, Any]) -> str:
-    """The result as a page."""
-    m = result["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in m["versions"].items())
-    lines = [
-        "# Detection: speed and memory",
-        "",
-        f"{m['date']}, code {m['code']}; {m['cpu']}, {m['cores']} cores, {m['memory_gib']} GiB; "
-        f"Python {m['python']}, {versions}. Made by `benchmarks/detection.py`. Times in seconds: "
-        "median (least to most, n). Ratios are of medians.",
-        "",
-        "| what | measured | goal | |",
-        "|---|---|---|---|",
-    ]
-
-    def row(what: str, measured: str, goal: str = "", met: bool | None = None) -> None:
-        mark = "" if met is None else ("met" if met else "**missed**")
-        lines.append(f"| {what} | {measured} | {goal} | {mark} |")
-
-    def shown(s: dict[str, Any]) -> str:
-        return f"{s['median']:.3g} ({s['least']:.3g} to {s['most']:.3g}, n = {s['n']})"
-
-    for name, least in (("imagenet", 30), ("hundred", 15)):
-        r = result[name]
-        s = r["seconds"]
-        size = f"{r['N']:,} x {r['K']:,} float32"
-        best = min(s["jobs 1"]["median"], s["jobs 2"]["median"])
-        ratio = best / s["ours"]["median"]
-        row(f"CL-PBNR, {size}: ours", shown(s["ours"]))
-        row(f"CL-PBNR, {size}: cleanlab, n_jobs 1", shown(s["jobs 1"]))
-        row(f"CL-PBNR, {size}: cleanlab, n_jobs 2", shown(s["jobs 2"]))
-        row(f"CL-PBNR, {size}: times faster than the better", f"{ratio:.1f}", f">= {least}",
-            ratio >= least)  # fmt: skip
-        if name == "imagenet":
-            reads = s["ours"]["median"] / s["max"]["median"]
-            row(f"`pred_probs.max(axis=1)`, {size}", shown(s["max"]))
-            row("CL-PBNR in units of that", f"{reads:.2f}", "<= 3", reads <= 3)
-            share = r["extra_memory_share"]
-            row("extra peak memory, share of the input", f"{share:.1%}", "<= 10 %", share <= 0.1)
-        row(
-            f"flags that differ from cleanlab's, {size}",
-            f"{r['flags_that_differ']} of {r['flagged']:,}",
-        )
-        beside = best / s["auto"]["median"]
-        row(f"`auto`, the default, {size}", shown(s["auto"]))
-        row(f"the better of cleanlab's times over `auto`'s, {size}", f"{beside:.2f}")
-        row(f"`auto`, {size}: extra peak memory per sample",
-            f"{r['extra_memory_of_auto']:.0f} bytes")  # fmt: skip
-    r = result["six"]
-    s = r["seconds"]
-    size = f"{r['N']:,} x {r['K']:,}, F = 5 ({r['bytes'] / 1e9:.1f} GB on disk)"
-    better = min(s[f"cleanlab, one model in memory, n_jobs {jobs}"]["median"] for jobs in (1, 2))
-    ratio = s["ours, warm"]["median"] / better
-    for name, times in s.items():
-        row(f"six algorithms, {size}: {name}", shown(times))
-    row("six algorithms in units of one cleanlab call", f"{ratio:.2f}", "<= 2", ratio <= 2)
-    gigabytes = r["peak_memory"] / 1e9
-    row("six algorithms: peak resident size", f"{gigabytes:.2f} GB", "< 2 GB", gigabytes < 2)
-    r = result["cifar"]
-    for name, times in r["seconds"].items():
-        goal = name == "cl-pbnr"
-        row(f"{r['N']:,} x {r['K']}, warm: {name}", shown(times), "< 0.03" if goal else "",
-            times["median"] < 0.03 if goal else None)  # fmt: skip
-    s = r["seconds"]
-    beside = min(s[f"cleanlab, n_jobs {jobs}"]["median"] for jobs in (1, 2)) / s["auto"]["median"]
-    row(
-        f"{r['N']:,} x {r['K']}, warm: the better of cleanlab's times over `auto`'s",
-        f"{beside:.2f}",
-    )
-    for name, times in result["start-up"]["seconds"].items():
-        goal = name == "import uqled"
-        row(name, shown(times), "< 0.5" if goal else "", times["median"] < 0.5 if goal else None)
-    for name, g in result["growth"].items():
-        row(f"exponent of {name}", f"{g['exponent']:.2f}", "linear: 1", g["exponent"] < 1.1)
-    return "\n".join(lines) + "\n"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true")
@@ -382,17 +336,44 @@ def main() -> None:
     if arguments.part:
         print(json.dumps(part(arguments.part, arguments.scale, arguments.folder)))
         return
-    scale = 0.01 if arguments.small else 1.0
-    result: dict[str, Any] = {"machine": machine.described(), "scale": scale}
-    for name in ("start-up", "cifar", "hundred", "imagenet", "six", "growth"):
-        with tempfile.TemporaryDirectory() as folder:
-            began = time.perf_counter()
-            result[name] = _child(name, "--scale", str(scale), "--folder", folder)
-            print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    result = measure_parts(0.01 if arguments.small else 1.0)
     if arguments.small:
-        print(table(result))
+        print(render_page(result))
     else:
-        machine.save("detection", result, table(result))
+        machine.save("detection", result, render_page(result))
+    get_unfinished_path(result["scale"]).unlink()
+
+
+def get_unfinished_path(scale: float) -> Path:
+    """Where the finished parts of an interrupted measurement are."""
+    return machine.RESULTS / f"detection-unfinished-{scale:g}.json"
+
+
+def measure_parts(scale: float) -> dict[str, Any]:
+    """Every part; those that an interrupted measurement of the same code finished are kept."""
+    about, unfinished = machine.describe_machine(), get_unfinished_path(scale)
+    result: dict[str, Any] = {"machine": about, "scale": scale, "avx2": {}}
+    if unfinished.exists():
+        before = json.loads(unfinished.read_text())
+        if before["machine"] == about:
+            result = before
+    limits = limit_to_avx2()
+    result["avx2"] = result["avx2"] or {"limits": " ".join(f"{k}='{v}'" for k, v in limits.items())}
+    jobs = [(result, name, {}) for name in PARTS]
+    jobs += [(result["avx2"], name, limits) for name in ("cifar", "hundred") if limits]
+    for results, name, variables in jobs:
+        if name in results:
+            continue
+        began = time.perf_counter()
+        label = f"{name}{', AVX2' if variables else ''}"
+        print(f"{label} ...", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            results[name] = _child(name, "--scale", str(scale), "--folder", folder, **variables)
+        unfinished.write_text(json.dumps(result))
+        print(f"{label}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+    if not limits:
+        result["avx2"] = {}
+    return result
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def multiply_adds(model: nn.Module, image: torch.Tensor) -> dict[str, int]:
     return found
 
 
-def measured(model: nn.Module, *, batch: int, layout: Any, half: bool, repeats: int) -> Any:
+def measure_batch(model: nn.Module, *, batch: int, layout: Any, half: bool, repeats: int) -> Any:
     """Seconds of each way, taking turns."""
     model = copy.deepcopy(model).to(memory_format=layout).eval()
     usual = with_torchs_dropout(model)
@@ -85,14 +85,14 @@ def measured(model: nn.Module, *, batch: int, layout: Any, half: bool, repeats: 
         times: dict[str, list[float]] = {name: [] for name in ways}
         for turn in range(repeats + 1):  # the first one warms up
             for name, way in ways.items():
-                taken = machine.seconds(way, 1)
+                taken = machine.time_repeats(way, 1)
                 times[name] += taken if turn else []
         whole = stochastic_passes(SplitNetwork(model), images, F, seed=0)
         ours = stochastic_passes(network, images, F, seed=0)
     return {
         "batch": batch,
         "split": network.reason or "yes",
-        "seconds": {name: machine.spread(taken) for name, taken in times.items()},
+        "seconds": {name: machine.summarize_times(taken) for name, taken in times.items()},
         "largest_difference_from_the_uncut_network": max(
             float((one - other).abs().max()) for one, other in zip(ours, whole, strict=True)
         ),
@@ -145,7 +145,7 @@ def main() -> None:
     order = [name for name, _ in model.named_children()]
     first = order.index("dropout12")
     behind = sum(amount for part, amount in parts.items() if order.index(part) > first)
-    about = machine.described()
+    about = machine.describe_machine()
     about["versions"]["torch"] = version("torch")
     result = {
         "machine": about,
@@ -155,7 +155,7 @@ def main() -> None:
         "multiply_adds": sum(parts.values()),
         "share_behind_dropout": behind / sum(parts.values()),
         "settings": {
-            name: measured(
+            name: measure_batch(
                 model, batch=8 if small else 64, layout=layout, half=half, repeats=2 if small else 9
             )
             for name, (layout, half) in SETTINGS.items()

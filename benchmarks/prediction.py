@@ -29,7 +29,7 @@ import machine
 EPOCHS, FOLDS, PASSES, BATCH, RATE = 12, 4, 5, 128, 0.05
 
 
-def ours(data: Any, out: Path, seed: int) -> dict[str, float]:
+def predict_with_uqled(data: Any, out: Path, seed: int) -> dict[str, float]:
     from uqled.detect.find import find_label_errors
     from uqled.predict.crossval import cross_validate
 
@@ -49,7 +49,7 @@ def ours(data: Any, out: Path, seed: int) -> dict[str, float]:
     }
 
 
-def theirs(data: Any, seed: int, *, careful: bool) -> dict[str, float]:
+def predict_by_hand(data: Any, seed: int, *, careful: bool) -> dict[str, float]:
     """skorch, baal and cleanlab, with the same network, optimiser, schedule and folds."""
     import torch
     from baal.bayesian.dropout import patch_module
@@ -160,7 +160,7 @@ def probe(N: int) -> dict[str, Any]:
             right += int((found.pred_probs.argmax(axis=1) == labels[part]).sum())
         times.append(time.perf_counter() - began)
         accuracies.append(right / N)
-    return {"N": N, "seconds": machine.spread(times), "accuracy": accuracies}
+    return {"N": N, "seconds": machine.summarize_times(times), "accuracy": accuracies}
 
 
 def pipelines(folder: Path, n: int, seed: int, who: str) -> dict[str, Any]:
@@ -168,9 +168,9 @@ def pipelines(folder: Path, n: int, seed: int, who: str) -> dict[str, Any]:
 
     data = load(str(folder / "cifar10" / "train.parquet"), limit=n, seed=0)
     if who != "ours":
-        return theirs(data, seed, careful=who == "careful")
+        return predict_by_hand(data, seed, careful=who == "careful")
     with tempfile.TemporaryDirectory() as out:
-        return ours(data, Path(out) / "run", seed)
+        return predict_with_uqled(data, Path(out) / "run", seed)
 
 
 def _child(*arguments: str) -> Any:
@@ -196,12 +196,12 @@ def table(result: dict[str, Any]) -> str:
         "|---|---|---|---|",
     ]
     for name in ("seconds", "accuracy", "mean of passes"):
-        cells = [machine.spread([one[name] for one in found]) for found in rows.values()]
+        cells = [machine.summarize_times([one[name] for one in found]) for found in rows.values()]
         shown = [
             f"{c['median']:.3g} ({c['least']:.3g} to {c['most']:.3g}, n = {c['n']})" for c in cells
         ]
         lines.append(f"| {name} | {' | '.join(shown)} |")
-    fast = [machine.spread([one["seconds"] for one in r])["median"] for r in rows.values()]
+    fast = [machine.summarize_times([one["seconds"] for one in r])["median"] for r in rows.values()]
     right = [np.mean([one["accuracy"] for one in found]) for found in rows.values()]
     ratio, points = fast[1] / fast[0], 100 * (right[0] - max(right[1:]))
     s = result["probe"]["seconds"]
@@ -210,17 +210,17 @@ def table(result: dict[str, Any]) -> str:
         "| what | measured | goal | |",
         "|---|---|---|---|",
         f"| times faster from start to flags than the plain way | {ratio:.2f} | >= 3 | "
-        f"{_met(ratio >= 3)} |",
+        f"{_judge(ratio >= 3)} |",
         f"| times faster than the careful way | {fast[2] / fast[0]:.2f} | | |",
-        f"| mean accuracy, points above it | {points:+.2f} | >= -1 | {_met(points >= -1)} |",
+        f"| mean accuracy, points above it | {points:+.2f} | >= -1 | {_judge(points >= -1)} |",
         f"| `probe`, {result['probe']['N']:,} x 1,280 features, 4 folds, F = 5, seconds | "
         f"{s['median']:.3g} ({s['least']:.3g} to {s['most']:.3g}, n = {s['n']}) | < 30 | "
-        f"{_met(s['median'] < 30)} |",
+        f"{_judge(s['median'] < 30)} |",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _met(met: bool) -> str:
+def _judge(met: bool) -> str:
     return "met" if met else "**missed**"
 
 
@@ -248,7 +248,7 @@ def main() -> None:
     size = "1000" if arguments.small else "10000"
     probed = _child("--data", str(arguments.data), "--n", size, "--who", "probe")
     packages = ("uqled", "torch", "lightning-fabric", "skorch", "baal", "cleanlab")
-    about = machine.described(packages)
+    about = machine.describe_machine(packages)
     result = {"machine": about, "n": n, "pipelines": found, "probe": probed}
     if arguments.small:
         print(table(result))

@@ -24,7 +24,7 @@ from uqled.bench.results.formatting import format_method, sort_methods
 SHOWN = ("precision", "recall", "f1", "f05", "aupr")
 
 
-def judged(labels: Any, true: Any, softmax: Any, passes: Any = None) -> dict[str, Any]:
+def judge_network(labels: Any, true: Any, softmax: Any, passes: Any = None) -> dict[str, Any]:
     """The model's accuracy, and metrics of every method that the inputs allow.
 
     With both readings of the entropy threshold, and `argmax` of the mean of the passes too.
@@ -56,11 +56,11 @@ def of_file(path: Path) -> dict[str, Any]:
     labels, true = data["labels"].astype(np.int64), data["true_labels"].astype(np.int64)
     about = {"n": len(labels), "wrong": int((labels != true).sum())}
     if "passes" not in data:
-        return about | {"networks": {"ResNet-50": judged(labels, true, data["probs"])}}
+        return about | {"networks": {"ResNet-50": judge_network(labels, true, data["probs"])}}
     passes = data["passes"]
     return about | {
         "networks": {
-            str(model): judged(labels, true, softmax, passes)
+            str(model): judge_network(labels, true, softmax, passes)
             for model, softmax in zip(data["models"], passes, strict=True)
         }
     }
@@ -93,17 +93,17 @@ def table(result: dict[str, Any]) -> str:
         ]
         for method in networks[0]["methods"]:
             rows = [one["methods"][method] for one in networks]
-            flagged = _shown([row["flagged"] for row in rows], "{:,.0f}")
-            cells = [_shown([row[key] for row in rows], "{:.3f}") for key in SHOWN]
+            flagged = _format_row([row["flagged"] for row in rows], "{:,.0f}")
+            cells = [_format_row([row[key] for row in rows], "{:.3f}") for key in SHOWN]
             lines.append(f"| {format_method(method)} | {flagged} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _accuracy(networks: list[dict[str, Any]], labels: str) -> str:
-    return _shown([one[f"{labels}_accuracy"] for one in networks], "{:.1%}")
+    return _format_row([one[f"{labels}_accuracy"] for one in networks], "{:.1%}")
 
 
-def _shown(values: list[float], how: str) -> str:
+def _format_row(values: list[float], how: str) -> str:
     if min(values) == max(values):
         return how.format(values[0])
     least, most = how.format(min(values)), how.format(max(values))
@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     folder = parser.parse_args().data / "predictions"
     result = {
-        "machine": machine.described(),
+        "machine": machine.describe_machine(),
         "sets": {path.stem: of_file(path) for path in sorted(folder.glob("*.npz"))},
     }
     machine.save("published-predictions", result, table(result))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny networks: a second thread only waits
 # Some virtual machines announce AMX units that they do not have: using one ends the process.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+os.environ["HF_HUB_OFFLINE"] = "1"  # else its packages ask for every made-up name, time and again
 
-from pathlib import Path
-from types import SimpleNamespace
-
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+from made_predictions import make_predictions
+from uqled.detect.core import kernels
 
 settings.register_profile(
     "repeatable",
@@ -24,26 +26,6 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-
-
-def make_predictions(seed=0, *, N=400, K=5, F=5, noise=0.2, dtype=np.float64, sharpness=2.5):
-    """Labels with a known share of errors, and the softmax and passes of a plausible model."""
-    rng = np.random.default_rng(seed)
-    true = rng.integers(0, K, N)
-    wrong = rng.random(N) < noise
-    labels = np.where(wrong, (true + rng.integers(1, K, N)) % K, true)
-    shared = rng.normal(size=(N, K))
-    shared[np.arange(N), true] += sharpness
-    logits = shared + 0.7 * rng.normal(size=(F + 1, N, K))
-    probs = np.exp(logits - logits.max(axis=2, keepdims=True))
-    probs /= probs.sum(axis=2, keepdims=True)
-    probs = probs.astype(dtype)
-    return SimpleNamespace(
-        labels=labels, true=true, is_error=labels != true, softmax=probs[0], passes=probs[1:]
-    )
-
-
 #: Files whose tests take longest begin first, so that no process waits for one at the end.
 LONGEST = ("test_ray", "test_fuzzing", "test_accidents")
 
@@ -51,6 +33,24 @@ LONGEST = ("test_ray", "test_fuzzing", "test_accidents")
 def pytest_collection_modifyitems(items):
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
+
+
+def pytest_collection_finish():
+    """Imported packages stay: no collection of garbage looks through them again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def every_kernel(request, monkeypatch):
+    """Once with the kernels of large data, once with those of small data."""
+    limit = -1 if request.param == "compiled" else sys.maxsize
+    monkeypatch.setattr(kernels, "SMALL_VALUES", limit)
+
+
+@pytest.fixture
+def compiled_kernels(monkeypatch):
+    monkeypatch.setattr(kernels, "SMALL_VALUES", -1)
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +62,12 @@ def own_cache(tmp_path_factory, monkeypatch):
 @pytest.fixture
 def predictions():
     return make_predictions()
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Two nodes of Ray, which the files that one process runs share: starting them is slow."""
+    from loopback import two_nodes
+
+    with two_nodes() as nodes:
+        yield nodes

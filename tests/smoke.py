@@ -55,6 +55,9 @@ def main() -> None:
         assert exported["dropped"] > 0
         assert len(Path(cleaned).read_text().splitlines()) == 151 - exported["dropped"]
         run_command("check", run, "--max-error-rate", "0.9")
+        new = run_command("check", run, "--against", str(table), "--max-error-rate", "0.9")
+        assert new["samples"] == 150, new["samples"]
+        assert run_command("inspect", str(table), "--label", "species")["n_samples"] == 150
         import numpy as np
 
         import uqled
@@ -62,6 +65,12 @@ def main() -> None:
         labels, probs = (np.load(Path(run) / f"{name}.npy") for name in ("labels", "pred_probs"))
         errors = uqled.find_label_errors(labels, probs)
         assert errors.to_frame().shape[0] == 150
+        import pandas as pd
+
+        frame = pd.read_csv(table)
+        frame_errors = uqled.find(frame, label="species", model="logistic", progress=False)
+        assert frame_errors.apply_to(frame)["is_label_issue"].sum() == frame_errors.n_flagged
+        assert len(frame_errors.corrected(frame, unreviewed="drop")) == 150 - frame_errors.n_flagged
     print(f"uqled {uqled.__version__} on Python {sys.version.split()[0]}: all commands work")
 
 

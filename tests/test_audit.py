@@ -69,12 +69,22 @@ def test_a_known_vulnerability_fails_and_nothing_else_does(audit, service, tmp_p
     assert audit.audit(pins, [service]) == 0
 
 
-def test_a_service_out_of_reach_is_said_and_fails_nothing(audit, tmp_path, capsys):
+def test_a_service_out_of_reach_is_said_and_fails_nothing(audit, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     pins = tmp_path / "constraints.txt"
     pins.write_text("leaky==1.0\n")
     closed = ["--vulnerability-service", "osv", "--osv-url", "http://127.0.0.1:9/"]
     assert audit.audit(pins, [closed]) == 0
     assert capsys.readouterr().out.startswith("WARNING: NOTHING WAS AUDITED")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert audit.audit(pins, [closed]) == 0
+    assert "\n::warning title=pip-audit::NOTHING WAS AUDITED" in capsys.readouterr().out
+
+
+def test_an_audit_without_its_tool_fails(audit, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(audit, "find_spec", lambda _name: None)
+    assert audit.audit(tmp_path / "constraints.txt") == 1
+    assert "pip-audit is not installed" in capsys.readouterr().out
 
 
 def test_every_pinned_package_is_asked_for_once(audit):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import importlib.util
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -36,7 +38,8 @@ def test_packages_of_benchmarks_are_not_pinned_for_users():
     users, peers = read_pins("constraints.txt"), read_pins("constraints-bench.txt")
     assert not users & peers
     assert {"baal", "skorch", "jupyterlab"} <= peers
-    assert not {name for name in users if "jupyter" in name}
+    # ipywidgets, which the widget for notebooks needs, brings this folder of scripts.
+    assert {name for name in users if "jupyter" in name} <= {"jupyterlab-widgets"}
 
 
 def test_the_pythons_of_the_classifiers_are_tested():
@@ -59,6 +62,24 @@ def test_workflows_call_what_exists():
                     assert (ROOT / word).is_file(), word
                 for target in re.findall(r"make (\w+)", step.get("run", "")):
                     assert f"\n{target}:" in makefile, target
+
+
+@pytest.mark.parametrize(
+    ("schema", "pattern"),
+    [
+        ("vendor.github-workflows", ".github/workflows/*.yml"),
+        ("vendor.github-actions", "action.yml"),
+        ("vendor.citation-file-format", "CITATION.cff"),
+    ],
+)
+def test_files_for_other_tools_follow_their_schemas(schema, pattern):
+    """By the schemas that check-jsonschema carries with it."""
+    pytest.importorskip("check_jsonschema")
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
+    paths = list(map(str, ROOT.glob(pattern)))
+    done = subprocess.run([*command, *paths], capture_output=True, text=True, check=False)
+    assert paths
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_only_the_last_step_may_publish():
@@ -92,3 +113,48 @@ def test_what_is_downloaded_for_the_demo_is_said_before():
     assert tried > 3
     makefile = (ROOT / "Makefile").read_text()
     assert makefile.index(".ci/announce.py torch") < makefile.index("$(INSTALL) torch")
+
+
+def test_the_image_has_the_python_and_the_pins_of_the_tests():
+    dockerfile, makefile = (ROOT / "Dockerfile").read_text(), (ROOT / "Makefile").read_text()
+    [python] = re.findall(r"FROM python:([\d.]+)-slim", dockerfile)
+    assert f"python{python}" in makefile
+    jobs = read_yaml(".github/workflows/tests.yml")["jobs"]
+    [setup] = [step for step in jobs["tests"]["steps"] if "setup-python" in step.get("uses", "")]
+    assert setup["with"]["python-version"] == python
+    pins = (ROOT / "constraints.txt").read_text().splitlines()
+    [torch] = re.findall(r"torch==([\d.]+)", dockerfile)
+    assert any(re.fullmatch(rf"torch=={re.escape(torch)}(\+cpu)?", pin) for pin in pins)
+    assert f"torch=={torch}" in makefile
+    [extras] = re.findall(r"/source\[([\w,]+)\]", dockerfile)
+    assert set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
+    sent = (ROOT / ".dockerignore").read_text().splitlines()
+    for line in re.findall(r"^COPY (.+) \S+$", dockerfile, re.MULTILINE):
+        for name in line.split():
+            assert (ROOT / name).exists(), name
+            assert f"!{name}" in sent, f".dockerignore keeps {name} from the image"
+
+
+def load_package_metadata():
+    path = ROOT / "tools" / "package_metadata.py"
+    spec = importlib.util.spec_from_file_location("package_metadata", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_links_of_the_readme_work_on_pypi():
+    module = load_package_metadata()
+    assert doctest.testmod(module).failed == 0
+    text = module.make_links_absolute((ROOT / "README.md").read_text(), "https://h.org/o/uqled")
+    assert not re.findall(r"\]\((?!https://)[^)]+\)", text)
+    for name in re.findall(r"https://h.org/o/uqled/(?:blob|raw)/main/([^)#]+)", text):
+        assert (ROOT / name).exists(), name
+
+
+def test_no_placeholder_stands_for_an_address():
+    for path in (ROOT / "README.md", ROOT / "pyproject.toml", *(ROOT / "docs").rglob("*.md")):
+        assert not re.search(r"OWNER/uqled|example\.com/uqled", path.read_text()), path
+    workflow = read_yaml(".github/workflows/publish.yml")
+    address = workflow["jobs"]["build"]["env"]["UQLED_REPOSITORY"]
+    assert address == "${{ github.server_url }}/${{ github.repository }}"

@@ -24,7 +24,11 @@ MODULES = sorted(
 )
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+#: Tutorials run with their commands, in tests/cli/test_tutorials.py.
+GUIDES = [path for path in DOCUMENTS if path.parent.name != "tutorials"]
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
 def test_examples_in_documents_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     failed, _ = doctest.testfile(str(path), module_relative=False)
@@ -115,6 +119,29 @@ def test_rooms_import_only_from_their_left():
             if path.exists():
                 names = imported_rooms(path) - DOORS.get(str(path.relative_to(source)), set())
                 assert names <= allowed, f"{path.name} imports {names - allowed}"
+
+
+def list_source_folders():
+    for top in ("src", "tests", "benchmarks"):
+        for folder in [ROOT / top, *sorted((ROOT / top).rglob("*/"))]:
+            if "results" not in folder.parts and "__pycache__" not in folder.parts:
+                yield folder, [p for p in folder.iterdir() if p.suffix in (".py", ".js", ".css")]
+
+
+def test_no_folder_has_more_than_fifteen_files():
+    sizes = {str(folder.relative_to(ROOT)): len(files) for folder, files in list_source_folders()}
+    assert len(sizes) > 50
+    assert {name: n for name, n in sizes.items() if n > 15} == {}
+
+
+def test_no_file_has_more_than_450_lines():
+    sizes = {
+        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
+        for _, files in list_source_folders()
+        for path in files
+    }
+    assert len(sizes) > 400
+    assert {name: n for name, n in sizes.items() if n > 450} == {}
 
 
 def imported_rooms(path):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
+import os
+from importlib.metadata import EntryPoint, entry_points
 
 import pytest
 
@@ -37,3 +38,23 @@ def test_what_cannot_be_loaded_is_named(shapes):
         shapes.load("triangle")
     with pytest.raises(InputError, match=r"'broken' is an entry point \(no_such_module:thing\)"):
         shapes.load("broken")
+
+
+def test_a_package_installed_meanwhile_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    shapes = Registry(GROUP, {"square": "math:sqrt"})
+    calls = []
+
+    def note_call(group):
+        calls.append(group)
+        return entry_points(group=group)
+
+    monkeypatch.setattr(registry, "entry_points", note_call)
+    assert shapes.names() == shapes.names() == ["square"]
+    assert len(calls) == 1  # whoever asks again is answered from memory
+    package = tmp_path / "circles-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Name: circles\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(f"[{GROUP}]\ncircle = math:pi\n")
+    os.utime(tmp_path, ns=(0, 0))  # changed, however coarse the clock of the file system
+    assert shapes.names() == ["square", "circle"]

@@ -19,8 +19,10 @@ READERS = re.compile(
         | pd\.read_\w+ | pq\.(ParquetFile|read_\w+) | ds\.dataset | csv\.(reader|DictReader)
         | sqlite3\.connect | zipfile\.ZipFile | tarfile\.open | gzip\.\w+ | lzma\.\w+ | bz2\.\w+
         | Image\.open | decode_jpeg\w* | zarr\.open\w* | datasets\.load_\w+ | create_model
-        | os\.open | entry_points | safetensors\.\w+ | from_pretrained
-    )\(""",
+        | os\.open | entry_points | safetensors\.\w+ | from_pretrained | parse_json
+        | (read|open)_(file|json|text|array|npz|zip|tensors|regular|decompressed|csv|parquet
+        |arrow|shards)
+    )\( | \.read_bytes\(""",
     re.VERBOSE,
 )
 #: Files that open only what they themselves have just made.

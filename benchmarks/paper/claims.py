@@ -12,25 +12,22 @@ from dataclasses import dataclass
 
 from uqled.bench.results.collection import Results
 from uqled.bench.results.statistics import (
-    Analysis,
     Columns,
     Means,
     Rate,
-    Sample,
+    SeedSample,
     analyse_sensitivity,
     compute_means,
     group_samples,
     list_evidence,
     select_treatment,
+    spans_enough,
 )
 from uqled.bench.suite import PAPER_METHODS
 
 BASELINE = "cl-pbnr"
 PROPOSED = tuple(method for method in PAPER_METHODS if method != BASELINE)
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told within the spread"
-#: Of final accuracies: an accuracy on 10,000 test images has itself a standard error of up to half
-#: a point, so that a correlation across a smaller span is one with noise.
-LEAST_SPAN = 0.005
 
 Values = Mapping[str, Columns]
 """Data set -> rate -> method -> sample over seeds."""
@@ -62,12 +59,12 @@ class View:
     """Area under precision-recall, which the paper does not print."""
     cleaned: Values
     """Accuracy after removal."""
-    noisy: Mapping[str, Mapping[Rate, Sample]]
+    noisy: Mapping[str, Mapping[Rate, SeedSample]]
     """Accuracy of training on all labels."""
     within: Mapping[str, tuple[float, float]]
     """Data set -> r and p of F1 against accuracy after removal, across methods, where these
     accuracies span `LEAST_SPAN`."""
-    mean_f1: Mapping[str, Mapping[Rate, Sample]]
+    mean_f1: Mapping[str, Mapping[Rate, SeedSample]]
     """Data set -> rate -> F1 averaged over methods."""
 
 
@@ -167,9 +164,3 @@ def build_view(results: Results, averages: Means | None = None) -> View:
         },
         analyses.mean_f1,
     )
-
-
-def spans_enough(analysis: Analysis) -> bool:
-    """If the accuracies of an analysis differ by more than noise, so that r means something."""
-    accuracies = [accuracy for _, accuracy in analysis.points.values()]
-    return max(accuracies) - min(accuracies) >= LEAST_SPAN

@@ -9,7 +9,7 @@ from typing import Any
 from paper.claims import BASELINE, PROPOSED
 from uqled.bench.results.formatting import format_method, format_percent, join_words, sort_methods
 from uqled.bench.results.statistics import (
-    Sample,
+    SeedSample,
     find_leaders,
     is_clear,
     make_sample,
@@ -65,7 +65,7 @@ def _part(name: str, published: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _sentences(f1: Mapping[str, Sample], recall: Mapping[str, Sample]) -> str:
+def _sentences(f1: Mapping[str, SeedSample], recall: Mapping[str, SeedSample]) -> str:
     top = max(f1, key=lambda m: f1[m].mean)
     first = find_leaders(f1)
     text = f"The highest F1 has {format_method(top)} ({format_percent(f1[top].mean)} %), "
@@ -92,7 +92,7 @@ def _sentences(f1: Mapping[str, Sample], recall: Mapping[str, Sample]) -> str:
     return text + f" CL-PBNR misses {format_percent(missed)} % of the wrong labels."
 
 
-def _samples(networks: list[Mapping[str, Any]], measure: str) -> dict[str, Sample]:
+def _samples(networks: list[Mapping[str, Any]], measure: str) -> dict[str, SeedSample]:
     methods = networks[0]["methods"]
     return {
         m: make_sample({i: float(one["methods"][m][measure]) for i, one in enumerate(networks)})
@@ -113,6 +113,6 @@ def _ordered(names: Mapping[str, Any]) -> list[str]:
     return sorted(names, key=lambda name: (name not in _TITLES, name))
 
 
-def _spread(sample: Sample) -> str:
+def _spread(sample: SeedSample) -> str:
     text = format_percent(sample.mean)
     return text if sample.n < 2 or sample.sd < 1e-12 else f"{text} ± {format_percent(sample.sd)}"

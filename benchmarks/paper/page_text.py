@@ -13,7 +13,7 @@ from uqled.bench.results.formatting import (
 )
 from uqled.bench.results.statistics import (
     Rate,
-    Sample,
+    SeedSample,
     group_samples,
     select_treatment,
 )
@@ -47,11 +47,11 @@ def has_cell(rows: Iterable[Row], place: int) -> bool:
     return any(row.cells[place].text not in ("", DASH) for row in rows)
 
 
-def group_treated(results: Results, name: str, treatment: str) -> dict[Rate, dict[str, Sample]]:
+def group_treated(results: Results, name: str, treatment: str) -> dict[Rate, dict[str, SeedSample]]:
     return group_samples(select_treatment(results.stage2, treatment), name, "accuracy")
 
 
-def format_spread(sample: Sample) -> str:
+def format_spread(sample: SeedSample) -> str:
     text = format_percent(sample.mean)
     return text if sample.n < 2 else f"{text} ± {format_percent(sample.sd)}"
 
@@ -60,7 +60,7 @@ def format_signed(share: float) -> str:
     return format_percent(share, signed=True)
 
 
-def format_points(gap: Sample) -> str:
+def format_points(gap: SeedSample) -> str:
     spread = f" ± {format_percent(gap.sd)}" if gap.n > 1 else ""
     return f"{format_signed(gap.mean)}{spread} points"
 
@@ -73,4 +73,10 @@ def format_range(values: list[float]) -> str:
     if not values:
         return DASH
     low, high = format_number(min(values), 2), format_number(max(values), 2)
+    return low if low == high else f"{low} to {high}"
+
+
+def format_span(shares: list[float]) -> str:
+    """The least and the most of several differences, in points and with their sign."""
+    low, high = (format_signed(value) for value in (min(shares), max(shares)))
     return low if low == high else f"{low} to {high}"

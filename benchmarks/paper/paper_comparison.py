@@ -14,7 +14,15 @@ from uqled.bench.results.collection import Results
 from uqled.bench.results.formatting import DASH, format_percent, sort_methods
 from uqled.bench.results.statistics import Means, compute_means, list_datasets
 from uqled.bench.results.table_formats import escape_markdown, format_markdown_row
-from uqled.bench.results.tables import BASELINE, Block, Cell, Row, Table, classify_row, name_row
+from uqled.bench.results.tables import (
+    BASELINE,
+    Block,
+    ResultTable,
+    Row,
+    TableCell,
+    classify_row,
+    name_row,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ def find_paper_dataset(dataset: str) -> str | None:
     return None
 
 
-def build_comparison_table(results: Results, averages: Means | None = None) -> Table:
+def build_comparison_table(results: Results, averages: Means | None = None) -> ResultTable:
     """Means over rates, ours and the paper's, for the data sets that both have."""
     contaminated = results.about.get("contaminated") or {}
     here, paper = averages or compute_means(results, list_datasets(results)), read_paper_means()
@@ -64,7 +72,7 @@ def build_comparison_table(results: Results, averages: Means | None = None) -> T
         note = f"Contaminated: {why}. No evidence, shown for completeness" if why else ""
         title = name if name == other else f"{name} (paper: {other})"
         blocks.append(Block(title, note, tuple(rows)))
-    return Table(
+    return ResultTable(
         "Beside the paper",
         "Means over the noise rates: F1, F1 minus CL-PBNR's in percentage points, and accuracy "
         "after removal minus accuracy of training on the noisy labels in percentage points. The "
@@ -126,10 +134,10 @@ def format_tally(tally: Tally | None) -> str:
     return DASH if tally is None else f"{tally.held} of {tally.of}"
 
 
-def _share(by_method: Mapping[str, float], method: str) -> Cell:
-    return Cell(format_percent(by_method.get(method, math.nan)))
+def _share(by_method: Mapping[str, float], method: str) -> TableCell:
+    return TableCell(format_percent(by_method.get(method, math.nan)))
 
 
-def _gain(by_method: Mapping[str, float], method: str, than: float | None) -> Cell:
+def _gain(by_method: Mapping[str, float], method: str, than: float | None) -> TableCell:
     value = by_method.get(method, math.nan) - (math.nan if than is None else than)
-    return Cell(format_percent(value, signed=True))
+    return TableCell(format_percent(value, signed=True))

@@ -6,9 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import longer_training
 from paper import human_errors
-from paper.entropy_section import build_entropy
 from paper.page_text import (
     FOLDER,
     LINK,
@@ -25,14 +23,22 @@ from paper.paper_comparison import (
     judge_statements,
 )
 from paper.printed_tables import SAMPLES, read_paper_means
-from paper.stage1_sections import build_ranking_and_counting, build_stage1, build_stage1_block
-from paper.stage2_sections import build_stage2, build_stage2_block
-from paper.verdict_sections import (
+from paper.sections import from_scratch_section
+from paper.sections.entropy_section import build_entropy
+from paper.sections.six_methods_section import build_six_methods
+from paper.sections.stage1_sections import (
+    build_ranking_and_counting,
+    build_stage1,
+    build_stage1_block,
+)
+from paper.sections.stage2_sections import build_stage2, build_stage2_block
+from paper.sections.verdict_sections import (
     build_correlations,
     build_statements,
     build_summary,
     build_winners,
 )
+from training import longer_training
 from uqled.bench.cell_graph import (
     describe_cell,
     list_pilot_cells,
@@ -78,6 +84,10 @@ def build_page(folder: Path = CELLS, published: Path = PUBLISHED, longer: Path =
         _describe_pilot(suite, cells),
         *build_summary(results),
         *build_statements(results),
+        *build_six_methods(results),
+        *from_scratch_section.build_section(
+            from_scratch_section.read_settings(), "research/batch-norm.md"
+        ),
         *build_stage1(results, list_evidence(results)),
         *build_ranking_and_counting(results),
         *longer_training.section(json.loads(longer.read_text(encoding="utf-8")), LINK),

@@ -15,7 +15,7 @@ from uqled.bench.results.formatting import (
 )
 from uqled.bench.results.statistics import (
     Rate,
-    Sample,
+    SeedSample,
     average_over_rates,
     compute_relative_change,
     is_clear,
@@ -36,7 +36,7 @@ _SENSITIVITY = "Sensitivity analyses"
 _DISCUSSION = "Discussion"
 
 
-def _above(gap: Sample, name: str, text: str) -> Case:
+def _above(gap: SeedSample, name: str, text: str) -> Case:
     """A case that holds where the difference is above nothing."""
     return Case(gap.mean > 1e-9, is_clear(gap), text, gap.n > 1, name)
 
@@ -334,12 +334,12 @@ def count_statements(view: View) -> list[tuple[Statement, Tally]]:
     return [(statement, tally) for statement, tally in counted if tally.of]
 
 
-def _least_rise(values: list[Sample]) -> Sample:
+def _least_rise(values: list[SeedSample]) -> SeedSample:
     """The smallest of the steps from each value to the next."""
     return min((subtract_samples(b, a) for a, b in pairwise(values)), key=lambda gap: gap.mean)
 
 
-def _best(samples: Mapping[str, Sample]) -> str:
+def _best(samples: Mapping[str, SeedSample]) -> str:
     return max(samples, key=lambda method: samples[method].mean)
 
 
@@ -349,13 +349,13 @@ def compute_f05(precision: float, recall: float) -> float:
     return 1.25 * precision * recall / below if below else 0.0
 
 
-def _f05(precision: Sample, recall: Sample) -> Sample:
+def _f05(precision: SeedSample, recall: SeedSample) -> SeedSample:
     seeds = precision.by_seed.keys() & recall.by_seed.keys()
     by_seed = {s: compute_f05(precision.by_seed[s], recall.by_seed[s]) for s in sorted(seeds)}
     return make_sample(by_seed)
 
 
-def _shown(values: Iterable[Sample]) -> str:
+def _shown(values: Iterable[SeedSample]) -> str:
     return ", ".join(format_percent(value.mean) for value in values)
 
 

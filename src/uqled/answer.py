@@ -78,6 +78,13 @@ class FlaggedSample:
     votes: int
     error_probability: float | None
     """None where `auto` was not run."""
+    tier: str = ""
+    """How sure it is, such as `probably wrong`; empty where `auto` was not run."""
+    duplicate: int | None = None
+    """The index of a sample with the same content, or nearly so, and the suggested label, where
+    there is one."""
+    is_exact: bool = True
+    """Whether that duplicate has exactly the same content."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,11 @@ class Answer:
     """The surest first; empty where `auto` was not run, and for a detection in parts."""
     model: ModelQuality | None = None
     """How good the model is that judged the labels; None where only its predictions are known."""
+    n_contradicted: int = 0
+    """How many samples have the same content as others that have another label; they head
+    `most_suspect`, flagged or not."""
+    n_nearly_contradicted: int = 0
+    """The same of nearly the same content; they come next."""
 
     @property
     def n_flagged(self) -> int:
@@ -140,9 +152,9 @@ class Answer:
             "method": self.method,
             "flagged": dict(self.flags_by_method),
             "confused": self.confused_pairs,
-            "suspects": [list(vars(sample).values()) for sample in self.most_suspect],
+            "suspects": [list(vars(sample).values())[:7] for sample in self.most_suspect],
             "estimate": None
-            if self.n_errors is None
+            if self.n_errors is None and self.unsure is None
             else {
                 **{name: None if one is None else vars(one) for name, one in estimates.items()},
                 "unsure": self.unsure,
@@ -150,6 +162,10 @@ class Answer:
             "off_diagonal": self.n_off_diagonal,
             "as_predicted": dict(self.n_as_predicted),
             "at_chance": self.is_at_chance,
+            "tiers": [
+                {"name": tier.name, "samples": tier.n_samples, "precision": vars(tier.precision)}
+                for tier in self.tiers
+            ],
         }
 
     @classmethod
@@ -157,17 +173,16 @@ class Answer:
         """The inverse of `to_json`; what does not fit raises KeyError, TypeError or ValueError."""
         estimate = content["estimate"] or {}
 
-        def read_estimate(name: str) -> Estimate | None:
-            one = estimate.get(name)
+        def read_estimate(one: Mapping[str, Any] | None) -> Estimate | None:
             return None if one is None else Estimate(*(float(one[k]) for k in _ESTIMATE))
 
         answer = cls(
             method=str(content["method"]),
             n_samples=int(content["samples"]),
             flags_by_method={str(name): int(n) for name, n in content["flagged"].items()},
-            n_errors=read_estimate("number"),
-            precision=read_estimate("precision"),
-            recall=read_estimate("recall"),
+            n_errors=read_estimate(estimate.get("number")),
+            precision=read_estimate(estimate.get("precision")),
+            recall=read_estimate(estimate.get("recall")),
             unsure=None if estimate.get("unsure") is None else str(estimate["unsure"]),
             n_off_diagonal=int(content["off_diagonal"]),
             n_as_predicted={str(name): int(n) for name, n in content["as_predicted"].items()},
@@ -175,11 +190,18 @@ class Answer:
             most_suspect=[
                 FlaggedSample(
                     int(index), str(given), str(suggested), float(score), int(votes),
-                    None if probability is None else float(probability),
+                    None if probability is None else float(probability), "".join(map(str, tier)),
                 )
-                for index, given, suggested, score, votes, probability in content["suspects"]
+                for index, given, suggested, score, votes, probability, *tier in content["suspects"]
             ],
             is_at_chance=bool(content.get("at_chance", False)),
+            tiers=[
+                Tier(
+                    str(tier["name"]), int(tier["samples"]),
+                    Estimate(*(float(tier["precision"][k]) for k in _ESTIMATE)),
+                )
+                for tier in content.get("tiers", [])
+            ],
         )  # fmt: skip
         _ = answer.n_flagged  # refuses a method without a number of flags
         return answer
@@ -190,27 +212,38 @@ _ESTIMATE = ("value", "low", "high")
 
 #: Why nothing is estimated where the model has learnt nothing.
 AT_CHANCE = "the model predicts no better than chance; check its inputs, or try another model"
+#: The same as a sentence of its own.
+UNSURE_AT_CHANCE = f"{AT_CHANCE[0].upper()}{AT_CHANCE[1:]}."
 _CHANCE_SAMPLES = 50  # below which chance cannot be told from bad luck
 
 
 def is_at_chance(codes: NDArray[Any], predicted: NDArray[Any], n_classes: int) -> bool:
-    """Whether predicted class numbers [N] are no better than guessing.
+    """Whether predicted class numbers [N] are no better than guessing."""
+    counts = np.bincount(codes, minlength=n_classes)
+    return are_counts_at_chance(counts, count_right(codes, predicted, n_classes))
+
+
+def count_right(codes: NDArray[Any], predicted: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
+    """[K] how many samples of each class are predicted as labelled."""
+    return np.bincount(codes[predicted == codes], minlength=n_classes).astype(np.int64)
+
+
+def are_counts_at_chance(counts: NDArray[Any], right: NDArray[Any]) -> bool:
+    """The same, given the samples [K] of each class and how many of them are predicted so.
 
     They are neither right more often than the largest class alone would be, nor right in each class
     more often than one of K by chance.
     """
-    counts = np.bincount(codes, minlength=n_classes)
-    right = np.bincount(codes[predicted == codes], minlength=n_classes)
-    N, present = len(codes), counts > 0
+    N, present = int(counts.sum()), counts > 0
     K = int(present.sum())
     if N < _CHANCE_SAMPLES or K < 2:
         return False
     majority = counts.max() / N
-    spread = np.sqrt(majority * (1 - majority) / N)
-    balanced = float(np.mean(right[present] / counts[present]))
+    standard_error = np.sqrt(majority * (1 - majority) / N)
+    balanced_accuracy = float(np.mean(right[present] / counts[present]))
     balanced_spread = np.sqrt(np.sum(1 / counts[present]) / K * (1 - 1 / K)) / K
-    is_no_better = right.sum() / N <= majority + 2 * spread
-    return bool(is_no_better and balanced <= 1 / K + 3 * balanced_spread)
+    is_no_better = right.sum() / N <= majority + 2 * standard_error
+    return bool(is_no_better and balanced_accuracy <= 1 / K + 3 * balanced_spread)
 
 
 def choose_confidence(unsure: str | None) -> float:
@@ -239,8 +272,12 @@ def describe_answer(
 ) -> str:
     """The answer in a few lines of text; `ids` [N] name the samples, `metrics` are by method."""
     n, N = answer.n_flagged, answer.n_samples
-    lines = [f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {answer.method}"]
+    headline = f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {answer.method}"
+    lines = [] if answer.is_at_chance else [headline]
+    lines += describe_contradictions(answer)
     lines += describe_estimates(answer)
+    if answer.is_at_chance:
+        lines.append(f"{headline}, which says nothing about the labels")
     for tier, line in zip(answer.tiers, describe_tiers(answer), strict=True):
         lines.append(f"  {tier.n_samples:>9,}  {line.partition(' ')[2]}")
     if answer.predicted_as_labelled is not None:
@@ -250,16 +287,34 @@ def describe_answer(
     if len(answer.flags_by_method) > 1:
         lines += ["", "flagged by each method:"]
         lines += [f"  {number:>9,}  {name}" for name, number in answer.flags_by_method.items()]
-    if n:
+    if answer.confused_pairs and not answer.is_at_chance:
         lines += ["", "most confused (given -> suggested):"]
         for given, suggested, number in answer.confused_pairs[:pairs]:
             lines.append(f"  {number:>9,}  {escape_controls(f'{given} -> {suggested}')}")
-        lines += ["", "most suspect:", *_tabulate_suspects(answer.most_suspect[:suspects], ids)]
+    samples = answer.most_suspect
+    if answer.is_at_chance:
+        samples = [one for one in samples if one.duplicate is not None]
+    if samples:
+        lines += ["", "most suspect:", *tabulate_suspects(samples[:suspects], ids)]
     if metrics:
         lines += ["", "by the true labels:", f"  {'':22} precision  recall     F1"]
         for name, one in metrics.items():
             lines.append(f"  {name:22} {one.precision:9.3f} {one.recall:7.3f} {one.f1:6.3f}")
     return "\n".join(lines)
+
+
+def describe_contradictions(answer: Answer) -> list[str]:
+    """How many labels contradict a duplicate or a near one, and what that means."""
+    kinds = (
+        (answer.n_contradicted, "duplicate", "wrong for certain: correct these first"),
+        (answer.n_nearly_contradicted, "near duplicate", "most likely wrong: look at these first"),
+    )
+    return [
+        f"{'1 label contradicts' if n == 1 else f'{n:,} labels contradict'} a {noun}, so that one "
+        f"of the two is {consequence}"
+        for n, noun, consequence in kinds
+        if n
+    ]
 
 
 def describe_tiers(answer: Answer) -> list[str]:
@@ -279,8 +334,9 @@ def describe_estimates(answer: Answer) -> list[str]:
     if number is None:
         wrong, share = answer.n_off_diagonal, answer.n_off_diagonal / answer.n_samples
         return [f"about {wrong:,} labels are wrong ({share:.2%}), by the noise matrix"]
+    amount = "1 label is" if round(number.value) == 1 else f"{number.value:,.0f} labels are"
     lines = [
-        f"about {number.value:,.0f} labels are wrong ({number.value / answer.n_samples:.2%}); "
+        f"about {amount} wrong ({number.value / answer.n_samples:.2%}); "
         f"80 % interval {number.low:,.0f} to {number.high:,.0f}"
     ]
     if precision is not None and recall is not None:
@@ -291,12 +347,14 @@ def describe_estimates(answer: Answer) -> list[str]:
             f"of the flags about {real} are real, and they are {recall.value:.0%} of all errors "
             f"({recall.low:.0%} to {recall.high:.0%})"
         )
+    elif number.value < 0.5:
+        lines.append("nothing is flagged")
     else:
         lines.append("no flags reach what was asked for")
     return lines if answer.unsure is None else [*lines, f"unsure: {answer.unsure}"]
 
 
-def _tabulate_suspects(samples: list[FlaggedSample], ids: list[str] | None) -> list[str]:
+def tabulate_suspects(samples: list[FlaggedSample], ids: list[str] | None) -> list[str]:
     """One line per sample, below a line of column names.
 
     The probability of an error is what a person can use; the score ranks where there is none.
@@ -304,15 +362,24 @@ def _tabulate_suspects(samples: list[FlaggedSample], ids: list[str] | None) -> l
     with_votes = any(one.votes > 1 for one in samples)  # of a method that has members
     name = "index" if ids is None else "sample"
     by_probability = all(one.error_probability is not None for one in samples)
+    with_tiers = any(one.tier for one in samples)
     worth = "P(wrong)" if by_probability else "score"
-    rows = [(name, "given", "suggested", worth, *["votes"] * with_votes)]
+    with_duplicates = any(one.duplicate is not None for one in samples)
+    last = ["votes"] * with_votes + ["same content as"] * with_duplicates
+    rows = [(name, "given", "suggested", worth, *["tier"] * with_tiers, *last)]
     for one in samples:
-        names = str(one.index) if ids is None else ids[one.index], one.given, one.suggested
-        votes = [str(one.votes)] * with_votes
-        shown = f"{one.error_probability:.0%}" if by_probability else f"{one.score:.4f}"
-        rows.append((*map(escape_controls, names), shown, *votes))
+        names = _name_sample(one.index, ids), one.given, one.suggested
+        duplicate = "" if one.duplicate is None else _name_sample(one.duplicate, ids)
+        duplicate += "" if one.is_exact else " (nearly)"
+        last = [str(one.votes)] * with_votes + [escape_controls(duplicate)] * with_duplicates
+        quality = f"{one.error_probability:.0%}" if by_probability else f"{one.score:.4f}"
+        rows.append((*map(escape_controls, names), quality, *[one.tier] * with_tiers, *last))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         for row in rows
     ]
+
+
+def _name_sample(index: int, ids: list[str] | None) -> str:
+    return str(index) if ids is None else ids[index]

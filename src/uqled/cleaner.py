@@ -251,8 +251,8 @@ def _treat_labels(
         else:
             rows = np.arange(len(given))
             codes = np.where(flagged, errors.best, given)
-        lost = np.flatnonzero(np.bincount(codes, minlength=errors.labels.n_classes) == 0)
-        if not len(lost):
+        lost_classes = np.flatnonzero(np.bincount(codes, minlength=errors.labels.n_classes) == 0)
+        if not len(lost_classes):
             return rows, codes
-        own = np.flatnonzero(given == lost[0])
+        own = np.flatnonzero(given == lost_classes[0])
         flagged[own[np.argmax(errors.scores[own])]] = False  # the least suspect keeps its label

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.answer import describe_answer
 from uqled.data.dataset import Dataset
 from uqled.data.inspection import Finding, inspect
 from uqled.data.inspection.prediction_checks import check_predictions
 from uqled.data.loading import load
+from uqled.data.tables.table_files import read_csv
+from uqled.data.tables.text_dialect import Dialect
 from uqled.detect.find import find_label_errors
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
+from uqled.features.embedding_files import attach_embeddings
 from uqled.predict.crossval import cross_validate
+from uqled.storage.atomic import write_json
+from uqled.storage.reading import explain_file_problems
 from uqled.storage.run import Run
 
 Frame = TypeVar("Frame")
 
 _LOADING = (
-    *("inputs", "kind", "columns", "group", "encoding", "separator", "image_size", "split"),
-    *("limit", "skip_unreadable", "cache"),
+    *("inputs", "kind", "columns", "group", "encoding", "separator", "sheet"),
+    *("header", "spellings", "image_size", "split", "limit", "skip_unreadable", "cache"),
 )
 _DETECTION = ("method", "target", "precision", "recall", "budget", "cost")
 
@@ -37,31 +44,207 @@ class DataErrors(LabelErrors):
     data: Dataset | None = field(default=None, repr=False)
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     """What is plainly wrong with the data, found without and with its predictions."""
+    run: Path | None = field(default=None, repr=False)
+    """The folder of the run, where it was kept."""
+    unlabelled: Any = field(default=None, repr=False)
+    """A pandas frame of the samples without a label: `id`, `predicted_label`, `probability` and
+    `copy_of`, the labelled sample that it is a copy of or empty; None where every sample has a
+    label."""
+    _decision_files: list[Path] = field(default_factory=list, init=False, repr=False)
+    """Those that `review` was given, the last of which counts."""
+
+    def review(self, decisions: Path | str | None = None, *, reviewer: str | None = None) -> Any:
+        """A widget in a notebook in which a person decides about the flagged samples.
+
+        Decisions go through the kernel, without a port, into the file that `uqled review` and
+        `uqled export` use. The widget's `to_frame()` lists them; `apply_to` and `corrected` follow
+        them.
+
+        Parameters
+        ----------
+        decisions
+            The file of decisions, which is made if it is not there. Default: that of the run, if
+            `find` kept one (`out`).
+        reviewer
+            Name that decisions are stored under. Default: the user's.
+        """
+        from uqled.report.samples import SampleSource
+        from uqled.review.notebook.widget import ReviewWidget
+        from uqled.review.reviewers import get_user
+
+        path = self.decisions_path if decisions is None else Path(decisions)
+        if path is None:
+            raise InputError(
+                "decisions",
+                "is missing, and find kept no run to write them to",
+                "Pass decisions='decisions.sqlite', or out='runs/NAME' to find",
+            )
+        assert self.data is not None
+        store = self._open_decisions(path)
+        if decisions is not None:
+            self._decision_files.append(path.absolute())
+        return ReviewWidget(self, SampleSource(self.data), store, reviewer or get_user())
+
+    @property
+    def decisions_path(self) -> Path | None:
+        """The file of decisions: the last one that `review` was given, or that of the run."""
+        from uqled.review.decisions import FILE_NAME
+
+        if self._decision_files:
+            return self._decision_files[-1]
+        return None if self.run is None else self.run / FILE_NAME
+
+    def _open_decisions(self, path: Path) -> Any:
+        from uqled.review.decisions import Decisions
+
+        ids = None if self.data is None else self.data.ids.tolist()
+        return Decisions(path, n_samples=len(self), classes=self.labels.names, ids=ids)
+
+    def _read_decisions(self) -> dict[int, Any]:
+        """What people decided so far, by sample; no file is made where nobody reviewed."""
+        path = self.decisions_path
+        if path is None or not os.path.lexists(path):
+            return {}
+        with self._open_decisions(path) as store:
+            decisions: dict[int, Any] = store.current()
+        return decisions
+
+    def find_errors_in(
+        self, new_data: Any, *, label: Any = None, progress: bool | None = None
+    ) -> DataErrors:
+        """Find wrong labels in new data, by the model of this run.
+
+        The model is fitted again on this data without its flags. `find` must have kept the run
+        (`out`). No new label has a say in the prediction of another new sample.
+
+        Parameters
+        ----------
+        new_data
+            Whatever `uqled.load` takes, with the same columns and classes.
+        label
+            The column of labels, where it has another name than in this data, or the labels of
+            new data without columns, one per sample.
+        """
+        from uqled.check.new_data import find_errors_in_new_data
+
+        if self.run is None:
+            raise InputError(
+                "out", "was not given to find, which kept no model", "Pass out='runs/NAME' to find"
+            )
+        predictions = Run.open(self.run).predictions()
+        new, errors = find_errors_in_new_data(
+            new_data, predictions, self, data=self.data, label=label, progress=progress
+        )
+        if errors is None:
+            raise InputError(
+                "new_data", "has labels of one class, which cannot be judged", "Add other classes"
+            )
+        known = {one.name: getattr(errors, one.name) for one in fields(errors)}
+        return DataErrors(**known, data=new)
+
+    def summary(self, *, pairs: int = 5, suspects: int = 10) -> str:
+        """The answer in a few lines, to print, with the ids of the most suspect samples."""
+        ids = None if self.data is None else self.data.ids.tolist()
+        return describe_answer(self.answer, ids=ids, pairs=pairs, suspects=suspects)
+
+    def _repr_html_(self) -> str:
+        """The answer in one look, with the most suspect samples, in a notebook."""
+        from uqled.report.notebook import render_errors
+
+        return render_errors(self, self.data)
 
     def apply_to(self, frame: Frame) -> Frame:
         """The same kind of frame with columns added: `is_label_issue`, `label_score`,
         `suggested_label` and `error_probability`.
 
-        Rows that were set aside, such as those without a label, have none of these.
+        Of rows without a label, `suggested_label` is the predicted one. Rows of a class that is too
+        rare have none of these. Once somebody has reviewed some, `decision` says `keep`, `relabel`
+        or `drop`, and `is_label_issue` and `suggested_label` are as decided.
         """
         import narwhals as nw
 
         native = _open_frame(frame)
         rows = self._find_rows(frame, len(native))
         table = self.to_frame()
-        added = []
-        for name in ("is_label_issue", "label_score", "suggested_label", "error_probability"):
+        ids, predicted = (
+            ([], [])
+            if self.unlabelled is None
+            else (self.unlabelled["id"], self.unlabelled["predicted_label"])
+        )
+        aside = self._find_rows(frame, len(native), ids)
+        names = ["is_label_issue", "label_score", "suggested_label", "error_probability"]
+        columns = {name: table[name].to_numpy(object, copy=True) for name in names}
+        if decisions := self._read_decisions():
+            columns["decision"] = np.full(len(self), None, dtype=object)
+        for index, decision in decisions.items():
+            columns["decision"][index] = decision.action
+            columns["is_label_issue"][index] = decision.action != "keep"
+            if decision.label is not None:
+                columns["suggested_label"][index] = self.labels.values.tolist()[decision.label]
+        new_columns = []
+        for name, entries in columns.items():
             column = np.full(len(native), False if name == "is_label_issue" else None, dtype=object)
-            column[rows] = table[name].to_numpy()
+            column[rows] = entries
+            if name == "suggested_label":
+                column[aside] = predicted
             plain = [None if value is None or value != value else value for value in column]
             series = nw.new_series(name, plain, backend=native.implementation)
-            added.append(series)
-        return cast(Frame, _restore_index(native.with_columns(*added).to_native(), frame))
+            new_columns.append(series)
+        return cast(Frame, _restore_index(native.with_columns(*new_columns).to_native(), frame))
 
-    def corrected(self, frame: Frame, label: str | None = None) -> Frame:
-        """The same kind of frame with the suggested label in every flagged row."""
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        data: Any = None,
+        pred_probs: Any = None,
+        passes: Any = None,
+        *,
+        truth: Any = None,
+        top: int = 60,
+    ) -> Path:
+        """Write one HTML file that shows the result, its data and what is plainly wrong with them.
+
+        The arguments are those of `LabelErrors.report`; `data` is known already.
+        """
+        from uqled.report.page import write_report
+
+        return write_report(
+            self,
+            path,
+            self.data if data is None else data,
+            pred_probs,
+            passes,
+            truth=truth,
+            notes=[finding.sentence for finding in self.findings],
+            top=top,
+        )
+
+    def corrected(
+        self,
+        frame: Frame,
+        label: str | None = None,
+        *,
+        unreviewed: Literal["relabel", "keep", "drop"] = "relabel",
+    ) -> Frame:
+        """The same kind of frame with labels corrected.
+
+        Rows that somebody reviewed are as decided: they keep their label, have the chosen one, or
+        are dropped.
+
+        Parameters
+        ----------
+        label
+            The column of labels. Default: the one that they were read from.
+        unreviewed
+            What becomes of flags that nobody reviewed: `"relabel"` gives them the suggested label,
+            `"keep"` leaves them as they are, `"drop"` leaves them out.
+        """
         import narwhals as nw
 
+        if unreviewed not in ("relabel", "keep", "drop"):
+            raise InputError(
+                "unreviewed", f"is {unreviewed!r}", "Choose one of relabel, keep, drop"
+            )
         native = _open_frame(frame)
         name = label or self._name_label()
         if name not in native.columns:
@@ -71,22 +254,36 @@ class DataErrors(LabelErrors):
             )  # fmt: skip
         rows = self._find_rows(frame, len(native))
         labels: list[Any] = native[name].to_list()
-        for row, suggested in zip(rows[self.mask].tolist(), self.suggested[self.mask], strict=True):
-            labels[row] = suggested.item() if hasattr(suggested, "item") else suggested
+        actions = dict.fromkeys(self.ranked.tolist(), unreviewed)
+        codes, values = self.suggested_codes.copy(), self.labels.values.tolist()
+        for index, decision in self._read_decisions().items():
+            actions[index] = decision.action
+            codes[index] = codes[index] if decision.label is None else decision.label
+        is_kept = np.ones(len(labels), np.bool_)
+        for index, action in actions.items():
+            row = int(rows[index])
+            if action == "relabel":
+                labels[row] = values[codes[index]]
+            is_kept[row] = action != "drop"
         series = nw.new_series(name, labels, native[name].dtype, backend=native.implementation)
-        return cast(Frame, _restore_index(native.with_columns(series).to_native(), frame))
+        table = native.with_columns(series).filter(is_kept.tolist())
+        return cast(Frame, _restore_index(table.to_native(), frame, is_kept))
 
     def _name_label(self) -> str:
         columns = () if self.data is None else self.data.columns
         return next((column.name for column in columns if column.role == "label"), "label")
 
-    def _find_rows(self, frame: Any, n: int) -> NDArray[np.intp]:
-        """[N] where each sample lies in a frame: by the frame's own index, or by its place."""
+    def _find_rows(self, frame: Any, n: int, ids: Any = None) -> NDArray[np.intp]:
+        """Where each sample lies in a frame: by the frame's own index, or by its place.
+
+        `ids` name the samples: all that have a label, unless given.
+        """
         index = getattr(frame, "index", None)
         is_named = index is not None and hasattr(index, "is_unique") and index.is_unique
         names = map(str, index) if is_named else map(str, range(n))  # type: ignore[arg-type]
         place = {name: row for row, name in enumerate(names)}
-        ids = range(len(self)) if self.data is None else self.data.ids.tolist()
+        if ids is None:
+            ids = range(len(self)) if self.data is None else self.data.ids.tolist()
         rows = [place.get(str(name), -1) for name in ids]
         if -1 in rows:
             missing = list(ids)[rows.index(-1)]
@@ -100,6 +297,7 @@ def find(
     data: Any,
     *,
     label: Any = None,
+    features: Any = None,
     model: Any = "auto",
     folds: int = 4,
     out: Path | str | None = None,
@@ -113,6 +311,9 @@ def find(
     ----------
     data, label
         Whatever `uqled.load` takes, or a `Dataset`.
+    features
+        Embeddings of your own [N,D], an array or an `.npy` or Parquet file, one row per sample in
+        the same order: the model sees them instead of the samples.
     model, folds
         What predicts each sample from the others, as `uqled.cross_validate` takes it.
     out
@@ -124,12 +325,19 @@ def find(
     reading = {name: options.pop(name) for name in _LOADING if name in options}
     detecting = {name: options.pop(name) for name in _DETECTION if name in options}
     if not isinstance(data, Dataset):
-        data = load(data, label=label, seed=seed, progress=progress, **reading)
+        try:
+            data = load(data, label=label, seed=seed, progress=progress, **reading)
+        except InputError as error:  # it names its own argument
+            if error.argument != "place":
+                raise
+            raise InputError("data", error.problem, error.fix) from error
     elif label is not None or reading:
         raise InputError(
             next(iter(reading), "label"), "is given beside a Dataset, which is read already",
             "Leave it out",
         )  # fmt: skip
+    if features is not None:
+        data = attach_embeddings(data, features)
     inspection = inspect(data, folds=folds)
     data = data.without_rare_classes(folds)
     place = nullcontext(out) if out is not None else tempfile.TemporaryDirectory()
@@ -141,11 +349,33 @@ def find(
         errors = find_label_errors(predictions, progress=progress, **detecting)
         predicted = np.argmax(predictions.pred_probs, axis=1)
         findings = (*inspection.findings, *check_predictions(data.labels, predicted))
+        run = Run.open(predictions.path)
         if out is not None:
-            run = Run.open(predictions.path)
             run.write_result(errors, {k: v for k, v in detecting.items() if k != "method"})
+            content = replace(inspection, findings=findings).to_json()
+            write_json(run.path / "inspection.json", content)
         known = {one.name: getattr(errors, one.name) for one in fields(errors)}
-        return DataErrors(**known, data=data, findings=findings)
+        unlabelled = _read_unlabelled(run, data)
+        kept_run = None if out is None else predictions.path
+        return DataErrors(
+            **known, data=data, findings=findings, run=kept_run, unlabelled=unlabelled
+        )
+
+
+def _read_unlabelled(run: Run, data: Dataset) -> Any:
+    if not run.unlabelled_path.exists():
+        return None
+    table = read_csv(
+        run.unlabelled_path,
+        Dialect("utf-8", ","),
+        dtype={"id": str, "predicted_label": str, "copy_of": str},
+        keep_default_na=False,
+    )
+    names = data.labels.values.astype(str)
+    values = dict(zip(names.tolist(), data.labels.values.tolist(), strict=True))
+    with explain_file_problems(run.unlabelled_path, "Remove it, and repeat the command"):
+        table["predicted_label"] = [values[name] for name in table["predicted_label"]]
+    return table
 
 
 def _open_frame(frame: Any) -> Any:
@@ -154,12 +384,14 @@ def _open_frame(frame: Any) -> Any:
     native = nw.from_native(frame, pass_through=True, eager_only=False)
     if not isinstance(native, nw.DataFrame):
         raise InputError(
-            "frame", f"is a {type(frame).__name__}", "Pass a pandas, polars or Arrow frame"
+            "frame",
+            f"is a {type(frame).__name__}",
+            "Pass a pandas, polars or Arrow frame, such as that of dataset.to_pandas()",
         )
     if hasattr(frame, "index"):  # narwhals aligns pandas columns by their index
         native = nw.from_native(frame.reset_index(drop=True), eager_only=True)
     return native
 
 
-def _restore_index(native: Any, frame: Any) -> Any:
-    return native.set_axis(frame.index, axis=0) if hasattr(frame, "index") else native
+def _restore_index(native: Any, frame: Any, rows: Any = slice(None)) -> Any:
+    return native.set_axis(frame.index[rows], axis=0) if hasattr(frame, "index") else native

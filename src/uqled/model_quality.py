@@ -18,6 +18,7 @@ _WEAK_SKILL = 0.3  # of what the largest class leaves to be known
 _WEAK_CLASSES = 5  # named at most
 _DISCORDANT = 3.0  # standard errors between softmax and mean of passes, to be more than noise
 _DISCORDANT_SHARE = 0.005
+_NEAR_DUPLICATE_SHARE = 0.1  # of the samples, above which they may belong to groups
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,9 @@ class ModelQuality:
     model's own accuracy."""
     members: tuple[MemberQuality, ...] = ()
     """Of a committee, the best first."""
+    samples: int = 0
+    near_duplicates: int = 0
+    """Samples that are nearly the same as another, by the model's features."""
 
     @property
     def is_too_weak(self) -> bool:
@@ -55,25 +59,40 @@ class ModelQuality:
         skill = (self.accuracy - self.base_rate) / max(1 - self.base_rate, 1e-9)
         return self.accuracy < _WEAK_ACCURACY or skill < _WEAK_SKILL
 
+    @property
+    def may_need_groups(self) -> bool:
+        """If so many samples are nearly the same that they may come from few people or videos."""
+        return self.near_duplicates > _NEAR_DUPLICATE_SHARE * self.samples
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> ModelQuality:
-        """What `to_json` gave; a `TypeError`, `KeyError` or `ValueError` if it is anything else."""
+        """What `to_json` gave; any error if it is anything else."""
         passes = content["passes_accuracy"]
         return cls(
             str(content["model"]),
-            float(content["accuracy"]),
-            float(content["base_rate"]),
-            None if passes is None else float(passes),
+            _check_share(content["accuracy"]),
+            _check_share(content["base_rate"]),
+            None if passes is None else _check_share(passes),
             bool(content["passes_differ"]),
-            tuple((str(name), int(n), float(x)) for name, n, x in content["weak_classes"]),
+            tuple((str(name), int(n), _check_share(x)) for name, n, x in content["weak_classes"]),
             tuple(
-                MemberQuality(str(one["name"]), float(one["accuracy"]), float(one["weight"]))
+                MemberQuality(
+                    str(one["name"]), _check_share(one["accuracy"]), _check_share(one["weight"])
+                )
                 for one in content["members"]
             ),
+            int(content.get("samples", 0)),
+            int(content.get("near_duplicates", 0)),
         )
+
+
+def _check_share(value: Any) -> float:
+    if not 0 <= float(value) <= 1 + 1e-6:  # weights are rounded sums
+        raise ValueError(f"it has {value!r} as a share")
+    return float(value)
 
 
 def measure_model_quality(
@@ -84,6 +103,7 @@ def measure_model_quality(
     passes: NDArray[np.floating] | None = None,
     *,
     members: Mapping[str, float] | None = None,
+    near_duplicates: int = 0,
 ) -> ModelQuality:
     """Of labels [N], softmax [N,K] and passes [F,N,K]; `members` are a committee's weights."""
     right = pred_probs.argmax(axis=1) == labels
@@ -114,6 +134,8 @@ def measure_model_quality(
         differ and not members,  # a committee's weights are what makes the difference
         tuple((str(names[k]), int(counts[k]), float(shares[k])) for k in worst[:_WEAK_CLASSES]),
         tuple(sorted(quality, key=lambda one: -one.accuracy)),
+        len(labels),
+        near_duplicates,
     )
 
 
@@ -130,23 +152,35 @@ def describe_model_quality(quality: ModelQuality) -> list[str]:
     elif quality.passes_accuracy is not None:
         lines.append(f"the mean of its passes: {quality.passes_accuracy:.1%}")
     if quality.weak_classes:
-        worst = ", ".join(
-            f"{escape_controls(name)} ({share:.0%} of {n:,})"
-            for name, n, share in quality.weak_classes
-        )
-        lines.append(f"weak on: {worst}")
+        lines.append(f"weak on: {escape_controls(describe_weak_classes(quality))}")
+    return [*lines, *(f"warning: {line}" for line in list_model_warnings(quality))]
+
+
+def describe_weak_classes(quality: ModelQuality) -> str:
+    """Such as `cat (12% of 500), dog (20% of 480)`."""
+    return ", ".join(f"{name} ({share:.0%} of {n:,})" for name, n, share in quality.weak_classes)
+
+
+def list_model_warnings(quality: ModelQuality) -> list[str]:
+    """What speaks against believing the flags, a sentence each."""
+    warnings = []
     if quality.passes_differ:
-        lines.append(
-            "warning: softmax and mean of passes differ by more than noise: dropout or batch norm "
-            "damages one of them"
+        warnings.append(
+            "softmax and mean of passes differ by more than noise: dropout or batch norm damages "
+            "one of them"
         )
     if quality.is_too_weak:
-        lines.append(
-            f"warning: a model that predicts {quality.accuracy:.0%} as labelled is too weak to "
-            "judge labels: most flags will be its own errors; try a pretrained encoder, more "
-            "epochs or more data"
+        warnings.append(
+            f"a model that predicts {quality.accuracy:.0%} as labelled is too weak to judge "
+            "labels: most flags will be its own errors; try a pretrained encoder, more epochs or "
+            "more data"
         )
-    return lines
+    if quality.may_need_groups:
+        warnings.append(
+            f"{quality.near_duplicates:,} of {quality.samples:,} samples are nearly the same as "
+            "another: if they come from one person, video or page, name that column with --group"
+        )
+    return warnings
 
 
 def _argmax_of_mean(passes: NDArray[np.floating], rows: int = 8_192) -> NDArray[np.intp]:

@@ -9,10 +9,14 @@ first asked for. Another package adds an entry with an entry point of the regist
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from uqled.errors import InputError, suggest_name
@@ -65,5 +69,21 @@ class Registry(Generic[Entry]):
                 "Repair or remove the package that provides it",
             ) from error
 
-    def _entry_points(self) -> list[EntryPoint]:
-        return list(entry_points(group=self.group))
+    def _entry_points(self) -> tuple[EntryPoint, ...]:
+        return _list_entry_points(self.group, _stamp_search_path(), entry_points)
+
+
+@lru_cache(maxsize=64)
+def _list_entry_points(group: str, _stamps: object, _reader: object) -> tuple[EntryPoint, ...]:
+    """Reading what every installed package announces takes a large part of a small detection, so
+    it is read again only when a folder of packages has changed."""
+    return tuple(entry_points(group=group))
+
+
+def _stamp_search_path() -> tuple[tuple[str, int], ...]:
+    """Where packages are looked for, and when each folder was last changed."""
+    stamps = []
+    for place in sys.path:
+        with suppress(OSError):
+            stamps.append((place, Path(place).stat().st_mtime_ns))
+    return tuple(stamps)

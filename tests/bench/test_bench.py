@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import uqled
+from bench_suites import SMALLEST, suite_of
 from uqled.bench.cell_graph import (
     describe_cell,
     list_needed_cells,
@@ -25,16 +26,13 @@ from uqled.bench.cell_graph import (
     list_unfinished_cells,
 )
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.cost_estimate import estimate_cost
+from uqled.bench.cost_estimate import estimate_benchmark_cost
 from uqled.bench.method_flags import compute_flags, pack_flags, unpack_flags
 from uqled.bench.results.collection import collect_results
 from uqled.bench.runner import Benchmark, run_benchmark, write_tables
 from uqled.bench.suite import list_builtin_suites, read_suite
 from uqled.bench.workers import Workers
 from uqled.cli import app
-
-# -- metrics --------------------------------------------------------------------------------------
-
 
 # -- suites ---------------------------------------------------------------------------------------
 
@@ -47,31 +45,6 @@ def test_builtin_suites_are_readable():
     assert paper.rates == (0.05, 0.1, 0.2)
     assert [d.model for d in paper.data] == ["vgg11", "resnet50", "resnet50", "resnet50"]
     assert (paper.passes, paper.folds) == (5, 4)
-
-
-SMALLEST = """
-rates = [0.1]
-seeds = [0]
-folds = 2
-passes = 2
-methods = ["cl-pbnr", "cl-mcd"]
-
-[stage2]
-methods = ["cl-pbnr"]
-
-[[data]]
-name = "digits"
-place = "digits"
-test_share = 0.5
-limit = 200
-model = "forest"
-"""
-
-
-def suite_of(tmp_path: Path, text: str = SMALLEST):
-    path = tmp_path / "own.toml"
-    path.write_text(text)
-    return read_suite(str(path), allow_code=True)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +88,9 @@ def test_unknown_suite_and_missing_data(tmp_path):
         )
     assert (
         "unknown: data missing"
-        in estimate_cost(Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out")).text()
+        in estimate_benchmark_cost(
+            Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out")
+        ).text()
     )
 
 
@@ -263,7 +238,8 @@ def test_a_killed_benchmark_continues_to_the_same_tables(smoke, tmp_path):
     first.wait()
     before = {path: path.stat().st_mtime_ns for path in cells.rglob("*.json")}
     assert n_copied + 5 <= len(before) < n_cells
-    subprocess.run([*command, "--jobs", "2"], env=environment, check=True, capture_output=True)
+    arguments = [*command[3:], "--jobs", "1"]  # here, where everything is loaded
+    assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     for path, written in before.items():
         assert path.stat().st_mtime_ns == written, f"{path} was computed again"
     assert found_in(out) == found_in(smoke[1])
@@ -275,7 +251,7 @@ def test_cells_made_elsewhere_are_merged(smoke, tmp_path):
     assert merged.merge(out) == len(list((out / "cells").rglob("*.json")))
     assert merged.merge(out) == 0
     benchmark = Benchmark(suite, tmp_path, tmp_path / "merged", everyone=True)
-    assert estimate_cost(benchmark, workers=Workers(1)).seconds == 0
+    assert estimate_benchmark_cost(benchmark, workers=Workers(1)).seconds == 0
     run_benchmark(benchmark, workers=Workers(1), progress=False)
     assert found_in(tmp_path / "merged") == found_in(out)
     with pytest.raises(uqled.InputError, match="holds no cells"):
@@ -442,7 +418,7 @@ def test_what_is_finished_needs_no_data_to_plan(smoke, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "uqled.bench.cell_graph.describe_cell", lambda _, cell: describe_cell(suite, cell)
     )
-    found = estimate_cost(
+    found = estimate_benchmark_cost(
         Benchmark(gone, tmp_path, tmp_path / "bare", everyone=True), workers=Workers(1)
     )
     assert [row.seconds for row in found.rows] == [0.0] * len(found.rows)

@@ -10,10 +10,10 @@ import pytest
 import torch
 from PIL import Image
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
-from test_bench import SMALLEST, suite_of
 
+from bench_suites import SMALLEST, suite_of
 from uqled.bench.benchmark_data import load_benchmark_data
-from uqled.bench.cost_estimate import estimate_cost
+from uqled.bench.cost_estimate import estimate_benchmark_cost
 from uqled.bench.metrics import score_detection
 from uqled.bench.runner import Benchmark
 from uqled.bench.workers import Workers
@@ -51,7 +51,7 @@ def test_no_errors_and_no_flags():
 
 def test_the_plan_counts_and_estimates(tmp_path):
     benchmark = Benchmark(suite_of(tmp_path), tmp_path, tmp_path / "out")
-    found = estimate_cost(benchmark, workers=Workers(1))
+    found = estimate_benchmark_cost(benchmark, workers=Workers(1))
     assert {(kind, n, todo) for _, kind, n, todo, *_ in found.rows} == {
         ("pretraining", 1, 1),
         ("fold", 2, 2),
@@ -77,7 +77,7 @@ def test_a_plan_computes_features_of_a_few_images_only(tmp_path, monkeypatch):
     benchmark = Benchmark(suite, tmp_path, tmp_path / "out")
 
     def features():
-        rows = estimate_cost(benchmark, workers=Workers(1)).rows
+        rows = estimate_benchmark_cost(benchmark, workers=Workers(1)).rows
         return [(row.total, row.todo, row.seconds > 0) for row in rows if row.kind == "features"]
 
     assert features() == [(1, 1, True)]
@@ -104,7 +104,7 @@ def test_a_plan_of_the_papers_networks_is_quick(tmp_path):
     text = text.replace('"forest"', '"resnet50"\ntraining = { preset = "paper" }')
     benchmark = Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out")
     began = time.monotonic()
-    found = estimate_cost(benchmark, workers=Workers(1))
+    found = estimate_benchmark_cost(benchmark, workers=Workers(1))
     assert time.monotonic() - began < 100  # of a machine that may be busy; 350 epochs are hours
     trainings = 0.8 + 2 * 0.5 + 3
     assert found.seconds > 80 * 350 * trainings * 1e-4

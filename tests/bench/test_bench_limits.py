@@ -1,4 +1,4 @@
-"""The bound of benchmarks/auto_limits.py beside all flags that there are."""
+"""The bound of benchmarks/auto/limits.py beside all flags that there are."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module("auto_limits")
+    return importlib.import_module("auto.limits")
 
 
 @pytest.mark.parametrize("seed", range(8))

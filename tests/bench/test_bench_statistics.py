@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from bench_frames import build_column, build_results, stage1_frame, stage2_frame
 from scipy import stats
 from sklearn.feature_selection import r_regression
 
+from bench_frames import build_column, build_results, stage1_frame, stage2_frame
 from uqled.bench.results import statistics
 from uqled.bench.results.statistics import make_sample
 from uqled.errors import InputError

@@ -9,8 +9,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from bench_frames import build_results, number_of, stage1_frame, stage2_frame
 
+from bench_frames import build_results, number_of, stage1_frame, stage2_frame
 from uqled.bench.results import formatting, tables
 from uqled.bench.results.table_formats import format_latex, format_markdown
 
@@ -49,8 +49,8 @@ class TestTables:
         (block,) = tables.build_stage1_table(frame, "", "").blocks
         assert block.note == "n = 3 seeds"
         assert [row.cells[0] for row in block.rows[:2]] == [
-            tables.Cell("51.0 ± 1.0"),
-            tables.Cell("71.0 ± 1.0", "best"),
+            tables.TableCell("51.0 ± 1.0"),
+            tables.TableCell("71.0 ± 1.0", "best"),
         ]
         assert block.rows[0].name == "CL-PBNR (baseline)"
         accuracy = {row.name: row.cells[0].text for row in block.rows if row.kind == "fact"}

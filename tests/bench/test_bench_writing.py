@@ -12,19 +12,19 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench_frames import build_results, number_of, stage1_frame, stage2_frame
 from matplotlib.figure import Figure
 
+from bench_frames import build_results, number_of, stage1_frame, stage2_frame
 from uqled.bench.results import figures, result_files, statistics
 from uqled.bench.results.figures import RenderedFigure
 from uqled.bench.results.result_files import format_same_images, format_sensitivity, write_results
-from uqled.bench.results.statistics import Sample
+from uqled.bench.results.statistics import SeedSample
 
 
 class TestDrawing:
     @pytest.mark.parametrize("span", [0.002, 0.01, 0.04, 0.125, 0.6])
     def test_ticks_are_labelled_with_what_they_are(self, span: float) -> None:
-        change = {0.1: {"cl-mcd": Sample(-span), "cl-mcd-e": Sample(span / 4)}}
+        change = {0.1: {"cl-mcd": SeedSample(-span), "cl-mcd-e": SeedSample(span / 4)}}
         figure = figures.draw_relative_changes(change, "F1")
         figure.canvas.draw()
         (axes,) = figure.axes
@@ -32,6 +32,31 @@ class TestDrawing:
         labels = [number_of(tick.get_text()) for tick in axes.get_xticklabels()]
         assert len(ticks) > 2
         assert labels == pytest.approx(list(ticks), abs=1e-9)
+
+    @pytest.mark.parametrize(("seeds", "fill"), [((0,), "none"), ((0, 1), "full")])
+    def test_marks_of_one_seed_are_hollow(self, seeds: tuple[int, ...], fill: str) -> None:
+        sample = SeedSample(0.1, {seed: 0.1 + seed / 100 for seed in seeds})
+        columns = {0.1: {"cl-mcd": sample, "cl-mcd-e": sample}}
+        for figure in (
+            figures.draw_relative_changes(columns, "F1"),
+            figures.draw_precision_recall(columns, columns),
+            figures.draw_rates({"mnist": {0.1: sample}}),
+        ):
+            (axes,) = figure.axes
+            marked = [line for line in axes.lines if line.get_marker() not in ("None", "|", "")]
+            assert {line.get_fillstyle() for line in marked} == {fill}
+
+    def test_accuracies_that_differ_by_noise_are_not_judged(self) -> None:
+        correlation = statistics.compute_correlation([0.5, 0.6, 0.7], [0.701, 0.702, 0.7025])
+        near = statistics.Analysis(
+            {"cl-pbnr": (0.5, 0.701), "cl-mcd": (0.6, 0.702), "cl-mcd-e": (0.7, 0.7025)},
+            correlation,
+        )
+        far = replace(near, points={**near.points, "cl-mcd-e": (0.7, 0.72)})
+        for analysis, is_judged in ((near, False), (far, True)):
+            figure = figures.draw_scatter(analysis, "F1", "accuracy", of_methods=True)
+            (axes,) = figure.axes
+            assert (statistics.UNJUDGED not in axes.get_title(loc="left")) == is_judged
 
 
 class TestWriting:
@@ -131,7 +156,7 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.add(tag)
-        if tag not in ("meta", "br", "img", "!doctype"):
+        if tag not in ("meta", "br", "img", "input", "!doctype"):
             self.open.append(tag)
         self._look(attrs)
 

@@ -11,7 +11,7 @@ grows, and files or processes that a reader has no business with are failures.
     watch        what a case may not do: write, delete, start or connect elsewhere
     workers      cases in forked processes, which name each case before it starts
     campaign     many cases: who runs what, what failed, what to print
-    *_targets    the targets
+    targets      the targets, a file for each kind of input
     accidents    whole commands killed, starved of disk space or raced: `make accidents`
     scenarios    those commands, and what must hold of their files
     children     a command in a forked process

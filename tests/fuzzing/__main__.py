@@ -27,6 +27,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="Default: one per core.")
     parser.add_argument("--out", type=Path, help="Folder for the inputs of failures.")
     parser.add_argument("--result", type=Path, help="Write the counts as JSON.")
+    parser.add_argument("--files", type=Path, help="Write the sources that sound input reached.")
     parser.add_argument("--list", action="store_true", help="Name the targets.")
     return parser.parse_args()
 
@@ -78,6 +79,8 @@ def main() -> int:
     print(
         f"{len(targets)} targets, seed {arguments.seed}, ready in {time.monotonic() - began:.1f} s"
     )
+    if arguments.files:
+        arguments.files.write_text("\n".join(sorted(campaign.files)))
     minutes = arguments.minutes
     until = time.monotonic() + 60 * (minutes or 0)
     batches = campaign.time_batches(until) if minutes else campaign.count_batches(arguments.share)

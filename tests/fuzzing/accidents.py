@@ -24,8 +24,8 @@ from typing import Any
 
 from fuzzing.case import require
 from fuzzing.children import ANSWER, REFUSAL, Child, run_child
-from fuzzing.run_targets import make_table_run, request
 from fuzzing.scenarios import SCENARIOS, Stage
+from fuzzing.targets.runs import make_table_run, request
 from fuzzing.watch import take_snapshot
 
 _CAPABILITY_VERSION = 0x2008_0522  # of the system call, 64 bits of rights

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import select
 import shutil
+import sys
+import threading
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from fuzzing.case import Outcome, Scene, Target
 from fuzzing.workers import Worker
 
 _BATCH_SECONDS = 15.0  # of a worker, about: then another target's turn
+_WARM_CASES = 2  # readings of a sound input: some choose at random what they read
 _MOST = 2_000  # cases of a batch
 #: A worker that has so much more at its end than after its first cases loses memory. Allocators
 #: keep some of what they once had.
@@ -47,6 +52,8 @@ class Campaign:
         self.scratch, self.failures_folder = scratch, failures
         self.tallies = {target.name: Tally() for target in targets}
         self.failures: list[Outcome] = []
+        self.files: set[str] = set()
+        """Sources that reading sound input called."""
         self._next = dict.fromkeys(self.tallies, 0)
 
     def make_templates(self) -> None:
@@ -74,17 +81,40 @@ class Campaign:
             for folder in (copy, out):
                 shutil.rmtree(folder, ignore_errors=True)
             shutil.copytree(template, copy, symlinks=True)
-            out.mkdir()
+            for number in range(_WARM_CASES):
+                (out / str(number)).mkdir(parents=True)
             for file in copy.rglob("*.json"):
                 content = file.read_bytes()
                 file.write_bytes(content.replace(str(template).encode(), str(copy).encode()))
-            with suppress(Exception):  # its first case will say what is wrong
-                target.read(Scene(Random(0), copy, out))
+            for number in range(_WARM_CASES):
+                with (
+                    suppress(Exception),
+                    self._note_files(),
+                ):  # its first case will say what is wrong
+                    target.read(Scene(Random(number), copy, out / str(number)))
+
+    @contextmanager
+    def _note_files(self) -> Iterator[None]:
+        """Note every file of ours in which a function is called."""
+
+        def note(frame: Any, _event: str, _argument: Any) -> None:  # None: not line by line
+            code = frame.f_code
+            if code.co_name != "<module>":
+                self.files.add(code.co_filename)
+
+        threading.settrace(note)
+        sys.settrace(note)
+        try:
+            yield
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
 
     def run(
         self, batches: Iterator[tuple[Target, int]], jobs: int, tell: Callable[[], None]
     ) -> None:
         """Run batches (a target and how many of its next cases), `jobs` at a time."""
+        gc.freeze()  # forked processes look through what they make, not through what they inherit
         workers: dict[int, Worker] = {}
         pending = True
         while pending or workers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -16,10 +17,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from PIL import Image
 
-from fuzzing.array_targets import make_predictions
 from fuzzing.case import require
 from fuzzing.children import ANSWER, run_child
-from fuzzing.run_targets import (
+from fuzzing.targets.arrays import make_predictions
+from fuzzing.targets.runs import (
     make_annotated_run,
     make_image_run,
     make_table,
@@ -248,6 +249,7 @@ class Stage:
         scenario.prepare(self._template)
         self.begin()
         scenario.run(self.folder)  # what it loads and compiles, children inherit
+        gc.freeze()  # and need not look through
         self.begin()
         start = time.monotonic()
         code, output = run_child(self.run, self.log)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import batch_norm_page
+from training import batch_norm_page
 
 METHODS = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from bench_frames import build_results, stage1_frame, stage2_frame
 
+from bench_frames import build_results, stage1_frame, stage2_frame
 from paper import claims, paper_comparison, statements
 from paper.printed_tables import read_paper_means, read_paper_results
 from uqled.bench.results.statistics import _make_analysis

@@ -114,11 +114,13 @@ def check_fields(content: Any, kind: str, subject: str, fix: str) -> dict[str, A
     if wrong := _wrong_field(content, FIELDS[kind]):
         value = show_value(content[wrong]) if wrong in content else "missing"
         raise FileError(subject, f"is no finished cell: {wrong!r} is {value}", fix)
-    if "matrix" in content:
+    for key in ("matrix", "realised", "similarity"):
+        if key not in content:
+            continue
         classes = content.get("classes")
-        if not _is_matrix(content["matrix"]) or len(content["matrix"]) != len(classes or ()):
+        if not _is_matrix(content[key]) or len(content[key]) != len(classes or ()):
             raise FileError(
-                subject, "is no finished cell: its 'matrix' is none of its classes", fix
+                subject, f"is no finished cell: its {key!r} is none of its classes", fix
             )
     return content
 

@@ -140,7 +140,7 @@ class Cells:
 
     def remove_finished_work(self) -> None:
         """Remove checkpoints of finished cells, and temporary files, that killed processes left."""
-        for path in self._finished():
+        for path in self._list_finished():
             self._remove_work(str(path.relative_to(self.folder / "cells").with_suffix("")))
         for parent, _, _ in os.walk(self.folder / "work", topdown=False):
             try:
@@ -157,7 +157,7 @@ class Cells:
         if work.resolve().is_relative_to(self.folder.resolve()):
             shutil.rmtree(work, ignore_errors=True)
 
-    def _finished(self, folder: Path | None = None) -> list[Path]:
+    def _list_finished(self, folder: Path | None = None) -> list[Path]:
         """The files of finished cells, in the order of their names."""
         files = ((folder or self.folder) / "cells").rglob("*.json")
         return sorted(path for path in files if not is_temporary(path.name))
@@ -168,7 +168,7 @@ class Cells:
 
     def read_provenance(self) -> Iterator[dict[str, Any]]:
         """By what each cell was computed, in the order of their names."""
-        for path in self._finished():
+        for path in self._list_finished():
             yield check_fields(_read_cell(path)["made"], "made", name_file(path), _FIX)
 
     def check_fingerprint(self, data: str, fingerprint: str) -> None:
@@ -197,7 +197,7 @@ class Cells:
             if not is_temporary(path.name):
                 self.check_fingerprint(path.stem, _read_fingerprint(path))
         taken = 0
-        for path in self._finished(other):
+        for path in self._list_finished(other):
             _read_cell(path)
             name = path.relative_to(other / "cells")
             own = self.folder / "cells" / name

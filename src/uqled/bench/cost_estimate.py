@@ -71,7 +71,7 @@ class CostEstimate:
         samples = sum(row.samples for row in self.rows)
         lines.append("")
         lines.append(
-            f"{todo:,} cells to do, which train on {samples / 1e6:,.1f} million samples, each "
+            f"{todo:,} cells to do, which train on {samples:,.0f} samples, each "
             f"counted once per epoch: about {format_duration(self.seconds)} with {self.jobs} cells "
             "at a time, estimated from a short training of each network on this machine."
         )
@@ -98,11 +98,11 @@ class _Speed:
     """If the network is a head on features."""
 
 
-def estimate_cost(
+def estimate_benchmark_cost(
     benchmark: Benchmark, *, pilot: bool = False, workers: Workers | None = None
 ) -> CostEstimate:
     """Count the cells and measure a short training of each network."""
-    wanted = benchmark.wanted(pilot=pilot)
+    wanted = benchmark.list_cells(pilot=pilot)
     suite, cells = benchmark.suite, benchmark.cells
     everything = list_unfinished_cells(suite, Cells(Path(os.devnull)), wanted)
     todo = set(list_unfinished_cells(suite, cells, wanted))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
-from uqled.bench.benchmark_data import BenchmarkData, load_benchmark_data
+from uqled.bench.benchmark_data import BenchmarkData
 from uqled.bench.cell_checks import take_numbers, take_probabilities
 from uqled.bench.cell_graph import list_compared_methods, list_needed_cells
 from uqled.bench.cells import Cell, Cells
@@ -27,6 +26,7 @@ from uqled.bench.suite import Suite
 from uqled.data.dataset import draw_stratified
 from uqled.errors import InputError
 from uqled.noise.kinds import NoisyLabels, noise_of_kind
+from uqled.noise.matrices import similarity_scores
 from uqled.predict.crossval import fold_seed, stratified_parts
 from uqled.predict.learner import FoldPredictions
 
@@ -142,13 +142,18 @@ def _pretrain(context: _Context) -> CellResult:
     arrays: dict[str, NDArray[Any]] = {"test_probs": predictions.pred_probs[n:]}
     if predictions.passes is not None:
         arrays["test_passes"] = predictions.passes[:, n:]
-    return {
+    content = {
         "accuracy": float(right[n:].mean()),
         "monitored_accuracy": float(right[:n].mean()),
         "train": len(whole.train),
         "test": len(whole.test),
         "classes": list(whole.data.labels.names),
-    }, arrays
+    }
+    tested = whole.data.labels.codes[whole.test]
+    if len(np.unique(tested)) == whole.data.n_classes:  # a class without samples has no scores
+        scores = similarity_scores(tested, arrays["test_probs"])
+        content["similarity"] = _round_matrix(scores)
+    return content, arrays
 
 
 def _run_pilot(context: _Context) -> CellResult:
@@ -202,13 +207,6 @@ class OutOfSample:
     true: NDArray[np.int32]
     pred_probs: NDArray[np.float32]
     passes: NDArray[np.float32] | None
-
-
-def read_out_of_sample(suite: Suite, cell: Cell, cells: Cells, folder: Path) -> OutOfSample:
-    """The finished folds of a detection cell together; `folder` holds the data."""
-    return _join_folds(
-        _Context(suite, cell, cells, load_benchmark_data(suite.data_named(cell.data), folder))
-    )
 
 
 def _join_folds(context: _Context) -> OutOfSample:
@@ -334,7 +332,10 @@ def _score_methods(
         "classes": list(context.whole.data.labels.names),
     }
     if noisy.intended is not None:
-        content["matrix"] = [
-            [round(p, 6) for p in row] for row in noisy.intended.probabilities.tolist()
-        ]
+        content["matrix"] = _round_matrix(noisy.intended.probabilities)
+        content["realised"] = _round_matrix(noisy.realised.probabilities)
     return content, flags
+
+
+def _round_matrix(matrix: NDArray[np.float64]) -> list[list[float]]:
+    return [[round(p, 6) for p in row] for row in matrix.tolist()]

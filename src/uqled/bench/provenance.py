@@ -24,20 +24,29 @@ def describe_provenance(packages: tuple[str, ...] = PACKAGES) -> dict[str, Any]:
 
 
 def describe_hardware() -> dict[str, Any]:
-    """Processor, cores, memory, Python."""
+    """Processor, its vector instructions, cores, memory, Python."""
     info = Path("/proc/cpuinfo")
-    names = [
-        line.split(":")[1].strip()
-        for line in (info.read_text().splitlines() if info.exists() else ())
-        if "model name" in line
-    ]
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if "model name" in line]
+    flags = {
+        flag for line in lines if line.startswith(("flags", "Features")) for flag in line.split()
+    }
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
         "cpu": names[0] if names else platform.processor(),
+        "instructions": describe_instructions(flags),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(memory / 2**30, 1),
         "python": platform.python_version(),
     }
+
+
+def describe_instructions(flags: set[str]) -> str:
+    """The widest vector instructions of a processor with these flags, and what restricts them."""
+    known = {"avx512f": "AVX-512", "avx2": "AVX2", "sve": "SVE", "asimd": "NEON"}
+    widest = next((name for flag, name in known.items() if flag in flags), platform.machine())
+    target = os.environ.get("NUMBA_CPU_NAME")
+    return f"{widest}, compiled for {target}" if target else widest
 
 
 def list_package_versions(packages: tuple[str, ...]) -> dict[str, str]:

@@ -62,7 +62,7 @@ class Benchmark:
         """One of the suite's data sets, and its network."""
         return load_benchmark_data(self.suite.data_named(name), self.data, self.device)
 
-    def wanted(self, *, pilot: bool = False) -> list[Cell]:
+    def list_cells(self, *, pilot: bool = False) -> list[Cell]:
         """The cells whose results are shown, as far as is known before the pilot."""
         cells = list_pilot_cells(self.suite) if pilot or self.suite.pilot else []
         if not pilot:
@@ -112,12 +112,12 @@ def run_benchmark(
         wait_for_workers(out / _WORK)
         workers = workers or Workers()
         if benchmark.suite.pilot and not pilot:  # its winners decide what comes after
-            first = [cell for cell in benchmark.wanted() if cell.kind == "pilot"]
+            first = [cell for cell in benchmark.list_cells() if cell.kind == "pilot"]
             _run_cells(benchmark, first, workers, progress)
             ranking = rank_pilot(benchmark.suite, benchmark.cells)
             if ranking is not None and not benchmark.everyone:
                 tell(ranking.describe())
-        _run_cells(benchmark, benchmark.wanted(pilot=pilot), workers, progress)
+        _run_cells(benchmark, benchmark.list_cells(pilot=pilot), workers, progress)
         results = collect_results(benchmark.suite, benchmark.cells)
         written = write_results(results, out)
         benchmark.cells.remove_finished_work()
@@ -184,7 +184,9 @@ def _compute_on_ray(benchmark: Benchmark, todo: list[Cell], workers: Workers) ->
                 for cell in waiting
                 if not unfinished.intersection(list_needed_cells(benchmark.suite, cell))
             ]
-            for cell, _ in zip(ready, engine.map(_compute, ready, given=(benchmark,)), strict=True):
+            for cell, _ in zip(
+                ready, engine.map(_compute, ready, arguments=(benchmark,)), strict=True
+            ):
                 yield cell
             waiting = [cell for cell in waiting if cell not in ready]
 

@@ -21,7 +21,7 @@ from uqled.noise.kinds import KINDS
 from uqled.predict.learners import LEARNERS
 from uqled.predict.learners.estimator import CLASSIFIERS
 from uqled.predict.training_options import resolve_training
-from uqled.predict.uncertainty import list_sources
+from uqled.predict.uncertainty import list_uncertainty_sources
 
 if TYPE_CHECKING:
     from uqled.bench.suite import Data, Stage2, Suite
@@ -118,7 +118,7 @@ def _check_data(data: Data) -> None:
 def _check_model(model: Any, options: dict[str, Any]) -> None:
     """Refuse an unknown model, and options of training that it does not have."""
     uncertainty = options.pop("uncertainty", "auto")
-    sources = list_sources()
+    sources = list_uncertainty_sources()
     if uncertainty not in sources:
         raise InputError(
             "uncertainty", f"is {show_value(uncertainty)}", f"Choose one of {', '.join(sources)}"

@@ -107,6 +107,15 @@ def judge_labels(
     return Judgement(checks, len(errors), confidence, errors.answer.unsure)
 
 
+def give_no_judgement(
+    n_samples: int, reason: str, *, max_error_rate: float | None, confidence: float
+) -> Judgement:
+    """The judgement on data that no model can judge."""
+    limit = 1.0 if max_error_rate is None else max_error_rate
+    check = Check("all labels", Outcome.CANNOT_TELL, None, limit, reason)
+    return Judgement([check], n_samples, confidence)
+
+
 def _judge_classes(
     errors: LabelErrors, limit: float, confidence: float, reason: str
 ) -> Iterator[Check]:

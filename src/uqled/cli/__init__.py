@@ -28,6 +28,7 @@ from uqled.cli.commands import (
     review,
 )
 from uqled.cli.console import CommandOutput, print_error, print_text
+from uqled.cli.help_layout import PlainCommand, PlainGroup
 from uqled.cli.running import make_command
 from uqled.errors import UqledError
 
@@ -62,6 +63,7 @@ RENAMED = {
 }
 
 app = typer.Typer(
+    cls=PlainGroup,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -75,8 +77,8 @@ def main(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Read the options that one repeats from this file. Default: uqled.toml, if the "
-            "current folder has one.",
+            help="Read default options from this file. Default: uqled.toml in the current folder, "
+            "if there is one.",
         ),
     ] = None,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
@@ -121,5 +123,10 @@ for _panel, _commands in COMMANDS.items():
     for _name, _function in _commands.items():
         _run, _help, _examples = make_command(_name, _function, renamed=RENAMED.get(_name))
         app.command(
-            _name, help=_help, epilog=_examples, rich_help_panel=_panel, no_args_is_help=False
+            _name,
+            cls=PlainCommand,
+            help=_help,
+            epilog=_examples,
+            rich_help_panel=_panel,
+            no_args_is_help=False,
         )(_run)

@@ -1,13 +1,13 @@
-"""Results as programs read them: the content of `--json`, which `docs/json.md` describes."""
+"""Results as programs read them: the content of `--json`, described in `docs/command-line.md`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from uqled.answer import Answer, Estimate, FlagMetrics
+    from uqled.answer import Answer, Estimate, FlaggedSample, FlagMetrics
     from uqled.check.judging import Judgement
 
 
@@ -16,13 +16,12 @@ def describe_answer_content(
     *,
     ids: list[str] | None = None,
     metrics: Mapping[str, FlagMetrics] | None = None,
+    findings: Sequence[str] = (),
     **files: Any,
 ) -> dict[str, Any]:
-    """A detection's answer; `files` are what was written, by what it is."""
+    """A detection's answer; `findings` are those of the inspection, `files` what was written, by
+    what it is."""
     confidence = answer.precision_confidence
-    suspects = [asdict(sample) for sample in answer.most_suspect]
-    for sample in suspects:
-        sample["id"] = None if ids is None else ids[sample["index"]]
     return {
         "method": answer.method,
         "samples": answer.n_samples,
@@ -39,7 +38,10 @@ def describe_answer_content(
             }
             for tier in answer.tiers
         ],
+        "contradicted": answer.n_contradicted,
+        "nearly_contradicted": answer.n_nearly_contradicted,
         "unsure": answer.unsure,
+        "findings": list(findings),
         "predicted_as_labelled": answer.predicted_as_labelled,
         "model": None if answer.model is None else answer.model.to_json(),
         "verdicts": answer.n_verdicts,
@@ -47,13 +49,22 @@ def describe_answer_content(
             {"given": given, "suggested": suggested, "flagged": number}
             for given, suggested, number in answer.confused_pairs
         ],
-        "most_suspect": suspects,
+        "most_suspect": list_suspect_contents(answer.most_suspect, ids),
         "metrics": {
             name: {"precision": one.precision, "recall": one.recall, "f1": one.f1}
             for name, one in (metrics or {}).items()
         },
         "files": {name: str(path) for name, path in files.items() if path is not None},
     }
+
+
+def list_suspect_contents(
+    samples: list[FlaggedSample], ids: list[str] | None
+) -> list[dict[str, Any]]:
+    """Flagged samples, each with its id where there are ids."""
+    return [
+        asdict(sample) | {"id": None if ids is None else ids[sample.index]} for sample in samples
+    ]
 
 
 def describe_judgement_content(judgement: Judgement) -> dict[str, Any]:

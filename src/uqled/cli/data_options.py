@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -16,15 +16,26 @@ DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A folder of images with one folder per class, a table (.csv, .tsv or .parquet), an "
-        "archive, hf:NAME for a data set of the Hugging Face hub, or digits for a small example.",
+        help="The data: a folder with one folder of images or texts per class, a table (.csv, "
+        ".parquet, .json, .xlsx and others), an archive, hf:NAME for a data set on the Hugging "
+        "Face hub, or digits, a small example that needs no download.",
+    ),
+]
+
+
+SpellingsOption = Annotated[
+    str,
+    Choices("merge", "keep"),
+    typer.Option(
+        help="Read names of classes as one that differ only in spaces or Unicode form, or in "
+        "case where one of them is rare (merge), or keep them apart (keep)."
     ),
 ]
 
 
 @dataclass(frozen=True)
-class DataOptions:
-    """What is read, and how."""
+class ReadingOptions:
+    """How samples are read, wherever they lie."""
 
     panel: ClassVar[str] = "Data"
 
@@ -32,44 +43,40 @@ class DataOptions:
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column of a table, or array of an .npz, that holds the labels. "
-            "Default: the one that is plainly meant, such as label.",
+            help="Read the labels from this column of a table, or this array of an .npz file. "
+            "Default: the column called label, labels, target, class or y, or the only column "
+            "of classes.",
         ),
     ] = None
     inputs: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Columns of a table that hold the paths, texts or features, separated by commas. "
-            "Default: all columns that can be used.",
+            help="Use only these columns of a table, separated by commas. "
+            "Default: every column that can be used.",
         ),
     ] = None
     kind: Annotated[
         str | None,
         Choices("images", "texts", "table"),
-        typer.Option(help="Read a table as this. Default: what its columns show."),
+        typer.Option(
+            help="Read the rows of a table as images (paths of files), texts or table rows. "
+            "Default: decided from the columns."
+        ),
     ] = None
     columns: Annotated[
         str | None,
         typer.Option(
             metavar="NAME=ROLE,...",
-            help="What some columns of a table are: number, category, text, image, date or ignore, "
-            "such as title=text,v3=ignore. Default: what their values show.",
-        ),
-    ] = None
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Column of a table whose rows with one value stay in one fold, such as a patient. "
-            "Default: none.",
+            help="Set the roles of some columns of a table: number, category, text, image, date "
+            "or ignore, such as title=text,v3=ignore. Default: decided from the values.",
         ),
     ] = None
     encoding: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Encoding of a text file, such as latin-1. Default: what the file shows.",
+            help="Read text files in this encoding, such as latin-1. Default: detected.",
         ),
     ] = None
     separator: Annotated[
@@ -77,46 +84,108 @@ class DataOptions:
         typer.Option(
             "--sep",
             metavar="CHARACTER",
-            help="What separates the columns of a text file, such as ';'. "
-            "Default: what the file shows.",
+            help="Split the lines of a text file at this character, such as ';'. "
+            "Default: detected.",
+        ),
+    ] = None
+    sheet: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Sheet of an Excel file that holds the table. "
+            "Default: the first that is not empty.",
+        ),
+    ] = None
+    spellings: SpellingsOption = "merge"
+    header: Annotated[
+        str | None,
+        Choices("yes", "no"),
+        typer.Option(
+            help="Take the first line of a text file for the names of the columns (yes) or for "
+            "data (no), whose columns are then called column 1, column 2 and so on. Default: "
+            "decided from its entries."
         ),
     ] = None
     image_size: Annotated[
         int | None,
         typer.Option(
             metavar="PIXELS",
-            help="Resize images to this many pixels on each side. "
-            "Default: the size of most images, at most 224 on the longer side.",
+            help="Resize images to this many pixels per side. "
+            "Default: the most common size, with at most 224 pixels on the longer side.",
         ),
     ] = None
     split: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Read this split of a data set that has splits, such as test. Default: train.",
+            help="Read this split of a data set that has several, such as test. Default: train.",
+        ),
+    ] = None
+    skip_unreadable: Annotated[
+        bool,
+        typer.Option(
+            "--skip-unreadable", help="Leave out images that cannot be read instead of stopping."
+        ),
+    ] = False
+
+    def as_arguments(self) -> dict[str, Any]:
+        """As `uqled.load` takes them."""
+        return {
+            **{one.name: getattr(self, one.name) for one in fields(ReadingOptions)},
+            "inputs": split_names(self.inputs),
+            "columns": split_roles(self.columns),
+        }
+
+
+@dataclass(frozen=True)
+class OwnDataOptions(ReadingOptions):
+    """How the samples are read that predictions of one's own are about."""
+
+    panel: ClassVar[str] = "Data (how --data is read)"
+
+    spellings: SpellingsOption = "keep"
+
+    def refuse_without_data(self) -> None:
+        for one in fields(self):
+            if getattr(self, one.name) != one.default:
+                raise InputError(one.name, "goes with --data only", "Leave it out, or add --data")
+
+
+@dataclass(frozen=True)
+class DataOptions(ReadingOptions):
+    """What is read, and how."""
+
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Keep rows that have the same value in this column, such as a patient, in one "
+            "fold. Default: no column.",
         ),
     ] = None
     limit: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Use at most this many samples, drawn with the shares of the classes. "
+            help="Use at most N samples, drawn so that every class keeps its share. "
             "Default: all samples.",
         ),
     ] = None
-    skip_unreadable: Annotated[
-        bool,
-        typer.Option(
-            "--skip-unreadable", help="Leave out images that cannot be read, instead of stopping."
-        ),
-    ] = False
-
     labels: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Of embeddings, numbers [N,D] in an .npy or Parquet file: the file of their "
-            "labels, one per row.",
+            help="Read the labels from this file, one per row, where DATA is an .npy or Parquet "
+            "file of embeddings, one row per sample. Default: DATA has its own labels.",
+        ),
+    ] = None
+    features: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Judge the samples by these embeddings, an .npy or Parquet file with one row per "
+            "sample of DATA in the same order. Default: embeddings are computed where they are "
+            "needed.",
         ),
     ] = None
 
@@ -135,23 +204,20 @@ class DataOptions:
             from uqled.features.embedding_files import load_embeddings
 
             return load_embeddings(data, self.labels, limit=self.limit, seed=seed)
-        return load(
+        loaded = load(
             data,
-            label=self.label,
-            inputs=split_names(self.inputs),
-            kind=self.kind,  # type: ignore[arg-type]
-            columns=split_roles(self.columns),  # type: ignore[arg-type]
+            **self.as_arguments(),
             group=self.group,
-            encoding=self.encoding,
-            separator=self.separator,
-            image_size=self.image_size,
-            split=self.split,
             limit=self.limit,
             seed=seed,
-            skip_unreadable=self.skip_unreadable,
             progress=progress,
-            check_kind=check_kind,
+            check_kind=check_kind if self.features is None else None,
         )
+        if self.features is None:
+            return loaded
+        from uqled.features.embedding_files import attach_embeddings
+
+        return attach_embeddings(loaded, self.features)
 
 
 def split_roles(text: str | None) -> dict[str, str]:

@@ -21,84 +21,94 @@ class ModelOptions:
         str,
         typer.Option(
             metavar="MODEL",
-            help="The model. auto: a committee, on a pretrained encoder's features where one is "
-            "installed. For images: small, vgg11, resnet50 or probe (also probe:ENCODER). For "
-            "texts and tables: logistic, forest or boosting. Or committee:ENCODER, or "
-            "module:function of your own.",
+            help="Predict with this model. auto is a committee of several models, on the features "
+            "of a pretrained encoder if one is installed. For images: small, vgg11, resnet50, "
+            "probe or probe:ENCODER. For texts and tables: logistic, forest or boosting. For any "
+            "data: committee or committee:ENCODER. For a network of your own: module:function.",
         ),
     ] = "auto"
     folds: Annotated[
         int,
         typer.Option(
             metavar="N",
-            help="Number of folds. Each fold is predicted by a model trained on the other folds.",
+            help="Split the data into N folds. Each fold is predicted by a model trained on the "
+            "others.",
         ),
     ] = 4
     passes: Annotated[
-        int, typer.Option(metavar="N", help="Number of stochastic predictions of each sample.")
+        int,
+        typer.Option(
+            metavar="N",
+            help="Make N stochastic predictions of each sample, which show how uncertain the "
+            "model is.",
+        ),
     ] = 5
     uncertainty: Annotated[
         str,
         Choices("auto", "mc-dropout", "ensemble", "bootstrap", "members", "none"),
         typer.Option(
-            help="Where the stochastic predictions come from. auto takes the first source that "
-            "the model has."
+            help="Take the stochastic predictions from this source. auto is the first one that "
+            "the model supports."
         ),
     ] = "auto"
     preset: Annotated[
         str | None,
         Choices("fast", "paper", "paper-mnist"),
-        typer.Option(help="How a network is trained. Default: fast."),
+        typer.Option(help="Train networks with the settings of this preset. Default: fast."),
     ] = None
     epochs: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Train a network for this many epochs. Default: 12, or the preset's."
+            metavar="N", help="Train networks for N epochs. Default: 12, or the preset's number."
         ),
     ] = None
     batch_size: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Train a network on this many samples a step. Default: 128, or the preset's.",
+            help="Train networks on batches of N samples. Default: 128, or the preset's number.",
         ),
     ] = None
     lr: Annotated[
         float | None,
         typer.Option(
-            metavar="RATE", help="Learning rate of a network. Default: 0.05, or the preset's."
+            metavar="RATE",
+            help="Train networks with this learning rate. Default: 0.05, or the preset's rate.",
         ),
     ] = None
     device: Annotated[
         str | None,
         Choices("auto", "cpu", "cuda", "mps"),
-        typer.Option(help="Where a network is trained. Default: auto."),
+        typer.Option(help="Train networks on this device. Default: auto, a GPU if there is one."),
     ] = None
     devices: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Train a network on this many devices, which share a batch. Default: 1.",
+            help="Train each network on N devices, which share every batch. Default: 1.",
         ),
     ] = None
     dtype: Annotated[
         str | None,
         Choices("auto", "32-true", "bf16-mixed", "16-mixed"),
         typer.Option(
-            help="Arithmetic of a network. Default: auto, which is bf16-mixed where the hardware "
-            "has it."
+            help="Train networks in this precision. Default: auto, which is bf16-mixed if the "
+            "hardware supports it."
         ),
     ] = None
 
     batch_norm: Annotated[
         str | None,
+        Choices("re-estimated", "as-trained"),
         typer.Option(
-            help="Statistics of batch norm behind dropout, for the softmax of a network: "
-            "re-estimated without dropout (the default), or as-trained."
+            help="Predict without dropout by these batch-norm statistics of a network: "
+            "re-estimated without dropout, or as they were trained. Default: re-estimated."
         ),
     ] = None
 
-    offline: Annotated[bool, typer.Option(help="Never download the weights of an encoder.")] = False
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Never download the weights of an encoder.")
+    ] = False
 
     def name_inputs(self) -> tuple[str, ...]:
         """What detection is going to get from the model."""
@@ -115,16 +125,16 @@ class FoldOptions:
     workers: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Compute this many folds at a time. Needs --engine ray. Default: all."
+            metavar="N", help="Compute N folds at a time. Needs --engine ray. Default: all of them."
         ),
     ] = None
     cpus_per_fold: Annotated[
         float,
-        typer.Option(metavar="N", help="Cores that Ray reserves for a fold. Needs --engine ray."),
+        typer.Option(metavar="N", help="Reserve N CPU cores for each fold. Needs --engine ray."),
     ] = 1
     gpus_per_fold: Annotated[
         float,
-        typer.Option(metavar="N", help="GPUs that Ray reserves for a fold. Needs --engine ray."),
+        typer.Option(metavar="N", help="Reserve N GPUs for each fold. Needs --engine ray."),
     ] = 0
     ray_address: RayAddress = None
 

@@ -24,16 +24,16 @@ RunFolder = Annotated[
     typer.Option(
         "--out",
         metavar="FOLDER",
-        help="Write the run to this folder. A run that was interrupted continues there. "
-        "Default: runs/NAME, with the name of the data.",
+        help="Write the run to this folder. If an interrupted run is there, it continues. "
+        "Default: runs/NAME, where NAME is the name of the data.",
     ),
 ]
 Method = Annotated[
     str,
     typer.Option(
         metavar="METHOD",
-        help="The detection method: auto, one of the paper's (alg-ens, cl-mcd, cl-mcd-e, "
-        "cl-mcd-ens, cl-pbnr), another one of docs/choosing.md, or all.",
+        help="Flag samples by this method: auto, one of the paper's (alg-ens, cl-mcd, cl-mcd-e, "
+        "cl-mcd-ens, cl-pbnr), another one that docs/choosing.md lists, or all.",
     ),
 ]
 RunMethod = Annotated[
@@ -41,7 +41,7 @@ RunMethod = Annotated[
     typer.Option(
         metavar="METHOD",
         help="Use the flags of this method, such as auto, alg-ens or cl-pbnr. "
-        "Default: the method that the run was made with.",
+        "Default: the method of the run.",
     ),
 ]
 RunData = Annotated[
@@ -49,22 +49,22 @@ RunData = Annotated[
     typer.Option(
         "--data",
         metavar="PATH",
-        help="Read the samples from here, if they were moved since the run was made. "
-        "Default: where they were.",
+        help="Read the samples from here if they were moved after the run was made. "
+        "Default: the place where the run found them.",
     ),
 ]
 Seed = Annotated[
     int,
     typer.Option(
-        metavar="N", help="Seed of all random choices: the same seed gives the same result."
+        metavar="N", help="Seed all random choices with N. The same seed gives the same result."
     ),
 ]
 RayAddress = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Address of the Ray cluster, such as auto or ray://HOST:10001. Needs --engine ray. "
-        "Default: a cluster on this machine.",
+        help="Connect to the Ray cluster at this address, such as auto or ray://HOST:10001. Needs "
+        "--engine ray. Default: start one on this machine.",
     ),
 ]
 Engine = Annotated[
@@ -83,43 +83,44 @@ class DecisionOptions:
     target: Annotated[
         str | None,
         Choices("f1"),
-        typer.Option(help="Flag the samples that maximise the expected F1. Default: f1."),
+        typer.Option(help="Flag the samples that maximise the expected F1 score. Default: f1."),
     ] = None
     min_precision: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Flag as many samples as possible while this share of the flags, from 0 to 1, is "
-            "expected to be real.",
+            help="Flag as many samples as possible while at least this share of the flags, from 0 "
+            "to 1, is expected to be wrong labels.",
         ),
     ] = None
     recall: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Flag as few samples as possible while this share of all wrong labels, from 0 to "
-            "1, is expected to be flagged.",
+            help="Flag as few samples as possible while at least this share of all wrong labels, "
+            "from 0 to 1, is expected to be flagged.",
         ),
     ] = None
     budget: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Flag the N samples most likely to be mislabelled, of those nobody has reviewed.",
+            help="Flag the N samples most likely to be mislabelled among those that nobody has "
+            "reviewed.",
         ),
     ] = None
     cost: Annotated[
         str | None,
         typer.Option(
             metavar="REVIEW,MISS",
-            help="Flag what costs least, given the cost of a review and of a wrong label that is "
-            "missed, such as 1,20.",
+            help="Flag the samples that minimise the expected cost, given the cost of one review "
+            "and of one missed wrong label, such as 1,20.",
         ),
     ] = None
 
     def operating_point(self) -> dict[str, Any]:
         """As `find_label_errors` takes it; refused now if there is no such."""
-        from uqled.detect.auto.estimate import operating_point
+        from uqled.detect.auto.estimate import make_operating_point
 
         pair: Any = None if self.cost is None else tuple(self.cost.split(","))
         point = {
@@ -129,7 +130,7 @@ class DecisionOptions:
             "budget": self.budget,
             "cost": pair,
         }
-        operating_point(**point)
+        make_operating_point(**point)
         return point
 
 
@@ -145,12 +146,14 @@ class OutputOptions:
     ] = False
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="Print nothing but the result and errors."),
+        typer.Option("--quiet", "-q", help="Print only the result and errors."),
     ] = False
     verbose: Annotated[
         bool,
         typer.Option(
-            "--verbose", "-v", help="Also print the settings, the time taken and, of errors, where."
+            "--verbose",
+            "-v",
+            help="Also print the settings, the time taken and, after an error, the traceback.",
         ),
     ] = False
 

@@ -50,7 +50,8 @@ def load_and_predict(
             find_learner_maker("small")  # whatever learns from images needs PyTorch
 
     loaded = reading.load(data, seed=seed, progress=output.progress, check_kind=check_kind)
-    inspection = inspect(loaded, folds=model.folds)
+    with output.stage("inspecting the data"):
+        inspection = inspect(loaded, folds=model.folds)
     for line in [*describe_data(loaded), *map(describe_finding, inspection.findings)]:
         output.tell(line)
     loaded = loaded.without_rare_classes(model.folds)
@@ -85,7 +86,7 @@ def describe_finding(finding: Finding) -> str:
 def describe_data(data: Dataset) -> list[str]:
     """What was read and what was left out, such as `5,005 images, 20 classes, 2 skipped`, then what
     each column of a table is."""
-    from uqled.data.columns import describe_columns
+    from uqled.data.tables.columns import describe_columns
 
     what = {"images": "images", "texts": "texts", "table": "rows"}[data.kind]
     line = f"{data.name}: {len(data):,} {what}, {data.n_classes:,} classes"

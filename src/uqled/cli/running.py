@@ -125,8 +125,8 @@ class _Command:
             print_json(self.name, error=content)
 
     def _describe_settings(self, values: Mapping[str, Any]) -> str:
-        known = {self.flags[name]: value for name, value in values.items() if value is not None}
-        return f"{self.name}: " + ", ".join(f"{flag} {value}" for flag, value in known.items())
+        settings = {self.flags[name]: value for name, value in values.items() if value is not None}
+        return f"{self.name}: " + ", ".join(f"{flag} {value}" for flag, value in settings.items())
 
 
 def make_command(
@@ -152,7 +152,15 @@ def make_command(
     run.__annotations__ = {one.name: one.annotation for one in command.parameters}
     text, _, examples = (inspect.getdoc(function) or "").partition(_EXAMPLES)
     lines = [f"$ {line.strip()}" for line in examples.splitlines() if line.strip()]
-    return run, text, "\n".join(["Examples:", *lines]) if lines else ""
+    return run, _join_lines(text), "\n".join(["Examples:", *lines]) if lines else ""
+
+
+def _join_lines(text: str) -> str:
+    """Each paragraph as one line, which the terminal breaks to its own width; lists stay lists."""
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(
+        one if "\n-" in f"\n{one}" or "\n " in one else one.replace("\n", " ") for one in paragraphs
+    )
 
 
 def _name_parameter(flag: str) -> str:

@@ -40,11 +40,11 @@ def read_settings(
     _check_names(path, "a command", tables, list(options))
     _check_names(path, "an option", shared, sorted(set().union(*options.values())))
     settings: dict[str, Any] = {}
-    for command, known in options.items():
+    for command, parameters in options.items():
         own = tables.get(command, {})
-        _check_names(path, f"an option of {command}", own, list(known))
-        values = {key: value for key, value in shared.items() if key in known} | own
-        settings[command] = {known[key]: _as_typed(value) for key, value in values.items()}
+        _check_names(path, f"an option of {command}", own, list(parameters))
+        values = {key: value for key, value in shared.items() if key in parameters} | own
+        settings[command] = {parameters[key]: _as_typed(value) for key, value in values.items()}
     return settings
 
 

@@ -15,6 +15,7 @@ _OTHER_NAMES = {
     "gpus": "gpus_per_fold",
     "address": "ray_address",
     "flags": "unreviewed",
+    "new_data": "against",
 }
 
 

@@ -61,30 +61,30 @@ class CleanLearning(BaseEstimator):  # type: ignore[misc]
 
         Without `pred_probs`, each fold of `X` is predicted by a clone fitted on the others.
         """
-        given = check_labels(labels)
+        codes = check_labels(labels)
         if pred_probs is None:
             if X is None:
                 raise InputError("X", "and pred_probs are both missing", "Pass one of them")
-            pred_probs = self._predict_out_of_fold(X, given)
-        self.confident_joint = compute_confident_joint(given, pred_probs)
+            pred_probs = self._predict_out_of_fold(X, codes)
+        self.confident_joint = compute_confident_joint(codes, pred_probs)
         self.py, self.noise_matrix, self.inverse_noise_matrix = estimate_latent(
-            self.confident_joint, given
+            self.confident_joint, codes
         )
         options = dict(self.find_label_issues_kwargs or {})
         if options.get("filter_by") != "confident_learning":
             options.setdefault("confident_joint", self.confident_joint)
-        mask = find_label_issues(given, pred_probs, **options)
+        mask = find_label_issues(codes, pred_probs, **options)
         scores = self.label_quality_scores_kwargs or {}
         self.label_issues_df = pd.DataFrame(
             {
                 "is_label_issue": mask,
-                "label_quality": get_label_quality_scores(given, pred_probs, **scores),
-                "given_label": given,
+                "label_quality": get_label_quality_scores(codes, pred_probs, **scores),
+                "given_label": codes,
                 "predicted_label": pred_probs.argmax(axis=1),
             }
         )
         if self.verbose:
-            print(f"{np.count_nonzero(mask):,} of {len(given):,} samples have label issues")
+            print(f"{np.count_nonzero(mask):,} of {len(codes):,} samples have label issues")
         return self.label_issues_df
 
     def fit(
@@ -105,11 +105,11 @@ class CleanLearning(BaseEstimator):  # type: ignore[misc]
         """
         if (labels is None) == (y is None):
             raise InputError("labels", "or y: exactly one is needed", "Pass labels")
-        given = check_labels(y if labels is None else labels)
+        codes = check_labels(y if labels is None else labels)
         if label_issues is None:
-            self.find_label_issues(X, given, pred_probs=pred_probs)
+            self.find_label_issues(X, codes, pred_probs=pred_probs)
         else:
-            self.label_issues_df = _make_frame(label_issues, given)
+            self.label_issues_df = _make_frame(label_issues, codes)
         assert self.label_issues_df is not None
         clean = np.flatnonzero(~self.label_issues_df["is_label_issue"].to_numpy())
         options = {}
@@ -117,11 +117,11 @@ class CleanLearning(BaseEstimator):  # type: ignore[misc]
             options["sample_weight"] = np.asarray(sample_weight)[clean]
         elif self.noise_matrix is not None and _takes_weights(self.clf):
             shares = np.maximum(self.noise_matrix.diagonal(), _LEAST_SHARE)
-            options["sample_weight"] = (1 / shares)[given[clean]]
-            weights = np.zeros(len(given))
+            options["sample_weight"] = (1 / shares)[codes[clean]]
+            weights = np.zeros(len(codes))
             weights[clean] = options["sample_weight"]
             self.label_issues_df["sample_weight"] = weights
-        self.clf.fit(_safe_indexing(X, clean), given[clean], **options)
+        self.clf.fit(_safe_indexing(X, clean), codes[clean], **options)
         return self
 
     def get_label_issues(self) -> pd.DataFrame | None:
@@ -165,13 +165,15 @@ def _make_frame(issues: Any, labels: NDArray[np.int64]) -> pd.DataFrame:
                 f"Pass {len(labels)} rows with a column is_label_issue",
             )
         return issues.copy()
-    named = np.asarray(issues)
-    mask = named
-    if named.dtype != np.bool_:
+    issue_array = np.asarray(issues)
+    mask = issue_array
+    if issue_array.dtype != np.bool_:
         mask = np.zeros(len(labels), np.bool_)
-        mask[named] = True
+        mask[issue_array] = True
     if mask.shape != labels.shape:
         raise InputError(
-            "label_issues", f"has shape {named.shape}", f"Pass {len(labels)} bools, or indices"
+            "label_issues",
+            f"has shape {issue_array.shape}",
+            f"Pass {len(labels)} bools, or indices",
         )
     return pd.DataFrame({"is_label_issue": mask})

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from uqled.compat.filter import find_label_issues
 from uqled.compat.inputs import (
-    SLACK,
     check_labels,
     check_probabilities,
     compute_thresholds,
     find_class_members,
 )
 from uqled.compat.prune_counts import calibrate_matrix
+from uqled.detect.core.kernels import SLACK
 from uqled.errors import InputError
 
 _TINY = 1e-100  # the least divisor
@@ -28,9 +28,9 @@ Counts = NDArray[Any]
 def get_confident_thresholds(labels: Any, pred_probs: NDArray[Any]) -> NDArray[Any]:
     """[K] the probability from which on a sample counts as confidently of a class: the mean over
     the samples given that class."""
-    given = check_labels(labels, one_class=True)
-    probs = check_probabilities(pred_probs, given)
-    return compute_thresholds(probs, find_class_members(given, probs.shape[1]))
+    codes = check_labels(labels, one_class=True)
+    probs = check_probabilities(pred_probs, codes)
+    return compute_thresholds(probs, find_class_members(codes, probs.shape[1]))
 
 
 def compute_confident_joint(
@@ -46,30 +46,30 @@ def compute_confident_joint(
 
     With `return_indices_of_off_diagonals`, also the indices of samples counted off the diagonal.
     """
-    given = check_labels(labels, one_class=True)
-    probs = check_probabilities(pred_probs, given)
+    codes = check_labels(labels, one_class=True)
+    probs = check_probabilities(pred_probs, codes)
     K = probs.shape[1]
     if thresholds is None:
-        thresholds = compute_thresholds(probs, find_class_members(given, K))
-    reached = probs >= np.asarray(thresholds) - SLACK
-    number = reached.sum(axis=1)
-    confident = np.where(number > 1, probs.argmax(axis=1), reached.argmax(axis=1))
-    counted = number > 0
+        thresholds = compute_thresholds(probs, find_class_members(codes, K))
+    is_confident = probs >= np.asarray(thresholds) - SLACK
+    number = is_confident.sum(axis=1)
+    confident = np.where(number > 1, probs.argmax(axis=1), is_confident.argmax(axis=1))
+    has_candidate = number > 0
     joint = np.zeros((K, K), np.int64)
-    np.add.at(joint, (given[counted], confident[counted]), 1)
+    np.add.at(joint, (codes[has_candidate], confident[has_candidate]), 1)
     np.fill_diagonal(joint, np.maximum(joint.diagonal(), 1))
     if calibrate:
-        joint = calibrate_matrix(joint, np.bincount(given, minlength=K))
+        joint = calibrate_matrix(joint, np.bincount(codes, minlength=K))
     if return_indices_of_off_diagonals:
-        return joint, np.flatnonzero(counted & (confident != given)).tolist()
+        return joint, np.flatnonzero(has_candidate & (confident != codes)).tolist()
     return joint
 
 
 def calibrate_confident_joint(confident_joint: Counts, labels: Any) -> Counts:
     """[K,K] the counts scaled so that row i sums to the number of labels i."""
     joint = np.asarray(confident_joint)
-    given = check_labels(labels, one_class=True)
-    return calibrate_matrix(joint, np.bincount(given, minlength=len(joint)))
+    codes = check_labels(labels, one_class=True)
+    return calibrate_matrix(joint, np.bincount(codes, minlength=len(joint)))
 
 
 def estimate_joint(
@@ -128,10 +128,10 @@ def estimate_latent(
     """(prior of the true classes [K], noise matrix P(given | true) [given,true], inverse noise
     matrix P(true | given) [true,given])."""
     joint = np.asarray(confident_joint, np.float64)
-    given = check_labels(labels, one_class=True)
+    codes = check_labels(labels, one_class=True)
     noise = joint / np.maximum(joint.sum(axis=0), _TINY)
     inverse = joint.T / np.maximum(joint.sum(axis=1), _TINY)
-    shares = np.bincount(given, minlength=len(joint)) / len(given)
+    shares = np.bincount(codes, minlength=len(joint)) / len(codes)
     prior = inverse.diagonal() / np.maximum(noise.diagonal(), _TINY) * shares
     prior = np.clip(prior, _LEAST_PRIOR, 1.0)
     return prior / prior.sum(), noise, inverse

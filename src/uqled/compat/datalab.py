@@ -58,9 +58,11 @@ class Datalab:
 
         `issue_types` may be `{"label": {}}`, with `k` neighbours.
         """
-        others = sorted(set(issue_types or {}) - {"label"})
-        if others:
-            raise InputError("issue_types", f"have {others}", "Only label issues are found here")
+        other_types = sorted(set(issue_types or {}) - {"label"})
+        if other_types:
+            raise InputError(
+                "issue_types", f"have {other_types}", "Only label issues are found here"
+            )
         if pred_probs is None:
             if features is None:
                 raise InputError("pred_probs", "and features are both missing", "Pass one of them")

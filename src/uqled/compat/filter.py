@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from uqled.arrays import Labels
 from uqled.compat.inputs import (
-    SLACK,
     check_labels,
     check_probabilities,
     compute_thresholds,
@@ -26,6 +25,7 @@ from uqled.compat.rank import RANKINGS, compute_scores
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.inputs import Inputs
 from uqled.detect.core.joint import PairCounts
+from uqled.detect.core.kernels import SLACK
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.selection import TopPerPair
 from uqled.detect.core.sweeps import ConfidentJoints, Member, Sweeps
@@ -74,24 +74,24 @@ def find_label_issues(
         filter_by, frac_noise, num_to_remove_per_class, confident_joint, multi_label,
         return_indices_ranked_by,
     )  # fmt: skip
-    given = check_labels(labels, one_class=filter_by != "predicted_neq_given")
-    pred_probs = check_probabilities(pred_probs, given)
+    codes = check_labels(labels, one_class=filter_by != "predicted_neq_given")
+    pred_probs = check_probabilities(pred_probs, codes)
     joint = check_counts(
         pred_probs.shape[1], frac_noise=frac_noise, num_to_remove=num_to_remove_per_class,
         min_examples=min_examples_per_class, joint=confident_joint,
     )  # fmt: skip
     if pred_probs.shape[1] == 1:
-        mask = np.zeros(len(given), np.bool_)
+        mask = np.zeros(len(codes), np.bool_)
     else:
         with Threads(count_threads(n_jobs)) as engine:
-            mask = _Issues(given, pred_probs, engine).find_issues(
+            mask = _Issues(codes, pred_probs, engine).find_issues(
                 filter_by, frac_noise, num_to_remove_per_class, min_examples_per_class, joint
             )  # fmt: skip
     if verbose:
         print(f"Number of label issues found: {np.count_nonzero(mask)}")
     if return_indices_ranked_by is None:
         return mask
-    scores = compute_scores(return_indices_ranked_by, given, pred_probs, **(rank_by_kwargs or {}))
+    scores = compute_scores(return_indices_ranked_by, codes, pred_probs, **(rank_by_kwargs or {}))
     return np.flatnonzero(mask)[np.argsort(scores[mask])]
 
 
@@ -160,15 +160,15 @@ class _Issues:
             return joints.agrees["softmax"]
         agrees = np.empty(len(self.labels), np.bool_)
         for start, stop in self.sweeps.inputs.split_blocks():
-            block, given = self.probs[start:stop].copy(), self.labels[start:stop]
-            block[np.arange(len(given)), given] += SLACK
-            agrees[start:stop] = block.argmax(axis=1) == given
+            block, codes = self.probs[start:stop].copy(), self.labels[start:stop]
+            block[np.arange(len(codes)), codes] += SLACK
+            agrees[start:stop] = block.argmax(axis=1) == codes
         return agrees
 
     def _prune_by_class(self, numbers: PruneCounts, large: Bools) -> Bools:
         mask = np.zeros(len(self.labels), np.bool_)
         for k in np.flatnonzero(large).tolist():
-            number = int(self.counts[k] - numbers.kept[k])
+            number = int(self.counts[k] - numbers.n_kept[k])
             if number >= 1:
                 members = self.of_class[k]
                 mask[members[np.argsort(self.probs[members, k])[:number]]] = True
@@ -218,11 +218,11 @@ def _select_without_ties(
     margins, position = best.margins[order], np.arange(len(order)) - best.offsets[pair]
     has_more = np.diff(best.offsets) > pairs.counts
     last = best.offsets[:-1] + pairs.counts - 1
-    tied = has_more & (margins[last] == margins[np.minimum(last + 1, len(margins) - 1)])
-    taken = (position < pairs.counts[pair]) & ~tied[pair]
+    has_tie = has_more & (margins[last] == margins[np.minimum(last + 1, len(margins) - 1)])
+    is_selected = (position < pairs.counts[pair]) & ~has_tie[pair]
     mask = np.zeros(n, np.bool_)
-    mask[best.indices[order[taken]]] = True
-    return mask, np.flatnonzero(tied)
+    mask[best.indices[order[is_selected]]] = True
+    return mask, np.flatnonzero(has_tie)
 
 
 def _check_options(

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.array_likes import refuse_masked
-from uqled.detect.core import row_kernels
+from uqled.arrays.array_likes import refuse_masked
+from uqled.detect.core.kernels import SLACK
 from uqled.errors import InputError
 from uqled.storage.reading import first_line
 
-SLACK = row_kernels.SLACK
 _MOST_CLASSES = 2**31  # class numbers are 32 bits wide
 
 Ints = NDArray[np.int64]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from uqled.detect.core import joint as joints
 from uqled.detect.core.joint import PairCounts
-from uqled.detect.core.row_kernels import SLACK
+from uqled.detect.core.kernels import SLACK
 from uqled.errors import InputError, LimitError
 from uqled.limits import get_limit
 
@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 class PruneCounts:
     """How many samples stay, and how many go."""
 
-    kept: Ints
+    n_kept: Ints
     """[K] of each given class."""
     pairs: PairCounts
     """Of each pair of different classes, to be flagged."""
@@ -59,9 +59,9 @@ def count_prunes(
     numbers = _prune_matrix(matrix.T, frac_noise, min_examples)
     if num_to_remove is not None:
         numbers = _remove_so_many(numbers, num_to_remove, class_counts)
-    kept = numbers.diagonal().copy()
+    n_kept = numbers.diagonal().copy()
     np.fill_diagonal(numbers, 0)
-    return PruneCounts(kept, PairCounts.from_matrix(numbers.T))
+    return PruneCounts(n_kept, PairCounts.from_matrix(numbers.T))
 
 
 # -- pairs ----------------------------------------------------------------------------------------
@@ -71,31 +71,31 @@ def calibrate_pairs(joint: PairCounts, class_counts: Ints) -> PairCounts:
     """Rows scaled to their class's number of samples, then all to N, in whole numbers."""
     K, given = joint.n_classes, joint.given
     row_sums = np.clip(np.bincount(given, joint.counts, K), _TINY, None)
-    scaled = joint.counts / row_sums[given] * class_counts[given]
+    scaled_counts = joint.counts / row_sums[given] * class_counts[given]
     position = joint.true * K + given  # cleanlab's matrix lies column by column in memory
     order = np.argsort(position)
-    total = sum_as_dense(position[order], scaled[order], K * K)
-    scaled = scaled / max(total, _TINY) * sum(class_counts.tolist())
-    whole = _round_rows_of_pairs(joint, scaled)
+    total = sum_as_dense(position[order], scaled_counts[order], K * K)
+    scaled_counts = scaled_counts / max(total, _TINY) * sum(class_counts.tolist())
+    whole = _round_rows_of_pairs(joint, scaled_counts)
     some = whole != 0
     return PairCounts(K, given[some], joint.true[some], whole[some])
 
 
 def _round_rows_of_pairs(pairs: PairCounts, values: Floats) -> Ints:
     """Whole numbers with the same row totals; the entries that are furthest off give way."""
-    whole, first = values.round(), pairs.find_class_offsets()
+    rounded_counts, first = values.round(), pairs.find_class_offsets()
     for row in range(pairs.n_classes):
         own = slice(first[row], first[row + 1])
         true = pairs.true[own]
-        wanted = round(sum_as_dense(true, values[own], pairs.n_classes))
-        if missing := wanted - round(whole[own].sum()):
+        row_total = round(sum_as_dense(true, values[own], pairs.n_classes))
+        if missing := row_total - round(rounded_counts[own].sum()):
             step = 1 if missing > 0 else -1
             off = np.zeros(pairs.n_classes)
-            off[true] = values[own] - whole[own]
+            off[true] = values[own] - rounded_counts[own]
             # Among equal ones NumPy's sort decides, which depends on the whole row.
-            chosen = np.argsort(off)[::-step][: abs(missing)]
-            whole[own] += step * np.isin(true, chosen)
-    return whole.astype(np.int64)
+            largest = np.argsort(off)[::-step][: abs(missing)]
+            rounded_counts[own] += step * np.isin(true, largest)
+    return rounded_counts.astype(np.int64)
 
 
 def _prune_pairs(joint: PairCounts, frac_noise: float, min_examples: int) -> PruneCounts:
@@ -103,9 +103,9 @@ def _prune_pairs(joint: PairCounts, frac_noise: float, min_examples: int) -> Pru
     on_diagonal = given == joint.true
     diagonal = np.zeros(K, np.int64)
     diagonal[given[on_diagonal]] = counts[on_diagonal]
-    kept = np.maximum(diagonal, min_examples)
-    others = np.maximum(np.bincount(given, minlength=K) - 1.0, 1.0)
-    numbers = np.maximum(counts - ((kept - diagonal) / others)[given], 0.0)[~on_diagonal]
+    n_kept = np.maximum(diagonal, min_examples)
+    n_others = np.maximum(np.bincount(given, minlength=K) - 1.0, 1.0)
+    numbers = np.maximum(counts - ((n_kept - diagonal) / n_others)[given], 0.0)[~on_diagonal]
     off = PairCounts(K, given[~on_diagonal], joint.true[~on_diagonal], counts[~on_diagonal])
     part = numbers * frac_noise
     rest, first = numbers - part, off.find_class_offsets()
@@ -116,7 +116,7 @@ def _prune_pairs(joint: PairCounts, frac_noise: float, min_examples: int) -> Pru
     whole = part.astype(np.int64)
     some = whole != 0
     pairs = PairCounts(K, off.given[some], off.true[some], whole[some])
-    return PruneCounts((kept + np.array(stay)).astype(np.int64), pairs)
+    return PruneCounts((n_kept + np.array(stay)).astype(np.int64), pairs)
 
 
 def sum_as_dense(position: Ints, values: Floats, n: int) -> float:
@@ -165,12 +165,12 @@ def _dense(joint: PairCounts) -> Ints:
 
 
 def _check_memory(argument: str, K: int) -> None:
-    needed, most = _MATRICES * 8 * K * K, get_limit("memory_bytes")
-    if K > joints.DENSE_CLASSES and needed > most:
+    needed_bytes, most = _MATRICES * 8 * K * K, get_limit("memory_bytes")
+    if K > joints.DENSE_CLASSES and needed_bytes > most:
         raise LimitError(
             argument,
-            f"with {K:,} classes needs {needed / 1e9:,.0f} GB for matrices of all pairs, and the "
-            f"limit memory_bytes is {most / 1e9:,.1f} GB",
+            f"with {K:,} classes needs {needed_bytes / 1e9:,.0f} GB for matrices of all pairs, and "
+            f"the limit memory_bytes is {most / 1e9:,.1f} GB",
             "Leave it out, or raise the limit: UQLED_LIMIT_MEMORY_BYTES=...",
         )
 
@@ -178,22 +178,24 @@ def _check_memory(argument: str, K: int) -> None:
 def calibrate_matrix(joint: Ints, class_counts: Ints) -> Ints:
     """[K,K] given x true: rows scaled to their class's number of samples, then all to N."""
     joint = np.asfortranarray(joint)  # the order in memory is the order of summation
-    scaled = (joint.T / np.clip(joint.sum(axis=1), _TINY, None) * class_counts).T
-    scaled = scaled / np.clip(np.sum(scaled), _TINY, None) * sum(class_counts.tolist())
-    return _round_rows(scaled)
+    scaled_counts = (joint.T / np.clip(joint.sum(axis=1), _TINY, None) * class_counts).T
+    scaled_counts = (
+        scaled_counts / np.clip(np.sum(scaled_counts), _TINY, None) * sum(class_counts.tolist())
+    )
+    return _round_rows(scaled_counts)
 
 
 def _prune_matrix(by_true: NDArray[Any], frac_noise: float, min_examples: int) -> Ints:
     """[K,K] true x given: numbers to prune, and on the diagonal to keep."""
     diagonal = np.diagonal(by_true)
-    kept = np.maximum(diagonal, min_examples)
-    others = np.maximum(np.count_nonzero(by_true, axis=0) - 1.0, 1.0)
-    numbers = by_true - (kept - diagonal) / others
+    n_kept = np.maximum(diagonal, min_examples)
+    n_others = np.maximum(np.count_nonzero(by_true, axis=0) - 1.0, 1.0)
+    numbers = by_true - (n_kept - diagonal) / n_others
     numbers[numbers < 0] = 0
-    np.fill_diagonal(numbers, kept)
+    np.fill_diagonal(numbers, n_kept)
     part = numbers * frac_noise
-    np.fill_diagonal(part, kept)
-    np.fill_diagonal(part, kept + np.sum(numbers - part, axis=0))
+    np.fill_diagonal(part, n_kept)
+    np.fill_diagonal(part, n_kept + np.sum(numbers - part, axis=0))
     return _round_rows(part.astype(np.int64))
 
 
@@ -201,9 +203,9 @@ def _remove_so_many(whole: Ints, num_to_remove: list[int], class_counts: Ints) -
     with np.errstate(invalid="ignore", divide="ignore"):  # a class without noise removes none
         shares = whole / np.sum(whole, axis=1)
         noise = shares.sum(axis=1) - shares.diagonal()
-        wanted = (shares.T * num_to_remove / noise).T
-    np.fill_diagonal(wanted, class_counts - num_to_remove)
-    return _round_rows(wanted)
+        targets = (shares.T * num_to_remove / noise).T
+    np.fill_diagonal(targets, class_counts - num_to_remove)
+    return _round_rows(targets)
 
 
 def _round_rows(matrix: NDArray[Any]) -> Ints:
@@ -212,14 +214,16 @@ def _round_rows(matrix: NDArray[Any]) -> Ints:
         return matrix.astype(np.int64, order="C")
     finite = np.isfinite(matrix).all(axis=1)
     values = np.where(np.isfinite(matrix), matrix, 0.0)
-    whole = values.round()
-    wanted = np.array([np.sum(row).round() for row in values])
-    for row in np.flatnonzero(finite & (np.abs(whole.sum(axis=1) - wanted) > SLACK)).tolist():
-        while (missing := round(wanted[row] - whole[row].sum())) != 0:
+    rounded_counts = values.round()
+    row_totals = np.array([np.sum(row).round() for row in values])
+    for row in np.flatnonzero(
+        finite & (np.abs(rounded_counts.sum(axis=1) - row_totals) > SLACK)
+    ).tolist():
+        while (missing := round(row_totals[row] - rounded_counts[row].sum())) != 0:
             step = 1 if missing > 0 else -1
-            order = np.argsort(values[row] - whole[row])[::-step]
-            whole[row, order[: abs(missing)]] += step
-    return whole.astype(np.int64, order="C")
+            order = np.argsort(values[row] - rounded_counts[row])[::-step]
+            rounded_counts[row, order[: abs(missing)]] += step
+    return rounded_counts.astype(np.int64, order="C")
 
 
 def check_counts(

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.compat.inputs import (
-    SLACK,
     Ints,
     check_labels,
     check_probabilities,
     compute_thresholds,
     find_class_members,
 )
+from uqled.detect.core.kernels import SLACK
 from uqled.errors import InputError
 
 RANKINGS = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
@@ -29,9 +29,9 @@ def get_label_quality_scores(
 ) -> NDArray[Any]:
     """[N] how well each given label fits, from 0 to 1; lower = more suspect."""
     _check_ranking(method, "method")
-    given = check_labels(labels, one_class=True)
-    probs = check_probabilities(pred_probs, given)
-    return compute_scores(method, given, probs, adjust_pred_probs=adjust_pred_probs)
+    codes = check_labels(labels, one_class=True)
+    probs = check_probabilities(pred_probs, codes)
+    return compute_scores(method, codes, probs, adjust_pred_probs=adjust_pred_probs)
 
 
 def get_self_confidence_for_each_label(labels: Any, pred_probs: NDArray[Any]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from uqled.arrays import Labels, read_label_column
 from uqled.errors import InputError
 
 
-def encode_labels(
+def encode_column(
     column: Any,
     *,
     names: Sequence[str] | None = None,
@@ -24,7 +24,7 @@ def encode_labels(
     and strings names, unless `values` says how the classes are written. A pandas categorical
     brings its own. Otherwise the classes are the values that occur, sorted.
 
-    >>> labels = encode_labels([3, 7, 3])
+    >>> labels = encode_column([3, 7, 3])
     >>> labels.codes.tolist(), labels.values.tolist(), labels.names
     ([0, 1, 0], [3, 7], ('3', '7'))
     """
@@ -36,20 +36,20 @@ def encode_labels(
         values = range(len(names)) if labels.dtype.kind in "iu" else list(names)
     if values is None:
         values = sorted(set(labels.tolist()))
-    known = np.asarray(values)
-    number = {value: code for code, value in enumerate(known.tolist())}
+    class_values = np.asarray(values)
+    number = {value: code for code, value in enumerate(class_values.tolist())}
     codes = np.fromiter((number.get(value, -1) for value in labels.tolist()), np.int32, len(labels))
     if (codes < 0).any():
         at = int(np.argmax(codes < 0))
         raise InputError(
             name,
             f"contain {labels.tolist()[at]!r} at index {at} ({int((codes < 0).sum())} such), which "
-            f"is none of the {len(known)} classes",
+            f"is none of the {len(class_values)} classes",
             "Leave unlabelled samples out (-1 stands for them in many data sets)"
             if labels.dtype.kind in "iu"
             else "Correct the labels",
         )
     if is_bool:
-        known = known.astype(bool)
-    shown = names if names is not None else known.tolist()
-    return Labels(codes, known, tuple(map(str, shown)))
+        class_values = class_values.astype(bool)
+    class_names = names if names is not None else class_values.tolist()
+    return Labels(codes, class_values, tuple(map(str, class_names)))

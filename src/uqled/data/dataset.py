@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from uqled import arrays
 from uqled.arrays import Labels
-from uqled.data.classes import encode_labels
-from uqled.data.columns import Column
+from uqled.data.classes import encode_column
+from uqled.data.tables.columns import Column
 from uqled.errors import InputError
 
 Kind = Literal["images", "texts", "table"]
@@ -49,6 +49,17 @@ class Dataset:
     """[N] what belongs together, such as a patient: one group's samples must share a fold."""
     unlabelled: tuple[str, ...] = ()
     """The ids of samples that were set aside because they have no label."""
+    unlabelled_inputs: Any = None
+    """Their inputs, in the same order; None where there are none, or nobody kept them."""
+    unlabelled_rows: tuple[int, ...] | None = None
+    """Where they lie among all samples of the source; None where that is not known."""
+    notes: tuple[tuple[str, str], ...] = ()
+    """What the user should know of how it was read: (what was done, how to have it otherwise)."""
+    embeddings: NDArray[np.float32] | None = None
+    """[N,D] vectors of the samples that the user has, for the model to see in their place."""
+    n_appended: int = 0
+    """How many samples at the end are there to be predicted alone: their class numbers mean
+    nothing."""
 
     def __post_init__(self) -> None:
         _check_inputs(self.kind, self.inputs)
@@ -82,9 +93,9 @@ class Dataset:
         ('table', ('cat', 'dog'), [0, 1, 0, 1])
         """
         kind, inputs = _as_inputs(inputs)
-        encoded = encode_labels(labels, names=classes)
-        names = np.arange(len(encoded)) if ids is None else np.asarray(ids)
-        return cls(kind, inputs, encoded, names.astype(str).astype(object), name)
+        given_labels = encode_column(labels, names=classes)
+        names = np.arange(len(given_labels)) if ids is None else np.asarray(ids)
+        return cls(kind, inputs, given_labels, names.astype(str).astype(object), name)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -152,15 +163,16 @@ class Dataset:
         """These samples, in this order; a view of the inputs where they are evenly spaced."""
         if not isinstance(indices, slice):
             indices = _checked_indices(indices, len(self))
-        chosen = _evenly_spaced(indices)
+        rows = _evenly_spaced(indices)
         by_row = self.inputs.iloc if hasattr(self.inputs, "iloc") else self.inputs
         return replace(
             self,
-            inputs=by_row[chosen],
-            labels=replace(self.labels, codes=self.labels.codes[chosen]),
-            ids=self.ids[chosen],
-            truth=None if self.truth is None else self.truth[chosen],
-            groups=None if self.groups is None else self.groups[chosen],
+            inputs=by_row[rows],
+            labels=replace(self.labels, codes=self.labels.codes[rows]),
+            ids=self.ids[rows],
+            truth=None if self.truth is None else self.truth[rows],
+            groups=None if self.groups is None else self.groups[rows],
+            embeddings=None if self.embeddings is None else self.embeddings[rows],
             source=None,
         )
 
@@ -187,6 +199,28 @@ class Dataset:
         )
         truth = None if self.truth is None else numbers[self.truth[rows]]
         return replace(self.subset(rows), labels=labels, truth=truth, source=self.source)
+
+    def with_unlabelled(self) -> Dataset:
+        """These samples, and behind them those without a label, to be predicted."""
+        n = len(self.unlabelled)
+        codes = np.concatenate([self.labels.codes, np.zeros(n, np.int32)])
+        return replace(
+            self,
+            inputs=join_inputs(self.inputs, self.unlabelled_inputs),
+            labels=replace(self.labels, codes=codes),
+            ids=np.concatenate([self.ids, np.array(self.unlabelled, dtype=object)]),
+            truth=None,
+            groups=None,
+            source=None,
+            n_appended=n,
+        )
+
+    @property
+    def input_parts(self) -> list[Any]:
+        """The inputs, with samples that are there to be predicted alone as a part of their own:
+        what was computed of the others is of use again."""
+        start = len(self) - self.n_appended
+        return [self.inputs[:start], self.inputs[start:]] if self.n_appended else [self.inputs]
 
     def with_labels(self, codes: ArrayLike) -> Dataset:
         """The same samples with other class numbers [N]; the truth stays."""
@@ -243,16 +277,25 @@ def as_images(array: NDArray[Any], name: str = "inputs") -> NDArray[np.uint8]:
 def on_white(rgba: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """[..., 4] colours with opacity as they look on white paper: [..., 3]."""
     alpha = rgba[..., 3:].astype(np.uint32)
-    mixed = rgba[..., :3] * alpha + 255 * (255 - alpha)
-    return ((mixed + 127) // 255).astype(np.uint8)
+    blend = rgba[..., :3] * alpha + 255 * (255 - alpha)
+    return ((blend + 127) // 255).astype(np.uint8)
 
 
 def join_texts(frame: Any) -> NDArray[Any]:
     """[N] one text per row: the columns one below the other; a missing one is empty."""
     columns = [frame[name].fillna("").astype(str).tolist() for name in frame.columns]
-    joined = np.empty(len(frame), dtype=object)
-    joined[:] = ["\n".join(row) for row in zip(*columns, strict=True)]
-    return joined
+    texts = np.empty(len(frame), dtype=object)
+    texts[:] = ["\n".join(row) for row in zip(*columns, strict=True)]
+    return texts
+
+
+def join_inputs(first: Any, second: Any) -> Any:
+    """Inputs of one kind, one behind the other."""
+    if hasattr(first, "columns"):
+        import pandas as pd
+
+        return pd.concat([first, second], ignore_index=True)
+    return np.concatenate([first, second])
 
 
 def _as_inputs(inputs: Any) -> tuple[Kind, Any]:

@@ -48,7 +48,7 @@ class FileTree:
         )
 
     def has(self, file: str) -> bool:
-        return file in self._known
+        return file in self._names
 
     def read_image(self, file: str) -> bytes:
         """The bytes of an image."""
@@ -67,7 +67,7 @@ class FileTree:
         return self.read_bytes(file).decode("utf-8", "replace").splitlines()
 
     @cached_property
-    def _known(self) -> frozenset[str]:
+    def _names(self) -> frozenset[str]:
         return frozenset(self.files)
 
 
@@ -95,13 +95,13 @@ def walk_folder(place: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 
     Links are followed, each folder is visited once.
     """
-    seen, count = set[str](), 0
+    visited_folders, count = set[str](), 0
     for parent, below, names in os.walk(place, onerror=_refuse_folder, followlinks=True):
         real = os.path.realpath(parent)
-        if real in seen:  # a link to a folder above
+        if real in visited_folders:  # a link to a folder above
             below.clear()
             continue
-        seen.add(real)
+        visited_folders.add(real)
         count += len(below) + len(names)
         check_limit("archive_members", count, f"folder {str(place)!r}")
         below[:] = [name for name in below if _is_content(name)]
@@ -126,8 +126,8 @@ def list_zip(place: Path) -> FileTree:
         return read_member(archive, members[name], place, limit)
 
     tree = FileTree(place, read, tuple(sorted(members)), tuple(sorted(folders)))
-    alone = len(tree.top_folders) == 1 and not tree.top_files
-    return tree.subtree(tree.top_folders[0]) if alone else tree
+    has_one_folder = len(tree.top_folders) == 1 and not tree.top_files
+    return tree.subtree(tree.top_folders[0]) if has_one_folder else tree
 
 
 def _refuse_folder(error: OSError) -> None:

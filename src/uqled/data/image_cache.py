@@ -115,18 +115,18 @@ def decode_images(
 
     One channel where every image is grey, otherwise three. `cache=False` decodes into memory.
     """
-    wanted = None if size is None else _as_size(size)
+    target_size = None if size is None else _as_size(size)
     with (
         Threads(threads or count_cores()) as engine,
         warnings.catch_warnings(),
         allow_large_pictures(),
     ):
         warnings.filterwarnings("ignore", module=r"PIL\.")  # what matters is among the reasons
-        work = _Work(encoded, wanted, engine, progress or Progress(False))
+        work = _Work(encoded, target_size, engine, progress or Progress(False))
         if cache is False:
             images, unreadable = work.decode(off_boundary)
-            kept = np.delete(images, list(unreadable), axis=0) if unreadable else images
-            return DecodedImages(kept, unreadable)
+            readable = np.delete(images, list(unreadable), axis=0) if unreadable else images
+            return DecodedImages(readable, unreadable)
         folder = cache_folder(None if cache is True else cache) / "images"
         return _on_disk(folder / f"{work.key()}.npy", work)
 
@@ -173,27 +173,27 @@ class _Work:
 
     def decode(self, new: New) -> tuple[NDArray[np.uint8], dict[int, str]]:
         """`new(shape)` filled with all images, and which could not be read, and why."""
-        filled = self._decode_alike(new)
-        if filled is None:
-            images, odd = None, list(self._everything)
+        n_filled = self._decode_alike(new)
+        if n_filled is None:
+            images, odd_images = None, list(self._everything)
         else:
-            images, odd = filled
-        looks = self._look(odd)
-        seen = {i: header for i, header in looks.items() if isinstance(header, ImageHeader)}
+            images, odd_images = n_filled
+        looks = self._look(odd_images)
+        headers = {i: header for i, header in looks.items() if isinstance(header, ImageHeader)}
         unreadable = {i: header for i, header in looks.items() if isinstance(header, str)}
         if images is None:
-            images = new(self._shape(list(seen.values())))
+            images = new(self._shape(list(headers.values())))
         rows = images.view(np.ndarray)
-        white = white_level(max((one.peak for one in seen.values()), default=0.0))
+        white = white_level(max((one.peak for one in headers.values()), default=0.0))
 
         def fill(i: int) -> str | None:
             try:
-                decode_into(rows[i], self._read(i), seen[i], white=white)
+                decode_into(rows[i], self._read(i), headers[i], white=white)
             except UnreadableError as error:
                 return str(error)
             return None
 
-        filled_rows = [i for i in odd if i in seen]
+        filled_rows = [i for i in odd_images if i in headers]
         reasons = self._over("decoding images", filled_rows, fill)
         unreadable |= {i: why for i, why in zip(filled_rows, reasons, strict=True) if why}
         return images, dict(sorted(unreadable.items()))
@@ -213,20 +213,20 @@ class _Work:
         rows = images.view(np.ndarray)
 
         def fill(block: Sequence[int]) -> list[int]:
-            held, read, keys = self._held, self._from, self._keys
+            contents_of, read, keys = self._held, self._from, self._keys
             try:
-                contents = [held[i] if i in held else read(keys[i]) for i in block]
+                contents = [contents_of[i] if i in contents_of else read(keys[i]) for i in block]
             except (OSError, FileError):
                 return list(block)
-            unfilled = decode_alike(rows[block[0] : block[-1] + 1], contents)
-            return [block[at] for at in unfilled]
+            unfilled_rows = decode_alike(rows[block[0] : block[-1] + 1], contents)
+            return [block[at] for at in unfilled_rows]
 
         odd = [*self._over_blocks("decoding images", self._everything, fill)]
         return (images, odd) if 2 * len(odd) < len(rows) else None
 
-    def _shape(self, seen: list[ImageHeader]) -> tuple[int, int, int, int]:
-        height, width = self._size or (choose_size(seen) if seen else (1, 1))
-        return len(self._keys), height, width, 1 if all(one.grey for one in seen) else 3
+    def _shape(self, headers: list[ImageHeader]) -> tuple[int, int, int, int]:
+        height, width = self._size or (choose_size(headers) if headers else (1, 1))
+        return len(self._keys), height, width, 1 if all(one.grey for one in headers) else 3
 
     def _look(self, rows: Sequence[int]) -> dict[int, ImageHeader | str]:
         def look_at(i: int) -> ImageHeader | str:
@@ -276,22 +276,22 @@ def resize_images(images: NDArray[np.uint8], size: int | tuple[int, int]) -> NDA
     height, width = _as_size(size)
     if images.shape[1:3] == (height, width):
         return images
-    resized = np.empty((len(images), height, width, images.shape[3]), np.uint8)
-    for row, image in zip(resized, images, strict=True):
+    result = np.empty((len(images), height, width, images.shape[3]), np.uint8)
+    for row, image in zip(result, images, strict=True):
         resize_into(row, image)
-    return resized
+    return result
 
 
-def choose_size(seen: list[ImageHeader]) -> tuple[int, int]:
+def choose_size(headers: list[ImageHeader]) -> tuple[int, int]:
     """(height, width) of most images, or the medians where no size has half of them.
 
     Shrunk in proportion so that the longer side is at most `MAX_SIDE`.
     """
-    counts = Counter((height, width) for height, width, *_ in seen)
+    counts = Counter((height, width) for height, width, *_ in headers)
     most = max(counts.values())
     height, width = min(size for size in counts if counts[size] == most)
-    if 2 * most < len(seen):
-        height, width = np.median([one[:2] for one in seen], axis=0).tolist()
+    if 2 * most < len(headers):
+        height, width = np.median([one[:2] for one in headers], axis=0).tolist()
     scale = min(1.0, MAX_SIDE / max(height, width))
     return max(1, round(height * scale)), max(1, round(width * scale))
 
@@ -306,14 +306,16 @@ def _as_size(size: int | tuple[int, int]) -> tuple[int, int]:
 
 def _on_disk(path: Path, work: _Work) -> DecodedImages:
     """The images in `path`, decoded into it unless it is there and whole."""
-    cached = _open(path, len(work))
-    if cached is not None:
-        return cached
+    cached_images = _open(path, len(work))
+    if cached_images is not None:
+        return cached_images
     _make_folder(path.parent)
-    lost = set(work.lost)
+    lost_images = set(work.lost)
     with replace_file(path) as part:
         images, unreadable = work.decode(lambda shape: _new_array(part, shape))
-        if late := sorted(set(work.lost) - lost):  # nothing that could be kept under this key
+        if late := sorted(
+            set(work.lost) - lost_images
+        ):  # nothing that could be kept under this key
             raise FileError(
                 "images", f"changed while they were read ({work.lost[late[0]]})", "Try again"
             )
@@ -325,10 +327,10 @@ def _on_disk(path: Path, work: _Work) -> DecodedImages:
         if unreadable:
             _cut_array(part, shape)
         write_json(path.with_suffix(".json"), {"shape": shape, "unreadable": unreadable})
-    cached = _open(path, len(work))
-    if cached is None:
+    cached_images = _open(path, len(work))
+    if cached_images is None:
         raise FileError(f"cache {str(path)!r}", "cannot be read back", "Pass cache=False")
-    return cached
+    return cached_images
 
 
 def _open(path: Path, total: int) -> DecodedImages | None:
@@ -364,8 +366,8 @@ def _new_array(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np
 
 def _move_together(images: NDArray[np.uint8], unreadable: dict[int, str]) -> None:
     """Close the gaps that some rows leave; what remains at the end is to be cut off."""
-    kept = (row for row in range(len(images)) if row not in unreadable)
-    for to, row in enumerate(kept):
+    readable_rows = (row for row in range(len(images)) if row not in unreadable)
+    for to, row in enumerate(readable_rows):
         if to != row:
             images[to] = images[row]
 

@@ -78,7 +78,7 @@ class UnreadableError(Exception):
 
 
 @cache
-def list_formats() -> tuple[str, ...]:
+def list_picture_formats() -> tuple[str, ...]:
     """The formats that are opened, for Pillow's `formats`: those of `ENDINGS` that it has here."""
     for plugin in _FORMATS.values():
         with suppress(ImportError):
@@ -88,11 +88,16 @@ def list_formats() -> tuple[str, ...]:
 
 def identify_format(data: bytes) -> str | None:
     """What Pillow calls the format of an encoded picture; None if it is none that is opened."""
+    return identify_image(data)[0]
+
+
+def identify_image(data: bytes) -> tuple[str | None, tuple[int, int]]:
+    """(format, width and height) of an encoded picture; (None, (0, 0)) if it is none."""
     try:
-        with Image.open(io.BytesIO(data), formats=list_formats()) as picture:
-            return picture.format
+        with Image.open(io.BytesIO(data), formats=list_picture_formats()) as picture:
+            return picture.format, picture.size
     except Exception:  # parsers of third parties on any bytes
-        return None
+        return None, (0, 0)
 
 
 @contextmanager
@@ -115,21 +120,21 @@ def read_header(data: bytes) -> ImageHeader:
     if not data:
         raise UnreadableError("is empty")
     try:
-        if (found := _look_at_jpeg(data)) is not None:
-            return found
+        if (header := _look_at_jpeg(data)) is not None:
+            return header
         with _open_picture(data) as picture:
             return _look_at(picture, data)
     except Exception as error:  # parsers of third parties on any bytes
         raise UnreadableError(_reason(error)) from error
 
 
-def decode_into(row: NDArray[np.uint8], data: bytes, seen: ImageHeader, *, white: float) -> None:
+def decode_into(row: NDArray[np.uint8], data: bytes, header: ImageHeader, *, white: float) -> None:
     """Fill `row` [H,W,C] with a picture, resized where its size is another.
 
     `white` is the value that becomes 255 in pictures with more than eight bits.
     """
     height, width, channels = row.shape
-    if seen.plain and (seen.height, seen.width) == (height, width):
+    if header.plain and (header.height, header.width) == (height, width):
         try:
             simplejpeg.decode_jpeg(data, "RGB" if channels == 3 else "GRAY", buffer=row)
         except ValueError:
@@ -137,7 +142,9 @@ def decode_into(row: NDArray[np.uint8], data: bytes, seen: ImageHeader, *, white
         else:
             return
     try:
-        picture = _opened(data, seen, (height, width), "RGB" if channels == 3 else "L", white)
+        picture = _open_resized(
+            data, header, (height, width), "RGB" if channels == 3 else "L", white
+        )
         _fill(row, picture)
     except Exception as error:
         raise UnreadableError(_reason(error)) from error
@@ -152,7 +159,7 @@ def decode_alike(rows: NDArray[np.uint8], contents: list[bytes]) -> list[int]:
     is_on_boundary = rows.ctypes.data % 32 == 0
     step = max(1, _SCRATCH_BYTES // rows[0].nbytes) if is_on_boundary else len(rows)
     scratch = off_boundary((step, *rows.shape[1:])) if is_on_boundary else rows
-    shape, unfilled, decode = rows.shape[1:], [], simplejpeg.decode_jpeg
+    shape, unfilled_rows, decode = rows.shape[1:], [], simplejpeg.decode_jpeg
     counts_scans, most = shape[0] * shape[1] >= _COUNTED_PIXELS, 2 * rows[0].nbytes + _ENDS
     for start in range(0, len(rows), step):
         part = contents[start : start + step]
@@ -166,12 +173,12 @@ def decode_alike(rows: NDArray[np.uint8], contents: list[bytes]) -> list[int]:
                     or (counts_scans and _has_many_scans(data))
                     or decode(data, buffer=row).shape != shape
                 ):
-                    unfilled.append(at)
+                    unfilled_rows.append(at)
             except ValueError:
-                unfilled.append(at)
+                unfilled_rows.append(at)
         if is_on_boundary:
             rows[start : start + len(part)] = scratch[: len(part)]
-    return unfilled
+    return unfilled_rows
 
 
 def off_boundary(shape: tuple[int, ...]) -> NDArray[np.uint8]:
@@ -220,15 +227,15 @@ def _look_at_jpeg(data: bytes) -> ImageHeader | None:
     _check_picture(data, height, width)
     if space not in ("YCbCr", "RGB", "Gray"):
         return None
-    turned = _orientation(data)
-    if turned in _ON_THE_SIDE:
+    orientation = _orientation(data)
+    if orientation in _ON_THE_SIDE:
         height, width = width, height
-    return ImageHeader(height, width, space == "Gray", plain=turned == 1)
+    return ImageHeader(height, width, space == "Gray", plain=orientation == 1)
 
 
 def _open_picture(data: bytes) -> Image.Image:
     """A picture whose header is read, and no pixel: it is not larger than the limit."""
-    picture = Image.open(io.BytesIO(data), formats=list_formats())
+    picture = Image.open(io.BytesIO(data), formats=list_picture_formats())
     try:
         _check_picture(data, picture.height, picture.width)
     except UnreadableError:
@@ -283,15 +290,19 @@ def _look_at(picture: Image.Image, data: bytes) -> ImageHeader:
     return ImageHeader(height, width, grey, peak)
 
 
-def _opened(
-    data: bytes, seen: ImageHeader, size: tuple[int, int], mode: str, white: float
+def _open_resized(
+    data: bytes, header: ImageHeader, size: tuple[int, int], mode: str, white: float
 ) -> Image.Image:
     """The picture as it is shown, in `mode`; a JPEG far larger than `size` is decoded smaller."""
     if simplejpeg is not None and data[:2] == b"\xff\xd8":
-        turned = 1 if seen.plain else _orientation(data)
-        raw = (seen.width, seen.height) if turned in _ON_THE_SIDE else (seen.height, seen.width)
-        wanted = size[::-1] if turned in _ON_THE_SIDE else size
-        shrink = _shrink(raw, wanted)
+        orientation = 1 if header.plain else _orientation(data)
+        raw = (
+            (header.width, header.height)
+            if orientation in _ON_THE_SIDE
+            else (header.height, header.width)
+        )
+        target_size = size[::-1] if orientation in _ON_THE_SIDE else size
+        shrink = _shrink(raw, target_size)
         try:
             pixels = simplejpeg.decode_jpeg(
                 data,
@@ -303,12 +314,12 @@ def _opened(
             pass  # CMYK, broken, or unusual: Pillow's
         else:
             picture = Image.fromarray(pixels if mode == "RGB" else pixels[..., 0])
-            return _turned(picture, turned)
+            return _rotate(picture, orientation)
     with _open_picture(data) as picture:
         if picture.format in ("JPEG", "MPO"):
-            turned = _orientation(data, picture)
-            wanted = size[::-1] if turned in _ON_THE_SIDE else size
-            shrink = _shrink(picture.size[::-1], wanted)
+            orientation = _orientation(data, picture)
+            target_size = size[::-1] if orientation in _ON_THE_SIDE else size
+            shrink = _shrink(picture.size[::-1], target_size)
             picture.draft(None, (picture.width // shrink, picture.height // shrink))
         picture.load()
         return _flat(ImageOps.exif_transpose(picture), mode, white)
@@ -324,9 +335,9 @@ def _flat(picture: Image.Image, mode: str, white: float) -> Image.Image:
     return picture.convert(mode)
 
 
-def _shrink(raw: tuple[int, int], wanted: tuple[int, int]) -> int:
+def _shrink(raw: tuple[int, int], target_size: tuple[int, int]) -> int:
     """By what a JPEG can be shrunk while it is decoded, twice as large as wanted or larger."""
-    room = min(raw[0] // (2 * wanted[0]), raw[1] // (2 * wanted[1]))
+    room = min(raw[0] // (2 * target_size[0]), raw[1] // (2 * target_size[1]))
     return next((factor for factor in (8, 4, 2) if room >= factor), 1)
 
 
@@ -338,11 +349,11 @@ def _orientation(data: bytes, picture: Image.Image | None = None) -> int:
     if picture is None:
         with _open_picture(data) as opened:
             return _orientation(data, opened)
-    found: Any = 1 if picture.format == "TIFF" else picture.getexif().get(_ORIENTATION, 1)
-    return int(found) if found in range(1, 9) else 1
+    orientation: Any = 1 if picture.format == "TIFF" else picture.getexif().get(_ORIENTATION, 1)
+    return int(orientation) if orientation in range(1, 9) else 1
 
 
-def _turned(picture: Image.Image, orientation: int) -> Image.Image:
+def _rotate(picture: Image.Image, orientation: int) -> Image.Image:
     if orientation == 1:
         return picture
     picture.getexif()[_ORIENTATION] = orientation

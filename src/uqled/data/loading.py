@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.data.columns import Role
 from uqled.data.dataset import Dataset, Kind, draw_stratified
 from uqled.data.image_cache import EncodedImages, decode_images, resize_images
 from uqled.data.memory import is_place, read_object
 from uqled.data.raw_dataset import RawDataset, is_data_name, name_source
 from uqled.data.reader import ReadRequest, Source
 from uqled.data.readers import read_source
+from uqled.data.spellings import Spellings, check_spellings
+from uqled.data.tables.columns import Role
+from uqled.data.tables.header import check_header
 from uqled.errors import FileError, InputError
 from uqled.progress import Progress
 from uqled.storage.reading import explain_file_problems
@@ -40,6 +42,9 @@ def load(
     group: str | None = None,
     encoding: str | None = None,
     separator: str | None = None,
+    sheet: str | None = None,
+    header: str | None = None,
+    spellings: Spellings = "merge",
     image_size: int | tuple[int, int] | None = None,
     split: str | None = None,
     limit: int | None = None,
@@ -77,6 +82,15 @@ def load(
         Of tables: a column whose rows with one value belong together, such as a patient.
     encoding, separator
         Of text files: how they are written. Default: what the file shows.
+    header
+        Of text files: `"yes"` if the first line names the columns, `"no"` if it is data and they
+        are called `column 1`, `column 2` and so on. Default: what the file shows.
+    sheet
+        Of Excel files: the name of the sheet. Default: the first that is not empty.
+    spellings
+        `"merge"` reads names of classes as one that differ only in spaces or Unicode form, or in
+        case where one of them is rare: the most common spelling names the class. `"keep"` keeps
+        them apart.
     image_size
         Pixels, or (height, width). Default: the size of most images, or the medians where no size
         has half of them, with the longer side at most 224.
@@ -93,6 +107,8 @@ def load(
         Called with the kind of the samples before images are decoded; it may refuse them.
     """
     in_files = is_place(place)
+    if in_files:
+        arrays.check_writable(str(place), "path")
     if in_files and not isinstance(label, str | None):
         raise InputError(
             "label", f"is a {type(label).__name__}", "Name the column of the file that holds them"
@@ -106,16 +122,21 @@ def load(
         encoding,
         separator,
         group,
+        sheet,
+        header,
+        spellings,
     )
-    shown = progress if isinstance(progress, Progress) else Progress(progress)
-    with shown.stage(f"reading {name_source(place) if in_files else 'samples'}"):
+    check_spellings(spellings)
+    check_header(header)
+    bar = progress if isinstance(progress, Progress) else Progress(progress)
+    with bar.stage(f"reading {name_source(place) if in_files else 'samples'}"):
         raw = (
             read_source(Source(place), request) if in_files else read_object(place, request, label)
         )
     if check_kind is not None:
         check_kind(raw.kind)
-    missing = find_missing_labels(raw)
-    raw = raw.take(select_rows(raw, limit, seed))
+    full_raw = raw
+    raw = raw.take(choose_rows(raw, limit, seed))
     arrays.check_two_classes(raw.labels)
     raw, skipped = decode_raw(
         raw,
@@ -123,10 +144,11 @@ def load(
         image_size=image_size,
         skip_unreadable=skip_unreadable,
         cache=cache,
-        progress=shown,
+        progress=bar,
     )
     if skipped:
         arrays.check_two_classes(raw.labels)
+    missing, missing_inputs = read_unlabelled(full_raw, raw, place, skipped, cache)
     where, name = "", type(place).__name__
     if in_files:
         with explain_file_problems(place, "Check the path"):
@@ -143,6 +165,9 @@ def load(
             "group": group,
             "encoding": encoding,
             "separator": separator,
+            "sheet": sheet,
+            "header": header,
+            "spellings": spellings,
             "image_size": image_size,
             "split": split,
             "limit": limit,
@@ -162,6 +187,9 @@ def load(
         columns=raw.columns,
         groups=raw.groups,
         unlabelled=missing,
+        unlabelled_inputs=missing_inputs,
+        unlabelled_rows=_find_unlabelled_rows(full_raw, is_whole=limit is None and not skipped),
+        notes=raw.notes,
     )
 
 
@@ -170,7 +198,29 @@ def find_missing_labels(raw: RawDataset) -> tuple[str, ...]:
     return () if raw.is_unlabelled is None else tuple(raw.ids[raw.is_unlabelled].tolist())
 
 
-def select_rows(raw: RawDataset, limit: int | None, seed: int) -> NDArray[np.intp]:
+def _find_unlabelled_rows(raw: RawDataset, *, is_whole: bool) -> tuple[int, ...] | None:
+    if raw.is_unlabelled is None or not is_whole:
+        return None
+    return tuple(np.flatnonzero(raw.is_unlabelled).tolist())
+
+
+def read_unlabelled(
+    whole: RawDataset, labelled: RawDataset, place: Any, skipped: dict[str, str], cache: Any
+) -> tuple[tuple[str, ...], Any]:
+    """(ids, inputs) of the samples without a label, images as large as the labelled ones.
+
+    Those that cannot be read are added to `skipped`.
+    """
+    if whole.is_unlabelled is None:
+        return (), None
+    raw = whole.take(np.flatnonzero(whole.is_unlabelled))
+    size = labelled.inputs.shape[1:3] if raw.kind == "images" else None
+    raw, unreadable = decode_raw(raw, place, image_size=size, skip_unreadable=True, cache=cache)
+    skipped |= unreadable
+    return tuple(raw.ids.tolist()), raw.inputs
+
+
+def choose_rows(raw: RawDataset, limit: int | None, seed: int) -> NDArray[np.intp]:
     """The labelled samples, or as many of them as the limit says."""
     labelled = raw.labelled_rows
     if limit is None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from uqled.arrays import to_numpy
-from uqled.data.classes import encode_labels
+from uqled.data.classes import encode_column
 from uqled.data.dataset import Dataset
 from uqled.data.image_cache import EncodedImages
 from uqled.data.images import is_image_name
@@ -24,8 +24,9 @@ from uqled.data.raw_dataset import (
 )
 from uqled.data.reader import ReadRequest
 from uqled.data.readers.hub import read_class_names
-from uqled.data.table_images import read_image_file
-from uqled.data.tables import Table, make_arrow_table, read_table
+from uqled.data.spellings import merge_spellings
+from uqled.data.tables.table import Table, make_arrow_table, read_table
+from uqled.data.tables.table_images import read_image_file
 from uqled.errors import InputError, UqledError
 from uqled.limits import check_limit
 from uqled.storage.reading import first_line
@@ -46,13 +47,14 @@ def is_place(place: Any) -> bool:
 def read_object(samples: Any, request: ReadRequest, label: Any) -> RawDataset:
     """The samples of an object; `label` is a column's name, or the labels themselves."""
     try:
-        return _read_object(samples, replace(request, label=None), label)
+        raw = _read_object(samples, replace(request, label=None), label)
     except UqledError:
         raise
     except Exception as error:  # whatever another library's object does when it is read
         name = type(samples).__name__
         raise InputError("place", f"is a {name} that cannot be read ({first_line(error)})", _TAKES
                          ) from error  # fmt: skip
+    return merge_spellings(raw) if request.spellings == "merge" else raw
 
 
 def _read_object(samples: Any, request: ReadRequest, label: Any) -> RawDataset:
@@ -163,7 +165,7 @@ def _read_sequence(samples: Any, label: Any) -> RawDataset:
         files = [os.path.abspath(Path(path).expanduser()) for path in samples]  # noqa: PTH100
         labels = [Path(f).parent.name for f in files] if label is None else label
         images = EncodedImages(read_image_file, make_object_array(files), Path)
-        codes = encode_labels(np.asarray(_flatten_labels(labels, len(files))), name="label")
+        codes = encode_column(np.asarray(_flatten_labels(labels, len(files))), name="label")
         return RawDataset("images", images, codes, make_ids(samples))
     if label is None or isinstance(label, str):
         raise InputError(

@@ -14,20 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.table_files import read_csv, read_parquet
+from uqled.data.tables.table_files import read_csv
 from uqled.errors import FileError
 from uqled.limits import check_limit
 from uqled.storage.arrays.numpy_files import open_array, open_npz
 from uqled.storage.arrays.shards import open_shards, split_key
 from uqled.storage.location import Location
 from uqled.storage.reading import explain_file_problems, name_file
+from uqled.storage.tables.parquet_tables import read_parquet
 
 FORMATS = (".npy", ".npz", ".csv", ".parquet", ".zarr")
 
 
 def open_probabilities(address: str, *, ndim: int) -> Any:
     """An array [N,K] or [F,N,K] of any of the formats; a table's columns are the classes."""
-    place, key = _found(address)
+    place, key = _split_address(address)
     if place.suffix in (".csv", ".parquet") and not place.is_folder():
         _refuse_as_table(address, key, ndim=ndim)
     if place.suffix == ".csv":
@@ -48,7 +49,7 @@ def open_probabilities(address: str, *, ndim: int) -> Any:
 
 def open_labels(address: str) -> Any:
     """A column of labels of any of the formats."""
-    place, key = _found(address)
+    place, key = _split_address(address)
     if (array := _array(place, key)) is not None:
         return array
     is_local_file = place.is_local and not place.is_folder()  # whose types pandas keeps
@@ -72,13 +73,13 @@ def open_labels(address: str) -> Any:
     return frame[key]
 
 
-def _found(address: str) -> tuple[Location, str | None]:
+def _split_address(address: str) -> tuple[Location, str | None]:
     """The place and the key of an address, which is there and of a known format."""
     place, key = split_key(address)
     there = place.entry()
     is_folder = there is not None and there.is_folder
     if is_folder and place.suffix in (".npz", ".csv"):
-        raise FileError(name_file(_shown(address)), "is a folder", "Name a file in it")
+        raise FileError(name_file(_shorten_address(address)), "is a folder", "Name a file in it")
     if not is_folder and place.suffix and place.suffix not in FORMATS:
         raise FileError(
             name_file(address),
@@ -86,11 +87,11 @@ def _found(address: str) -> tuple[Location, str | None]:
             f"Use one of {', '.join(FORMATS)}, or a folder of shards",
         )
     if there is None:
-        raise FileError(name_file(_shown(address)), "does not exist", "Check the path")
+        raise FileError(name_file(_shorten_address(address)), "does not exist", "Check the path")
     return place, key
 
 
-def _shown(address: str) -> str:
+def _shorten_address(address: str) -> str:
     """An address as it was written, without its key."""
     key = split_key(address)[1]
     return address if key is None else address.removesuffix(f"::{key}")
@@ -103,7 +104,7 @@ def _refuse_as_table(address: str, key: str | None, *, ndim: int) -> None:
             "is a table, which has no passes",
             "Use .npy, .npz or Zarr [F,N,K], or a folder of tables per pass",
         )
-    if key is not None and _shown(address).endswith(".csv"):
+    if key is not None and _shorten_address(address).endswith(".csv"):
         raise FileError(
             name_file(address),
             "names a column",

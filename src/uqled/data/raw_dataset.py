@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
-from uqled.data.columns import Column
 from uqled.data.dataset import Kind
+from uqled.data.tables.columns import Column
 from uqled.errors import InputError
 
 SPLITS = ("train", "training", "test", "testing", "val", "valid", "validation", "dev")
@@ -43,6 +43,10 @@ class RawDataset:
     """[N] what belongs together and must not straddle folds, where the user says so."""
     locate_rows: Callable[[Sequence[int]], str] | None = None
     """Some rows as the user finds them in the file: "line 7, 12"."""
+    notes: tuple[tuple[str, str], ...] = ()
+    """What the user should know of how it was read: (what was done, how to have it otherwise)."""
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    """Other spellings of a class in the source -> the class's name."""
 
     @property
     def labelled_rows(self) -> NDArray[np.intp]:
@@ -70,10 +74,15 @@ class RawDataset:
 
 def make_ids(names: Iterable[Any]) -> NDArray[Any]:
     """[N] strings as objects, any of which can be written as UTF-8."""
-    plain = [
-        str(name).encode("utf-8", "surrogateescape").decode("utf-8", "replace") for name in names
-    ]
-    return make_object_array(plain)
+    return make_object_array([_make_writable(str(name)) for name in names])
+
+
+def _make_writable(text: str) -> str:
+    """A text without halves of characters, which are bytes of a file's name, or nothing."""
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def make_object_array(entries: Sequence[Any]) -> NDArray[Any]:

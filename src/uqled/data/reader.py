@@ -12,10 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from uqled.data.columns import Role
 from uqled.data.dataset import Kind
 from uqled.data.file_tree import FileTree, list_folder, list_zip
 from uqled.data.raw_dataset import RawDataset, is_data_name
+from uqled.data.tables.columns import Role
 from uqled.storage.compression import find_table_name
 
 
@@ -31,6 +31,11 @@ class ReadRequest:
     encoding: str | None = None
     separator: str | None = None
     group: str | None = None
+    sheet: str | None = None
+    header: str | None = None
+    """`yes` or `no`: whether the first line names the columns; None: as the file shows."""
+    spellings: str | None = None
+    """`merge` where other spellings of a class are read as that class."""
 
 
 class Source:
@@ -82,5 +87,7 @@ class Reader:
     """Whether `label` and `inputs` name columns or arrays of it."""
     has_splits: bool = False
     """Whether `split` chooses a part of it."""
+    has_sheets: bool = False
+    """Whether `sheet` chooses a part of it."""
     read_arrow: Callable[[Source, ReadRequest], Any] | None = None
     """Of a table: all its rows and columns as an Arrow table, which exports write again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from uqled.data.loading import decode_raw, find_missing_labels, name_dataset
 from uqled.data.raw_dataset import RawDataset, is_data_name, name_source
 from uqled.data.reader import ReadRequest, Source
 from uqled.data.readers import read_source
+from uqled.data.spellings import match_names
 from uqled.errors import FileError, InputError
 from uqled.storage.run import Predictions
 
@@ -53,21 +54,21 @@ class ReopenedSource:
         return truth
 
     @cached_property
-    def relabelled(self) -> NDArray[np.intp]:
+    def relabelled_rows(self) -> NDArray[np.intp]:
         """Samples whose label in the source is another one than when the run was made."""
         return np.flatnonzero(self.codes != self.before)
 
     def describe_changes(self) -> str:
         """How many labels have changed, and the first of them."""
-        changed, before = self.relabelled.tolist(), self.before
+        changed_rows, before = self.relabelled_rows.tolist(), self.before
         names, now = self.predictions.labels.names, self.raw.labels
-        shown = [
+        examples = [
             f"{self.predictions.ids[index]!r} was {names[before[index]]!r} and is "
             f"{now.names[now.codes[self.rows[index]]]!r}"
-            for index in changed[:_SHOWN]
+            for index in changed_rows[:_SHOWN]
         ]
-        more = ", ..." if len(changed) > _SHOWN else ""
-        return f"{len(changed):,} of {len(self.rows):,} labels ({', '.join(shown)}{more})"
+        more = ", ..." if len(changed_rows) > _SHOWN else ""
+        return f"{len(changed_rows):,} of {len(self.rows):,} labels ({', '.join(examples)}{more})"
 
     def describe_files(self) -> list[str]:
         """Which files are gone and which were added, a sentence each."""
@@ -75,9 +76,9 @@ class ReopenedSource:
         for names, verb in ((self.missing, "gone"), (self.added, "new and not part of this run")):
             if names:
                 more = ", ..." if len(names) > _SHOWN else ""
-                listed = ", ".join(map(repr, names[:_SHOWN])) + more
+                text = ", ".join(map(repr, names[:_SHOWN])) + more
                 count = "1 file is" if len(names) == 1 else f"{len(names):,} files are"
-                sentences.append(f"{count} {verb}: {listed}.")
+                sentences.append(f"{count} {verb}: {text}.")
         return sentences
 
 
@@ -115,11 +116,11 @@ def reopen_source(predictions: Predictions) -> ReopenedSource | None:
         return None
     place = source["place"]
     raw = read_source(Source(place), make_request(source))
-    wanted, row_of = set(predictions.ids), {name: row for row, name in enumerate(raw.ids.tolist())}
-    others = [row for name, row in row_of.items() if name not in wanted]
+    run_ids, row_of = set(predictions.ids), {name: row for row, name in enumerate(raw.ids.tolist())}
+    other_rows = [row for name, row in row_of.items() if name not in run_ids]
     missing = [name for name in predictions.ids if name not in row_of]
     is_files = isinstance(raw.inputs, EncodedImages)
-    if len(row_of) < len(raw.ids) or (missing and (not is_files or len(missing) == len(wanted))):
+    if len(row_of) < len(raw.ids) or (missing and (not is_files or len(missing) == len(run_ids))):
         raise _describe_other_samples(predictions, raw)
     present = np.array([row_of[name] for name in predictions.ids if name in row_of], np.intp)
     if (np.diff(present) < 0).any():  # in another order: who knows what the names stand for
@@ -127,7 +128,7 @@ def reopen_source(predictions: Predictions) -> ReopenedSource | None:
     size = source["image_size"]
     samples, _ = decode_raw(raw.take(present), place, image_size=size, skip_unreadable=False)
     rows = np.array([row_of.get(name, -1) for name in predictions.ids], np.intp)
-    added, skipped = _sort_others(raw, others, source)
+    added_ids, skipped_ids = _sort_others(raw, other_rows, source)
     inputs = samples.inputs
     if missing:
         inputs = PartialImages(inputs, np.cumsum(rows >= 0) - 1, rows >= 0)
@@ -138,21 +139,21 @@ def reopen_source(predictions: Predictions) -> ReopenedSource | None:
         np.array(predictions.ids, object),
         name_dataset(place),
         predictions.truth,
-        skipped,
+        skipped_ids,
         source,
         columns=samples.columns,
         groups=samples.groups if not missing else None,
         unlabelled=find_missing_labels(raw),
     )
-    known = predictions.source_fingerprint  # empty where whoever made the run did not say
-    if not missing and known not in ("", data.inputs_fingerprint):
+    fingerprint = predictions.source_fingerprint  # empty where whoever made the run did not say
+    if not missing and fingerprint not in ("", data.inputs_fingerprint):
         raise _describe_other_samples(predictions, raw)
     codes = np.where(rows < 0, predictions.labels.codes, _class_numbers(raw, rows, predictions))
-    return ReopenedSource(data, raw, rows, codes, predictions, missing, added)
+    return ReopenedSource(data, raw, rows, codes, predictions, missing, added_ids)
 
 
 def _sort_others(
-    raw: RawDataset, others: list[int], source: Mapping[str, Any]
+    raw: RawDataset, other_rows: list[int], source: Mapping[str, Any]
 ) -> tuple[list[str], dict[str, str]]:
     """(added, skipped): samples that the run does not have, which can be read, and which cannot.
 
@@ -160,13 +161,13 @@ def _sort_others(
     """
     if source["limit"] is not None or not isinstance(raw.inputs, EncodedImages):
         return [], {}
-    skipped = {}
-    for row in others:
+    skipped_ids = {}
+    for row in other_rows:
         try:
             raw.inputs.read_image(row, raw.ids[row])
         except FileError as error:
-            skipped[raw.ids[row]] = error.problem
-    return [raw.ids[row] for row in others if raw.ids[row] not in skipped], skipped
+            skipped_ids[raw.ids[row]] = error.problem
+    return [raw.ids[row] for row in other_rows if raw.ids[row] not in skipped_ids], skipped_ids
 
 
 class PartialImages:
@@ -190,7 +191,7 @@ class PartialImages:
 
 def make_request(source: Mapping[str, Any]) -> ReadRequest:
     """The request that a run's source stands for."""
-    names = ("label", "inputs", "kind", "split", "columns", "encoding", "separator", "group")
+    names = (one.name for one in fields(ReadRequest))
     return ReadRequest(**{name: source[name] for name in names})
 
 
@@ -198,11 +199,13 @@ def _class_numbers(
     raw: RawDataset, rows: NDArray[np.intp], predictions: Predictions
 ) -> NDArray[np.int32]:
     """[N] the source's labels in the run's class numbers, -1 where it has no such class."""
-    known, now = predictions.labels, raw.labels
-    classes = zip(known.values.tolist(), known.names, strict=True)
+    run_labels, now = predictions.labels, raw.labels
+    classes = zip(run_labels.values.tolist(), run_labels.names, strict=True)
     number = {(str(value), name): code for code, (value, name) in enumerate(classes)}
     classes = zip(now.values.tolist(), now.names, strict=True)
     codes = np.array([number.get((str(value), name), -1) for value, name in classes], np.int32)
+    if (predictions.source or {}).get("spellings") == "merge":  # another one may be common now
+        codes = np.where(codes < 0, match_names(now.names, run_labels.names), codes)
     numbers = codes[now.codes[rows]]
     return numbers if raw.is_unlabelled is None else np.where(raw.is_unlabelled[rows], -1, numbers)
 

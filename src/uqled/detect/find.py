@@ -112,9 +112,10 @@ def find_label_errors(
     >>> errors.ranked.tolist(), errors.suggested[errors.ranked].tolist()
     ([4], [0])
     """
-    model = None
+    model = contradictions = contents = None
     if isinstance(labels, Predictions):
         model = labels.quality
+        contradictions, contents = labels.contradictions, labels.contents
         if pred_probs is not None or passes is not None or classes is not None:
             raise InputError(
                 "labels", "are predictions, which hold probabilities", "Pass nothing else with them"
@@ -151,7 +152,12 @@ def find_label_errors(
     with Threads(count_threads(threads)) as engine:
         evidence = collect_evidence(Sweeps(inputs, engine, Progress(progress)), request)
     results = [
-        replace(make_result(choice, evidence, inputs.labels), model=model)
+        replace(
+            make_result(choice, evidence, inputs.labels),
+            model=model,
+            contradictions=contradictions,
+            contents=contents,
+        )
         for choice in request.choices
     ]
     if not request.is_comparison:
@@ -237,7 +243,7 @@ def collect_evidence(sweeps: Sweeps, request: DetectionRequest) -> SweepEvidence
         best = sweeps.select_top_margins(
             {member: numbers[member].pairs for member in plan.selecting}, joints
         )
-        selected = {member: kept.to_mask(sweeps.N) for member, kept in best.items()}
+        selected = {member: selection.to_mask(sweeps.N) for member, selection in best.items()}
     labels = inputs.labels.codes
     auto = None
     if request.asks_for_probabilities:

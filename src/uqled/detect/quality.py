@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.detect.core import row_kernels
 from uqled.detect.core.joint import calibrate_joint
+from uqled.detect.core.kernels import SLACK
 from uqled.detect.core.sweeps import Sweeps
 from uqled.detect.find import count_threads, read_inputs
 from uqled.detect.methods.method import SOFTMAX
@@ -69,27 +70,31 @@ def label_quality_scores(
     scores = np.empty(len(inputs.labels))
     for start, stop in inputs.split_blocks():
         block = inputs.softmax.read(start, stop)
-        inputs.softmax.check_block(block, start)
+        inputs.softmax.check_block(block, start, inputs.kernels)
         rows, codes = block.get_pass(0), inputs.labels.codes[start:stop]
         own = np.empty(stop - start)
-        row_kernels.read_given_probability(rows, codes, own)
+        inputs.kernels.read_given_probability(rows, codes, own)
         if method == "normalized-margin":
             other = np.empty(stop - start)
-            row_kernels.find_best_other(rows, codes, other)
+            inputs.kernels.find_best_other(rows, codes, other)
             own = (own - other + 1) / 2
         elif method == "confidence-weighted-entropy":
-            own = _confidence_weighted_entropy(rows, own)
+            own = _confidence_weighted_entropy(rows, own, inputs.kernels)
         scores[start:stop] = own
     return scores
 
 
-def _confidence_weighted_entropy(rows: NDArray[Any], own: NDArray[Any]) -> NDArray[np.float64]:
+def _confidence_weighted_entropy(
+    rows: NDArray[Any], own: NDArray[Any], kernels: ModuleType
+) -> NDArray[np.float64]:
     """[n] ln(x + 1) / x, where x is the normalised entropy over the self-confidence."""
     n, K = rows.shape
     mean = rows.astype(np.float64)
     entropy, information = np.empty(n), np.empty(n)
-    row_kernels.measure_uncertainty(rows, 0, n, 1, mean, entropy, information)
-    ratio = entropy / np.log(K) / np.maximum(own, row_kernels.SLACK)
-    sure = ratio < row_kernels.SLACK  # of its own label: the limit, which is 1
-    scores: NDArray[np.float64] = np.where(sure, 1.0, np.log1p(ratio) / np.where(sure, 1.0, ratio))
+    kernels.measure_uncertainty(rows, 0, n, 1, mean, entropy, information)
+    ratio = entropy / np.log(K) / np.maximum(own, SLACK)
+    is_certain = ratio < SLACK  # of its own label: the limit, which is 1
+    scores: NDArray[np.float64] = np.where(
+        is_certain, 1.0, np.log1p(ratio) / np.where(is_certain, 1.0, ratio)
+    )
     return scores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 from uqled import uncertainty
 from uqled.errors import InputError
 
-Reason = Literal["wrong label", "ambiguous", "model does not know"]
+Reason = Literal["contradicts a duplicate", "wrong label", "ambiguous", "model does not know"]
 
 #: In the order from "change it" to "look at it".
 REASONS: tuple[Reason, ...] = get_args(Reason)
+#: The reason that no model gives: it needs no probabilities.
+CONTRADICTED = REASONS[0]
 
 #: Sure: one class has the majority and at least so many times the probability of any other. Three
 #: to one is where a bet on two classes leaves 3/4 and 1/4: a second class below that is no rival.
@@ -32,8 +35,12 @@ def find_reasons(
     pred_probs: NDArray[Any] | None,
     passes: NDArray[Any] | None,
     rows: NDArray[np.intp],
+    *,
+    contradicted_rows: Sequence[int] | NDArray[np.intp] = (),
 ) -> NDArray[np.object_]:
     """One Reason for each of the samples `rows`.
+
+    `contradicted_rows`, which have a duplicate with another label, need no further reason.
 
     `labels` [N] are class numbers; `pred_probs` [N,K] and `passes` [F,N,K] may be memory-mapped,
     and only these rows are read. The probabilities are the mean of the passes, or the
@@ -64,6 +71,7 @@ def find_reasons(
             assert pred_probs is not None
             probs = np.asarray(pred_probs[some], np.float64)
         reasons[start : start + len(some)] = _find_block_reasons(labels[some], probs, stack)
+    reasons[np.isin(rows, contradicted_rows)] = CONTRADICTED
     return reasons
 
 
@@ -87,14 +95,29 @@ def _find_block_reasons(
 
 
 def explain_reason(
-    reason: Reason, given: str, suggested: str, p_given: float, p_suggested: float
+    reason: Reason,
+    given: str,
+    suggested: str,
+    p_given: float,
+    p_suggested: float,
+    *,
+    duplicate: str = "another sample",
+    is_exact: bool = True,
 ) -> str:
     """The reason as one plain sentence, with the classes' names and probabilities.
+
+    `duplicate` names the sample that has the same content, or nearly the same.
 
     >>> explain_reason("wrong label", "cat", "dog", 0.004, 0.97)
     'The model is sure of dog (97%); the given cat gets less than 1%.'
     """
     here, there = _format_share(p_given), _format_share(p_suggested)
+    if reason == CONTRADICTED:
+        same, surely = ("The same", "") if is_exact else ("Nearly the same", "most likely ")
+        return (
+            f"{same} as {duplicate}, which is labelled {suggested}: one of the two labels is "
+            f"{surely}wrong. The model gives {suggested} {there} and the given {given} {here}."
+        )
     if given == suggested:
         return f"The model leans to the given {given} ({here}), but not all its predictions do."
     if reason == "wrong label":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from uqled import arrays
-from uqled.detect.auto.estimate import OperatingPoint, operating_point
+from uqled.detect.auto.estimate import OperatingPoint, make_operating_point
 from uqled.detect.core.sweeps import EntropyClass, Member
 from uqled.detect.methods.method import Ranking
 from uqled.detect.methods.registry import (
@@ -97,14 +97,16 @@ class DetectionRequest:
         """What the sweeps do, for so many passes and with or without a softmax."""
         methods = [choice.method for choice in self.choices]
         selecting = _once(m for one in methods for m in one.members(n_passes, self.entropy_class))
-        reported = [
+        reported_methods = [
             one.joint_member(self.entropy_class) for one in methods if not one.is_probabilistic
         ]
         if self.asks_for_probabilities:
-            reported += [Member("softmax")] * has_softmax + [Member("mean")] * (n_passes > 0)
+            reported_methods += [Member("softmax")] * has_softmax + [Member("mean")] * (
+                n_passes > 0
+            )
         return SweepPlan(
             selecting,
-            _once([*selecting, *reported]),
+            _once([*selecting, *reported_methods]),
             [Member("softmax")] * any(one.needs_confident_class for one in methods),
             _once(one.ranks_by for one in methods if one.ranks_by is not None),
         )
@@ -148,7 +150,7 @@ def check_request(
             f"is {frac_noise} with method {method!r}, which has no counts to take a part of",
             f"Leave it at 1.0, or use {' or '.join(takers)}",
         )
-    point = operating_point(target, precision, recall, budget, cost)
+    point = make_operating_point(target, precision, recall, budget, cost)
     if verdicts is not None and not (isinstance(verdicts, tuple | list) and len(verdicts) == 2):
         raise InputError("verdicts", "are not a pair", "Pass (actions [N], labels [N])")
     request = DetectionRequest(

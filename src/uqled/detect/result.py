@@ -13,22 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.answer import (
-    AT_CHANCE,
     MAX_PAIRS,
     MAX_SUSPECTS,
+    UNSURE_AT_CHANCE,
     Answer,
     Estimate,
     FlaggedSample,
     FlagMetrics,
     Tier,
     choose_confidence,
+    describe_answer,
     is_at_chance,
     measure_flags,
 )
 from uqled.arrays import Labels
 from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
 from uqled.detect.auto.tiers import TIERS, assign_tiers, name_tiers
+from uqled.detect.contradictions import ContradictedLabels, find_contradicted_labels
 from uqled.detect.core.joint import count_confused_pairs, rank_confused_pairs
+from uqled.detect.reasons import CONTRADICTED
 from uqled.errors import InputError
 from uqled.model_quality import ModelQuality
 
@@ -74,6 +77,11 @@ class LabelErrors:
     the probabilities that the methods read."""
     model: ModelQuality | None = field(default=None, repr=False)
     """How good the model of the run is; None for arrays of the user's own."""
+    contradictions: NDArray[np.int32] | None = field(default=None, repr=False)
+    """[N] the number of the set of duplicates with different labels that a sample is in, or -1;
+    None where nobody looked. Flags and scores do not depend on it, what people see first does."""
+    contents: NDArray[np.int32] | None = field(default=None, repr=False)
+    """[N] equal for duplicates of exactly the same content; None where all in a set are."""
     by_method: Mapping[str, LabelErrors] = field(default_factory=dict, repr=False)
     """Every method's own result, if several were run."""
 
@@ -95,19 +103,28 @@ class LabelErrors:
 
     @cached_property
     def tier(self) -> NDArray[Any]:
-        """[N] `almost certainly wrong`, `probably wrong` (these two are the flags), `worth a look`
-        (the next in the ranking), or empty; all empty if `auto` was not run."""
-        if self.estimate is None:
-            return np.full(len(self), "", object)
-        return name_tiers(assign_tiers(self.estimate, self.mask))
+        """[N] `contradicts a duplicate`, `almost certainly wrong`, `probably wrong`, `possibly
+        wrong` (these three are the other flags), `worth a look` (the next in the ranking), or
+        empty; without `auto` only the first of them is known."""
+        tiers = name_tiers(self.tier_numbers)
+        tiers[self.contradicted_labels.rows] = CONTRADICTED
+        return tiers
+
+    @cached_property
+    def tier_numbers(self) -> NDArray[np.int8]:
+        """[N] places in `TIERS`; -1 for none, and for what contradicts a duplicate."""
+        if self.estimate is None or self._is_at_chance:
+            return np.full(len(self), -1, np.int8)
+        numbers = assign_tiers(self.estimate, self.mask)
+        numbers[self.contradicted_labels.rows] = -1
+        return numbers
 
     @cached_property
     def tiers(self) -> list[Tier]:
         """Each tier, how many samples are in it, and what share of them to expect to be wrong."""
-        if self.estimate is None:
+        if self.estimate is None or self._is_at_chance:
             return []
-        numbers = assign_tiers(self.estimate, self.mask)
-        parts = [numbers == number for number in range(len(TIERS))]
+        parts = [self.tier_numbers == number for number in range(len(TIERS))]
         return [
             Tier(name, int(np.count_nonzero(part)), self.estimate.precision(part))
             for name, part in zip(TIERS, parts, strict=True)
@@ -124,14 +141,14 @@ class LabelErrors:
         """
         if self.estimate is None:
             raise InputError("verdicts", f"need 'auto', not {self.method!r}", "Use method='auto'")
-        known = np.full(len(self), -1, np.int8)
+        encoded_verdicts = np.full(len(self), -1, np.int8)
         for index, is_wrong in verdicts.items():
             if not 0 <= index < len(self):
                 raise InputError(
                     "verdicts", f"name sample {index} of {len(self)}", "Count samples from 0"
                 )
-            known[index] = bool(is_wrong)
-        estimate = self.estimate.with_known(known)
+            encoded_verdicts[index] = bool(is_wrong)
+        estimate = self.estimate.with_known_verdicts(encoded_verdicts)
         mask = estimate.flags(point or OperatingPoint("f1"))
         best = self.best
         if self.other is not None:  # what is flagged has another label suggested
@@ -164,8 +181,12 @@ class LabelErrors:
     @cached_property
     def ranked(self) -> NDArray[np.int64]:
         """Indices of the flagged, most suspect first: votes, then score, then index."""
-        flagged = np.flatnonzero(self.mask)
-        return flagged[np.lexsort((flagged, self.scores[flagged], -self.votes[flagged]))]
+        flagged_samples = np.flatnonzero(self.mask)
+        return flagged_samples[
+            np.lexsort(
+                (flagged_samples, self.scores[flagged_samples], -self.votes[flagged_samples])
+            )
+        ]
 
     @cached_property
     def ranking(self) -> NDArray[np.int64]:
@@ -173,9 +194,39 @@ class LabelErrors:
         return np.lexsort((np.arange(len(self)), self.scores, -self.votes, ~self.mask))
 
     @cached_property
+    def contradicted_labels(self) -> ContradictedLabels:
+        """The samples that have the same content as others with another label, or nearly the same:
+        in each such set a label is wrong."""
+        sets = np.full(0, -1) if self.contradictions is None else self.contradictions
+        return find_contradicted_labels(sets, self.labels.codes, self.scores, self.contents)
+
+    @cached_property
+    def duplicates(self) -> dict[int, tuple[int, bool]]:
+        """Sample that contradicts a duplicate -> (that duplicate, whether its content is exactly
+        the same)."""
+        labels = self.contradicted_labels
+        others = zip(labels.duplicates.tolist(), labels.is_exact.tolist(), strict=True)
+        return dict(zip(labels.rows.tolist(), others, strict=True))
+
+    @cached_property
+    def suspects(self) -> NDArray[np.int64]:
+        """Indices of what to look at, in this order: labels that contradict a duplicate, flagged or
+        not, then `ranked`."""
+        first = self.contradicted_labels.rows
+        return np.concatenate([first, self.ranked[~np.isin(self.ranked, first)]])
+
+    @cached_property
+    def suggested_codes(self) -> NDArray[np.int32]:
+        """[N] class numbers of `suggested`."""
+        codes = self.best.copy()
+        codes[self.contradicted_labels.rows] = self.contradicted_labels.leading
+        return codes
+
+    @cached_property
     def suggested(self) -> NDArray[Any]:
-        """[N] the label the model would give, written as the given labels are."""
-        return self.labels.values[self.best]
+        """[N] the label the model would give, or that of the duplicates which a sample contradicts;
+        written as the given labels are."""
+        return self.labels.values[self.suggested_codes]
 
     @cached_property
     def given(self) -> NDArray[Any]:
@@ -207,10 +258,9 @@ class LabelErrors:
                 recall = self.estimate.recall(self.mask)
             if self.estimate.known is not None:
                 n_verdicts = int(np.count_nonzero(self.estimate.known >= 0))
-        at_chance = is_at_chance(self.labels.codes, self.best, self.labels.n_classes)
-        if at_chance and not n_verdicts:
+        if self._is_at_chance:
             n_errors = precision = recall = None
-            unsure = f"{AT_CHANCE[0].upper()}{AT_CHANCE[1:]}."
+            unsure = UNSURE_AT_CHANCE
         return Answer(
             method=self.method,
             n_samples=len(self),
@@ -224,24 +274,37 @@ class LabelErrors:
             confused_pairs=self.confused_pairs()[:MAX_PAIRS],
             most_suspect=self.list_most_suspect(),
             n_verdicts=n_verdicts,
-            is_at_chance=at_chance and not n_verdicts,
+            is_at_chance=self._is_at_chance,
             tiers=self.tiers,
             model=self.model,
+            n_contradicted=int(np.count_nonzero(self.contradicted_labels.is_exact)),
+            n_nearly_contradicted=int(np.count_nonzero(~self.contradicted_labels.is_exact)),
         )
+
+    @cached_property
+    def _is_at_chance(self) -> bool:
+        """Whether the model predicts no better than chance, and nobody has judged a label."""
+        verdicts = None if self.estimate is None else self.estimate.known
+        if verdicts is not None and (verdicts >= 0).any():
+            return False
+        return is_at_chance(self.labels.codes, self.best, self.labels.n_classes)
 
     def list_most_suspect(self, *, first_index: int = 0) -> list[FlaggedSample]:
         """The most suspect samples; `first_index` is that of sample 0 in a part of the data."""
         names, codes, probability = self.labels.names, self.labels.codes, self.probability
+        tier = self.tier
         return [
             FlaggedSample(
                 first_index + z,
                 names[codes[z]],
-                names[self.best[z]],
+                names[self.suggested_codes[z]],
                 float(self.scores[z]),
                 int(self.votes[z]),
                 None if probability is None else float(probability[z]),
+                tier[z],
+                *self.duplicates.get(z, ()),
             )
-            for z in self.ranked[:MAX_SUSPECTS].tolist()
+            for z in self.suspects[:MAX_SUSPECTS].tolist()
         ]
 
     @property
@@ -256,6 +319,10 @@ class LabelErrors:
         if truth is None or not is_error.any():
             return {}
         return {name: measure_flags(one.mask, is_error) for name, one in self.each_method.items()}
+
+    def summary(self, *, pairs: int = 5, suspects: int = 10) -> str:
+        """The answer in a few lines, to print: how many labels are wrong, and the most suspect."""
+        return describe_answer(self.answer, pairs=pairs, suspects=suspects)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per sample, in the order of the data.

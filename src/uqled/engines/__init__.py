@@ -25,9 +25,13 @@ class Engine(Protocol):
     """If each item is worked on in a process of its own, which shares nothing with this one."""
 
     def map(
-        self, function: Callable[..., Result], items: Iterable[Any], *, given: tuple[Any, ...] = ()
+        self,
+        function: Callable[..., Result],
+        items: Iterable[Any],
+        *,
+        arguments: tuple[Any, ...] = (),
     ) -> Iterator[Result]:
-        """Yield `function(*given, item)` for each item, in order, few of them waiting at a time.
+        """Yield `function(*arguments, item)` for each item, in order, with few of them waiting.
 
         The first item that has an error raises it.
         """
@@ -38,7 +42,7 @@ class Engine(Protocol):
         items: Iterable[Any],
         merge: Callable[[Result, Result], Result],
         *,
-        given: tuple[Any, ...] = (),
+        arguments: tuple[Any, ...] = (),
         advance: Callable[[Any], None] | None = None,
     ) -> Result:
         """The results of all items, merged as a tree: `merge` is associative, the order is kept.
@@ -70,7 +74,7 @@ def make_engine(
         Of Ray: the cluster, such as `"auto"` or `"10.0.0.1:6379"`. By default the one that this
         process is connected to, that of RAY_ADDRESS, or one of its own on this machine.
     store
-        Of Ray, if it is started here: bytes of `given`, for which shared memory is set aside.
+        Of Ray, if it is started here: bytes of `arguments`, for which shared memory is set aside.
     """
     if engine is not None and not isinstance(engine, str):
         return nullcontext(engine)

@@ -37,20 +37,24 @@ class Threads:
             self._pool.shutdown(cancel_futures=True)
 
     def map(
-        self, function: Callable[..., Result], items: Iterable[Any], *, given: tuple[Any, ...] = ()
+        self,
+        function: Callable[..., Result],
+        items: Iterable[Any],
+        *,
+        arguments: tuple[Any, ...] = (),
     ) -> Iterator[Result]:
-        """Yield `function(*given, item)` for each item, in order, few of them waiting at a time.
+        """Yield `function(*arguments, item)` for each item, in order, with few of them waiting.
 
         An error stops at its item: that of the first item that has one is raised.
         """
         if self._pool is None:
             for item in items:
-                yield function(*given, item)
+                yield function(*arguments, item)
             return
         waiting: deque[Future[Result]] = deque()
         try:
             for item in items:
-                waiting.append(self._pool.submit(function, *given, item))
+                waiting.append(self._pool.submit(function, *arguments, item))
                 if len(waiting) > 2 * self.threads:
                     yield waiting.popleft().result()
             while waiting:
@@ -65,7 +69,7 @@ class Threads:
         items: Iterable[Any],
         merge: Callable[[Result, Result], Result],
         *,
-        given: tuple[Any, ...] = (),
+        arguments: tuple[Any, ...] = (),
         advance: Callable[[Any], None] | None = None,
     ) -> Result:
         """The results of all items, merged as a tree in their order.
@@ -80,7 +84,7 @@ class Threads:
                 pending.append(item)
                 yield item
 
-        for result in self.map(function, note_items(), given=given):
+        for result in self.map(function, note_items(), arguments=arguments):
             tree.add(result)
             if advance is not None:
                 advance(pending.popleft())

@@ -24,7 +24,7 @@ from uqled import arrays
 from uqled.engines import MergeTree
 from uqled.engines.local import count_cores
 from uqled.errors import InputError
-from uqled.storage.arrays.mapped_file import MappedFile, opened
+from uqled.storage.arrays.mapped_file import MappedFile, open_if_mapped
 
 Result = TypeVar("Result")
 
@@ -63,8 +63,8 @@ class RayTasks:
                     name, f"is {value!r}", "Pass how many one task asks for, such as 1"
                 )
         self._ray = _import_ray()
-        self._ours = not self._ray.is_initialized()
-        if self._ours:
+        self._started_here = not self._ray.is_initialized()
+        if self._started_here:
             self._start_ray(address or os.environ.get("RAY_ADDRESS"), workers, cpus, gpus, store)
         else:
             self._check_address(address)
@@ -74,7 +74,7 @@ class RayTasks:
             self.__exit__()
             raise
         self._ray.util.register_serializer(
-            np.memmap, serializer=MappedFile.behind, deserializer=opened
+            np.memmap, serializer=MappedFile.behind, deserializer=open_if_mapped
         )
         self.workers = room if workers is None else workers
         # Where the cluster would run more than the workers asked for, tasks must not wait there.
@@ -91,24 +91,28 @@ class RayTasks:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._ours:
+        if self._started_here:
             self._ray.shutdown()
 
     def map(
-        self, function: Callable[..., Result], items: Iterable[Any], *, given: tuple[Any, ...] = ()
+        self,
+        function: Callable[..., Result],
+        items: Iterable[Any],
+        *,
+        arguments: tuple[Any, ...] = (),
     ) -> Iterator[Result]:
-        """Yield `function(*given, item)` for each item, in order, few of them waiting at a time.
+        """Yield `function(*arguments, item)` for each item, in order, with few of them waiting.
 
         An error stops at its item: that of the first item that has one is raised.
         """
-        shared = self._ray.put((function, given))
+        call = self._ray.put((function, arguments))
         task = self._ray.remote(_call_task).options(**self._options, num_gpus=self._gpus)
         waiting: deque[Any] = deque()
         try:
             for item in items:
                 if len(waiting) >= self._most:
                     yield self._result(waiting.popleft())
-                waiting.append(task.remote(shared, item))
+                waiting.append(task.remote(call, item))
             while waiting:
                 yield self._result(waiting.popleft())
         finally:
@@ -120,30 +124,32 @@ class RayTasks:
         items: Iterable[Any],
         merge: Callable[[Result, Result], Result],
         *,
-        given: tuple[Any, ...] = (),
+        arguments: tuple[Any, ...] = (),
         advance: Callable[[Any], None] | None = None,
     ) -> Result:
         """The results of all items, merged as a tree in their order; merges are tasks too.
 
         `advance` is told each item when it is done.
         """
-        shared, merging = self._ray.put((function, given)), self._ray.put(merge)
+        call, merging = self._ray.put((function, arguments)), self._ray.put(merge)
         # Each returns a small sign that it is done beside its result, which the driver never sees.
-        work = self._ray.remote(_done).options(**self._options, num_gpus=self._gpus, num_returns=2)
+        work = self._ray.remote(_call_and_sign).options(
+            **self._options, num_gpus=self._gpus, num_returns=2
+        )
         join = self._ray.remote(_merge_in_task).options(**self._options, num_returns=2)
         flying: dict[Any, tuple[int, tuple[Any, ...]]] = {}  # sign: (place, the item if it is one)
         place = 0
 
-        def joined(*results: Any) -> Any:
+        def merge_group(*results: Any) -> Any:
             sign, result = join.remote(merging, *results)
             flying[sign] = (place, ())
             return result
 
-        tree = MergeTree(joined, _MERGED)
+        tree = MergeTree(merge_group, _MERGED)
         try:
             for item in items:
                 self._collect_finished(flying, self._most - 1, advance)
-                sign, result = work.remote(shared, item)
+                sign, result = work.remote(call, item)
                 flying[sign] = (place, (item,))
                 tree.add(result)
                 place += 1
@@ -157,13 +163,13 @@ class RayTasks:
 
     def _check_address(self, address: str | None) -> None:
         """Refuse to work on another cluster than the one that was asked for."""
-        connected = self._ray.get_runtime_context().gcs_address
+        cluster_address = self._ray.get_runtime_context().gcs_address
         if not address or address == "auto" or address.startswith("ray://"):
             return  # any cluster; or that of a client, whose port is another
-        if self._place(address) != self._place(connected):
+        if self._place(address) != self._place(cluster_address):
             raise InputError(
                 "address",
-                f"is {address!r}, but this process is connected to {connected}",
+                f"is {address!r}, but this process is connected to {cluster_address}",
                 "Leave it out, or disconnect first with ray.shutdown()",
             )
 
@@ -249,9 +255,11 @@ class RayTasks:
                 if item and advance is not None:
                     advance(*item)
 
-    def _raise_first(self, flying: dict[Any, tuple[int, tuple[Any, ...]]], failed: Any) -> None:
+    def _raise_first(
+        self, flying: dict[Any, tuple[int, tuple[Any, ...]]], failed_task: Any
+    ) -> None:
         """Raise the error of an item before the one that failed, where there is one."""
-        place, _ = flying[failed]
+        place, _ = flying[failed_task]
         # The tasks of an item are flying in the order: itself, then the merges that it allowed.
         for sign in [sign for sign, (own, _) in flying.items() if own <= place]:
             self._result(sign)
@@ -276,13 +284,13 @@ class RayTasks:
             self._ray.cancel(reference, force=False)
 
 
-def _call_task(shared: tuple[Callable[..., Any], tuple[Any, ...]], item: Any) -> Any:
-    function, given = shared
-    return function(*given, item)
+def _call_task(call: tuple[Callable[..., Any], tuple[Any, ...]], item: Any) -> Any:
+    function, arguments = call
+    return function(*arguments, item)
 
 
-def _done(shared: tuple[Callable[..., Any], tuple[Any, ...]], item: Any) -> tuple[None, Any]:
-    return None, _call_task(shared, item)
+def _call_and_sign(call: tuple[Callable[..., Any], tuple[Any, ...]], item: Any) -> tuple[None, Any]:
+    return None, _call_task(call, item)
 
 
 def _merge_in_task(merge: Callable[[Any, Any], Any], *results: Any) -> tuple[None, Any]:
@@ -292,9 +300,9 @@ def _merge_in_task(merge: Callable[[Any, Any], Any], *results: Any) -> tuple[Non
 def _make_environment(cpus: float, gpus: float) -> dict[str, str]:
     """Variables of the workers: as many threads as cores, and modules from where they are here."""
     variables = dict.fromkeys(_THREADS, str(max(1, int(cpus))))
-    installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    package_folders = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
     folders = [Path(folder).resolve() for folder in sys.path if Path(folder).is_dir()]
-    own = [str(f) for f in folders if not any(f.is_relative_to(place) for place in installed)]
+    own = [str(f) for f in folders if not any(f.is_relative_to(place) for place in package_folders)]
     if own:
         variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(own))
     if not gpus:

@@ -14,8 +14,8 @@ from uqled.arrays import show_value
 from uqled.errors import FileError
 from uqled.export.file_names import number_repeats
 from uqled.export.formats.label_studio import DROP, DROPPED, LABEL
-from uqled.review.decision_rows import LONGEST_NAME, is_reviewer_name
 from uqled.review.decisions import Action, Decision, Decisions, Item, has_decisions
+from uqled.review.decisions.rows import LONGEST_NAME, is_reviewer_name
 from uqled.storage.reading import name_file, read_json
 from uqled.storage.run import Predictions
 

@@ -19,12 +19,15 @@ from uqled.data.dataset import Dataset
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
 from uqled.review.decisions import Decision, Decisions
+from uqled.review.decisions.classes import read_class_decisions
+from uqled.review.decisions.rows import ClassAction, ClassDecision
 from uqled.terminal import escape_controls
 
 Unreviewed = Literal["keep", "drop", "relabel"]
 UNREVIEWED: tuple[Unreviewed, ...] = get_args(Unreviewed)
 BY_DECISION = "decision"
 MISSING_FILE = "missing file"
+BY_CLASS: dict[ClassAction, str] = {"merge": "merged class", "rename": "renamed class"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Correction:
     label: int | None
     """Class number after; None for a sample that was dropped."""
     because: str
-    """`decision`, `missing file`, or the method that flagged it."""
+    """`decision`, `missing file`, one of `BY_CLASS`, or the method that flagged it."""
     reviewer: str | None
     score: float | None
     """The method's label quality; lower = more suspect."""
@@ -50,7 +53,7 @@ class CorrectedLabels:
     """What becomes of every sample."""
 
     labels: Labels
-    """The given labels."""
+    """The given labels; the new name of a class is one more class at the end."""
     codes: NDArray[np.int32]
     """[N] class numbers afterwards; of a dropped sample the given one."""
     is_kept: NDArray[np.bool_]
@@ -63,6 +66,8 @@ class CorrectedLabels:
     """Flagged samples whose label a reviewer kept."""
     n_unreviewed: int
     """Flagged samples without a decision."""
+    moved_classes: tuple[int, ...] = ()
+    """Classes that were merged or renamed: no sample has them afterwards."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -76,6 +81,11 @@ class CorrectedLabels:
     def values(self) -> NDArray[Any]:
         """The labels of the samples that stay, as the user writes them."""
         return self.labels.values[self.codes[self.is_kept]]
+
+    @cached_property
+    def class_numbers(self) -> NDArray[np.intp]:
+        """The classes that there are afterwards: all but those that were merged or renamed."""
+        return np.setdiff1d(np.arange(self.labels.n_classes), self.moved_classes)
 
     @cached_property
     def empty_classes(self) -> list[str]:
@@ -94,11 +104,13 @@ def correct_labels(
     unreviewed: Unreviewed = "keep",
     ids: Sequence[str] | None = None,
     missing: Sequence[int] = (),
+    classes: Mapping[int, ClassDecision] | None = None,
 ) -> CorrectedLabels:
     """Apply reviewers' decisions, and to flagged samples without one what `unreviewed` says.
 
     `keep` leaves such a sample as it is, `drop` removes it, `relabel` gives it the suggested label.
-    Samples that are `missing` are dropped.
+    Samples that are `missing` are dropped. Of `classes` that were merged or renamed, all samples
+    move to the other class, or to one of the new name.
     """
     if unreviewed not in UNREVIEWED:
         raise InputError(
@@ -106,15 +118,32 @@ def correct_labels(
         )
     decisions = {i: d for i, d in (decisions or {}).items() if d.action is not None}
     _check_inputs(labels, errors, decisions)
+    labels, targets = _add_class_names(labels, classes or {})
     codes, is_kept = labels.codes.copy(), np.ones(len(labels), np.bool_)
     flagged = set() if errors is None else set(np.flatnonzero(errors.mask).tolist())
-    undecided = flagged - decisions.keys()
+    undecided, gone = flagged - decisions.keys(), set(missing)
+    moved = set(np.flatnonzero(np.isin(codes, list(targets))).tolist()) if targets else set()
     corrections = []
-
-    def correct(index: int, label: int | None, because: str, reviewer: str | None) -> None:
-        given = int(labels.codes[index])
+    for index in sorted(undecided | decisions.keys() | gone | moved):
+        decision, given = decisions.get(index), int(labels.codes[index])
+        label: int | None = given
+        because, reviewer = "", None
+        if index in gone:
+            label, because = None, MISSING_FILE
+        elif decision is not None and decision.action != "keep":
+            label, because, reviewer = decision.label, BY_DECISION, decision.reviewer
+        elif decision is None and index in undecided and unreviewed != "keep":
+            assert errors is not None
+            label = int(errors.best[index]) if unreviewed == "relabel" else None
+            because = errors.method
+        if label in targets:
+            move = (classes or {})[label]
+            if label == given:
+                assert move.action is not None
+                because, reviewer = BY_CLASS[move.action], move.reviewer
+            label = targets[label]
         if label == given:
-            return
+            continue
         if label is None:
             is_kept[index] = False
         else:
@@ -123,18 +152,6 @@ def correct_labels(
         score = None if errors is None else float(errors.scores[index])
         action: Literal["relabel", "drop"] = "drop" if label is None else "relabel"
         corrections.append(Correction(index, name, action, given, label, because, reviewer, score))
-
-    gone = set(missing)
-    for index in sorted(undecided | decisions.keys() | gone):
-        decision = decisions.get(index)
-        if index in gone:
-            correct(index, None, MISSING_FILE, None)
-        elif decision is not None and decision.action != "keep":
-            correct(index, decision.label, BY_DECISION, decision.reviewer)
-        elif decision is None and unreviewed != "keep":
-            assert errors is not None
-            best = int(errors.best[index]) if unreviewed == "relabel" else None
-            correct(index, best, errors.method, None)
     return CorrectedLabels(
         labels,
         codes,
@@ -144,7 +161,36 @@ def correct_labels(
         None if errors is None else errors.method,
         sum(decisions[index].action == "keep" for index in flagged & decisions.keys()),
         len(undecided),
+        tuple(sorted(targets)),
     )
+
+
+def _add_class_names(
+    labels: Labels, classes: Mapping[int, ClassDecision]
+) -> tuple[Labels, dict[int, int]]:
+    """(the labels with one more class for each new name, class -> the class its samples go to).
+
+    New names are values of the labels' own type where they can be, such as numbers; else all values
+    become text.
+    """
+    targets = {k: one.target for k, one in classes.items() if one.target is not None}
+    renamed = {k: one.name for k, one in classes.items() if one.name is not None}
+    if renamed:
+        names, values = list(renamed.values()), labels.values
+        try:
+            new = np.array(names).astype(values.dtype) if values.dtype.kind in "iuf" else names
+        except (ValueError, OverflowError):
+            values, new = values.astype(str), names
+        if len({str(one) for one in new} | {str(one) for one in values}) < len(new) + len(values):
+            values, new = values.astype(str), names
+        targets |= {k: labels.n_classes + at for at, k in enumerate(renamed)}
+        together = np.array(
+            [*values.tolist(), *np.asarray(new).tolist()],
+            None if values.dtype.kind == "U" else values.dtype,
+        )
+        labels = replace(labels, values=together, names=(*labels.names, *names))
+    # A class that is merged into a renamed one goes where that goes.
+    return labels, {k: targets.get(target, target) for k, target in targets.items()}
 
 
 def clean(
@@ -179,6 +225,7 @@ def clean(
     (4, [0, 0, 1, 1, 0])
     """
     current = decisions.current() if isinstance(decisions, Decisions) else decisions or {}
+    classes = read_class_decisions(decisions) if isinstance(decisions, Decisions) else {}
     if not isinstance(current, Mapping) or not all(
         isinstance(one, Decision) for one in current.values()
     ):
@@ -194,8 +241,10 @@ def clean(
             "Pass the data that they were found in",
         )
     ids = dataset.ids.tolist()
-    corrected = correct_labels(dataset.labels, errors, current, unreviewed=unreviewed, ids=ids)
-    result = replace(dataset, labels=replace(dataset.labels, codes=corrected.codes))
+    corrected = correct_labels(
+        dataset.labels, errors, current, unreviewed=unreviewed, ids=ids, classes=classes
+    )
+    result = replace(dataset, labels=replace(corrected.labels, codes=corrected.codes))
     return result.subset(corrected.rows) if corrected.corrections else result
 
 
@@ -236,7 +285,8 @@ def describe_corrections(corrected: CorrectedLabels, *, pairs: int = 8, examples
         lines.append(
             f"  {corrected.n_overruled:>9,}  flagged by {corrected.method}, kept by decision"
         )
-    if left := corrected.n_unreviewed - sum(c.because != BY_DECISION for c in changes):
+    aside = {BY_DECISION, *BY_CLASS.values()}
+    if left := corrected.n_unreviewed - sum(c.because not in aside for c in changes):
         lines.append(f"  {left:>9,}  flagged by {corrected.method}, left as they are")
     if corrected.empty_classes:
         classes = escape_controls(", ".join(corrected.empty_classes))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uqled.data.text_dialect import Dialect
+from uqled.data.tables.text_dialect import FOREIGN_BYTES, Dialect, read_foreign_bytes
 from uqled.storage.compression import read_decompressed
 
 #: How a file begins -> the encoding of what follows.
@@ -25,6 +25,8 @@ class CsvRecords:
 
     bom: bytes
     encoding: str
+    errors: str
+    """`surrogateescape` where some bytes are of another encoding: they are kept as they are."""
     separator: str
     header: str
     rows: list[str]
@@ -34,7 +36,11 @@ class CsvRecords:
     def get_entry(self, row: int) -> str:
         """The entry of the column, without quotes."""
         start, end = self.spans[row]
-        return _unquote(self.rows[row][start:end])
+        return self._read(self.rows[row][start:end])
+
+    def _read(self, entry: str) -> str:
+        plain = _unquote(entry)
+        return plain if self.errors == "strict" else read_foreign_bytes(plain)
 
     def replace_entries(self, rows: Sequence[int], entries: Sequence[str]) -> bytes:
         """The file with some of its rows, and new entries in the column."""
@@ -42,9 +48,9 @@ class CsvRecords:
         for row, entry in zip(rows, entries, strict=True):
             (start, end), text = self.spans[row], self.rows[row]
             old = text[start:end]
-            new = old if _unquote(old) == entry else self._quote(entry, like=old)
+            new = old if self._read(old) == entry else self._quote(entry, like=old)
             pieces += [text[:start], new, text[end:]]
-        return self.bom + "".join(pieces).encode(self.encoding)
+        return self.bom + "".join(pieces).encode(self.encoding, self.errors)
 
     def _quote(self, entry: str, *, like: str) -> str:
         needs_quotes = any(mark in entry for mark in (self.separator, '"', "\n", "\r"))
@@ -60,8 +66,9 @@ def read_csv_records(path: Path | str, dialect: Dialect, column: int) -> CsvReco
     bom = next((mark for mark in _BOMS if data.startswith(mark)), b"")
     encoding = _BOMS.get(bom, dialect.encoding.removesuffix("-sig"))
     try:
-        text = data[len(bom) :].decode(encoding)
-        if text.encode(encoding) != data[len(bom) :]:
+        errors = "surrogateescape" if dialect.errors == FOREIGN_BYTES else "strict"
+        text = data[len(bom) :].decode(encoding, errors)
+        if text.encode(encoding, errors) != data[len(bom) :]:
             return None
     except UnicodeError:
         return None
@@ -69,13 +76,16 @@ def read_csv_records(path: Path | str, dialect: Dialect, column: int) -> CsvReco
     if not records:
         return None
     rows, spans = [], []
-    for start, end, fields in records[1:]:
+    for start, end, fields in records[1:] if dialect.has_header else records:
         if column >= len(fields):
             return None
         rows.append(text[start:end])
-        spans.append((fields[column][0] - start, fields[column][1] - start))
-    header = text[: records[0][1]]
-    return CsvRecords(bom, encoding, dialect.separator, header, rows, spans)
+        begin, stop = fields[column]
+        if dialect.skips_space:
+            begin += len(text[begin:stop]) - len(text[begin:stop].lstrip(" "))
+        spans.append((begin - start, stop - start))
+    header = text[: records[0][1] if dialect.has_header else records[0][0]]
+    return CsvRecords(bom, encoding, errors, dialect.separator, header, rows, spans)
 
 
 def _split_records(text: str, separator: str) -> list[tuple[int, int, list[tuple[int, int]]]]:

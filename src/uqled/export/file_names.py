@@ -41,8 +41,8 @@ def number_repeats(names: Sequence[str]) -> list[str]:
     >>> number_repeats(["cat", "Cat", "cat"])
     ['cat', 'Cat', 'cat~2']
     """
-    taken: set[str] = set()
-    return [pick_free_name(name, taken, alike=str) for name in names]
+    used_names: set[str] = set()
+    return [pick_free_name(name, used_names, alike=str) for name in names]
 
 
 def pick_free_name(
@@ -69,5 +69,5 @@ def name_class_folders(names: Sequence[str]) -> list[str]:
     >>> name_class_folders(["cat", "Cat", "a/b"])
     ['cat', 'Cat~2', 'a_b']
     """
-    taken = {"changes.csv", "changes.json", "files.csv"}
-    return [pick_free_name(sanitize_name(name), taken) for name in names]
+    used_names = {"changes.csv", "changes.json", "files.csv"}
+    return [pick_free_name(sanitize_name(name), used_names) for name in names]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from uqled.data.images import ENDINGS
 from uqled.errors import FileError, InputError
-from uqled.export.record import number_labels, read_rows
+from uqled.export.record import number_labels, read_record_rows
 from uqled.export.registry import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.source_samples import SourceSamples
 
@@ -37,7 +37,7 @@ class ImageFolderFormat(ExportFormat):
     options = frozenset({"unreviewed", "link"})
 
     def read_class_numbers(self, out: Path, note: Mapping[str, Any]) -> NDArray[np.int32]:
-        rows = read_rows(out / FILE_LIST, [field.name for field in fields(ImageFile)])
+        rows = read_record_rows(out / FILE_LIST, [field.name for field in fields(ImageFile)])
         rows.sort(key=lambda row: int(row["index"]))
         return number_labels((row["label"] for row in rows), note, out)
 

@@ -20,7 +20,9 @@ from uqled.export.registry import (
 )
 from uqled.export.source_samples import SourceSamples, is_table, read_source_samples
 from uqled.progress import Progress
-from uqled.review.decisions import read_decisions, read_verdicts
+from uqled.review.audits import collect_verdicts
+from uqled.review.decisions import read_decisions
+from uqled.review.decisions.classes import read_run_classes
 from uqled.storage.atomic import flush_to_disk, remove_leftovers, replace_file
 from uqled.storage.run import Predictions, Run
 
@@ -43,7 +45,9 @@ def plan_export(
     form = get_format(to)
     check_options(form, unreviewed=unreviewed)
     predictions = relocate_source(Run.open(run).predictions(), data)
-    errors = find_errors_in_run(predictions, headline=method, verdicts=read_verdicts(predictions))
+    errors = find_errors_in_run(
+        predictions, headline=method, verdicts=collect_verdicts(predictions)
+    )
     decisions = read_decisions(predictions)
     samples = _read_samples(predictions, form)
     corrected = correct_labels(
@@ -53,6 +57,7 @@ def plan_export(
         unreviewed=unreviewed or "keep",
         ids=predictions.ids,
         missing=[] if samples is None else samples.missing,
+        classes=read_run_classes(predictions),
     )
     if not len(corrected.rows):
         raise InputError(
@@ -61,7 +66,7 @@ def plan_export(
     return ExportPlan(form, predictions, errors, decisions, corrected, samples)
 
 
-def check_target(
+def check_export_target(
     plan: ExportPlan,
     out: Path,
     *,
@@ -98,7 +103,7 @@ def write_export(
     other: meanwhile the record says that it is unfinished.
     """
     out = Path(out)
-    check_target(plan, out, link=link, url=url, overwrite=overwrite)
+    check_export_target(plan, out, link=link, url=url, overwrite=overwrite)
     options = WriteOptions(out, Progress(progress), link, url)
     note = {
         "to": plan.format.name,

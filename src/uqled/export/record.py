@@ -86,7 +86,7 @@ def read_corrections(out: Path | str) -> list[Correction]:
     note, table = _read_note(Path(out)), name_record(Path(out))[0]
     numbers = _number_classes(note)
     with explain_file_problems(table, "Export again"):
-        return [_parse_correction(row, numbers) for row in read_rows(table, _COLUMNS)]
+        return [_parse_correction(row, numbers) for row in read_record_rows(table, _COLUMNS)]
 
 
 def restore_given_labels(out: Path | str) -> NDArray[Any]:
@@ -142,14 +142,20 @@ def _check_note(note: Any) -> None:
     )
     if not is_plain or len(set(map(str, classes))) < len(classes):
         raise ValueError("classes that are none")
-    kinds = {"to": str, "left": int, "label": str}
-    for key, kind in kinds.items():
-        if not isinstance(note.get(key, kind()), kind):
-            raise TypeError(f"{note[key]!r:.40} as {key!r}")
+    label = {"label": str} if "label" in note else {}  # which tables alone have
+    for key, kind in {"to": str, "left": int, **label}.items():
+        if not isinstance(note.get(key), kind):
+            raise TypeError(f"{note.get(key)!r:.40} as {key!r}")
+    set_aside = note.get("set_aside", [])
+    if not isinstance(set_aside, list) or not all(type(at) is int and at >= 0 for at in set_aside):
+        raise TypeError(f"{set_aside!r:.40} as 'set_aside'")
+    spellings = note.get("spellings", {})
+    if not isinstance(spellings, dict) or not set(spellings.values()) <= set(map(str, classes)):
+        raise TypeError(f"{spellings!r:.40} as 'spellings'")
     note["left"] = int(note["left"])
 
 
-def read_rows(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
+def read_record_rows(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
     """The rows of a table that we wrote, whose columns are these."""
     reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
     rows = list(reader)
@@ -182,10 +188,13 @@ def _parse_correction(row: dict[str, str], numbers: dict[str, int]) -> Correctio
 
 
 def number_labels(labels: Iterable[str], note: Mapping[str, Any], out: Path) -> NDArray[np.int32]:
-    """The class numbers of labels that an export holds as text."""
-    numbers = _number_classes(note)
+    """The class numbers of labels that an export holds as text, without rows set aside."""
+    numbers, set_aside = _number_classes(note), set(note.get("set_aside", []))
+    spellings = note.get("spellings", {})
+    numbers |= {spelling: numbers[name] for spelling, name in spellings.items()}
     try:
-        return np.array([numbers[label] for label in labels], np.int32)
+        samples = [label for at, label in enumerate(labels) if at not in set_aside]
+        return np.array([numbers[label] for label in samples], np.int32)
     except KeyError as error:
         raise FileError(
             f"export {str(out)!r}",

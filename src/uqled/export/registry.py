@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.detect.result import LabelErrors
-from uqled.errors import FileError, InputError
+from uqled.errors import FileError, InputError, suggest_name
 from uqled.export.corrections import CorrectedLabels, describe_corrections
 from uqled.export.source_samples import SourceSamples
 from uqled.progress import Progress
@@ -108,7 +108,7 @@ def get_format(name: str) -> ExportFormat:
     """The format of this name."""
     formats = load_formats()
     if name not in formats:
-        raise InputError("to", f"is {name!r}", f"Choose one of {', '.join(formats)}")
+        raise InputError("to", f"is {name!r}", suggest_name(str(name), formats))
     return formats[name]
 
 

@@ -20,9 +20,9 @@ from uqled.data.raw_dataset import RawDataset, is_data_name, name_source
 from uqled.data.reader import Source
 from uqled.data.readers import find_reader
 from uqled.data.reopening import make_request, reopen_source
-from uqled.data.table_files import is_csv, read_csv, read_csv_start
-from uqled.data.tables import select_split
-from uqled.data.text_dialect import Dialect, detect_dialect
+from uqled.data.tables.table import select_split
+from uqled.data.tables.table_files import is_csv, read_csv, read_csv_start
+from uqled.data.tables.text_dialect import Dialect, detect_dialect
 from uqled.errors import FileError, InputError
 from uqled.storage.reading import explain_file_problems
 from uqled.storage.run import Predictions
@@ -61,6 +61,20 @@ class SourceSamples:
         data = inputs.read_image(row, self.ids[index])
         return data, _choose_ending(self.ids[index], data)
 
+    def list_table_rows(self, kept: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """(rows of `raw` that a table keeps, ascending; which of them the run had set aside).
+
+        `kept` are the samples that stay. Rows without a label, of a class that is too rare or whose
+        image cannot be read stay as they are. Of a part of the data, only that part is kept.
+        """
+        chosen = self.rows[kept]
+        is_aside = np.ones(len(self.raw.ids), np.bool_)
+        is_aside[self.rows[self.rows >= 0]] = False
+        if self.source["limit"] is not None:
+            is_aside[:] = False
+        rows = np.sort(np.concatenate([chosen, np.flatnonzero(is_aside)]))
+        return rows, is_aside[rows]
+
     def find_file(self, index: int) -> Path | None:
         """The file that a sample is, if it is one on this machine."""
         inputs = self.raw.inputs
@@ -75,8 +89,8 @@ class SourceSamples:
 
     def read_inputs(self, rows: NDArray[np.intp]) -> Any:
         """Texts, features or pixels of some samples."""
-        inputs, chosen = self.raw.inputs, self.rows[rows]
-        return inputs.iloc[chosen] if hasattr(inputs, "iloc") else inputs[chosen]
+        inputs, source_rows = self.raw.inputs, self.rows[rows]
+        return inputs.iloc[source_rows] if hasattr(inputs, "iloc") else inputs[source_rows]
 
 
 def read_source_samples(predictions: Predictions) -> SourceSamples:
@@ -90,7 +104,7 @@ def read_source_samples(predictions: Predictions) -> SourceSamples:
         )
     again = reopen_source(predictions)
     assert again is not None
-    if len(again.relabelled):
+    if len(again.relabelled_rows):
         raise FileError(
             name_source(source["place"]),
             f"has other labels than when run {str(predictions.path)!r} was made: "
@@ -112,10 +126,10 @@ class SourceTable:
 
     def iterate_batches(self, rows: NDArray[np.intp], size: int) -> Iterator[Any]:
         """The given rows, ascending, in parts of at most `size` rows of the source."""
-        wanted = np.zeros(self.table.num_rows, np.bool_)
-        wanted[rows] = True
-        for start in range(0, len(wanted), size):
-            mask = wanted[start : start + size]
+        is_kept = np.zeros(self.table.num_rows, np.bool_)
+        is_kept[rows] = True
+        for start in range(0, len(is_kept), size):
+            mask = is_kept[start : start + size]
             if mask.any():
                 yield self.table.slice(start, size).filter(mask)
 
@@ -171,7 +185,8 @@ class CsvText:
 
     frame: Any
     """pandas, its columns numbered; its rows are those of `SourceSamples.raw`."""
-    header: list[str]
+    header: list[str] | None
+    """None where the file does not name its columns."""
     label: str
     """The column of labels, as pandas calls it."""
     label_column: int
@@ -186,9 +201,16 @@ def read_csv_text(samples: SourceSamples | None) -> CsvText | None:
     if samples is None or not is_csv(samples.source["place"]):
         return None
     source, file = samples.source, samples.source["place"]
-    dialect = detect_dialect(file, encoding=source["encoding"], separator=source["separator"])
-    whole = read_csv(file, dialect, header=None, dtype=str, keep_default_na=False)
-    header, frame = whole.iloc[0].tolist(), whole.iloc[1:].reset_index(drop=True)
+    dialect = detect_dialect(
+        file,
+        encoding=source["encoding"],
+        separator=source["separator"],
+        header=source["header"],
+    )
+    frame = read_csv(file, dialect, header=None, dtype=str, keep_default_na=False)
+    header = None
+    if dialect.has_header:
+        header, frame = frame.iloc[0].tolist(), frame.iloc[1:].reset_index(drop=True)
     positions = np.arange(len(frame))
     if source["split"] is not None:
         column = read_csv(file, dialect, usecols=["split"])["split"]

@@ -83,16 +83,16 @@ def build_folder(out: Path) -> Iterator[Path]:
     out = out.resolve()
     with explain_disk_problems(out):
         _remove_abandoned(out.parent)
-        hidden, lock = _create_hidden(out.parent)
+        hidden_folder, lock = _create_hidden(out.parent)
         try:
-            yield hidden
-            _flush(hidden)
+            yield hidden_folder
+            _flush(hidden_folder)
             if out.is_dir():
                 out.rmdir()  # empty, or this fails and nothing is lost
-            hidden.rename(out)
+            hidden_folder.rename(out)
             flush_to_disk(out.parent)
         finally:
-            shutil.rmtree(hidden, ignore_errors=True)
+            shutil.rmtree(hidden_folder, ignore_errors=True)
             if lock is not None:
                 os.close(lock)
 
@@ -100,14 +100,14 @@ def build_folder(out: Path) -> Iterator[Path]:
 def _create_hidden(parent: Path) -> tuple[Path, int | None]:
     """A new folder, and a descriptor that holds its lock."""
     while True:
-        hidden = parent / f"{_HIDDEN}{secrets.token_hex(8)}"
+        hidden_folder = parent / f"{_HIDDEN}{secrets.token_hex(8)}"
         try:
-            hidden.mkdir()
+            hidden_folder.mkdir()
         except FileExistsError:
             continue
-        lock = _lock(hidden)
-        if hidden.is_dir():  # nobody took it for an abandoned one before it was locked
-            return hidden, lock
+        lock = _lock(hidden_folder)
+        if hidden_folder.is_dir():  # nobody took it for an abandoned one before it was locked
+            return hidden_folder, lock
         if lock is not None:
             os.close(lock)
 

@@ -11,7 +11,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from uqled.data.dataset import Dataset, join_texts
 from uqled.errors import InputError
@@ -22,15 +22,18 @@ _COUNTED_TEXTS = 1_000  # whose words are counted: there are no more directions 
 _MANY_TEXTS = 20_000  # from here on, a word or pair of words must occur in two texts
 
 
-def select_rows(data: Dataset, indices: NDArray[np.intp]) -> Any:
+def take_samples(data: Dataset, indices: NDArray[np.intp]) -> Any:
     """These samples as scikit-learn takes them; images as rows of pixels from 0 to 1."""
     if data.kind == "images":
         return data.inputs[indices].reshape(len(indices), -1).astype(np.float32) / 255
     return data.inputs.iloc[indices] if hasattr(data.inputs, "iloc") else data.inputs[indices]
 
 
-def make_transformer(data: Dataset, *, takes_sparse: bool, name: str) -> Any:
-    """A transformer that makes features of the data for the classifier `name`, or None."""
+def make_transformer(data: Dataset, *, takes_sparse: bool, name: str, ordinal: bool = False) -> Any:
+    """A transformer that makes features of the data for the classifier `name`, or None.
+
+    `ordinal`: a category is a number in one column, which trees can split, instead of a column.
+    """
     if data.kind == "images":
         return None
     if data.kind == "texts":
@@ -54,9 +57,12 @@ def make_transformer(data: Dataset, *, takes_sparse: bool, name: str) -> Any:
     words = [at for at, t in enumerate(types) if not _is_number(t) and at not in texts]
     # A missing category is a category; one that training did not see is none.
     one_hot = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=_MAX_CATEGORIES)
+    numbered = OrdinalEncoder(
+        handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2
+    )
     parts = [
         ("numbers", numbers, numeric),
-        ("words", one_hot, words),
+        ("words", numbered if ordinal else one_hot, words),
         ("texts", _make_text_part(data, takes_sparse=takes_sparse), texts),
     ]
     return make_pipeline(
@@ -73,13 +79,13 @@ def _make_text_part(data: Dataset, *, takes_sparse: bool) -> Any:
     if not takes_sparse:
         sample = [] if data.texts is None else data.texts[:_COUNTED_TEXTS].tolist()
         words = {word.lower() for text in sample for word in text.split()}
-        steps.append(TruncatedSVD(max(1, min(_TEXT_DIRECTIONS, len(words) // 2))))
+        steps.append(TruncatedSVD(max(1, min(_TEXT_DIRECTIONS, len(words) // 2)), random_state=0))
     return make_pipeline(*steps)
 
 
-def make_tfidf(n: int) -> TfidfVectorizer:
-    """TF-IDF of words and pairs of words, for n texts."""
-    rarest = 1 if n < _MANY_TEXTS else 2
+def make_tfidf(n: int, *, many: int = _MANY_TEXTS) -> TfidfVectorizer:
+    """TF-IDF of words and pairs of words, of n texts; rare ones are left out from `many` on."""
+    rarest = 1 if n < many else 2
     return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=rarest, dtype=np.float32)
 
 

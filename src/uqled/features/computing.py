@@ -101,9 +101,9 @@ def _encode_block(rows: Any, encoder: Encoder, advance: Any) -> NDArray[np.float
         order = np.argsort([len(text) for text in rows], kind="stable")
     vectors = []
     for begin in range(0, len(rows), encoder.batch_size):
-        chosen = order[begin : begin + encoder.batch_size]
-        vectors.append(encoder.encode(rows[chosen]))
-        advance(len(chosen))
+        batch = order[begin : begin + encoder.batch_size]
+        vectors.append(encoder.encode(rows[batch]))
+        advance(len(batch))
     together = np.concatenate(vectors)
     in_order = np.empty_like(together)
     in_order[order] = together
@@ -120,13 +120,13 @@ def _check_inputs(inputs: Any, encoder: Encoder) -> None:
     is_images = inputs.ndim == 4 and inputs.dtype == np.uint8 and inputs.shape[3] in (1, 3)
     is_texts = inputs.ndim == 1 and inputs.dtype == object
     if not (is_images if encoder.kind == "images" else is_texts):
-        wanted = (
+        expectation = (
             "images as bytes [N,H,W,C], C = 1 or 3" if encoder.kind == "images" else "texts [N]"
         )
         raise InputError(
             "inputs",
             f"have the shape {inputs.shape} and type {inputs.dtype}",
-            f"Pass {wanted}, or choose another encoder",
+            f"Pass {expectation}, or choose another encoder",
         )
 
 

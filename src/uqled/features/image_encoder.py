@@ -15,10 +15,13 @@ from torch.nn import functional
 from uqled.errors import InputError
 from uqled.features.encoders import EncoderOptions
 from uqled.models.hardware import has_bfloat16
+from uqled.storage.reading import first_line, read_file
+from uqled.storage.tensor_files import read_tensors
 
 Colour = tuple[float, float, float]
 IMAGENET_MEAN: Colour = (0.485, 0.456, 0.406)
 IMAGENET_STD: Colour = (0.229, 0.224, 0.225)
+_GPU_BATCH = 256
 _HASHED_BYTES = 1 << 24  # of weights, read at a time
 
 
@@ -34,7 +37,8 @@ class ImageEncoder:
     std: Colour
     device: torch.device
     bfloat16: bool
-    batch_size: int = 64
+    batch_size: int = 16
+    """Small: what lies between two layers stays in the processor's cache."""
     kind = "images"
 
     def encode(self, batch: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -90,7 +94,7 @@ def make_image_encoder(
         std,
         device,
         bfloat16,
-        options.batch_size or ImageEncoder.batch_size,
+        options.batch_size or (ImageEncoder.batch_size if device.type == "cpu" else _GPU_BATCH),
     )
 
 
@@ -109,19 +113,21 @@ def load_weights(network: nn.Module, path: str) -> None:
     """
     try:
         if path.endswith(".safetensors"):
-            from safetensors.torch import load_file
+            from safetensors.torch import load
 
-            state = load_file(path)
+            state = load(read_file(path))
         else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
+            state = read_tensors(path)
+        for key in ("state_dict", "model"):  # as training scripts wrap them
+            if isinstance(state, dict) and isinstance(state.get(key), dict):
+                state = state[key]
+        missing, _ = network.load_state_dict(state, strict=False)
     except Exception as error:  # torch raises anything on a file that is none of its own
         raise InputError(
-            "encoder", f"has weights {path!r} that cannot be read: {error}", "Name another file"
+            "encoder",
+            f"has weights {path!r} that cannot be read ({first_line(error)})",
+            "Name another file",
         ) from error
-    for key in ("state_dict", "model"):  # as training scripts wrap them
-        if isinstance(state, dict) and isinstance(state.get(key), dict):
-            state = state[key]
-    missing, _ = network.load_state_dict(state, strict=False)
     if missing:
         raise InputError(
             "encoder",

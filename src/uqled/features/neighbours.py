@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+
+from uqled.data.inspection.equal_samples import join_sets
 
 _BLOCK_BYTES = 1 << 27  # of similarities, at a time
+_EXACT_PRODUCTS = 20_000**2  # of two samples: up to here, all are computed
+_LINKS, _EXPLORED = 32, 128  # of the index: what finds more than 95 % of the nearest samples
+_GROUP = 64  # samples of a query's own group, at most, that it finds beside its neighbours
+_QUERIES = 8_192  # at a time
 #: Cosine similarity of centred features from which two samples count as copies of each other.
 NEAR_DUPLICATE = 0.995
 _MANY_DIMENSIONS = 16
@@ -24,26 +29,9 @@ def find_neighbours(
     Rows of the same group are left out. Where there are fewer than k, the index is -1 and the
     similarity -1.
     """
-    N = len(X)
-    k = min(k, N - 1)
-    Z = normalise_rows(X)
-    indices, similarities = np.empty((N, k), np.int32), np.empty((N, k), np.float32)
-    block = max(1, _BLOCK_BYTES // (4 * N))
-    for begin in range(0, N, block):
-        rows = np.arange(begin, min(begin + block, N))
-        products = Z[rows] @ Z.T
-        if groups is None:
-            products[np.arange(len(rows)), rows] = -np.inf
-        else:
-            products[groups[rows, None] == groups] = -np.inf
-        top = np.argpartition(products, N - k, axis=1)[:, N - k :]
-        values = np.take_along_axis(products, top, axis=1)
-        order = np.lexsort((top, -values), axis=1)  # equal similarities by the lower index
-        indices[rows] = np.take_along_axis(top, order, axis=1)
-        similarities[rows] = np.take_along_axis(values, order, axis=1)
-    absent = ~np.isfinite(similarities)
-    indices[absent], similarities[absent] = -1, -1
-    return indices, similarities
+    rows = np.arange(len(X))
+    own = rows if groups is None else np.unique(groups, return_inverse=True)[1]
+    return _search(normalise_rows(X), rows, rows, min(k, len(X) - 1), own)
 
 
 def find_neighbours_in_class(
@@ -59,19 +47,81 @@ def find_neighbours_in_class(
     for one in np.unique(classes):
         at = np.flatnonzero(classes == one)
         members = np.flatnonzero(labels == one)
-        if not len(members):
-            continue
-        block = max(1, _BLOCK_BYTES // (4 * len(members)))
-        for begin in range(0, len(at), block):
-            some = at[begin : begin + block]
-            products = Z[rows[some]] @ Z[members].T
-            products[rows[some, None] == members] = -np.inf
-            order = np.argsort(-products, axis=1, kind="stable")[:, :k]
-            chosen = np.where(
-                np.isfinite(np.take_along_axis(products, order, axis=1)), members[order], -1
-            )
-            nearest[some, : chosen.shape[1]] = chosen
+        if len(members):
+            indices, _ = _search(Z, rows[at], members, min(k, len(members)), np.arange(len(X)))
+            nearest[at, : indices.shape[1]] = indices
     return nearest
+
+
+def _search(
+    Z: NDArray[np.float32],
+    queries: NDArray[np.intp],
+    candidates: NDArray[np.intp],
+    k: int,
+    groups: NDArray[np.integer],
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """([n,k] rows among `candidates`, [n,k] similarities) nearest to the rows `queries` [n].
+
+    None of the query's own group [N]. Exact up to a size; beyond it by an index, where the package
+    is installed, which misses a neighbour here and there.
+    """
+    if len(queries) * len(candidates) > _EXACT_PRODUCTS and find_spec("usearch") is not None:
+        return _search_index(Z, queries, candidates, k, groups)
+    n, m = len(queries), len(candidates)
+    indices, similarities = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+    block = max(1, _BLOCK_BYTES // (4 * m))
+    everything = Z if m == len(Z) else Z[candidates]
+    for begin in range(0, n, block):
+        rows = queries[begin : begin + block]
+        products = Z[rows] @ everything.T
+        products[groups[rows, None] == groups[candidates]] = -np.inf
+        top = np.argpartition(products, m - k, axis=1)[:, m - k :]
+        values = np.take_along_axis(products, top, axis=1)
+        _sort_nearest(
+            candidates[top], values, indices[begin : begin + block],
+            similarities[begin : begin + block],
+        )  # fmt: skip
+    return indices, similarities
+
+
+def _search_index(
+    Z: NDArray[np.float32],
+    queries: NDArray[np.intp],
+    candidates: NDArray[np.intp],
+    k: int,
+    groups: NDArray[np.integer],
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The same by a graph of neighbours, in time that grows little faster than the samples."""
+    from usearch.index import Index
+
+    index = Index(ndim=Z.shape[1], metric="ip", connectivity=_LINKS, expansion_search=_EXPLORED)
+    # One thread: several would link the samples in an order that differs between runs.
+    index.add(np.arange(len(candidates), dtype=np.uint64), Z[candidates], threads=1)
+    largest = int(np.bincount(groups[candidates]).max())
+    n_candidates = min(k + min(largest, _GROUP), len(candidates))
+    indices, similarities = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), "f4")
+    for begin in range(0, len(queries), _QUERIES):
+        part = slice(begin, begin + _QUERIES)
+        matches = index.search(Z[queries[part]], n_candidates)
+        rows = candidates[matches.keys.astype(np.intp)]
+        values = 1 - np.asarray(matches.distances, np.float32)
+        values[groups[rows] == groups[queries[part], None]] = -np.inf
+        _sort_nearest(rows, values, indices[part], similarities[part])
+    return indices, similarities
+
+
+def _sort_nearest(
+    rows: NDArray[np.intp],
+    values: NDArray[np.float32],
+    indices: NDArray[np.int32],
+    similarities: NDArray[np.float32],
+) -> None:
+    """Write the first k, nearest first and equal ones by the lower index; -1 where none is left."""
+    order = np.lexsort((rows, -values), axis=1)[:, : indices.shape[1]]
+    similarities[:] = np.take_along_axis(values, order, axis=1)
+    indices[:] = np.take_along_axis(rows, order, axis=1)
+    absent = ~np.isfinite(similarities)
+    indices[absent], similarities[absent] = -1, -1
 
 
 def find_near_duplicates(X: NDArray[np.float32]) -> NDArray[np.int32]:
@@ -95,15 +145,13 @@ def group_near_duplicates(
     X: NDArray[np.float32], groups: NDArray[np.integer] | None = None
 ) -> NDArray[np.int32]:
     """[N] group numbers: near duplicates, and what belongs to one of `groups`, share a number."""
-    N = len(X)
-    copies = find_near_duplicates(X)
-    pairs: list[tuple[NDArray[Any], NDArray[Any]]] = [(copies[:, 0], copies[:, 1])]
-    if groups is not None:
-        first = np.unique(groups, return_index=True)[1]
-        pairs.append((np.arange(N), first[np.unique(groups, return_inverse=True)[1]]))
-    left, right = (np.concatenate(side) for side in zip(*pairs, strict=True))
-    graph = coo_array((np.ones(len(left), bool), (left, right)), shape=(N, N))
-    return connected_components(graph, directed=False)[1].astype(np.int32)
+    own = np.full(len(X), -1) if groups is None else np.unique(groups, return_inverse=True)[1]
+    return join_sets(own, find_near_duplicates(X)).astype(np.int32)
+
+
+def number_groups(groups: NDArray[Any] | None) -> NDArray[np.intp] | None:
+    """[N] a number for each of the user's groups, whatever they are called."""
+    return None if groups is None else np.unique(groups.astype(str), return_inverse=True)[1]
 
 
 def normalise_rows(X: NDArray[np.floating]) -> NDArray[np.float32]:

@@ -45,8 +45,8 @@ class Dropout(nn.Dropout):
         words = torch.empty((keep.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         bits = words.view(torch.int16)[: keep.numel()]
         torch.ge(bits, steps - _STEPS // 2, out=keep.as_strided((keep.numel(),), (1,)))
-        kept = x.mul_(keep) if self.inplace else x * keep
-        return kept.mul_(_STEPS / (_STEPS - steps))
+        output = x.mul_(keep) if self.inplace else x * keep
+        return output.mul_(_STEPS / (_STEPS - steps))
 
 
 def dropout_layers(model: nn.Module) -> list[nn.Module]:
@@ -134,9 +134,9 @@ def add_dropout(model: nn.Module, layers: int = 5, p: float = 0.5) -> nn.Module:
             "is a LightningModule, and a copy made from its forward would lose its training step",
             "Put dropout into the network inside it: self.net = add_dropout(self.net)",
         )
-    changed = copy.deepcopy(model)
-    graph = _recorded(changed)
-    modules = dict(changed.named_modules())
+    network = copy.deepcopy(model)
+    graph = _trace_network(network)
+    modules = dict(network.named_modules())
     places = list(_places(graph, modules))
     if len(places) < layers:
         raise InputError(
@@ -145,20 +145,20 @@ def add_dropout(model: nn.Module, layers: int = 5, p: float = 0.5) -> nn.Module:
             "(after an activation that every path goes through, before the last weight layer)",
             f"Ask for layers={len(places)}" if places else "Put nn.Dropout into its forward",
         )
-    for copied, module in zip(changed.modules(), model.modules(), strict=True):
-        copied.training = module.training
+    for new_module, module in zip(network.modules(), model.modules(), strict=True):
+        new_module.training = module.training
     free = (f"dropout{i}" for i in range(1, len(modules) + layers + 1))
-    names = [name for name in free if not hasattr(changed, name)]
+    names = [name for name in free if not hasattr(network, name)]
     for name, place in zip(names, places[-layers:], strict=False):
-        changed.add_module(name, Dropout(p).train(model.training))
+        network.add_module(name, Dropout(p).train(model.training))
         with graph.inserting_after(place):
-            dropped = graph.call_module(name)
-        place.replace_all_uses_with(dropped)
-        dropped.args = (place,)
-    return fx.GraphModule(changed, graph, class_name=type(model).__name__)
+            dropout_node = graph.call_module(name)
+        place.replace_all_uses_with(dropout_node)
+        dropout_node.args = (place,)
+    return fx.GraphModule(network, graph, class_name=type(model).__name__)
 
 
-def _recorded(model: nn.Module) -> fx.Graph:
+def _trace_network(model: nn.Module) -> fx.Graph:
     """What `forward` does, as a graph; refused where that is not the whole story."""
     if isinstance(model, torch.jit.ScriptModule):
         raise InputError(
@@ -168,7 +168,7 @@ def _recorded(model: nn.Module) -> fx.Graph:
     for training in (True, False):
         model.train(training)
         try:
-            graphs.append(_Tracer().trace(model))
+            graphs.append(_DropoutTracer().trace(model))
         except Exception as error:  # whatever a forward does that a graph cannot hold
             raise InputError(
                 "model",
@@ -185,7 +185,7 @@ def _recorded(model: nn.Module) -> fx.Graph:
     return graphs[1]
 
 
-class _Tracer(fx.Tracer):
+class _DropoutTracer(fx.Tracer):
     """Takes our own dropout layers as they are."""
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
@@ -199,7 +199,7 @@ def _places(graph: fx.Graph, modules: dict[str, nn.Module]) -> Iterator[fx.Node]
     weights = [i for i, node in enumerate(nodes) if _has_weights(node, modules)]
     position = {node: i for i, node in enumerate(nodes)}
     pending = None  # the join that ends a unit, unless an activation follows
-    weighed = activated = False  # since the last place
+    has_weights = has_activation = False  # since the last place
     furthest = begin = 0  # the last node that needs one before this; where this segment begins
     for i, node in enumerate(nodes):
         if not weights or i >= weights[-1]:
@@ -211,13 +211,17 @@ def _places(graph: fx.Graph, modules: dict[str, nn.Module]) -> Iterator[fx.Node]
                 yield node if _is_activation(node, modules) else pending
                 if _is_activation(node, modules):
                     segment = []
-                pending, weighed, activated = None, False, False
-            weighed |= any(_has_weights(one, modules) for one in segment)
-            activated |= any(_is_activation(one, modules) for one in segment)
-            if weighed and _is_activation(node, modules):
+                pending, has_weights, has_activation = None, False, False
+            has_weights |= any(_has_weights(one, modules) for one in segment)
+            has_activation |= any(_is_activation(one, modules) for one in segment)
+            if has_weights and _is_activation(node, modules):
                 yield node
-                weighed = activated = False
-            elif weighed and activated and len(tensors.intersection(node.all_input_nodes)) > 1:
+                has_weights = has_activation = False
+            elif (
+                has_weights
+                and has_activation
+                and len(tensors.intersection(node.all_input_nodes)) > 1
+            ):
                 pending = node
         if node in tensors:
             furthest = max([furthest, *(position[user] for user in node.users if user in tensors)])

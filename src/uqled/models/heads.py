@@ -10,7 +10,7 @@ from uqled.models.dropout import Dropout
 _HIDDEN = 256
 
 
-def make_head(n_features: int, n_classes: int, seed: int) -> nn.Module:
+def make_head(n_features: int, n_classes: int, seed: int) -> nn.Sequential:
     """A network of features [n,D]: scaled, one hidden layer, dropout before both matrices."""
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)

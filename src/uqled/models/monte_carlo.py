@@ -52,7 +52,11 @@ def stochastic_passes(
     if passes < 1:
         raise InputError("passes", f"is {passes}", "Ask for at least one, such as 5")
     network = model if isinstance(model, SplitNetwork) else split_at_dropout(model, batch)
-    with torch.no_grad(), _seeded(seed, batch.device), enable_dropout(network.model) as layers:
+    with (
+        torch.no_grad(),
+        _seed_generators(seed, batch.device),
+        enable_dropout(network.model) as layers,
+    ):
         return _probabilities(network, layers, batch, passes, softmax_statistics)
 
 
@@ -95,9 +99,9 @@ def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
     require_dropout(model)
     example = example[:_CHECKED_SAMPLES]
     with torch.no_grad(), enable_dropout(model) as layers:
-        whole = SplitNetwork(model)
-        with _counted_calls(layers) as calls, _seeded(0, example.device):
-            expected = _probabilities(whole, layers, example, 2)
+        undivided = SplitNetwork(model)
+        with _counted_calls(layers) as calls, _seed_generators(0, example.device):
+            expected_probs = _probabilities(undivided, layers, example, 2)
         if not calls:
             raise InputError(
                 "model",
@@ -109,19 +113,19 @@ def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
             parts = _cut(model)
             for overwrites in (False, True):  # what comes before, as dropout with inplace=True does
                 split = SplitNetwork(model, *parts, overwrites=overwrites)
-                with _seeded(0, example.device):
-                    if _agree(_probabilities(split, layers, example, 2), expected):
+                with _seed_generators(0, example.device):
+                    if _agree(_probabilities(split, layers, example, 2), expected_probs):
                         return split
-            whole.reason = "cut in two, it gives other numbers"
+            undivided.reason = "cut in two, it gives other numbers"
         except Exception as error:  # whatever a forward does that a graph cannot hold
-            whole.reason = f"torch.fx cannot follow its forward: {error}"
-    return whole
+            undivided.reason = f"torch.fx cannot follow its forward: {error}"
+    return undivided
 
 
-def _agree(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> bool:
+def _agree(probs: tuple[Tensor, ...], expected_probs: tuple[Tensor, ...]) -> bool:
     return all(
         torch.allclose(one, other, rtol=0, atol=1e-5, equal_nan=True)
-        for one, other in zip(found, expected, strict=True)
+        for one, other in zip(probs, expected_probs, strict=True)
     )
 
 
@@ -147,7 +151,7 @@ def _softmax(logits: Any) -> Tensor:
     return logits.float().softmax(dim=1)
 
 
-class _Tracer(fx.Tracer):
+class _SplitTracer(fx.Tracer):
     """Looks into a module only where there is dropout: the rest need not be traceable."""
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
@@ -157,7 +161,7 @@ class _Tracer(fx.Tracer):
 
 def _cut(model: nn.Module) -> tuple[nn.Module, nn.Module]:
     """Two networks: what dropout does not reach (returning what the rest needs), and the rest."""
-    graph = _Tracer().trace(model)
+    graph = _SplitTracer().trace(model)
     modules = dict(model.named_modules())
     stochastic: set[fx.Node] = set()
     for node in graph.nodes:
@@ -165,21 +169,21 @@ def _cut(model: nn.Module) -> tuple[nn.Module, nn.Module]:
         if drops or node.op == "output" or not stochastic.isdisjoint(node.all_input_nodes):
             stochastic.add(node)
     before, after = fx.Graph(), fx.Graph()
-    copied: dict[fx.Node, fx.Node] = {}
+    copies: dict[fx.Node, fx.Node] = {}
     for node in graph.nodes:
         if node not in stochastic:
-            copied[node] = before.node_copy(node, copied.__getitem__)
-    border = [node for node in copied if not stochastic.isdisjoint(node.users)]
-    before.output(tuple(copied[node] for node in border))
-    copied = {node: after.placeholder(node.name) for node in border}
+            copies[node] = before.node_copy(node, copies.__getitem__)
+    border = [node for node in copies if not stochastic.isdisjoint(node.users)]
+    before.output(tuple(copies[node] for node in border))
+    copies = {node: after.placeholder(node.name) for node in border}
     for node in graph.nodes:
         if node in stochastic:
-            copied[node] = after.node_copy(node, copied.__getitem__)
+            copies[node] = after.node_copy(node, copies.__getitem__)
     return fx.GraphModule(model, before), fx.GraphModule(model, after)
 
 
 @contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+def _seed_generators(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield

@@ -55,7 +55,9 @@ def vgg11(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Module:
             channels = entry
         else:
             layers[f"pool{i}"] = nn.MaxPool2d(2)
-    return _initialised(nn.Sequential(OrderedDict([*layers.items(), *_head(channels, n_classes)])))
+    return _initialise_weights(
+        nn.Sequential(OrderedDict([*layers.items(), *_head(channels, n_classes)]))
+    )
 
 
 def resnet50(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Module:
@@ -65,7 +67,7 @@ def resnet50(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Modu
     first block's 3x3 convolution.
     """
     layers: OrderedDict[str, nn.Module] = OrderedDict()
-    layers["stem"] = nn.Sequential(*_convolved(image_shape[2], 64, 3), nn.ReLU(inplace=True))
+    layers["stem"] = nn.Sequential(*_make_convolution(image_shape[2], 64, 3), nn.ReLU(inplace=True))
     channels, i = 64, 0
     first = sum(blocks for blocks, _ in RESNET50) - DROPOUT_LAYERS + 1
     for stage, (blocks, width) in enumerate(RESNET50):
@@ -76,7 +78,9 @@ def resnet50(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Modu
             channels = width * Bottleneck.EXPANSION
             if p > 0 and i >= first:
                 layers[f"dropout{i}"] = Dropout(p)
-    return _initialised(nn.Sequential(OrderedDict([*layers.items(), *_head(channels, n_classes)])))
+    return _initialise_weights(
+        nn.Sequential(OrderedDict([*layers.items(), *_head(channels, n_classes)]))
+    )
 
 
 def small(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Module:
@@ -89,7 +93,7 @@ def small(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Module:
     height, width, channels = image_shape
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     for i, out in enumerate(SMALL, start=1):
-        layers[f"conv{i}"], layers[f"norm{i}"] = _convolved(channels, out, 3)
+        layers[f"conv{i}"], layers[f"norm{i}"] = _make_convolution(channels, out, 3)
         layers[f"relu{i}"] = nn.ReLU(inplace=True)
         if p > 0 and i == len(SMALL):
             layers["dropout1"] = Dropout(p)
@@ -104,7 +108,7 @@ def small(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Module:
     if p > 0:
         layers["dropout2"] = Dropout(p)
     layers["classifier"] = nn.Linear(SMALL_HIDDEN, n_classes)
-    return _initialised(nn.Sequential(layers))
+    return _initialise_weights(nn.Sequential(layers))
 
 
 class Bottleneck(nn.Module):
@@ -116,15 +120,15 @@ class Bottleneck(nn.Module):
         super().__init__()
         out = width * self.EXPANSION
         self.branch = nn.Sequential(
-            *_convolved(channels, width, 1),
+            *_make_convolution(channels, width, 1),
             nn.ReLU(inplace=True),
-            *_convolved(width, width, 3, stride),
+            *_make_convolution(width, width, 3, stride),
             nn.ReLU(inplace=True),
-            *_convolved(width, out, 1),
+            *_make_convolution(width, out, 1),
         )
         same = stride == 1 and channels == out
         self.shortcut = (
-            nn.Identity() if same else nn.Sequential(*_convolved(channels, out, 1, stride))
+            nn.Identity() if same else nn.Sequential(*_make_convolution(channels, out, 1, stride))
         )
         self.relu = nn.ReLU(inplace=True)
 
@@ -132,7 +136,7 @@ class Bottleneck(nn.Module):
         return self.relu(self.branch(x) + self.shortcut(x))
 
 
-def _convolved(channels: int, out: int, size: int, stride: int = 1) -> Iterator[nn.Module]:
+def _make_convolution(channels: int, out: int, size: int, stride: int = 1) -> Iterator[nn.Module]:
     yield nn.Conv2d(channels, out, size, stride=stride, padding=size // 2, bias=False)
     yield nn.BatchNorm2d(out)
 
@@ -148,7 +152,7 @@ def _margins(side: int) -> tuple[int, int]:
     return missing // 2, missing - missing // 2
 
 
-def _initialised(model: nn.Module) -> nn.Module:
+def _initialise_weights(model: nn.Module) -> nn.Module:
     """Convolutions as He et al. start them; the rest as torch does."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
@@ -218,9 +222,9 @@ def _factory(network: str | Callable[..., nn.Module]) -> Callable[..., nn.Module
         return NETWORKS[network]
     module, colon, name = network.partition(":")
     if not colon:
-        known = ", ".join(NETWORKS)
+        names = ", ".join(NETWORKS)
         raise InputError(
-            "model", f"is {network!r}", f"Use one of {known}, or module:function of your own"
+            "model", f"is {network!r}", f"Use one of {names}, or module:function of your own"
         )
     here = str(Path.cwd())
     sys.path.insert(0, here)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uqled.arrays import read_label_column
-from uqled.errors import InputError, MissingInputError
+from uqled.errors import InputError, MissingInputError, suggest_name
 from uqled.noise import matrices
 from uqled.noise.transition import TransitionMatrix
 
@@ -72,25 +72,25 @@ def noise_of_kind(
         "matrix": matrix,
     }
     _check_options(kind, options)
-    given = _Given(labels, classes, seed, **options)
+    inputs = _NoiseInputs(labels, classes, seed, **options)
     if kind == "instance":
-        names = matrices.with_probabilities(labels, given.pred_probs, classes)[0].names
+        names = matrices.with_probabilities(labels, inputs.pred_probs, classes)[0].names
         noisy, is_error = matrices.instance_noise(
-            labels, given.pred_probs, rate=given.rate, seed=seed, classes=classes
+            labels, inputs.pred_probs, rate=inputs.rate, seed=seed, classes=classes
         )
         intended = None
     else:
-        intended = _MATRICES[kind](given)
+        intended = _MATRICES[kind](inputs)
         names = intended.classes
         exact = None if kind == "sparse" else rate
         noisy, is_error = matrices.apply_noise(labels, intended, rate=exact, seed=seed)
     realised = matrices.realised_matrix(labels, noisy, names)
-    counts = np.bincount(matrices.coded(labels, names).codes, minlength=len(names))
+    counts = np.bincount(matrices.encode_known_labels(labels, names).codes, minlength=len(names))
     return NoisyLabels(kind, noisy, is_error, intended, realised, counts)
 
 
 @dataclass(frozen=True)
-class _Given:
+class _NoiseInputs:
     """The options, after it was checked that those which a kind needs are there."""
 
     labels: Any
@@ -112,20 +112,20 @@ class _Given:
         """The classes, where nothing but the labels can name them."""
         if self.classes is not None:
             return self.classes
-        found = sorted(set(read_label_column(self.labels, "labels").tolist()))
-        if len(found) < 2:
+        values = sorted(set(read_label_column(self.labels, "labels").tolist()))
+        if len(values) < 2:
             raise InputError(
                 "labels",
-                f"contain one class only ({found[0]!r})",
+                f"contain one class only ({values[0]!r})",
                 "Name the others with `classes`: a label can only become another class",
             )
-        return found
+        return values
 
     def at_rate(self, matrix: TransitionMatrix) -> TransitionMatrix:
         return matrix if self.rate is None else matrix.at_rate(self.rate)
 
 
-_MATRICES: Mapping[str, Callable[[_Given], TransitionMatrix]] = {
+_MATRICES: Mapping[str, Callable[[_NoiseInputs], TransitionMatrix]] = {
     "similarity": lambda g: matrices.similarity_matrix(*g.model, rate=g.rate, classes=g.classes),
     "symmetric": lambda g: matrices.symmetric_matrix(g.names, rate=g.rate),
     "pair": lambda g: matrices.pair_matrix(g.names, rate=g.rate),
@@ -140,10 +140,10 @@ _MATRICES: Mapping[str, Callable[[_Given], TransitionMatrix]] = {
 def _check_options(kind: str, options: Mapping[str, Any]) -> None:
     """Refuse an unknown kind, an option that it lacks, and one that it would ignore."""
     if kind not in KINDS:
-        raise InputError("kind", f"is {kind!r}", f"Choose one of {', '.join(KINDS)}")
-    needed, used = KINDS[kind]
+        raise InputError("kind", f"is {kind!r}", suggest_name(str(kind), KINDS))
+    required, optional = KINDS[kind]
     for name, value in options.items():
-        if value is None and name in needed:
+        if value is None and name in required:
             raise MissingInputError(name, "is missing", f"Noise of the kind {kind!r} needs it")
-        if value is not None and name not in (*needed, *used):
+        if value is not None and name not in (*required, *optional):
             raise InputError(name, f"has no meaning for noise of the kind {kind!r}", "Leave it out")

@@ -26,8 +26,8 @@ from uqled.noise.transition import (
     Matrix,
     TransitionMatrix,
     class_names,
+    make_square_matrix,
     refuse_stuck,
-    square,
 )
 
 Noisy = tuple[NDArray[Any], NDArray[np.bool_]]
@@ -47,7 +47,7 @@ def similarity_scores(
     >>> similarity_scores([0, 0, 1], [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7]]).round(6).tolist()
     [[0.7, 0.3], [0.3, 0.7]]
     """
-    return _class_means(*_of_every_class(*with_probabilities(labels, pred_probs, classes)))
+    return _class_means(*_require_every_class(*with_probabilities(labels, pred_probs, classes)))
 
 
 def similarity_groups(scores: ArrayLike) -> NDArray[np.bool_]:
@@ -60,11 +60,11 @@ def similarity_groups(scores: ArrayLike) -> NDArray[np.bool_]:
     >>> similarity_groups([[0.9, 0.1, 0.0], [0.2, 0.6, 0.2], [0.0, 0.3, 0.7]]).astype(int).tolist()
     [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
     """
-    S = square(scores, "scores")
+    S = make_square_matrix(scores, "scores")
     K = len(S)
     own = np.eye(K, dtype=bool)
-    others = S[~own].reshape(K, K - 1)  # each row without its diagonal
-    threshold = others.mean(axis=1) + others.std(axis=1)  # [K]
+    other_classes = S[~own].reshape(K, K - 1)  # each row without its diagonal
+    threshold = other_classes.mean(axis=1) + other_classes.std(axis=1)  # [K]
     groups: NDArray[np.bool_] = np.greater_equal(S, threshold[:, None] * (1 - _TIE)) & ~own
     empty = ~groups.any(axis=1)
     groups[empty, np.where(own, -1.0, S).argmax(axis=1)[empty]] = True
@@ -76,7 +76,7 @@ def flip_probabilities(scores: ArrayLike) -> Matrix:
 
     Zero outside the group and on the diagonal; each row sums to 1.
     """
-    S = square(scores, "scores")
+    S = make_square_matrix(scores, "scores")
     weights: Matrix = np.exp(S - S.max(axis=1, keepdims=True)) * similarity_groups(S)
     weights /= weights.sum(axis=1, keepdims=True)
     return weights
@@ -89,9 +89,9 @@ def similarity_matrix(
 
     `labels` [N] are clean, `pred_probs` [N,K] those of a model that has not seen the samples.
     """
-    known, probs = _of_every_class(*with_probabilities(labels, pred_probs, classes))
-    flips = flip_probabilities(_class_means(known, probs))
-    return TransitionMatrix(flips, known.names).at_rate(rate)
+    coded_labels, probs = _require_every_class(*with_probabilities(labels, pred_probs, classes))
+    flips = flip_probabilities(_class_means(coded_labels, probs))
+    return TransitionMatrix(flips, coded_labels.names).at_rate(rate)
 
 
 def symmetric_matrix(classes: Classes, *, rate: float) -> TransitionMatrix:
@@ -133,16 +133,16 @@ def sparse_matrix(classes: Classes, *, noise: float, zeros: float, seed: int) ->
     """
     names, rng = class_names(classes), _generator(seed, stream=1)
     K, noise = len(names), check_fraction(noise, "noise")
-    left = K * (K - 1) - round(check_fraction(zeros, "zeros") * K * (K - 1))
-    rows = min(K, left)  # classes with any noise
+    n_left = K * (K - 1) - round(check_fraction(zeros, "zeros") * K * (K - 1))
+    rows = min(K, n_left)  # classes with any noise
     if noise * K > rows + 1e-9:
         raise InputError(
             "zeros",
-            f"is {zeros}, which leaves {left} of {K * (K - 1)} noise rates for {K} classes: too "
+            f"is {zeros}, which leaves {n_left} of {K * (K - 1)} noise rates for {K} classes: too "
             f"few for a mean noise of {noise}",
             f"Lower the noise to at most {rows / K:g}, or the share of zeros",
         )
-    targets = _random_targets(K, left, rng)  # [K,K]
+    targets = _random_targets(K, n_left, rng)  # [K,K]
     noisy = targets.any(axis=1)  # [K]
     amounts = np.zeros(K)  # how much of each class is mislabelled
     amounts[noisy] = _random_with_sum(min(noise * K, rows), rows, rng)
@@ -159,9 +159,9 @@ def confusion_matrix(
     It says the class of the highest probability, of equals the lowest. A class without samples
     has no row to measure, and is refused.
     """
-    known, probs = _of_every_class(*with_probabilities(labels, pred_probs, classes))
-    shares = _shares(known.codes, probs.argmax(axis=1), known.n_classes)
-    return TransitionMatrix(shares, known.names)
+    coded_labels, probs = _require_every_class(*with_probabilities(labels, pred_probs, classes))
+    shares = _shares(coded_labels.codes, probs.argmax(axis=1), coded_labels.n_classes)
+    return TransitionMatrix(shares, coded_labels.names)
 
 
 def apply_noise(
@@ -178,17 +178,19 @@ def apply_noise(
     Labels are class names, or integers: the number in the name if all names are whole numbers,
     else the number of the row. The noisy labels are an array of the same kind of values.
     """
-    known, rng = coded(labels, matrix.classes), _generator(seed)
+    coded_labels, rng = encode_known_labels(labels, matrix.classes), _generator(seed)
     if rate is None:
-        return _as_given(labels, known, _drawn(known.codes, matrix.probabilities, rng))
-    flips, count = matrix.flips(), round(check_fraction(rate, "rate") * len(known))
+        return _restore_kind(
+            labels, coded_labels, _draw_labels(coded_labels.codes, matrix.probabilities, rng)
+        )
+    flips, count = matrix.flips(), round(check_fraction(rate, "rate") * len(coded_labels))
     if count > 0:
-        absent = np.bincount(known.codes, minlength=known.n_classes) == 0  # [K]
+        absent = np.bincount(coded_labels.codes, minlength=coded_labels.n_classes) == 0  # [K]
         refuse_stuck((flips.max(axis=1) > 0) | absent, matrix.classes, rate)
-    chosen = rng.choice(len(known), count, replace=False, shuffle=False)
-    noisy = known.codes.copy()
-    noisy[chosen] = _drawn(noisy[chosen], flips, rng)
-    return _as_given(labels, known, noisy)
+    flipped_samples = rng.choice(len(coded_labels), count, replace=False, shuffle=False)
+    noisy = coded_labels.codes.copy()
+    noisy[flipped_samples] = _draw_labels(noisy[flipped_samples], flips, rng)
+    return _restore_kind(labels, coded_labels, noisy)
 
 
 def instance_noise(
@@ -205,10 +207,10 @@ def instance_noise(
     where p is the sample's own probability (of [N,K]) of its label, and each goes to a class drawn
     from its remaining probabilities. A sample that is wholly sure of its label never flips.
     """
-    known, probs = with_probabilities(labels, pred_probs, classes)
-    N, rng = len(known), _generator(seed)
+    coded_labels, probs = with_probabilities(labels, pred_probs, classes)
+    N, rng = len(coded_labels), _generator(seed)
     count = round(check_fraction(rate, "rate") * N)
-    doubt = probs.sum(axis=1, dtype=np.float64) - probs[np.arange(N), known.codes]  # [N]
+    doubt = probs.sum(axis=1, dtype=np.float64) - probs[np.arange(N), coded_labels.codes]  # [N]
     able = int((doubt > 0).sum())
     if count > able:
         raise InputError(
@@ -220,13 +222,13 @@ def instance_noise(
     # A clock per sample that rings at the rate of its doubt: the first to ring are a weighted draw.
     times = np.full(N, np.inf)
     np.divide(rng.standard_exponential(N), doubt, out=times, where=doubt > 0)
-    chosen = np.sort(np.argpartition(times, count - 1)[:count])
-    rest = probs[chosen].astype(np.float64)  # [count,K]
-    rest[np.arange(count), known.codes[chosen]] = 0
+    flipped_samples = np.sort(np.argpartition(times, count - 1)[:count])
+    rest = probs[flipped_samples].astype(np.float64)  # [count,K]
+    rest[np.arange(count), coded_labels.codes[flipped_samples]] = 0
     cumulative = rest.cumsum(axis=1)
-    noisy = known.codes.copy()
-    noisy[chosen] = (cumulative <= rng.random((count, 1)) * cumulative[:, -1:]).sum(axis=1)
-    return _as_given(labels, known, noisy)
+    noisy = coded_labels.codes.copy()
+    noisy[flipped_samples] = (cumulative <= rng.random((count, 1)) * cumulative[:, -1:]).sum(axis=1)
+    return _restore_kind(labels, coded_labels, noisy)
 
 
 def realised_matrix(true_labels: Any, noisy_labels: Any, classes: Classes) -> TransitionMatrix:
@@ -235,8 +237,8 @@ def realised_matrix(true_labels: Any, noisy_labels: Any, classes: Classes) -> Tr
     A class without samples has no wrong label: its row is 1 on the diagonal.
     """
     names = class_names(classes)
-    true = coded(true_labels, names, argument="true_labels")
-    noisy = coded(noisy_labels, names, argument="noisy_labels")
+    true = encode_known_labels(true_labels, names, argument="true_labels")
+    noisy = encode_known_labels(noisy_labels, names, argument="noisy_labels")
     if len(true) != len(noisy):
         raise InputError(
             "noisy_labels",
@@ -251,14 +253,16 @@ def _generator(seed: int, *, stream: int = 0) -> np.random.Generator:
     return np.random.default_rng([check_whole_number(seed, "seed", low=0), stream])
 
 
-def _drawn(codes: NDArray[np.int32], rows: Matrix, rng: np.random.Generator) -> NDArray[np.int32]:
+def _draw_labels(
+    codes: NDArray[np.int32], rows: Matrix, rng: np.random.Generator
+) -> NDArray[np.int32]:
     """[n] a class for each sample, drawn from the row of its own class."""
     at = rng.random(len(codes))
-    drawn = np.empty_like(codes)
+    new_codes = np.empty_like(codes)
     members = _members(codes, len(rows))
     for row, here in zip(rows.cumsum(axis=1), members, strict=True):
-        drawn[here] = np.searchsorted(row, at[here] * row[-1], side="right")
-    return drawn
+        new_codes[here] = np.searchsorted(row, at[here] * row[-1], side="right")
+    return new_codes
 
 
 def _members(codes: NDArray[np.int32], K: int) -> list[NDArray[np.intp]]:
@@ -267,9 +271,9 @@ def _members(codes: NDArray[np.int32], K: int) -> list[NDArray[np.intp]]:
     return np.split(order, np.searchsorted(codes[order], np.arange(1, K)))
 
 
-def _class_means(known: Labels, probs: arrays.Floats) -> Matrix:
+def _class_means(coded_labels: Labels, probs: arrays.Floats) -> Matrix:
     """[K,K] mean of the rows of `probs` [N,K] over the samples of each class."""
-    members = _members(known.codes, known.n_classes)
+    members = _members(coded_labels.codes, coded_labels.n_classes)
     return np.stack([probs[here].mean(axis=0, dtype=np.float64) for here in members])
 
 
@@ -308,25 +312,27 @@ def with_probabilities(
     columns = list(getattr(pred_probs, "columns", ()))
     if classes is None and columns and all(isinstance(column, str) for column in columns):
         classes = columns
-    known = coded(labels, classes, n_classes=probs.shape[1])
-    check_shapes_match(len(known), probs.shape, None)
-    return known, probs
+    coded_labels = encode_known_labels(labels, classes, n_classes=probs.shape[1])
+    check_shapes_match(len(coded_labels), probs.shape, None)
+    return coded_labels, probs
 
 
-def _of_every_class(known: Labels, probs: arrays.Floats) -> tuple[Labels, arrays.Floats]:
+def _require_every_class(
+    coded_labels: Labels, probs: arrays.Floats
+) -> tuple[Labels, arrays.Floats]:
     """The same, but refused where a class has no sample."""
-    missing = np.bincount(known.codes, minlength=known.n_classes) == 0
+    missing = np.bincount(coded_labels.codes, minlength=coded_labels.n_classes) == 0
     if missing.any():
         raise InputError(
             "labels",
-            f"have no sample of class {known.names[int(missing.argmax())]!r} "
-            f"({int(missing.sum())} of {known.n_classes} classes are without samples)",
+            f"have no sample of class {coded_labels.names[int(missing.argmax())]!r} "
+            f"({int(missing.sum())} of {coded_labels.n_classes} classes are without samples)",
             "Pass samples of every class, or leave the column out of pred_probs",
         )
-    return known, probs
+    return coded_labels, probs
 
 
-def coded(
+def encode_known_labels(
     labels: Any,
     classes: Sequence[Any] | None,
     *,
@@ -343,11 +349,13 @@ def coded(
     return encode_labels(labels, n_classes=K, classes=classes, name=argument)
 
 
-def _as_given(labels: Any, known: Labels, codes: NDArray[np.int32]) -> Noisy:
+def _restore_kind(labels: Any, coded_labels: Labels, codes: NDArray[np.int32]) -> Noisy:
     """The new labels in the type of the given ones, and where the two differ."""
-    given, is_error = to_numpy(labels).reshape(-1), codes != known.codes
-    fits = (known.values.astype(given.dtype) == known.values).all()  # "cat" fits in <U3
-    dtype = given.dtype if fits else np.promote_types(given.dtype, known.values.dtype)
+    given, is_error = to_numpy(labels).reshape(-1), codes != coded_labels.codes
+    fits = (
+        coded_labels.values.astype(given.dtype) == coded_labels.values
+    ).all()  # "cat" fits in <U3
+    dtype = given.dtype if fits else np.promote_types(given.dtype, coded_labels.values.dtype)
     noisy = given.astype(dtype)
-    noisy[is_error] = known.values.astype(dtype)[codes[is_error]]
+    noisy[is_error] = coded_labels.values.astype(dtype)[codes[is_error]]
     return noisy, is_error

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from uqled.arrays import check_fraction, check_whole_number
 from uqled.errors import FileError, InputError
 from uqled.storage.atomic import replace_file
-from uqled.storage.reading import first_line, read_file
+from uqled.storage.reading import first_line, parse_json, read_file
 
 Matrix = NDArray[np.float64]
 Classes = Sequence[Any] | int
@@ -47,7 +47,7 @@ class TransitionMatrix:
     """[K] names, in the order of rows and columns."""
 
     def __init__(self, probabilities: ArrayLike, classes: Classes | None = None) -> None:
-        T = square(probabilities, "probabilities")
+        T = make_square_matrix(probabilities, "probabilities")
         is_number = isinstance(classes, int | np.integer)
         names = class_names(len(T) if classes is None or is_number else classes)
         # A number is compared before there is a name for each: it may be any.
@@ -152,25 +152,25 @@ def class_names(classes: Classes) -> tuple[str, ...]:
     return names
 
 
-def square(array: ArrayLike, argument: str) -> Matrix:
+def make_square_matrix(array: ArrayLike, argument: str) -> Matrix:
     """A [K,K] copy of finite numbers that are not negative."""
     try:
-        found = np.array(array, dtype=np.float64) + 0.0  # no -0.0: equal matrices hash alike
+        matrix = np.array(array, dtype=np.float64) + 0.0  # no -0.0: equal matrices hash alike
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(argument, f"is no table of numbers ({error})", "Pass [K,K]") from error
-    if found.ndim != 2 or found.shape[0] != found.shape[1] or len(found) < 2:
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
         raise InputError(
-            argument, f"has shape {found.shape}", "Pass one row and one column per class, K >= 2"
+            argument, f"has shape {matrix.shape}", "Pass one row and one column per class, K >= 2"
         )
-    wrong = ~(np.isfinite(found) & (found >= 0))
+    wrong = ~(np.isfinite(matrix) & (matrix >= 0))
     if wrong.any():
         i, j = map(int, np.argwhere(wrong)[0])
         raise InputError(
             argument,
-            f"contains {found[i, j]} at row {i}, column {j}",
+            f"contains {matrix[i, j]} at row {i}, column {j}",
             "Its entries are shares of a class: finite, and at least 0",
         )
-    return found
+    return matrix
 
 
 def refuse_stuck(can_flip: NDArray[np.bool_], names: Sequence[str], rate: float) -> None:
@@ -190,12 +190,12 @@ def _refuse_wrong_sums(T: Matrix, names: tuple[str, ...]) -> None:
     if not wrong.any():
         return
     k = int(wrong.argmax())
-    turned = (np.abs(T.sum(axis=0) - 1) <= _SUM_TOLERANCE).all()
+    is_transposed = (np.abs(T.sum(axis=0) - 1) <= _SUM_TOLERANCE).all()
     raise InputError(
         "probabilities",
         f"has a row that sums to {T[k].sum():.6g} instead of 1 (row {k}, {names[k]!r})",
         "Its columns sum to 1, so it is given x true as in cleanlab: pass its transpose, matrix.T"
-        if turned
+        if is_transposed
         else "Divide each row by its sum: matrix / matrix.sum(axis=1, keepdims=True)",
     )
 
@@ -209,7 +209,7 @@ def _suffix(path: Path) -> str:
 
 
 def _from_json(text: str) -> tuple[Any, Sequence[Any]]:
-    content = json.loads(text)
+    content = parse_json(text)
     if not isinstance(content, dict) or not {"matrix", "classes"} <= content.keys():
         raise ValueError("it has no matrix, or no classes")
     if not isinstance(content["classes"], list):

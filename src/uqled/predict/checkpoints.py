@@ -6,8 +6,6 @@ aside, and the training begins again, to the same weights.
 
 from __future__ import annotations
 
-import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from uqled.errors import FileError
-from uqled.limits import check_limit
 from uqled.storage.atomic import replace_file
-from uqled.storage.reading import first_line, name_file, open_regular
-from uqled.storage.zip_files import open_zip
+from uqled.storage.reading import first_line, name_file
+from uqled.storage.tensor_files import read_tensors
 
 CHECKPOINT = "checkpoint.pt"
 
@@ -46,7 +43,8 @@ def write_checkpoint(
             raise FileError(
                 name_file(path),
                 f"cannot be written ({first_line(error)})",
-                "Free some space, or choose another folder; what was there before is unchanged",
+                "Free some space on the disk, or choose another folder; what was there before is "
+                "unchanged",
             ) from error
 
 
@@ -79,24 +77,10 @@ def read_checkpoint(path: Path, device: Any) -> dict[str, Any] | None:
     Tensors, numbers, texts, lists and dictionaries only: `weights_only` builds nothing else.
     """
     try:
-        with open_regular(path) as file:
-            _check_storage(path, file)
-            file.seek(0)
-            content = torch.load(file, map_location=device, weights_only=True)
-    except Exception:  # torch raises anything on damaged bytes
+        content = read_tensors(path, device)
+    except FileError:
         return None
     return content if isinstance(content, dict) and content.keys() == _KEYS else None
-
-
-def _check_storage(path: Path, file: Any) -> None:
-    """Refuse what unpacks to more than it is: torch packs nothing."""
-    size = os.fstat(file.fileno()).st_size
-    check_limit("memory_bytes", size, name_file(path))
-    with open_zip(path, file) as archive:
-        members = archive.filelist
-        is_packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
-        if is_packed or sum(member.file_size for member in members) > size:
-            raise FileError(name_file(path), "is packed as torch does not", "Remove it")
 
 
 def fits_model(saved: Any, model: nn.Module) -> bool:

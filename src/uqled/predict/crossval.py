@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,18 +15,25 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.data.dataset import Dataset
+from uqled.data.inspection.copies import group_copies
+from uqled.data.inspection.duplicates import find_contradictions
 from uqled.engines import ENGINES, Engine, make_engine
 from uqled.errors import InputError
+from uqled.features.neighbours import group_near_duplicates, number_groups
 from uqled.model_quality import measure_model_quality
+from uqled.predict.fold_files import read_members
 from uqled.predict.folds import Folds, compute_distributed, compute_here
 from uqled.predict.history import write_history
-from uqled.predict.learner import CombiningLearner
+from uqled.predict.learner import CombiningLearner, Learner
 from uqled.predict.learners import choose_learner
-from uqled.predict.neighbours import write_neighbours
+from uqled.predict.neighbours import find_sample_features, write_neighbours
 from uqled.progress import Progress
 from uqled.storage.run import Predictions, Run
 
 _UNITS = 1_000  # of progress, per fold
+_ALONE_SHARE = 0.9  # of as many groups as samples, from which on there are few copies
+_SMALL_SHARE = 0.2  # of a fold, up to which a group moves as a whole without making it uneven
+_MANY_GROUPS = 5_000  # from here on, scikit-learn's folds of groups take long to make
 
 
 def cross_validate(
@@ -78,8 +86,11 @@ def cross_validate(
     folds, passes, seed = check_numbers(folds, passes, seed)
     check_engine_options(engine, where)
     own_passes, uncertainty = _split_uncertainty(uncertainty, data)
+    contradictions, own_groups = find_contradictions(data), data.groups
+    data = replace(data, groups=group_copies(data))
     learner = choose_learner(model, data, uncertainty=uncertainty, **training)
-    groups = learner.groups if isinstance(learner, CombiningLearner) else data.groups
+    features = find_sample_features(learner, data)
+    groups = _group_samples(learner, data, features)
     parts = stratified_parts(data.labels, folds, seed=seed, groups=groups)
     configuration = {
         "data": {"name": data.name, "fingerprint": data.fingerprint, "samples": len(data)},
@@ -105,6 +116,7 @@ def cross_validate(
             fold_of,
             data.source,
             data.inputs_fingerprint,
+            contradictions,
         )
         work = Folds(run, learner, data, parts, seeds, passes)
         with (
@@ -121,7 +133,19 @@ def cross_validate(
         else:
             run.write_predictions(parts, data.n_classes, own_passes)
         write_history(run, folds)
-        _write_quality(run, learner.name, members)
+        if features is not None:
+            softmax = run.predictions().pred_probs
+            write_neighbours(run.path, features, data.labels.codes, softmax)
+        n_near = 0
+        if features is not None and own_groups is None:
+            n_near = _count_near_duplicates(groups)
+        _write_quality(run, learner.name, members, n_near)
+        if data.unlabelled_inputs is not None and not run.unlabelled_path.exists():
+            same = learner.name if isinstance(model, str) else model
+            make = partial(choose_learner, same, uncertainty=uncertainty, **training)
+            from uqled.predict.new_samples import predict_unlabelled  # loads scikit-learn
+
+            predict_unlabelled(run, data, make, seed=fold_seed(seed, folds), progress=progress)
     return run.predictions()
 
 
@@ -132,22 +156,35 @@ def _combine_folds(
     parts: list[NDArray[np.intp]],
     fold_of: NDArray[np.int32],
 ) -> dict[str, float]:
-    """Write a committee's predictions and neighbours; {member: weight}."""
-    members = np.empty((len(learner.members), len(data), data.n_classes), np.float32)
-    for fold, part in enumerate(parts):
-        predictions = run.read_fold(fold)
-        assert predictions is not None
-        members[:, part] = predictions[1]
+    """Write a committee's predictions; {member: weight}."""
+    members = read_members(run, parts, len(learner.members), data.n_classes)
     combination = learner.combine_folds(members, data.labels.codes, fold_of)
     run.write_predictions(
         parts, data.n_classes, combination.passes, "heads", combination.pred_probs
     )
-    if learner.features is not None:
-        write_neighbours(run.path, learner.features, data.labels.codes, combination.pred_probs)
     return dict(zip(learner.members, combination.weights.tolist(), strict=True))
 
 
-def _write_quality(run: Run, name: str, members: dict[str, float] | None) -> None:
+def _group_samples(
+    learner: Learner, data: Dataset, features: NDArray[np.float32] | None
+) -> NDArray[Any] | None:
+    """[N] samples that must share a fold: near duplicates, and the user's own groups."""
+    if isinstance(learner, CombiningLearner):
+        return learner.groups
+    if features is None:
+        return data.groups
+    return group_near_duplicates(features, number_groups(data.groups))
+
+
+def _count_near_duplicates(groups: NDArray[Any] | None) -> int:
+    """Samples that share a group with another."""
+    sizes = np.unique([] if groups is None else groups, return_counts=True)[1]
+    return int(sizes[sizes > 1].sum())
+
+
+def _write_quality(
+    run: Run, name: str, members: dict[str, float] | None, near_duplicates: int
+) -> None:
     predictions = run.predictions()
     labels = predictions.labels
     quality = measure_model_quality(
@@ -157,6 +194,7 @@ def _write_quality(run: Run, name: str, members: dict[str, float] | None) -> Non
         predictions.pred_probs,
         predictions.passes,
         members=members,
+        near_duplicates=near_duplicates,
     )
     run.write_quality(quality)
 
@@ -178,11 +216,17 @@ def stratified_parts(
     arrays.check_two_classes(labels)
     counts = np.bincount(labels.codes, minlength=labels.n_classes)
     small = np.flatnonzero((counts > 0) & (counts < folds))
+    if len(small) == np.count_nonzero(counts) and 2 * len(small) > len(labels):
+        raise InputError(
+            "label",
+            f"has {len(small):,} classes for {len(labels):,} samples",
+            "Name a column of classes: this one looks like ids or measurements",
+        )
     if len(small):
-        shown = ", ".join(f"{labels.names[k]!r} ({counts[k]})" for k in small[:5])
+        examples = ", ".join(f"{labels.names[k]!r} ({counts[k]})" for k in small[:5])
         raise InputError(
             "folds",
-            f"is {folds}, but {len(small)} classes have fewer samples: {shown}"
+            f"is {folds}, but {len(small)} classes have fewer samples: {examples}"
             f"{' ...' if len(small) > 5 else ''}",
             "Lower the number of folds, or merge or leave out such classes",
         )
@@ -193,15 +237,62 @@ def stratified_parts(
             f"is {folds}, and there are {n_groups} groups",
             "Lower the number of folds, or name another column of groups",
         )
-    if n_groups == len(labels):
-        groups = None
-    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    is_alone = groups is None or n_groups == len(labels)
+    has_many = n_groups > _MANY_GROUPS
+    are_small = not is_alone and has_many and _are_small(groups)
+    are_few = not is_alone and not has_many and _are_few(groups, folds)
+    kind = StratifiedKFold if is_alone or are_small or are_few else StratifiedGroupKFold
     splitter = kind(folds, shuffle=True, random_state=seed)
-    parts = [test for _, test in splitter.split(np.zeros(len(labels)), labels.codes, groups)]
+    shared = groups if kind is StratifiedGroupKFold else None
+    parts = [test for _, test in splitter.split(np.zeros(len(labels)), labels.codes, shared)]
+    if are_small:
+        parts = _join_groups(parts, groups)
+    if are_few:
+        parts = _swap_copies(parts, groups, labels.codes)
     times = np.bincount(np.concatenate(parts), minlength=len(labels))
     if not (times == 1).all():
         raise AssertionError("the folds do not partition the data")
     return parts
+
+
+def _are_small(groups: Any) -> bool:
+    """If none has more than a hundredth of the samples: folds stay even whatever they do."""
+    return int(np.unique(groups, return_counts=True)[1].max()) * 100 <= len(groups)
+
+
+def _are_few(groups: Any, folds: int) -> bool:
+    """If nearly all samples are alone and no group is large beside a fold: a few copies then leave
+    the others in the folds that they have without them."""
+    sizes = np.unique(groups, return_counts=True)[1]
+    is_small = int(sizes.max()) * folds <= _SMALL_SHARE * len(groups)
+    return is_small and len(sizes) >= _ALONE_SHARE * len(groups)
+
+
+def _join_groups(parts: list[NDArray[np.intp]], groups: Any) -> list[NDArray[np.intp]]:
+    """The folds with every sample in the fold of its group's first."""
+    fold_of = np.empty(len(groups), np.intp)
+    for fold, part in enumerate(parts):
+        fold_of[part] = fold
+    _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+    fold_of = fold_of[first[group]]
+    return [np.flatnonzero(fold_of == fold) for fold in range(len(parts))]
+
+
+def _swap_copies(
+    parts: list[NDArray[np.intp]], groups: Any, codes: NDArray[np.int32]
+) -> list[NDArray[np.intp]]:
+    """The same, each that moves in exchange for a sample of its class that is alone."""
+    before, after = (np.empty(len(groups), np.intp) for _ in range(2))
+    for folds, some in ((before, parts), (after, _join_groups(parts, groups))):
+        for fold, part in enumerate(some):
+            folds[part] = fold
+    _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    is_free = sizes[group] == 1
+    for moved in np.flatnonzero(before != after).tolist():
+        others = np.flatnonzero(is_free & (after == after[moved]) & (codes == codes[moved]))
+        if len(others):
+            after[others[0]], is_free[others[0]] = before[moved], False
+    return [np.flatnonzero(after == fold) for fold in range(len(parts))]
 
 
 def check_numbers(folds: int, passes: int, seed: int) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uqled import arrays
-from uqled.data.classes import encode_labels
+from uqled.data.classes import encode_column
 from uqled.data.dataset import Dataset
 from uqled.errors import InputError
 from uqled.predict.crossval import cross_validate
@@ -39,20 +39,22 @@ def predict_from_features(
     if not np.isfinite(X).all():
         row = int(np.argmin(np.isfinite(X).all(axis=1)))
         raise InputError("features", f"have a NaN or infinity in row {row}", "Replace it")
-    encoded = encode_labels(labels, names=classes)
-    if len(encoded) != len(X):
+    given_labels = encode_column(labels, names=classes)
+    if len(given_labels) != len(X):
         raise InputError(
-            "features", f"have {len(X)} rows for {len(encoded)} labels", "Pass one row per label"
+            "features",
+            f"have {len(X)} rows for {len(given_labels)} labels",
+            "Pass one row per label",
         )
     data = Dataset(
         "table",
         X.astype(np.float32),
-        encoded,
+        given_labels,
         np.arange(len(X)).astype(str).astype(object),
         "features",
         groups=None if groups is None else np.asarray(groups),
     )
-    fewest = int(np.bincount(encoded.codes)[np.unique(encoded.codes)].min())
+    fewest = int(np.bincount(given_labels.codes)[np.unique(given_labels.codes)].min())
     with TemporaryDirectory() as folder:
         predictions = cross_validate(
             data,
@@ -63,4 +65,4 @@ def predict_from_features(
             progress=progress,
         )
         assert predictions.passes is not None
-        return encoded, np.array(predictions.pred_probs), np.array(predictions.passes)
+        return given_labels, np.array(predictions.pred_probs), np.array(predictions.passes)

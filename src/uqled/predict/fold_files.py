@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from uqled.errors import FileError
 from uqled.storage.arrays.numpy_files import read_array
 from uqled.storage.reading import first_line
+from uqled.storage.run import Run
 
 #: The share of the fold that is done, and what one fit of several predicts: of a network, in its
 #: member's folder, and of a scikit-learn classifier.
@@ -39,6 +40,27 @@ def read_partial(path: Path, shape: tuple[int, int]) -> NDArray[np.float32] | No
         and np.isfinite(probabilities).all()
     )
     return probabilities if is_usable else None
+
+
+def read_members(
+    run: Run, parts: list[NDArray[np.intp]], n_members: int, n_classes: int
+) -> NDArray[np.float32]:
+    """[H,N,K] what the members of a committee predicted in the finished folds of a run.
+
+    `parts` are the samples that each fold predicted.
+    """
+    members = np.empty((n_members, sum(map(len, parts)), n_classes), np.float32)
+    for fold, part in enumerate(parts):
+        predictions = run.read_fold(fold)
+        passes = None if predictions is None else predictions[1]
+        if passes is None or passes.shape != (n_members, len(part), n_classes):
+            raise FileError(
+                f"fold {fold} of run {str(run.path)!r}",
+                f"lacks the predictions of the {n_members} members of its committee",
+                "Repeat the command that made the run, in a new folder",
+            )
+        members[:, part] = passes
+    return members
 
 
 def make_member_folder(folder: Path, member: int) -> Path:

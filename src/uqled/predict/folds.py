@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from uqled.predict.fold_files import (
     remove_partial_files,
 )
 from uqled.predict.learner import Advance, EnsembleLearner, FoldPredictions, Learner
+from uqled.progress import run_beside
 from uqled.storage.atomic import replace_file
 from uqled.storage.reading import read_text
 from uqled.storage.run import Run
@@ -98,15 +99,19 @@ def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
     """Compute the folds that are missing on an engine whose workers are processes of their own."""
     missing = folds.missing
     run = Run(folds.run.path.resolve())  # a worker has another working directory
-    sent = replace(folds, run=run, data=replace(folds.data))  # without the hashes it has cached
+    sent_folds = replace(
+        folds, run=run, data=replace(folds.data)
+    )  # without the hashes it has cached
     learner = folds.learner
     members = learner.count_fits(folds.passes) if isinstance(learner, EnsembleLearner) else 0
     with _watch_notes(run, len(folds.parts), advance):
         for _ in engine.map(
-            _member_task, [(fold, m) for fold in missing for m in range(members)], given=(sent,)
+            _member_task,
+            [(fold, m) for fold in missing for m in range(members)],
+            arguments=(sent_folds,),
         ):
             pass
-        for _ in engine.map(_fold_task, missing, given=(sent,)):
+        for _ in engine.map(_fold_task, missing, arguments=(sent_folds,)):
             pass
     folds.remove_partial_files()
     if folds.missing:
@@ -168,7 +173,7 @@ def _make_note_writer(folder: Path) -> Advance:
 @contextmanager
 def _watch_notes(run: Run, n: int, advance: Advance) -> Iterator[None]:
     """Call `advance` with what the folds have written down, from time to time."""
-    reported, is_over = 0.0, Event()
+    reported = 0.0
 
     def look() -> None:
         nonlocal reported
@@ -177,18 +182,13 @@ def _watch_notes(run: Run, n: int, advance: Advance) -> Iterator[None]:
             advance(now - reported)
             reported = now
 
-    def watch() -> None:
+    def watch(is_over: Event) -> None:
         while not is_over.wait(_LOOK_SECONDS):
             look()
 
-    thread = Thread(target=watch, daemon=True)
     look()
-    thread.start()
-    try:
+    with run_beside(watch):
         yield
-    finally:
-        is_over.set()
-        thread.join()
     look()
 
 

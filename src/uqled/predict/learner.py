@@ -80,6 +80,14 @@ class CombiningLearner(Protocol):
 
 
 @runtime_checkable
+class FeatureLearner(Protocol):
+    """A learner that sees features of the samples, not the samples."""
+
+    sample_features: NDArray[np.float32] | None
+    """[N,D] by which neighbours are found; None where it sees the samples themselves."""
+
+
+@runtime_checkable
 class EnsembleLearner(Protocol):
     """A learner whose fold is several fits, each of which can be done on another machine."""
 

@@ -5,6 +5,7 @@ The folder `neighbours` of a run holds plain arrays:
     given.npy        [N,3] the nearest samples with the same label, nearest first; -1: no more
     suggested.npy    [N,3] the nearest samples of the most probable other class
     duplicates.npy   [M,2] pairs of near duplicates with different labels: one of the two is wrong
+    vectors.npy      [N,32] the features along their principal axes, to compare any two samples
 """
 
 from __future__ import annotations
@@ -14,11 +15,29 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.data.dataset import Dataset
+from uqled.features.components import are_embeddings, reduce_features
+from uqled.features.map_layout import COMPARED_DIMENSIONS, reduce_dimensions
 from uqled.features.neighbours import find_near_duplicates, find_neighbours_in_class
+from uqled.predict.learner import CombiningLearner, FeatureLearner, Learner
 from uqled.storage.atomic import write_array
 
 FOLDER = "neighbours"
 _PER_SIDE = 3
+
+
+def find_sample_features(learner: Learner, data: Dataset) -> NDArray[np.float32] | None:
+    """[N,D] of the samples: those that the learner has, or the data's own embeddings."""
+    features = None
+    if isinstance(learner, CombiningLearner):
+        features = learner.features
+    elif isinstance(learner, FeatureLearner):
+        features = learner.sample_features
+    if features is not None:
+        return features
+    if data.embeddings is not None:
+        return reduce_features(data.embeddings)
+    return reduce_features(data.inputs) if are_embeddings(data) else None
 
 
 def write_neighbours(
@@ -38,6 +57,8 @@ def write_neighbours(
         write_array(folder / FOLDER / f"{name}.npy", nearest)
     duplicates = find_conflicting_duplicates(features, labels)
     write_array(folder / FOLDER / "duplicates.npy", duplicates)
+    vectors = reduce_dimensions(features, COMPARED_DIMENSIONS)
+    write_array(folder / FOLDER / "vectors.npy", vectors)
 
 
 def find_conflicting_duplicates(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,14 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.data.dataset import Dataset
+from uqled.data.inspection import inspect
+from uqled.data.inspection.copies import choose_unlabelled_classes
+from uqled.data.inspection.duplicates import find_contradictions
+from uqled.data.inspection.prediction_checks import check_predictions
 from uqled.data.loading import load
 from uqled.data.raw_dataset import make_ids
 from uqled.errors import InputError
+from uqled.storage.atomic import write_json
 from uqled.storage.run import Predictions, Run
 
 
@@ -28,7 +34,7 @@ def make_run(
     ids: Any = None,
     **options: Any,
 ) -> Predictions:
-    """A run of predictions that you have, so that `report`, `review` and `export` work on it.
+    """A run of predictions that you have, for `report`, `review`, `audit`, `export` and `check`.
 
     Parameters
     ----------
@@ -46,16 +52,22 @@ def make_run(
     ids
         [N] what you call the samples. Default: those of the data, or row numbers.
     """
-    softmax = arrays.check_pred_probs(pred_probs).astype(np.float32)
+    whole = arrays.check_pred_probs(pred_probs).astype(np.float32)
     own_passes = None if passes is None else arrays.check_passes(passes).astype(np.float32)
-    N, K = softmax.shape
+    K = whole.shape[1]
+    options.setdefault("spellings", "keep")  # the columns of pred_probs are the classes
     dataset = data if data is None or isinstance(data, Dataset) else load(data, **options)
+    labels, is_missing = _set_aside(labels, dataset, len(whole))
+    softmax, unlabelled_probs = whole[~is_missing], whole[is_missing]
+    if own_passes is not None and own_passes.shape[1] == len(whole):
+        own_passes = own_passes[:, ~is_missing]
+    N = len(softmax)
     _check_rows(dataset, N)
     given = _choose_labels(labels, dataset, K, classes)
     arrays.check_shapes_match(
         len(given), softmax.shape, None if own_passes is None else own_passes.shape
     )
-    names = make_ids(ids if ids is not None else range(N) if dataset is None else dataset.ids)
+    names, missing_names = _name_samples(ids, dataset, is_missing)
     configuration = {
         "model": "your own predictions",
         "samples": N,
@@ -70,10 +82,78 @@ def make_run(
             np.zeros(N, np.int32),
             None if dataset is None else dataset.source,
             "" if dataset is None else dataset.inputs_fingerprint,
+            None if dataset is None else find_contradictions(replace(dataset, labels=given)),
         )
         run.write_fold(0, softmax, own_passes)
         run.write_predictions([np.arange(N)], K)
+        if len(unlabelled_probs):
+            predicted = unlabelled_probs.argmax(axis=1), [""] * len(unlabelled_probs)
+            if dataset is not None:
+                labelled = replace(dataset, labels=given)
+                predicted = choose_unlabelled_classes(labelled, unlabelled_probs)
+            run.write_unlabelled(missing_names.tolist(), given, unlabelled_probs, *predicted)
+        if dataset is not None:
+            inspection = inspect(dataset)
+            findings = (*inspection.findings, *check_predictions(given, softmax.argmax(axis=1)))
+            content = replace(inspection, findings=findings).to_json()
+            write_json(run.path / "inspection.json", content)
     return run.predictions()
+
+
+def _set_aside(labels: Any, dataset: Dataset | None, n: int) -> tuple[Any, NDArray[np.bool_]]:
+    """(the labels that there are, [n] which of the predicted samples have none).
+
+    Those are the samples without a label of the data, where all of its samples are predicted, or
+    else the missing ones of `labels`.
+    """
+    import pandas as pd
+
+    is_missing = np.zeros(n, np.bool_)
+    column = None if labels is None or isinstance(labels, Labels) else _read_column(labels)
+    if dataset is not None:
+        rows = dataset.unlabelled_rows
+        if rows is None or n != len(dataset) + len(rows):
+            return labels, is_missing
+        is_missing[list(rows)] = True
+    elif column is not None and len(column) == n:
+        is_missing = column.isna().to_numpy() | (column.astype(str).str.strip() == "").to_numpy()
+    if column is None or not is_missing.any() or len(column) != n:
+        return labels, is_missing
+    present = column[~is_missing]
+    if column[is_missing].notna().any() and dataset is not None:
+        at = int(np.flatnonzero(is_missing & column.notna().to_numpy())[0])
+        raise InputError(
+            "labels",
+            f"have {column.iloc[at]!r} in row {at}, and the data no label",
+            "Pass both in the same order",
+        )
+    if pd.api.types.is_float_dtype(present.dtype) and (present % 1 == 0).all():
+        present = present.astype(np.int64)  # floats because some were missing
+    return present.to_numpy(), is_missing
+
+
+def _read_column(labels: Any) -> Any:
+    """Labels as a pandas column; None where they are larger than memory may be."""
+    import pandas as pd
+
+    if isinstance(labels, pd.Series):
+        return labels.reset_index(drop=True)
+    is_plain = isinstance(labels, list | tuple) or (
+        isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "OUf"
+    )
+    return pd.Series(labels) if is_plain else None
+
+
+def _name_samples(
+    ids: Any, dataset: Dataset | None, is_missing: NDArray[np.bool_]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What the samples with a label are called, and those without."""
+    if ids is None and dataset is not None:
+        return make_ids(dataset.ids), make_ids(dataset.unlabelled)
+    names = make_ids(range(len(is_missing)) if ids is None else ids)
+    if len(names) != len(is_missing):  # refused where they are compared with the labels
+        return names, names[:0]
+    return names[~is_missing], names[is_missing]
 
 
 def _check_rows(dataset: Dataset | None, n: int) -> None:

@@ -31,8 +31,8 @@ class Samples:
         return len(self.inputs)
 
     def to(self, device: Any) -> Samples:
-        moved = {name: getattr(self, name).to(device) for name in ("inputs", "mean", "scale")}
-        return replace(self, **moved)
+        tensors = {name: getattr(self, name).to(device) for name in ("inputs", "mean", "scale")}
+        return replace(self, **tensors)
 
     def batch(self, chosen: Tensor | slice, draws: torch.Generator | None = None) -> Tensor:
         """[m,C,H,W] or [m,D]; augmented where these samples are and `draws` is given."""

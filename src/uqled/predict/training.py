@@ -33,6 +33,7 @@ from uqled.predict.checkpoints import (
 )
 from uqled.predict.learner import Advance
 from uqled.predict.samples import Samples
+from uqled.predict.schedule import mix_seed, pace
 from uqled.predict.training_options import PRESETS, Training
 from uqled.storage.atomic import replace_file
 from uqled.storage.reading import name_file
@@ -40,10 +41,6 @@ from uqled.storage.reading import name_file
 __all__ = ["PRESETS", "Training", "make_fabric", "mix_seed", "pace", "resolve_precision", "train"]
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it tells what it was told
-
-_RISE = 0.25  # of a one-cycle training, until the highest rate
-_FIRST_RATE = 0.04  # of the highest
-_MOMENTUM_SWING = 0.05  # up and down from the momentum given
 
 
 def resolve_precision(training: Training) -> str:
@@ -82,12 +79,6 @@ def make_fabric(training: Training) -> Any:
             ) from error
 
 
-def mix_seed(seed: int, *keys: int) -> int:
-    """A seed of its own for each use."""
-    # SeedSequence takes (s, 1) and (s, 1, 0) for the same, so the number of keys goes in too.
-    return int(np.random.SeedSequence([seed, len(keys), *keys]).generate_state(1)[0])
-
-
 def train(
     model: nn.Module,
     samples: Samples,
@@ -119,10 +110,10 @@ def train(
     fabric.launch(fit, model)
     if not one_process:  # the weights are in the checkpoint: tensors of an ended process are gone
         path = folder / CHECKPOINT
-        saved = read_checkpoint(path, "cpu")
-        if saved is None or not fits_model(saved["model"], model):
+        checkpoint = read_checkpoint(path, "cpu")
+        if checkpoint is None or not fits_model(checkpoint["model"], model):
             raise FileError(name_file(path), "is not what a worker wrote", "Repeat the command")
-        model.load_state_dict(saved["model"])
+        model.load_state_dict(checkpoint["model"])
         advance(1.0)
 
 
@@ -139,13 +130,13 @@ def _fit(
     module = model.to(memory_format=torch.channels_last) if samples.are_images else model
     own_step = getattr(module, "training_step", None)  # a LightningModule of the user's own
     optimiser, own_rate = _optimiser(module, training)
-    wrapped, optimiser = fabric.setup(module, optimiser, move_to_device=True)
+    parallel_module, optimiser = fabric.setup(module, optimiser, move_to_device=True)
     if own_step is not None:
-        wrapped.mark_forward_method("training_step")
+        parallel_module.mark_forward_method("training_step")
     samples, labels = samples.to(fabric.device), labels.to(fabric.device)
     first, history = resume_training(
-        folder / CHECKPOINT, wrapped, optimiser, epochs=training.epochs, device=fabric.device,
-        is_sgd=not own_rate,
+        folder / CHECKPOINT, parallel_module, optimiser, epochs=training.epochs,
+        device=fabric.device, is_sgd=not own_rate,
     )  # fmt: skip
     n, batch = len(labels), min(training.batch_size, len(labels))
     steps = n // batch
@@ -163,15 +154,15 @@ def _fit(
                     rate, momentum = pace(training, (epoch * steps + step) / steps)
                     for group in optimiser.param_groups:
                         group["lr"], group["momentum"] = rate, momentum
-                chosen = order[step * batch : (step + 1) * batch]
-                chosen = chosen[fabric.global_rank :: fabric.world_size]
-                x, y = samples.batch(chosen, draws), labels[chosen]
+                batch_indices = order[step * batch : (step + 1) * batch]
+                batch_indices = batch_indices[fabric.global_rank :: fabric.world_size]
+                x, y = samples.batch(batch_indices, draws), labels[batch_indices]
                 optimiser.zero_grad(set_to_none=True)
                 if own_step is not None:
-                    loss = wrapped.training_step((x, y), step)
+                    loss = parallel_module.training_step((x, y), step)
                     loss = loss["loss"] if isinstance(loss, dict) else loss
                 else:
-                    scores = wrapped(x)
+                    scores = parallel_module(x)
                     loss = functional.cross_entropy(scores, y)
                     right += (scores.detach().argmax(dim=1) == y).sum().cpu()
                 fabric.backward(loss)
@@ -179,51 +170,28 @@ def _fit(
                 total += loss.detach()
                 if advance is not None:
                     advance(1 / (training.epochs * steps))
-            seen = steps * (batch // fabric.world_size)
-            accuracy = math.nan if own_step is not None else float(right) / seen
+            n_samples = steps * (batch // fabric.world_size)
+            accuracy = math.nan if own_step is not None else float(right) / n_samples
             history.append((epoch + 1, float(total) / steps, accuracy))
             if fabric.is_global_zero:
                 _write_history(folder, history)
                 write_checkpoint(folder, module, optimiser, epoch + 1, history)
 
 
-def pace(training: Training, epoch: float) -> tuple[float, float]:
-    """(learning rate, momentum) after so many epochs and parts of one.
-
-    One-cycle: the rate rises for a quarter and falls to zero, and the momentum does the opposite,
-    so that the steps stay of a size where the rate is high.
-    """
-    if training.schedule == "steps":
-        passed = sum(epoch >= milestone for milestone in training.milestones)
-        return training.lr * 0.1**passed, training.momentum
-    share = epoch / training.epochs
-    if share < _RISE:
-        high = _eased(_FIRST_RATE, 1.0, share / _RISE)
-    else:
-        high = _eased(1.0, 0.0, (share - _RISE) / (1 - _RISE))
-    swing = min(_MOMENTUM_SWING, training.momentum, 1 - training.momentum)
-    return training.lr * high, training.momentum + swing * (1 - 2 * high)
-
-
-def _eased(start: float, end: float, share: float) -> float:
-    """From start to end along half a cosine."""
-    return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
-
-
 def _optimiser(module: nn.Module, training: Training) -> tuple[Any, bool]:
     """(optimiser, if it sets its own rate)."""
     if hasattr(module, "configure_optimizers"):
-        found = module.configure_optimizers()
-        if isinstance(found, list) and len(found) == 1:
-            found = found[0]
-        if not isinstance(found, torch.optim.Optimizer):
+        own_optimiser = module.configure_optimizers()
+        if isinstance(own_optimiser, list) and len(own_optimiser) == 1:
+            own_optimiser = own_optimiser[0]
+        if not isinstance(own_optimiser, torch.optim.Optimizer):
             raise InputError(
                 "model",
-                f"returns a {type(found).__name__} from configure_optimizers",
+                f"returns a {type(own_optimiser).__name__} from configure_optimizers",
                 "Return one optimiser: schedulers and several optimisers are not supported; a rate "
                 "that changes can be set in training_step",
             )
-        return found, True
+        return own_optimiser, True
     parameters = [p for p in module.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": training.weight_decay},

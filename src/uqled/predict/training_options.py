@@ -62,9 +62,11 @@ def resolve_training(options: Mapping[str, Any]) -> Training:
     preset = given.pop("preset", "fast")
     if not isinstance(preset, str) or preset not in PRESETS:
         raise InputError("preset", f"is {preset!r}", f"Choose one of {', '.join(PRESETS)}")
-    known = [field.name for field in fields(Training)]
-    if unknown := sorted(given.keys() - set(known)):
-        raise InputError(unknown[0], "is no option of training", f"Choose among {', '.join(known)}")
+    known_options = [field.name for field in fields(Training)]
+    if unknown := sorted(given.keys() - set(known_options)):
+        raise InputError(
+            unknown[0], "is no option of training", f"Choose among {', '.join(known_options)}"
+        )
     training = replace(PRESETS[preset], **given)
     _check_training(training)
     return training if "milestones" in given else _scale_milestones(training, PRESETS[preset])
@@ -86,18 +88,18 @@ def _check_training(training: Training) -> None:
         value = getattr(training, name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 <= value < high or (name == "lr" and value == 0):
-            shown = arrays.show_value(value)
-            raise InputError(name, f"is {shown}", "Pass a positive number, such as 0.1 for lr")
+            text = arrays.show_value(value)
+            raise InputError(name, f"is {text}", "Pass a positive number, such as 0.1 for lr")
     milestones: Any = training.milestones
     epochs = milestones if isinstance(milestones, tuple | list) else (None,)
-    if not all(isinstance(epoch, int) and abs(epoch) <= _MOST for epoch in epochs):
+    if not all(isinstance(epoch, int | float) and abs(epoch) <= _MOST for epoch in epochs):
         raise InputError(
             "milestones", f"is {arrays.show_value(milestones)}", "Pass epochs, as (150, 250)"
         )
     for name in ("nesterov", "decay_all"):
         if getattr(training, name) not in (True, False):
-            shown = arrays.show_value(getattr(training, name))
-            raise InputError(name, f"is {shown}", "Pass True or False")
+            text = arrays.show_value(getattr(training, name))
+            raise InputError(name, f"is {text}", "Pass True or False")
     for name, known in (
         ("device", ("auto", "cpu", "cuda", "mps")),
         ("precision", ("auto", "32-true", "bf16-mixed", "16-mixed")),
@@ -106,5 +108,5 @@ def _check_training(training: Training) -> None:
         ("batch_norm", ("re-estimated", "as-trained")),
     ):
         if getattr(training, name) not in known:
-            shown = arrays.show_value(getattr(training, name))
-            raise InputError(name, f"is {shown}", f"Choose one of {', '.join(known)}")
+            text = arrays.show_value(getattr(training, name))
+            raise InputError(name, f"is {text}", f"Choose one of {', '.join(known)}")

@@ -74,12 +74,14 @@ def _draw(axes: Axes, matrix: TransitionMatrix, title: str, side: float) -> Axes
     axes.set_title(plain_text(title))
     axes.set_xlabel("given class")
     axes.set_ylabel("true class")
-    shown = range(0, K, math.ceil(K / _NAMED))
-    names = [_shortened(matrix.classes[k]) for k in shown]
-    size = min(10.0, 0.8 * 72 * side / len(shown))  # points: a name is no taller than its row
-    upright = max(map(len, names)) * size * 0.6 > 72 * side / len(shown)
-    axes.set_xticks(shown, labels=names, fontsize=size, rotation=90 if upright else 0)
-    axes.set_yticks(shown, labels=names, fontsize=size)
+    class_numbers = range(0, K, math.ceil(K / _NAMED))
+    names = [_shorten_name(matrix.classes[k]) for k in class_numbers]
+    size = min(
+        10.0, 0.8 * 72 * side / len(class_numbers)
+    )  # points: a name is no taller than its row
+    upright = max(map(len, names)) * size * 0.6 > 72 * side / len(class_numbers)
+    axes.set_xticks(class_numbers, labels=names, fontsize=size, rotation=90 if upright else 0)
+    axes.set_yticks(class_numbers, labels=names, fontsize=size)
     axes.tick_params(length=2)
     if K <= _NUMBERED:
         _write_numbers(axes, matrix)
@@ -97,7 +99,7 @@ def _write_numbers(axes: Axes, matrix: TransitionMatrix) -> None:
                 )
 
 
-def _shortened(name: str) -> str:
+def _shorten_name(name: str) -> str:
     """A name for an axis."""
     return plain_text(name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…")
 

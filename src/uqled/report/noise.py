@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.table_files import read_csv, read_parquet
+from uqled.data.tables.table_files import read_csv
 from uqled.errors import FileError
 from uqled.noise.kinds import NoisyLabels
 from uqled.storage.arrays.numpy_files import open_npz
+from uqled.storage.tables.parquet_tables import read_parquet
 
 LABEL_FILES = tuple(f"noisy_labels{suffix}" for suffix in (".npy", ".npz", ".csv", ".parquet"))
 FILES = (
@@ -48,30 +49,31 @@ def write_noise(
     check_noise_folder(out, overwrite=overwrite)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        hidden = Path(tempfile.mkdtemp(prefix=".noise-", dir=out))
+        temporary_folder = Path(tempfile.mkdtemp(prefix=".noise-", dir=out))
     except OSError as error:
         raise FileError(
             f"folder {str(out)!r}", f"cannot be written ({error})", "Choose another folder"
         ) from error
     try:
-        _write_matrices(noisy, hidden)
-        np.save(hidden / "is_error.npy", noisy.is_error)
-        _write_labels(noisy.labels, labels_file, hidden)
+        _write_matrices(noisy, temporary_folder)
+        np.save(temporary_folder / "is_error.npy", noisy.is_error)
+        _write_labels(noisy.labels, labels_file, temporary_folder)
         for name in reversed(FILES):  # what an earlier run of another kind wrote goes too
             (out / name).unlink(missing_ok=True)
-        written = [out / name for name in FILES if (hidden / name).exists()]
-        for path in written:
-            (hidden / path.name).replace(path)
-        return written
+        written_files = [out / name for name in FILES if (temporary_folder / name).exists()]
+        for path in written_files:
+            (temporary_folder / path.name).replace(path)
+        return written_files
     finally:
-        shutil.rmtree(hidden, ignore_errors=True)
+        shutil.rmtree(temporary_folder, ignore_errors=True)
 
 
 def noise_summary(noisy: NoisyLabels, *, classes: int = 30, targets: int = 3) -> str:
     """How many labels changed, and for each class where they went: intended beside realised."""
-    changed, N = int(noisy.is_error.sum()), len(noisy.is_error)
+    n_changed, N = int(noisy.is_error.sum()), len(noisy.is_error)
     lines = [
-        f"{changed:,} of {N:,} labels changed ({changed / N:.2%}), noise of the kind {noisy.kind}",
+        f"{n_changed:,} of {N:,} labels changed ({n_changed / N:.2%}), "
+        f"noise of the kind {noisy.kind}",
         *("", "intended -> realised:" if noisy.intended else "realised:"),
     ]
     rows = [("true class", "samples", "wrong", "goes to")]
@@ -82,8 +84,8 @@ def noise_summary(noisy: NoisyLabels, *, classes: int = 30, targets: int = 3) ->
     for name, count, wrong, goes in rows:
         cells = (name.ljust(widths[0]), count.rjust(widths[1]), wrong.rjust(widths[2]), goes)
         lines.append("  ".join(("", *cells)).rstrip())
-    left = len(noisy.realised.classes) - classes
-    return "\n".join([*lines, *([f"  ... and {left:,} classes more"] if left > 0 else [])])
+    n_left = len(noisy.realised.classes) - classes
+    return "\n".join([*lines, *([f"  ... and {n_left:,} classes more"] if n_left > 0 else [])])
 
 
 def _both(noisy: NoisyLabels, k: int, j: int, *, complement: bool = False) -> str:

@@ -24,22 +24,22 @@ _PAIRS = 12  # bars of a figure
 _THUMBNAIL = 56  # pixels of the longer side
 
 
-def render_errors(errors: LabelErrors) -> str:
-    """How many labels are wrong, how many flags are real, and the most suspect samples."""
+def render_errors(errors: LabelErrors, data: Dataset | None = None) -> str:
+    """How many labels are wrong, how many flags are real, and the most suspect samples, which are
+    shown where there is `data`."""
     answer = errors.answer
     n, N = answer.n_flagged, answer.n_samples
     lines = [_capitalize(line) for line in describe_estimates(answer)] + describe_tiers(answer)
     known = errors.probability is not None
-    rows = [
-        [
-            str(one.index),
-            one.given,
-            one.suggested,
-            f"{one.error_probability:.0%}" if known else f"{one.score:.4f}",
-        ]
-        for one in answer.most_suspect[:_ROWS]
-    ]
-    header = ["sample", "given", "suggested", "P(wrong)" if known else "score"]
+    source = None if data is None else SampleSource(data)
+    header = ["sample", "given", "suggested", *(("P(wrong)", "tier") if known else ("score",))]
+    rows: list[list[Any]] = []
+    for one in answer.most_suspect[:_ROWS]:
+        worth = [f"{one.error_probability:.0%}", one.tier] if known else [f"{one.score:.4f}"]
+        name = str(one.index) if data is None else str(data.ids[one.index])
+        content = [] if source is None else [_show_sample(source, one.index)]
+        rows.append([name, one.given, one.suggested, *worth, *content])
+    header += [] if source is None else ["content"]
     title = f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {answer.method}"
     return _render(title, lines, header, rows)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.answer import Answer, FlagMetrics, describe_estimates, describe_tiers
+from uqled.answer import (
+    Answer,
+    FlagMetrics,
+    describe_contradictions,
+    describe_estimates,
+    describe_tiers,
+)
 from uqled.data.dataset import Dataset
 from uqled.data.reopening import relocate_source
 from uqled.detect.find import find_errors_in_run
 from uqled.detect.reasons import REASONS, Reason, find_reasons
 from uqled.detect.result import LabelErrors
 from uqled.report import sections
-from uqled.report.report_inputs import ReportInputs, collect_inputs
+from uqled.report.report_inputs import ReportInputs, collect_inputs, list_model_facts
 from uqled.report.sections import Tile
 from uqled.report.suspects import Suspect, list_suspects
 from uqled.storage.atomic import remove_leftovers, replace_file
@@ -28,6 +35,8 @@ from uqled.storage.run import Run
 
 _AXIS_NAME = 22  # characters of a class's name beside a heat map
 _ADVICE: dict[Reason, str] = {
+    "contradicts a duplicate": "The same content, or nearly the same, has another label "
+    "elsewhere. One of the two is wrong.",
     "wrong label": "The model is sure of another class. Most of these can be changed after a look.",
     "ambiguous": "Two classes fit, or both are in it. Ask what your labelling rules say.",
     "model does not know": "Predictions disagree or spread over many classes. The suggestion is "
@@ -50,6 +59,9 @@ class Report:
     n_samples: int
     n_classes: int
     n_flagged: int
+    is_at_chance: bool
+    n_listed: int
+    """The flagged, and labels that contradict a duplicate without being flagged."""
     method: str
     knows_truth: bool
     tiles: list[Tile]
@@ -83,10 +95,9 @@ def report_run(
     predictions = Run.open(folder).predictions()
     errors = find_errors_in_run(predictions, headline=method, verdicts=verdicts)
     out = Path(folder) / "report.html" if out is None else Path(out)
-    if not isinstance(data, Dataset):
-        predictions = relocate_source(predictions, data)
-        return write_report(errors, out, predictions, top=top)
-    return write_report(errors, out, data, predictions.pred_probs, predictions.passes, top=top)
+    if isinstance(data, Dataset):
+        return write_report(errors, out, predictions, samples=data, top=top)
+    return write_report(errors, out, relocate_source(predictions, data), top=top)
 
 
 def write_report(
@@ -97,11 +108,17 @@ def write_report(
     passes: Any = None,
     *,
     truth: Any = None,
+    samples: Dataset | None = None,
+    notes: Sequence[str] = (),
     top: int,
 ) -> Path:
-    """Write the result as one HTML file; the arguments are those of `LabelErrors.report`."""
+    """Write the result as one HTML file; the arguments are those of `LabelErrors.report`.
+
+    `samples` saves opening those of a run again; `notes` are sentences to show besides.
+    """
     path, top = Path(path), arrays.check_whole_number(top, "top", low=0)
-    inputs = collect_inputs(errors.labels, data, pred_probs, passes, truth)
+    inputs = collect_inputs(errors.labels, data, pred_probs, passes, truth, samples)
+    inputs = replace(inputs, notes=[*notes, *inputs.notes])
     page = render_report(build_report(errors, inputs, top=top))
     with replace_file(path) as part:
         # The name of a file need not be text: what cannot be written becomes a question mark.
@@ -113,34 +130,44 @@ def write_report(
 def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Report:
     """Everything that the page shows, as plain data."""
     errors = replace(errors, labels=inputs.labels)
-    ranked, truth, answer = errors.ranked, inputs.truth, errors.answer
+    listed, truth, answer = errors.suspects, inputs.truth, errors.answer
     metrics = errors.measure_methods(truth)
     is_error = None if truth is None else errors.labels.codes != truth
     why = None
     if inputs.pred_probs is not None or inputs.passes is not None:
-        why = find_reasons(errors.labels.codes, inputs.pred_probs, inputs.passes, ranked)
+        why = find_reasons(
+            errors.labels.codes,
+            inputs.pred_probs,
+            inputs.passes,
+            listed,
+            contradicted_rows=errors.contradicted_labels.rows,
+        )
+    sentences = describe_contradictions(answer)
+    sentences += [line for line in describe_estimates(answer) if line[:7] != "unsure:"]
     return Report(
         title=inputs.title,
-        answer=[_capitalize(line) for line in describe_estimates(answer) if line[:7] != "unsure:"],
+        answer=[_capitalize(line) for line in sentences],
         tiers=describe_tiers(answer),
-        facts=inputs.facts,
+        facts=[*inputs.facts, *list_model_facts(errors.model)],
         next_steps=_list_next_steps(inputs.run, answer),
         notes=[*inputs.notes, *_describe_doubts(answer)],
         n_samples=len(errors),
         n_classes=errors.labels.n_classes,
         n_flagged=errors.n_flagged,
+        is_at_chance=answer.is_at_chance,
+        n_listed=len(listed),
         method=errors.method,
         knows_truth=is_error is not None,
         tiles=_list_tiles(answer, metrics.get(answer.method)),
-        methods=sections.list_methods(answer, metrics),
+        methods=sections.list_method_rows(answer, metrics),
         agreement=sections.compare_methods(errors),
-        times_flagged=sections.count_votes(errors),
-        reasons=sections.count_reasons(why, None if is_error is None else is_error[ranked]),
+        times_flagged=sections.count_times_flagged(errors),
+        reasons=sections.count_reasons(why, None if is_error is None else is_error[listed]),
         noise=sections.map_noise(errors),
         pairs=sections.list_pairs(errors),
         distributions=sections.list_distributions(errors),
         classes=sections.list_classes(errors, is_error),
-        suspects=list_suspects(errors, inputs, choose_ranks(len(ranked), why, top), why),
+        suspects=list_suspects(errors, inputs, choose_ranks(len(listed), why, top), why),
     )
 
 
@@ -162,13 +189,13 @@ def _list_next_steps(run: str | None, answer: Answer) -> list[tuple[str, str]]:
     ]
 
 
-def choose_ranks(n_flagged: int, why: NDArray[np.object_] | None, top: int) -> NDArray[np.intp]:
+def choose_ranks(n_listed: int, why: NDArray[np.object_] | None, top: int) -> NDArray[np.intp]:
     """Places in the ranking to show: the first `top`, and a fifth as many of each reason.
 
     The most suspect are mostly those that the model is sure of; without the rest of it a reader
-    would see no other reason. `why` [n_flagged] is the reason of each place.
+    would see no other reason. `why` [n_listed] is the reason of each place.
     """
-    places = [np.arange(min(top, n_flagged))]
+    places = [np.arange(min(top, n_listed))]
     if why is not None:
         places += [np.flatnonzero(why == reason)[: top // 5] for reason in REASONS]
     return np.unique(np.concatenate(places))
@@ -232,6 +259,8 @@ def _list_tiles(answer: Answer, metrics: FlagMetrics | None) -> list[Tile]:
 def _number_tile(answer: Answer) -> Tile:
     """How many labels are wrong: from probabilities where there are some."""
     title, number = "labels wrong, estimated", answer.n_errors
+    if answer.is_at_chance:
+        return Tile(title, "unknown", "the model predicts no better than chance")
     if number is None:
         wrong = answer.n_off_diagonal
         return Tile(title, f"{wrong:,}", f"{wrong / answer.n_samples:.2%}, by the noise matrix")

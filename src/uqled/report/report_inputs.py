@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.arrays import Labels
-from uqled.data.columns import describe_columns
 from uqled.data.dataset import Dataset
+from uqled.data.tables.columns import describe_columns
 from uqled.detect.find import read_inputs
 from uqled.errors import InputError, UqledError
+from uqled.model_quality import ModelQuality, describe_weak_classes, list_model_warnings
 from uqled.report.samples import SampleSource, open_sample_source
 from uqled.storage.run import Predictions, Run
 
@@ -44,14 +45,20 @@ class ReportInputs:
 
 
 def collect_inputs(
-    labels: Labels, data: Any, pred_probs: Any, passes: Any, truth: Any
+    labels: Labels,
+    data: Any,
+    pred_probs: Any,
+    passes: Any,
+    truth: Any,
+    samples: Dataset | None = None,
 ) -> ReportInputs:
     """What was given, checked to be about the same samples as `labels`.
 
-    `data` is a Dataset, Predictions, or inputs as `Dataset.from_arrays` takes them.
+    `data` is a Dataset, Predictions, or inputs as `Dataset.from_arrays` takes them; `samples` are
+    those of Predictions, where they are open already.
     """
     if isinstance(data, Predictions):
-        inputs = _read_run(labels, data)
+        inputs = _read_run(labels, data, samples)
     elif data is None:
         inputs = ReportInputs("labels", labels)
     else:
@@ -72,8 +79,11 @@ def collect_inputs(
     return inputs
 
 
-def _read_run(labels: Labels, predictions: Predictions) -> ReportInputs:
+def _read_run(
+    labels: Labels, predictions: Predictions, samples: Dataset | None = None
+) -> ReportInputs:
     _check_length("data", len(predictions), labels)
+    run = Run.open(predictions.path)
     inputs = ReportInputs(
         _read_name(predictions.path),
         _choose_names(labels, predictions.labels),
@@ -85,20 +95,26 @@ def _read_run(labels: Labels, predictions: Predictions) -> ReportInputs:
         facts=_list_facts(predictions),
         run=str(predictions.path),
     )
-    try:
-        source = open_sample_source(predictions)
-    except UqledError as error:  # a report without pictures is better than none
-        return replace(inputs, notes=[f"The samples cannot be shown: {error}."])
+    inputs = replace(inputs, notes=run.findings())
+    if samples is not None:
+        _check_length("data", len(samples), labels)
+        source: SampleSource | None = SampleSource(samples)
+    else:
+        try:
+            source = open_sample_source(predictions)
+        except UqledError as error:  # a report without pictures is better than none
+            return replace(inputs, notes=[*inputs.notes, f"The samples cannot be shown: {error}."])
     if source is None:
         return inputs
     facts = [*inputs.facts, *_describe_columns(source.data)]
+    if run.unlabelled_path.exists() and (n := len(source.data.unlabelled)):
+        facts.append(("without a label", f"{n:,}, predicted in {run.unlabelled_path.name}"))
     if skipped := source.data.skipped:
         names = list(skipped)
         more = f" and {len(names) - _MAX_SKIPPED:,} more" if len(names) > _MAX_SKIPPED else ""
         value = f"{len(names):,} unreadable: {', '.join(names[:_MAX_SKIPPED])}{more}"
         facts = [*facts, ("skipped files", value)]
-    notes = [*Run.open(predictions.path).findings(), *source.notes]
-    return replace(inputs, source=source, notes=notes, facts=facts)
+    return replace(inputs, source=source, notes=[*inputs.notes, *source.notes], facts=facts)
 
 
 def _list_facts(predictions: Predictions) -> list[tuple[str, str]]:
@@ -111,11 +127,34 @@ def _list_facts(predictions: Predictions) -> list[tuple[str, str]]:
     if isinstance(configuration.get("model"), str):
         folds = len(np.unique(predictions.folds))
         how = f"{folds} folds" if folds > 1 else "out of sample"
-        more = f", {passes} stochastic passes" if passes else ""
+        what = "members" if predictions.passes_kind == "heads" else "stochastic passes"
+        more = f", {passes} {what}" if passes else ""
         facts.append(("model", f"{configuration['model']} ({how}{more})"))
     written = (predictions.path / "pred_probs.npy").stat().st_mtime
     facts.append(("predicted on", datetime.fromtimestamp(written).strftime("%Y-%m-%d %H:%M")))
     return facts
+
+
+def list_model_facts(quality: ModelQuality | None) -> list[tuple[str, str]]:
+    """How often the model predicts the label, and of a committee each member alone."""
+    if quality is None:
+        return []
+    facts = [
+        ("judged by", quality.model),
+        (
+            "predicted as labelled",
+            f"{quality.accuracy:.1%}, out of fold (always the largest class: "
+            f"{quality.base_rate:.1%})",
+        ),
+    ]
+    if quality.members:
+        alone = [
+            f"{one.name} {one.accuracy:.1%} (weight {one.weight:.0%})" for one in quality.members
+        ]
+        facts.append(("its members alone", ", ".join(alone)))
+    if quality.weak_classes:
+        facts.append(("weak on", describe_weak_classes(quality)))
+    return [*facts, *(("warning", line) for line in list_model_warnings(quality))]
 
 
 def _read_name(path: Path) -> str:

@@ -73,7 +73,7 @@ def open_sample_source(predictions: Predictions) -> SampleSource | None:
         return None
     files = source.raw.inputs if isinstance(source.raw.inputs, EncodedImages) else None
     notes = source.describe_files()
-    if len(source.relabelled):
+    if len(source.relabelled_rows):
         notes.append(
             f"The data has other labels than when the run was made: {source.describe_changes()}. "
             "Shown are those of the run: find errors anew to see what is left."

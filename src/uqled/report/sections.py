@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.answer import Answer, FlagMetrics
-from uqled.detect.reasons import REASONS, Reason
+from uqled.detect.reasons import CONTRADICTED, REASONS, Reason
 from uqled.detect.result import LabelErrors
 
 #: Classes up to which the noise matrix is shown whole.
@@ -79,6 +80,8 @@ class Distribution:
     flagged: list[float]
     """Heights from 0 to 1: each histogram's highest bin has 1."""
     unflagged: list[float]
+    counts: list[tuple[str, int, int]]
+    """(range, number flagged, number unflagged) of each bin."""
     medians: tuple[float | None, float | None]
     """Of flagged and unflagged; None where there are none."""
 
@@ -100,12 +103,12 @@ class ReasonRow:
     reason: Reason
     number: int
     share: float
-    """Of the flagged."""
+    """Of the listed."""
     wrong: int | None
     """How many of these are wrong indeed, where the truth is known."""
 
 
-def list_methods(answer: Answer, metrics: Mapping[str, FlagMetrics]) -> list[MethodRow]:
+def list_method_rows(answer: Answer, metrics: Mapping[str, FlagMetrics]) -> list[MethodRow]:
     """Every method's number of flags, the one that leads first."""
     return [
         MethodRow(name, n, n / answer.n_samples, name == answer.method, metrics.get(name))
@@ -127,7 +130,7 @@ def compare_methods(errors: LabelErrors) -> HeatMap | None:
     return HeatMap(list(methods), list(methods), cells.tolist(), (cells**2).tolist(), "agreement")
 
 
-def count_votes(errors: LabelErrors) -> list[int]:
+def count_times_flagged(errors: LabelErrors) -> list[int]:
     """[M+1] how many samples are flagged by none, one, ... all of the methods."""
     masks = [one.mask for one in errors.each_method.values()]
     times = np.sum(masks, axis=0, dtype=np.int16)
@@ -240,14 +243,18 @@ def _distribution(
         high = float(np.quantile(values, 0.995)) or float(values.max()) or 1.0
     is_cut = bool((values > high * (1 + 1e-9)).any())
     flagged, others = values[mask], values[~mask]
+    edges = np.linspace(0, high, _BINS + 1)
+    ranges = [f"{a:.2g} to {b:.2g}" for a, b in pairwise(edges.tolist())]
+    n_flagged, n_others = _count_bins(flagged, high), _count_bins(others, high)
     return Distribution(
         title,
         note,
         0.0,
         high,
         is_cut,
-        _heights(flagged, high),
-        _heights(others, high),
+        [n / max(1, *n_flagged) for n in n_flagged],
+        [n / max(1, *n_others) for n in n_others],
+        list(zip(ranges, n_flagged, n_others, strict=True)),
         (_median(flagged), _median(others)),
     )
 
@@ -256,10 +263,9 @@ def _median(values: Floats) -> float | None:
     return float(np.median(values)) if len(values) else None
 
 
-def _heights(values: Floats, high: float) -> list[float]:
-    counts, _ = np.histogram(np.clip(values, 0, high), _BINS, (0, high))
-    heights: list[float] = (counts / max(1, int(counts.max()))).tolist()
-    return heights
+def _count_bins(values: Floats, high: float) -> list[int]:
+    numbers: list[int] = np.histogram(np.clip(values, 0, high), _BINS, (0, high))[0].tolist()
+    return numbers
 
 
 def count_reasons(reasons: NDArray[np.object_] | None, is_error: Bools | None) -> list[ReasonRow]:
@@ -270,6 +276,8 @@ def count_reasons(reasons: NDArray[np.object_] | None, is_error: Bools | None) -
     for reason in REASONS:
         these: Bools = reasons == reason
         number = int(np.count_nonzero(these))
+        if reason == CONTRADICTED and not number:
+            continue  # rare, and of no interest where there is none
         wrong = None if is_error is None else int(np.count_nonzero(is_error[these]))
         rows.append(ReasonRow(reason, number, number / max(1, len(reasons)), wrong))
     return rows

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.reasons import Reason, explain_reason
+from uqled.detect.reasons import CONTRADICTED, Reason, explain_reason
 from uqled.detect.result import LabelErrors
 from uqled.report.report_inputs import ReportInputs
 from uqled.report.samples import SampleSource
+from uqled.report.similar_samples import Side, SimilarSamples
 from uqled.report.thumbnails import Thumbnail
+from uqled.report.unusual_columns import UnusualColumn, find_unusual_columns
 
 PICTURE = 320  # pixels of the longer side
 _BARS = 4  # most probable classes; the given one is always there
 _TEXT = 600  # characters
 _FIELDS = 12
+_EVIDENCE_SUSPECTS = 24  # that have other samples beside them: they make the file larger
+_STRIP = 3  # samples in a row
+_SMALL_PICTURE = 72  # pixels
+_SMALL_TEXT = 110  # characters
+_SMALL_FIELDS = 4  # of a row beside another one
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,15 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Strip:
+    """A few samples beside a suspect, small."""
+
+    title: str
+    samples: list[Sample]
+    is_alarm: bool = False
+
+
+@dataclass(frozen=True)
 class Suspect:
     """One card of the gallery."""
 
@@ -59,6 +77,12 @@ class Suspect:
     """Name of the true class, where it is known."""
     is_wrong: bool | None
     """The given label is wrong indeed, where the truth is known."""
+    tier: str
+    """How sure it is that the label is wrong; empty where that is not known."""
+    evidence: list[Strip]
+    """Of the first few suspects: what speaks for either label."""
+    unusual: list[UnusualColumn]
+    """Of the first few rows of a table: where they are unusual for their label."""
 
 
 def list_suspects(
@@ -67,17 +91,21 @@ def list_suspects(
     places: NDArray[np.intp],
     reasons: NDArray[np.object_] | None,
 ) -> list[Suspect]:
-    """The samples at these places of `errors.ranked`; `reasons` are about every place."""
-    rows = errors.ranked[places]
+    """The samples at these places of `errors.suspects`; `reasons` are about every place."""
+    rows = errors.suspects[places]
     probs = read_probabilities(inputs.pred_probs, inputs.passes, rows)
     names, codes, truth = errors.labels.names, errors.labels.codes, inputs.truth
-    wrong = errors.probability
+    wrong, tiers = errors.probability, errors.tier
+    similar = _compare_samples(errors, inputs)
     cards = []
     for at, (place, z) in enumerate(zip(places.tolist(), rows.tolist(), strict=True)):
-        given, best = int(codes[z]), int(errors.best[z])
+        given, best = int(codes[z]), int(errors.suggested_codes[z])
+        unusual = _list_unusual(inputs, z, given, best) if at < _EVIDENCE_SUSPECTS else []
         reason: Reason | None = None if reasons is None else reasons[place]
         if reason is not None and probs is not None:
-            sentence = describe_reason(reason, given, probs[at], names)
+            sentence = describe_reason(
+                reason, given, best, probs[at], names, describe_duplicate(errors, z, inputs.ids)
+            )
         else:
             sentence = f"The label's score is {errors.scores[z]:.3f}: the lower, the more suspect."
         cards.append(
@@ -94,17 +122,97 @@ def list_suspects(
                 sample=Sample() if inputs.source is None else read_sample(inputs.source, z),
                 truth=None if truth is None else names[int(truth[z])],
                 is_wrong=None if truth is None else bool(truth[z] != given),
+                tier=str(tiers[z]),
+                evidence=[]
+                if similar is None or at >= _EVIDENCE_SUSPECTS
+                else _list_evidence(similar, inputs, z, (given, best), errors, unusual),
+                unusual=unusual,
             )
         )
     return cards
 
 
+def _compare_samples(errors: LabelErrors, inputs: ReportInputs) -> SimilarSamples | None:
+    """None where there is nothing to show beside a suspect: no samples, or no probabilities."""
+    probs = inputs.pred_probs
+    if inputs.source is None or probs is None:
+        return None
+    run = None if inputs.run is None else Path(inputs.run)
+    return SimilarSamples(errors.labels.codes, probs, errors.mask, run, errors.contradictions)
+
+
+def _list_unusual(inputs: ReportInputs, z: int, given: int, suggested: int) -> list[UnusualColumn]:
+    """Of a table's row; none of other samples."""
+    source = inputs.source
+    if source is None or source.kind != "table":
+        return []
+    return find_unusual_columns(source.data.inputs, inputs.labels.codes, z, given, suggested)
+
+
+def _list_evidence(
+    similar: SimilarSamples,
+    inputs: ReportInputs,
+    z: int,
+    classes: tuple[int, int],
+    errors: LabelErrors,
+    unusual: list[UnusualColumn],
+) -> list[Strip]:
+    """Near duplicates with another label, and for either class the nearest samples, or typical ones
+    where the run has no neighbours. Of rows, the unusual columns come first."""
+    columns = [one.name for one in unusual]
+    source, codes, names = inputs.source, inputs.labels.codes, errors.labels.names
+    assert source is not None
+    strips = []
+    for copy in similar.list_duplicates(z)[:1]:
+        is_exact = errors.duplicates.get(z) == (copy, True)
+        same = "The same" if is_exact else "Nearly the same"
+        title = f"{same}, labelled {names[int(codes[copy])]}"
+        strips.append(Strip(title, [read_small_sample(source, copy, columns)], is_alarm=True))
+    for side, k in zip(get_args(Side), classes, strict=True):
+        nearest, title = similar.list_neighbours(z, side), f"Most like it: {names[k]}"
+        if not nearest:
+            nearest, title = similar.list_typical(k, _STRIP + 1), f"Typical {names[k]}"
+        chosen = [i for i in nearest if i != z][:_STRIP]
+        if chosen:
+            samples = [read_small_sample(source, i, columns) for i in chosen]
+            strips.append(Strip(title, samples))
+    return strips
+
+
+def read_small_sample(source: SampleSource, z: int, columns: list[str]) -> Sample:
+    """A sample beside another one; `columns` of a row come first."""
+    if source.kind == "images":
+        return Sample(picture=source.make_thumbnail(z, _SMALL_PICTURE))
+    if source.kind == "table":
+        fields = source.read_fields(z, source.data.inputs.shape[1])
+        first = [field for field in fields if field[0] in columns]
+        others = [field for field in fields if field[0] not in columns]
+        return Sample(fields=tuple([*first, *others][:_SMALL_FIELDS]))
+    return Sample(text=source.read_text(z, _SMALL_TEXT))
+
+
 def describe_reason(
-    reason: Reason, given: int, row: NDArray[np.float64], names: tuple[str, ...]
+    reason: Reason,
+    given: int,
+    suggested: int,
+    row: NDArray[np.float64],
+    names: tuple[str, ...],
+    duplicate: Mapping[str, Any],
 ) -> str:
-    """The reason in words, by the probabilities [K] that it was read from."""
-    best = int(row.argmax())
-    return explain_reason(reason, names[given], names[best], float(row[given]), float(row[best]))
+    """The reason in words, by the probabilities [K] that it was read from and, of a sample that
+    contradicts a duplicate, `describe_duplicate`."""
+    best = suggested if reason == CONTRADICTED else int(row.argmax())
+    probabilities = float(row[given]), float(row[best])
+    return explain_reason(reason, names[given], names[best], *probabilities, **duplicate)
+
+
+def describe_duplicate(errors: LabelErrors, z: int, ids: Sequence[str] | None) -> Mapping[str, Any]:
+    """The duplicate that sample z contradicts, as `explain_reason` takes it; empty for none."""
+    if z not in errors.duplicates:
+        return {}
+    index, is_exact = errors.duplicates[z]
+    name = f"sample {index}" if ids is None else ids[index]
+    return {"duplicate": name, "is_exact": is_exact}
 
 
 def read_probabilities(
@@ -143,4 +251,4 @@ def _describe_methods(errors: LabelErrors, z: int) -> str:
     if errors.by_method:
         times = sum(bool(one.mask[z]) for one in errors.by_method.values())
         return f"{times} of {len(errors.by_method)} methods"
-    return errors.method
+    return errors.method if errors.mask[z] else "no method"

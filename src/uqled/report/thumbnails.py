@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from uqled.data.images import allow_large_pictures, list_formats
+from uqled.data.images import allow_large_pictures, list_picture_formats
 
 #: Pixels of a thumbnail's longer side at the most.
 SIDE = 160
@@ -60,7 +60,10 @@ def _open_pixels(pixels: NDArray[np.uint8]) -> Image.Image:
 
 def _open_file(data: bytes, side: int) -> Image.Image:
     """A file's picture as it is meant to be seen, not much larger than needed."""
-    with allow_large_pictures(), Image.open(io.BytesIO(data), formats=list_formats()) as picture:
+    with (
+        allow_large_pictures(),
+        Image.open(io.BytesIO(data), formats=list_picture_formats()) as picture,
+    ):
         picture.draft("RGB", (side, side))  # a JPEG is decoded at half its size, or less
         upright = ImageOps.exif_transpose(picture)
         return upright.convert("L" if upright.mode in ("1", "L", "LA") else "RGB")

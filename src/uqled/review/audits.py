@@ -8,16 +8,19 @@ column `is_wrong`. Decisions of the review page count as well.
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uqled.detect.auto.audit import Audit, audit_sample
+from uqled.detect.auto.estimate import DROP, KEEP, encode_verdicts
 from uqled.errors import FileError
 from uqled.review.decisions import read_verdicts
 from uqled.storage.atomic import replace_file, write_json
-from uqled.storage.reading import name_file, read_json
+from uqled.storage.reading import explain_file_problems, name_file, read_json, read_text
 
 if TYPE_CHECKING:
     from uqled.detect.result import LabelErrors
@@ -25,20 +28,25 @@ if TYPE_CHECKING:
 
 YES, NO = ("y", "yes", "1", "true"), ("n", "no", "0", "false")
 COLUMNS = ("index", "id", "given_label", "suggested_label", "is_wrong")
+AUDIT_FILE = "audit.json"
+Verdicts = tuple[NDArray[np.int8], NDArray[np.int32]]
+"""(actions [N], labels [N])"""
 _ANEW = "Remove it to draw a new audit"
 
 
 def open_audit(folder: Path, errors: LabelErrors, ids: list[str], size: int, seed: int) -> Audit:
     """The audit that was begun in a run's folder, or a new one, whose files are written."""
-    path = folder / "audit.json"
+    path = folder / AUDIT_FILE
     if path.exists():
         return _check_audit(read_json(path, _ANEW), len(errors), path)
     audit = audit_sample(errors, size, seed=seed)
-    with replace_file(folder / "audit.csv") as part, part.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(COLUMNS)
-        for z in audit.indices.tolist():
-            rows.writerow([z, ids[z], errors.given[z], errors.labels.values[_other(errors, z)], ""])
+    file = io.StringIO(newline="")
+    rows = csv.writer(file)
+    rows.writerow(COLUMNS)
+    for z in audit.indices.tolist():
+        rows.writerow([z, ids[z], errors.given[z], errors.labels.values[_other(errors, z)], ""])
+    with replace_file(folder / "audit.csv") as part:
+        part.write_text(file.getvalue(), encoding="utf-8", newline="")
     content = {"indices": audit.indices.tolist(), "inclusion": audit.inclusion.tolist()}
     write_json(path, content)
     return audit
@@ -69,40 +77,56 @@ def _check_audit(content: Any, n_samples: int, path: Path) -> Audit:
     return Audit(np.array(indices, np.int64), np.array(inclusion, np.float64))
 
 
-def read_audit_verdicts(predictions: Predictions) -> dict[int, bool]:
-    """Sample -> True if its label is wrong: what was decided on the review page and, where the
-    audit's own file says something, what that says."""
-    verdicts = {}
-    decided = read_verdicts(predictions)
-    if decided is not None:
-        actions, labels = decided
-        for z in np.flatnonzero(actions).tolist():
-            is_kept = actions[z] == 1 or (actions[z] == 2 and labels[z] == _code(predictions, z))
-            verdicts[z] = not is_kept
-    path = predictions.path / "audit.csv"
-    if path.exists():
-        verdicts |= _read_notes(path, len(predictions))
-    return verdicts
+def read_audit_verdicts(
+    predictions: Predictions, decisions: Verdicts | None = None
+) -> dict[int, bool]:
+    """Sample -> True if its label is wrong, by `collect_verdicts`."""
+    verdicts = collect_verdicts(predictions, decisions)
+    if verdicts is None:
+        return {}
+    known = encode_verdicts(*verdicts, predictions.labels.codes)
+    return {z: bool(known[z]) for z in np.flatnonzero(known >= 0).tolist()}
 
 
-def _code(predictions: Predictions, z: int) -> int:
-    return int(predictions.labels.codes[z])
+def collect_verdicts(
+    predictions: Predictions, decisions: Verdicts | None = None
+) -> Verdicts | None:
+    """A run's (actions [N], labels [N]), as `find_label_errors` takes verdicts: what was decided on
+    the review page and, where the audit's own file says something, what that says.
+
+    None where nobody decided anything. `decisions` saves reading those of the page again.
+    """
+    decisions, path = decisions or read_verdicts(predictions), predictions.path / "audit.csv"
+    notes = _read_notes(path, len(predictions)) if path.exists() else {}
+    if not notes:
+        return decisions
+    actions, labels = decisions or (
+        np.zeros(len(predictions), np.int8),
+        np.full(len(predictions), -1, np.int32),
+    )
+    known = encode_verdicts(actions, labels, predictions.labels.codes)
+    for z, is_wrong in notes.items():
+        if known[z] != is_wrong:  # a wrong label whose right one nobody named counts as dropped
+            actions[z] = DROP if is_wrong else KEEP
+    return actions, labels
+
+
+def _is_index(text: str, n_samples: int) -> bool:
+    return text.isdecimal() and len(text) < 20 and int(text) < n_samples
 
 
 def _read_notes(path: Path, n_samples: int) -> dict[int, bool]:
     """What a person noted in `audit.csv`; rows without a note are left out."""
     notes = {}
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise FileError(name_file(path), f"cannot be read ({error})", _ANEW) from error
+    with explain_file_problems(path, _ANEW):
+        text = read_text(path).removeprefix("\ufeff")
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
     for line, row in enumerate(rows, start=2):
         note = (row.get("is_wrong") or "").strip().lower()
         index = (row.get("index") or "").strip()
         if not note:
             continue
-        if note not in YES + NO or not (index.isdecimal() and int(index) < n_samples):
+        if note not in YES + NO or not _is_index(index, n_samples):
             raise FileError(
                 name_file(path),
                 f"has {index!r} and {note!r} as index and is_wrong in line {line}",

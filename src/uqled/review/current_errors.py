@@ -19,7 +19,7 @@ from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
 from uqled.detect.methods.registry import parse_method
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
-from uqled.review.decision_state import DecisionState
+from uqled.review.decisions.state import DecisionState
 
 
 class CurrentErrors:

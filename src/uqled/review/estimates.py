@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from uqled.answer import Estimate
 from uqled.detect.result import LabelErrors
 from uqled.review.flag_list import FlagList
+from uqled.review.orders import list_in_order
 
 BulkKind = Literal["next", "above"]
 
@@ -91,7 +92,7 @@ def compute_estimates(flags: FlagList, number: int) -> Estimates | None:
     queue = flags.list_undecided()
     probability = estimate.probability
     next_ones = queue[:NEXT]
-    hundred = flags.order("hundred")
+    hundred = list_in_order(flags, "hundred", None)
     return Estimates(
         method=flags.method,
         number=number,

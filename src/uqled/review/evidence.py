@@ -6,27 +6,24 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from functools import cached_property
-from typing import Any, Literal
+from dataclasses import astuple
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.errors import UqledError
 from uqled.report.samples import SampleSource
-from uqled.review.decision_state import DecisionState
+from uqled.report.similar_samples import Side, SimilarSamples
+from uqled.report.unusual_columns import find_unusual_columns
+from uqled.review.decisions.state import DecisionState
 from uqled.review.flag_list import FlagList
 from uqled.review.sample_content import read_preview
-from uqled.storage.arrays.numpy_files import open_array
 from uqled.storage.run import Predictions
-
-Side = Literal["given", "suggested"]
 
 _TYPICAL = 3  # samples of each class
 _MAX_TEXTS = 2000  # of each class, that words are counted in
 _MAX_WORDS = 12  # marked in a text
-_MAX_COLUMNS = 4  # of a row
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_WORD = re.compile(r"[^\W\d_]{2,}(?:['\u2019][^\W\d_]+)*")
 _CLEAR_ODDS = 1.0  # a word is marked from here on: e times as frequent in one class
 
 
@@ -34,91 +31,68 @@ class Evidence:
     """The evidence about the samples of a run, each part computed when first asked for."""
 
     def __init__(
-        self, predictions: Predictions, source: SampleSource | None, state: DecisionState
+        self,
+        predictions: Predictions,
+        source: SampleSource | None,
+        state: DecisionState,
+        similar: SimilarSamples,
     ) -> None:
         self._predictions = predictions
         self._source = source
         self._state = state
-        self._typical: dict[int, NDArray[np.intp]] = {}
+        self.similar = similar
         self._odds: dict[tuple[int, int], dict[str, float]] = {}
         self._lock = threading.Lock()
 
     def collect(self, index: int, flags: FlagList) -> dict[str, Any]:
         """Everything about one sample, as the page gets it."""
         given = int(self._predictions.labels.codes[index])
-        suggested = int(flags.current.best[index])
+        suggested = int(flags.current.suggested_codes[index])
         with self._lock:  # what is computed for one request serves the others
             return {
                 "votes": self._count_votes(index),
                 "typical": {
-                    "given": self._describe(self._list_typical(given, index, flags)),
-                    "suggested": self._describe(self._list_typical(suggested, index, flags)),
+                    "given": self.describe(self._list_typical(given, index), flags),
+                    "suggested": self.describe(self._list_typical(suggested, index), flags),
                 },
                 "neighbours": {
-                    side: self._describe(self._list_neighbours(index, side))
-                    for side in ("given", "suggested")
+                    side: self.describe(self.similar.list_neighbours(index, side), flags)
+                    for side in get_args(Side)
                 },
-                "duplicates": self._describe(self._list_duplicates(index)),
+                "duplicates": self.describe(self.similar.list_duplicates(index), flags),
                 "words": self._weigh_words(index, given, suggested),
                 "columns": self._compare_columns(index, given, suggested),
             }
 
-    def _count_votes(self, index: int) -> list[list[int]]:
-        """[[class, members that predict it], ...], most votes first; empty without members."""
-        passes = self._predictions.passes
+    def _count_votes(self, index: int) -> list[list[Any]]:
+        """[[class, members that predict it, their names], ...], most votes first; empty without
+        members."""
+        passes, quality = self._predictions.passes, self._predictions.quality
         if passes is None:
             return []
-        votes = Counter(np.asarray(passes[:, index]).argmax(axis=1).tolist())
-        return [[k, n] for k, n in votes.most_common()]
+        votes = np.asarray(passes[:, index]).argmax(axis=1).tolist()
+        names = [] if quality is None else [member.name for member in quality.members]
+        by_class: dict[int, list[str]] = {}
+        for at, k in enumerate(votes):
+            by_class.setdefault(k, []).append(names[at] if len(names) == len(votes) else "")
+        most = sorted(by_class.items(), key=lambda item: -len(item[1]))
+        return [[k, len(who), [name for name in who if name]] for k, who in most]
 
-    def _list_typical(self, k: int, index: int, flags: FlagList) -> list[int]:
-        """The samples of a class that the model is most sure of, without suspects."""
-        if k not in self._typical:
-            members = np.flatnonzero((self._predictions.labels.codes == k) & ~flags.first.mask)
-            sure = np.asarray(self._predictions.pred_probs[members, k])
-            order = np.argsort(-sure, kind="stable")[: 4 * _TYPICAL]
-            self._typical[k] = members[order]
-        rejected = self._state.actions > 1  # relabelled or dropped
-        chosen = [i for i in self._typical[k].tolist() if i != index and not rejected[i]]
-        return chosen[:_TYPICAL]
+    def _list_typical(self, k: int, index: int) -> list[int]:
+        """Typical samples of a class, without those that were relabelled or dropped."""
+        rejected = self._state.actions > 1
+        candidates = self.similar.list_typical(k, 4 * _TYPICAL)
+        return [i for i in candidates if i != index and not rejected[i]][:_TYPICAL]
 
-    def _list_neighbours(self, index: int, side: Side) -> list[int]:
-        nearest = self._neighbours.get(side)
-        return [] if nearest is None else [int(i) for i in nearest[index] if i >= 0]
-
-    def _list_duplicates(self, index: int) -> list[int]:
-        """Near duplicates with another label: of each pair, one is wrong."""
-        pairs = self._neighbours.get("duplicates")
-        if pairs is None:
-            return []
-        mine = pairs[(pairs == index).any(axis=1)]
-        return [int(i) for i in np.unique(mine) if i != index]
-
-    @cached_property
-    def _neighbours(self) -> dict[str, NDArray[Any]]:
-        """The arrays of the run's folder `neighbours` that are there and fit."""
-        N, arrays = len(self._predictions), {}
-        for name, length in (("given", N), ("suggested", N), ("duplicates", None)):
-            path = self._predictions.path / "neighbours" / f"{name}.npy"
-            if not path.is_file():
-                continue
-            try:
-                array = np.asarray(open_array(path, "Predict again"))
-            except UqledError:  # a page without neighbours is better than none
-                continue
-            fits = array.ndim == 2 and array.dtype.kind in "iu" and array.shape[1] <= 50
-            fits = fits and (length is None or len(array) == length)
-            if fits and (not array.size or -1 <= array.min() <= array.max() < N):
-                arrays[name] = array
-        return arrays
-
-    def _describe(self, indices: list[int]) -> list[dict[str, Any]]:
-        labels = self._predictions.labels
+    def describe(self, indices: list[int], flags: FlagList) -> list[dict[str, Any]]:
+        """Samples beside another one, or of a class, as the page gets them."""
+        labels, is_flagged = self._predictions.labels, flags.current.mask
         return [
             {
                 "index": i,
                 "id": self._predictions.ids[i],
                 "given": int(labels.codes[i]),
+                "flagged": bool(is_flagged[i]),
                 "preview": read_preview(self._source, i),
                 **self._state.describe(i),
             }
@@ -158,28 +132,11 @@ class Evidence:
         return odds
 
     def _compare_columns(self, index: int, given: int, suggested: int) -> list[list[str]]:
-        """[[column, value, usual in the given class, usual in the suggested class], ...]: numbers
-        that are unusual for the given class and usual for the suggested one, most telling first."""
+        """[[column, value, usual in the given class, usual in the suggested class], ...]"""
         source = self._source
-        if source is None or source.kind != "table" or given == suggested:
+        if source is None or source.kind != "table":
             return []
-        inputs, codes = source.data.inputs, self._predictions.labels.codes
-        is_frame = hasattr(inputs, "columns")
-        telling = []
-        for at in range(min(inputs.shape[1], 400)):
-            column = inputs.iloc[:, at].to_numpy() if is_frame else inputs[:, at]
-            if column.dtype.kind not in "iuf" or not np.isfinite(column[index]):
-                continue
-            quartiles = [np.nanpercentile(column[codes == k], [25, 75]) for k in (given, suggested)]
-            widths = [max(high - low, 1e-12) for low, high in quartiles]
-            distances = [
-                max(low - column[index], column[index] - high, 0) / width
-                for (low, high), width in zip(quartiles, widths, strict=True)
-            ]
-            if distances[0] > 1 > distances[1]:  # outside of one, within or near the other
-                name = str(inputs.columns[at]) if is_frame else str(at)
-                usual = [f"{low:.4g} to {high:.4g}" for low, high in quartiles]
-                telling.append(
-                    (distances[1] - distances[0], [name, f"{column[index]:.4g}", *usual])
-                )
-        return [row for _, row in sorted(telling)[:_MAX_COLUMNS]]
+        columns = find_unusual_columns(
+            source.data.inputs, self._predictions.labels.codes, index, given, suggested
+        )
+        return [list(astuple(one)) for one in columns]

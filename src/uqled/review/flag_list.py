@@ -9,27 +9,25 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.reasons import REASONS, Reason, find_reasons
+from uqled.detect.auto.tiers import TIERS
+from uqled.detect.reasons import CONTRADICTED, REASONS, Reason, find_reasons
 from uqled.detect.result import LabelErrors
-from uqled.report.suspects import describe_reason, read_probabilities
+from uqled.report.suspects import describe_duplicate, describe_reason, read_probabilities
 from uqled.review.current_errors import CurrentErrors
-from uqled.review.decision_state import DecisionState, State
+from uqled.review.decisions.state import DecisionState, State
+from uqled.review.orders import Order, list_in_order
 from uqled.storage.run import Predictions
 
-Order = Literal["suspect", "random", "hundred"]
-ORDERS: tuple[Order, ...] = get_args(Order)
-
-_MAX_CLASSES = 6  # of a sample: its most probable ones, the given and the suggested one
+_MAX_CLASSES = 5  # of a sample: its most probable ones, the given and the suggested one
 _MAX_PAIRS = 400  # in the heat map and its list
-_HUNDRED = 100  # flags at random, to know how many are real: the share is then known to 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ListQuery:
     """Which of a method's flags to list, and in which order."""
 
@@ -38,7 +36,11 @@ class ListQuery:
     suggested: int | None = None
     reason: Reason | None = None
     state: State | None = None
+    tier: str | None = None
+    """One of `TIERS`: how sure it is that a label is wrong. The last one is of no flags."""
     order: Order = "suspect"
+    chosen: NDArray[np.bool_] | None = None
+    """[N] samples to list, whether flagged or not, instead of the flags."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class FlagList:
         self._errors = errors
         self._predictions = predictions
         self._reasons = np.full(len(predictions), -1, np.int8)
+        self.audit_indices: NDArray[np.intp] = np.empty(0, np.intp)
+        """The samples drawn for an audit; none where none was drawn."""
         self._lock = threading.Lock()
 
     @property
@@ -85,30 +89,44 @@ class FlagList:
         return self._errors.first[self.method]
 
     @cached_property
-    def shuffled(self) -> NDArray[np.intp]:
+    def random_order(self) -> NDArray[np.intp]:
         """The flags before any decision, in a random order that is always the same."""
         ranked = self.first.ranked
         return ranked[np.random.default_rng(0).permutation(len(ranked))].astype(np.intp)
 
     @property
     def is_listed(self) -> NDArray[np.bool_]:
-        """[N] flagged now and undecided, or flagged at first or now and decided."""
+        """[N] flagged now and undecided, or flagged at first or now and decided, or labelled unlike
+        a duplicate."""
         decided = self.state.actions > 0
-        listed: NDArray[np.bool_] = self.current.mask | (self.first.mask & decided)
+        at_first = self.first.mask.copy()
+        at_first[self.first.contradicted_labels.rows] = True
+        listed: NDArray[np.bool_] = self.current.mask | (at_first & decided)
+        listed[self.current.contradicted_labels.rows] = True
         return listed
 
     def list_undecided(self) -> NDArray[np.intp]:
-        """The flags that are still to decide, most suspect first."""
-        ranked = self.current.ranked
-        undecided: NDArray[np.intp] = ranked[self.state.actions[ranked] == 0].astype(np.intp)
+        """What is still to decide: labels that contradict a duplicate, then the most suspect."""
+        listed = self.current.suspects
+        undecided: NDArray[np.intp] = listed[self.state.actions[listed] == 0].astype(np.intp)
         return undecided
 
-    def order(self, order: Order) -> NDArray[np.intp]:
-        """The samples that an order lists; `hundred` are the first of `random`."""
-        if order == "suspect":
-            decided = self.state.list_decided(self.is_listed)
-            return np.concatenate([decided, self.list_undecided()])
-        return self.shuffled[:_HUNDRED] if order == "hundred" else self.shuffled
+    @property
+    def tier_numbers(self) -> NDArray[np.int8]:
+        """[N] places in TIERS, -1 for none; of a decided sample, before any decision."""
+        is_decided = self.state.actions > 0
+        numbers: NDArray[np.int8] = np.where(
+            is_decided, self.first.tier_numbers, self.current.tier_numbers
+        )
+        return numbers
+
+    def order(self, query: ListQuery) -> NDArray[np.intp]:
+        """The samples that a query lists, before its filters."""
+        if query.chosen is not None:
+            chosen = np.flatnonzero(query.chosen)
+            return chosen[np.argsort(self.current.scores[chosen], kind="stable")]
+        tier = None if query.tier is None else TIERS.index(query.tier)
+        return list_in_order(self, query.order, tier)
 
     def matches(self, query: ListQuery, indices: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which of the samples the filters of a query let through."""
@@ -116,23 +134,28 @@ class FlagList:
         if query.given is not None:
             matching &= self._predictions.labels.codes[indices] == query.given
         if query.suggested is not None:
-            matching &= self.current.best[indices] == query.suggested
+            matching &= self.current.suggested_codes[indices] == query.suggested
         if query.reason is not None:
             matching &= self.get_reasons(indices) == REASONS.index(query.reason)
         if query.state is not None:
             matching &= self.state.is_in_state(indices, query.state)
         return matching
 
+    def find_queue(self, query: ListQuery) -> int:
+        """The place of the first undecided sample; the list's length where none is."""
+        is_open = self.state.actions[self.order(query)] == 0
+        return int(is_open.argmax()) if is_open.any() else len(is_open)
+
     def select(self, query: ListQuery) -> NDArray[np.intp]:
         """All samples of a query, in its order."""
-        ordered = self.order(query.order)
+        ordered = self.order(query)
         return ordered[self.matches(query, ordered)]
 
     def read_page(
         self, query: ListQuery, *, start: int, size: int, backwards: bool = False
     ) -> ListPage:
         """`size` samples from place `start` on, or the last ones before it."""
-        ordered = self.order(query.order)
+        ordered = self.order(query)
         places = np.flatnonzero(self.matches(query, ordered))
         at = int(np.searchsorted(places, start))
         first, last = (max(0, at - size), at) if backwards else (at, at + size)
@@ -150,7 +173,10 @@ class FlagList:
                 about = self._predictions
                 names = find_reasons(about.labels.codes, about.pred_probs, about.passes, unknown)
                 self._reasons[unknown] = [REASONS.index(name) for name in names]
-            return self._reasons[indices]
+            reasons = self._reasons[indices]
+        contradicted = np.isin(indices, self.current.contradicted_labels.rows)  # follows decisions
+        reasons[contradicted] = REASONS.index(CONTRADICTED)
+        return reasons
 
     def describe_samples(
         self, indices: NDArray[np.intp], places: NDArray[np.intp]
@@ -160,13 +186,13 @@ class FlagList:
         names, codes = about.labels.names, about.labels.codes
         probs = read_probabilities(about.pred_probs, about.passes, indices)
         assert probs is not None  # a run has a softmax
-        top = np.argsort(-probs, axis=1, kind="stable")[:, :_MAX_CLASSES]
-        why, tiers = self.get_reasons(indices), current.tier
+        top = np.argsort(-probs, axis=1, kind="stable")[:, :_MAX_CLASSES].tolist()
+        why, tiers = self.get_reasons(indices), self.tier_numbers
         rows = []
         for at, i in enumerate(indices.tolist()):
-            given, suggested, p = int(codes[i]), int(current.best[i]), probs[at]
+            given, suggested, p = int(codes[i]), int(current.suggested_codes[i]), probs[at]
             missing = {k for k in (given, suggested) if k not in top[at]}
-            classes = [*top[at].tolist()[: _MAX_CLASSES - len(missing)], *sorted(missing)]
+            classes = [*top[at][: _MAX_CLASSES - len(missing)], *sorted(missing)]
             rows.append(
                 {
                     "index": i,
@@ -175,10 +201,17 @@ class FlagList:
                     "given": given,
                     "suggested": suggested,
                     "reason": REASONS[why[at]],
-                    "why": describe_reason(REASONS[why[at]], given, p, names),
+                    "why": describe_reason(
+                        REASONS[why[at]],
+                        given,
+                        suggested,
+                        p,
+                        names,
+                        describe_duplicate(current, i, about.ids),
+                    ),
                     "classes": [[k, round(float(p[k]), 4)] for k in classes],
                     "wrong": self._get_error_probability(i),
-                    "tier": str(tiers[i]),
+                    "tier": self._name_tier(REASONS[why[at]], int(tiers[i])),
                     **self.state.describe(i),
                 }
             )
@@ -201,14 +234,33 @@ class FlagList:
         """How many listed samples have each class, pair and reason."""
         K = self._predictions.labels.n_classes
         indices = np.flatnonzero(self.is_listed)
-        given, suggested = self._predictions.labels.codes[indices], self.current.best[indices]
+        given = self._predictions.labels.codes[indices]
+        suggested = self.current.suggested_codes[indices]
         pairs, numbers = np.unique_counts(given.astype(np.int64) * K + suggested)
         most = np.argsort(-numbers, kind="stable")[:_MAX_PAIRS]
         return {
             "given": np.bincount(given, minlength=K).tolist(),
             "suggested": np.bincount(suggested, minlength=K).tolist(),
             "reasons": np.bincount(self.get_reasons(indices), minlength=len(REASONS)).tolist(),
+            "tiers": self._count_tiers(),
             "pairs": [
                 [int(pairs[at] // K), int(pairs[at] % K), int(numbers[at])] for at in most.tolist()
             ],
         }
+
+    def _name_tier(self, reason: Reason, number: int) -> str:
+        """What contradicts a duplicate is a tier of its own, before all others."""
+        if reason == CONTRADICTED:
+            return CONTRADICTED
+        return TIERS[number] if number >= 0 else ""
+
+    def _count_tiers(self) -> list[dict[str, Any]]:
+        """Each tier with its undecided samples, and what share of them to expect to be wrong."""
+        undecided = self.state.actions == 0
+        numbers = np.bincount(self.tier_numbers[undecided] + 1, minlength=len(TIERS) + 1)[1:]
+        shares = {tier.name: tier.precision for tier in self.current.tiers}
+        return [
+            {"name": name, "n": int(n), "low": shares[name].low, "high": shares[name].high}
+            for name, n in zip(TIERS, numbers.tolist(), strict=True)
+            if name in shares
+        ]

@@ -13,6 +13,8 @@ from uqled.report.suspects import read_probabilities
 from uqled.review.flag_list import FlagList
 from uqled.storage.run import Predictions
 
+Vectors = NDArray[np.float32]
+
 #: Samples of a group at the most: as many as a person takes in on one contact sheet.
 MAX_GROUP = 48
 #: Pairs with fewer undecided flags are shown together with others of the same suggested class.
@@ -34,8 +36,17 @@ class Group:
     """How many of these labels are wrong, by the estimate."""
 
 
-def list_groups(flags: FlagList, predictions: Predictions, limit: int) -> tuple[list[Group], int]:
-    """(the first `limit` groups of undecided flags, how many there are).
+def list_groups(
+    flags: FlagList,
+    predictions: Predictions,
+    limit: int,
+    vectors: Vectors | None = None,
+    *,
+    start: int = 0,
+) -> tuple[list[Group], int]:
+    """(`limit` groups of undecided flags from place `start` on, how many there are in all).
+
+    `vectors` [N,d] say which samples are alike; without them, the predicted probabilities do.
 
     Those come first in which one answer settles most errors.
     """
@@ -43,7 +54,8 @@ def list_groups(flags: FlagList, predictions: Predictions, limit: int) -> tuple[
     if not len(queue):
         return [], 0
     K = predictions.labels.n_classes
-    given, suggested = predictions.labels.codes[queue].astype(np.int64), flags.current.best[queue]
+    given = predictions.labels.codes[queue].astype(np.int64)
+    suggested = flags.current.suggested_codes[queue]
     _, inverse, numbers = np.unique(given * K + suggested, return_inverse=True, return_counts=True)
     # Small pairs are joined by what is suggested: the question is the same for all of them.
     keys = np.where(numbers[inverse] < _MIN_GROUP, -1 - suggested, inverse)
@@ -55,36 +67,82 @@ def list_groups(flags: FlagList, predictions: Predictions, limit: int) -> tuple[
         len(one[:MAX_GROUP]) if probability is None else float(probability[one[:MAX_GROUP]].sum())
         for one in members
     ]
-    first = np.argsort(-np.array(worth), kind="stable")[:limit].tolist()
-    groups = [_make_group(members[at], flags, predictions, probability) for at in first]
+    order = np.argsort(-np.array(worth), kind="stable")[start : start + limit]
+    groups = [
+        _make_group(members[at], flags, predictions, probability, vectors) for at in order.tolist()
+    ]
     return groups, len(members)
 
 
-def _make_group(
-    indices: NDArray[np.intp], flags: FlagList, predictions: Predictions, probability: Any
+def group_like(
+    index: int, flags: FlagList, predictions: Predictions, vectors: Vectors | None = None
 ) -> Group:
-    chosen = _order_by_likeness(indices[:MAX_GROUP], predictions)
+    """The undecided flags most like a sample, itself first: of the same suggested class by their
+    vectors; without vectors of the same pair of classes, by their probabilities."""
+    suggested = flags.current.suggested_codes
+    queue = flags.list_undecided()
+    is_alike = suggested[queue] == suggested[index]
+    if vectors is None:
+        is_alike &= predictions.labels.codes[queue] == predictions.labels.codes[index]
+    others = queue[is_alike & (queue != index)]
+    together = np.concatenate([np.array([index], np.intp), others])
+    coordinates = _get_coordinates(together, predictions, vectors)
+    distance = ((coordinates - coordinates[0]) ** 2).sum(axis=1)
+    chosen = together[np.argsort(distance, kind="stable")[:MAX_GROUP]]
+    return _describe_group(together, chosen, flags, predictions, flags.current.probability)
+
+
+def _make_group(
+    indices: NDArray[np.intp],
+    flags: FlagList,
+    predictions: Predictions,
+    probability: Any,
+    vectors: Vectors | None,
+) -> Group:
+    chosen = _order_by_likeness(indices[:MAX_GROUP], predictions, vectors)
+    return _describe_group(indices, chosen, flags, predictions, probability)
+
+
+def _describe_group(
+    indices: NDArray[np.intp],
+    chosen: NDArray[np.intp],
+    flags: FlagList,
+    predictions: Predictions,
+    probability: Any,
+) -> Group:
     classes = set(predictions.labels.codes[indices].tolist())
     return Group(
         given=classes.pop() if len(classes) == 1 else None,
-        suggested=int(flags.current.best[indices[0]]),
+        suggested=int(flags.current.suggested_codes[indices[0]]),
         indices=chosen,
         n_more=len(indices) - len(chosen),
         errors=None if probability is None else float(probability[chosen].sum()),
     )
 
 
-def _order_by_likeness(indices: NDArray[np.intp], predictions: Predictions) -> NDArray[np.intp]:
-    """Samples that the model sees alike side by side: a walk from the most suspect one to the
-    nearest next one, by the square roots of their probabilities (Hellinger distance)."""
+def _get_coordinates(
+    indices: NDArray[np.intp], predictions: Predictions, vectors: Vectors | None
+) -> NDArray[np.floating]:
+    """[n,d] samples whose distance says how alike they are: their vectors, or the square roots of
+    their probabilities (Hellinger distance)."""
+    if vectors is not None:
+        return np.asarray(vectors[indices])
     probs = read_probabilities(predictions.pred_probs, predictions.passes, indices)
     assert probs is not None  # a run has a softmax
-    roots = np.sqrt(probs)
+    roots: NDArray[np.floating] = np.sqrt(probs)
+    return roots
+
+
+def _order_by_likeness(
+    indices: NDArray[np.intp], predictions: Predictions, vectors: Vectors | None
+) -> NDArray[np.intp]:
+    """Alike samples side by side: a walk from the most suspect one to the nearest next one."""
+    coordinates = _get_coordinates(indices, predictions, vectors)
     is_left = np.ones(len(indices), np.bool_)
     order, at = [0], 0
     is_left[0] = False
     for _ in range(len(indices) - 1):
-        distance = np.where(is_left, ((roots - roots[at]) ** 2).sum(axis=1), np.inf)
+        distance = np.where(is_left, ((coordinates - coordinates[at]) ** 2).sum(axis=1), np.inf)
         at = int(distance.argmin())
         is_left[at] = False
         order.append(at)

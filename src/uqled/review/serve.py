@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import socket
 import tempfile
@@ -16,13 +15,14 @@ from typing import Any
 
 from uqled.data.dataset import Dataset
 from uqled.data.reopening import relocate_source
-from uqled.detect.auto.estimate import OperatingPoint, operating_point
+from uqled.detect.auto.estimate import OperatingPoint, make_operating_point
 from uqled.detect.find import find_errors_in_run
 from uqled.detect.request import POINT_OPTIONS
 from uqled.errors import InputError, MissingInputError
 from uqled.limits import get_limit
 from uqled.report.samples import SampleSource, open_sample_source
 from uqled.review.decisions import Decisions
+from uqled.review.reviewers import get_user
 from uqled.review.session import ReviewSession
 from uqled.storage.run import Predictions, Run
 
@@ -106,7 +106,7 @@ def serve_review(
             errors,
             decisions,
             _open_samples(predictions, data),
-            reviewer=reviewer or _get_user(),
+            reviewer=reviewer or get_user(),
             point=_read_point(predictions),
         )
         token = new_token()
@@ -185,7 +185,9 @@ def _open_samples(
 def _read_point(predictions: Predictions) -> OperatingPoint | None:
     """The operating point of the run's last detection."""
     options = Run.open(predictions.path).detection()[1]
-    return operating_point(**{name: options[name] for name in POINT_OPTIONS if name in options})
+    return make_operating_point(
+        **{name: options[name] for name in POINT_OPTIONS if name in options}
+    )
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
@@ -209,10 +211,3 @@ def _listen(host: str, port: int | None) -> socket.socket:
             "host", f"{host!r} with port {port} cannot be used ({error})", "Choose another one"
         ) from error
     return listener
-
-
-def _get_user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # no such user, no such module on some systems
-        return "reviewer"

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
+from uqled.detect.auto.audit import SIZE as AUDIT_SIZE
+from uqled.detect.auto.audit import Audit, estimate_audit
 from uqled.detect.auto.estimate import OperatingPoint
 from uqled.detect.result import LabelErrors
+from uqled.errors import FileError, InputError
 from uqled.report.samples import SampleSource
+from uqled.report.similar_samples import SimilarSamples
+from uqled.review.audits import AUDIT_FILE, open_audit, read_audit_verdicts
 from uqled.review.current_errors import CurrentErrors
-from uqled.review.decision_state import DecisionState
 from uqled.review.decisions import Decisions
+from uqled.review.decisions.opinions import Agreement, measure_agreement, read_opinions
+from uqled.review.decisions.rows import Opinion
+from uqled.review.decisions.state import DecisionState
 from uqled.review.estimates import Estimates, compute_estimates
 from uqled.review.evidence import Evidence
 from uqled.review.flag_list import FlagList
 from uqled.review.sample_content import Pictures
+from uqled.review.sample_map import SampleMap
 from uqled.storage.run import Predictions
 
 
@@ -38,14 +49,26 @@ class ReviewSession:
         self.state = DecisionState(decisions, len(predictions))
         self.errors = CurrentErrors(errors, point or OperatingPoint("f1"), self.state)
         self.pictures = Pictures(source) if source and source.kind == "images" else None
-        self.evidence = Evidence(predictions, source, self.state)
+        self.similar = SimilarSamples(
+            predictions.labels.codes,
+            predictions.pred_probs,
+            errors.mask,
+            predictions.path,
+            predictions.contradictions,
+        )
+        self.map = SampleMap(predictions, self.similar)
+        self.evidence = Evidence(predictions, source, self.state, self.similar)
         self._lists = {
             name: FlagList(name, self.errors, predictions, self.state) for name in self.errors.first
         }
         self._estimates: dict[str, Estimates | None] = {}
         self._overviews: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._audit: Audit | None = None
         self._lock = threading.Lock()
         self.errors.update()
+        if (predictions.path / AUDIT_FILE).exists():
+            with suppress(FileError):  # one that cannot be used is named when it is asked for
+                self.begin_audit()
 
     def get_list(self, method: str | None) -> FlagList:
         """A method's flags; the headline's where none is named."""
@@ -71,6 +94,62 @@ class ReviewSession:
                 last = compute_estimates(flags, self.errors.number)
                 self._estimates[flags.method] = last
             return last
+
+    def begin_audit(self) -> Audit:
+        """Draw the samples of an audit, or go on with the one that was begun."""
+        with self._lock:
+            if self._audit is None:
+                drawn_from = next((one for one in self.errors.first.values() if one.estimate), None)
+                if drawn_from is None:
+                    raise InputError(
+                        "method", "has no error probabilities", "Find errors with method auto"
+                    )
+                self._audit = open_audit(
+                    self.predictions.path, drawn_from, self.predictions.ids, AUDIT_SIZE, 0
+                )
+                for flags in self._lists.values():
+                    flags.audit_indices = self._audit.indices.astype(np.intp)
+            return self._audit
+
+    def estimate_audit(self, flags: FlagList) -> dict[str, Any] | None:
+        """What the audit's verdicts say so far; None where no audit was begun."""
+        if self._audit is None:
+            return None
+        _, actions, labels = self.state.copy_verdicts()
+        verdicts = read_audit_verdicts(self.predictions, (actions, labels))
+        n_judged = sum(z in verdicts for z in self._audit.indices.tolist())
+        content: dict[str, Any] = {"n": len(self._audit), "judged": n_judged}
+        if n_judged and flags.first.estimate is not None:
+            result = estimate_audit(flags.first, self._audit, verdicts, mask=flags.current.mask)
+            content |= {
+                "wrong": result.n_wrong,
+                "errors": vars(result.n_errors[0.8]),
+                "precision": vars(result.precision[0.8]),
+                "advice": result.advice,
+            }
+        return content
+
+    def read_opinions(self) -> dict[int, dict[str, Opinion]]:
+        """Second opinions: sample -> reviewer -> opinion."""
+        return read_opinions(self.decisions)
+
+    def list_second_opinions(self, reviewer: str) -> list[int]:
+        """The samples that others decided and on which this reviewer has given no opinion."""
+        self.state.refresh()
+        opinions = self.read_opinions()
+        return [
+            i
+            for i, change in self.state.latest.items()
+            if change.action is not None
+            and change.reviewer != reviewer
+            and reviewer not in opinions.get(i, {})
+        ]
+
+    def measure_agreement(self) -> list[Agreement]:
+        """How far each pair of reviewers agrees."""
+        self.state.refresh()
+        decided = {i: one for i, one in self.state.latest.items() if one.action is not None}
+        return measure_agreement(decided, self.read_opinions(), self.predictions.labels.codes)
 
     def count_overview(self, flags: FlagList) -> dict[str, Any]:
         """How many flags have each class, pair and reason; counted once per list."""

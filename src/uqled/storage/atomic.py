@@ -42,7 +42,7 @@ def replace_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
     `durable=False` leaves out the flush, for notes that may be lost.
     """
-    check_target(path)
+    check_file_target(path)
     with explain_disk_problems(path):
         part, lock = _create_temporary(path)
         try:
@@ -80,7 +80,7 @@ def create_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.memmap[An
     return array
 
 
-def check_target(path: Path) -> None:
+def check_file_target(path: Path) -> None:
     """Refuse a path at which no file can be written."""
     if path.is_dir():
         raise FileError(f"file {str(path)!r}", "is a folder", "Name a file in it")

@@ -79,8 +79,8 @@ def _is_content(name: str) -> bool:
 
 
 def _limit_stream(stream: Any, size: int, path: Path | str) -> BinaryIO:
-    limited: Any = io.BufferedReader(_LimitedStream(stream, size, name_file(path)), _BUFFER)
-    return limited  # type: ignore[no-any-return]
+    limited_stream: Any = io.BufferedReader(_LimitedStream(stream, size, name_file(path)), _BUFFER)
+    return limited_stream  # type: ignore[no-any-return]
 
 
 class _LimitedStream(io.RawIOBase):

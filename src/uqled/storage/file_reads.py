@@ -54,23 +54,23 @@ class DescriptorCache:
     def of(self, path: str) -> Descriptor:
         now = os.stat(path)  # noqa: PTH116 - called once per block
         with self._lock:
-            kept = self._kept.get(path)
-            if kept is not None and kept.file == (now.st_dev, now.st_ino):
+            descriptor = self._kept.get(path)
+            if descriptor is not None and descriptor.file == (now.st_dev, now.st_ino):
                 self._kept.move_to_end(path)
-                return kept
-        opened = Descriptor(path, self._flags)
+                return descriptor
+        new_descriptor = Descriptor(path, self._flags)
         with self._lock:
-            self._kept[path] = opened
+            self._kept[path] = new_descriptor
             self._kept.move_to_end(path)
             while len(self._kept) > self._limit:
                 self._kept.popitem(last=False)
-        return opened
+        return new_descriptor
 
     def forget(self, path: str) -> None:
         """Let go of a file, or of all files in a folder: a kept one would keep its disk space."""
         with self._lock:
-            for kept in [one for one in self._kept if one == path or one.startswith(f"{path}/")]:
-                del self._kept[kept]
+            for name in [one for one in self._kept if one == path or one.startswith(f"{path}/")]:
+                del self._kept[name]
 
 
 DESCRIPTORS = DescriptorCache(_OPEN_FILES)
@@ -96,7 +96,7 @@ def fill_directly(path: str, view: memoryview, start: int) -> bool:
         return False
     if not hasattr(_bounce, "pages"):
         _bounce.pages = mmap.mmap(-1, _BOUNCE_BYTES)  # begins at a page
-    pages, done = _bounce.pages, 0
+    pages, n_done = _bounce.pages, 0
     source, target = np.frombuffer(pages, np.uint8), np.frombuffer(view, np.uint8)
     try:
         descriptor = _direct.of(path).number
@@ -104,15 +104,15 @@ def fill_directly(path: str, view: memoryview, start: int) -> bool:
             descriptor, target, start, source
         ):
             return True
-        while done < len(target):
-            before = (start + done) % _PAGE
-            wanted = min(_BOUNCE_BYTES, -(-(before + len(target) - done) // _PAGE) * _PAGE)
-            count = os.preadv(descriptor, [memoryview(pages)[:wanted]], start + done - before)
-            fresh = min(count - before, len(target) - done)
+        while n_done < len(target):
+            before = (start + n_done) % _PAGE
+            n_bytes = min(_BOUNCE_BYTES, -(-(before + len(target) - n_done) // _PAGE) * _PAGE)
+            count = os.preadv(descriptor, [memoryview(pages)[:n_bytes]], start + n_done - before)
+            fresh = min(count - before, len(target) - n_done)
             if fresh <= 0:
                 return False
-            target[done : done + fresh] = source[before : before + fresh]
-            done += fresh
+            target[n_done : n_done + fresh] = source[before : before + fresh]
+            n_done += fresh
     except OSError:  # a file system without such reads
         return False
     return True
@@ -144,10 +144,10 @@ def _fill_in_place(
 
 def fill_from(descriptor: int, view: memoryview, start: int) -> int:
     """The bytes that were there to fill `view` with."""
-    done = 0
-    while done < len(view):
-        count = os.preadv(descriptor, [view[done:]], start + done)
+    n_done = 0
+    while n_done < len(view):
+        count = os.preadv(descriptor, [view[n_done:]], start + n_done)
         if count == 0:
             break
-        done += count
-    return done
+        n_done += count
+    return n_done

@@ -10,27 +10,18 @@ import os
 import re
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime
-from importlib import import_module
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from uqled.errors import FileError
 from uqled.storage.atomic import replace_file
 from uqled.storage.file_reads import DESCRIPTORS, fill_directly, fill_from, forget_file
-from uqled.storage.reading import explain_file_problems, first_line, name_file, open_regular
+from uqled.storage.reading import explain_file_problems, name_file, open_regular
 
 _PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(::[A-Za-z0-9+.-]+)*://")
 _LOCAL_PROTOCOLS = ("file://", "local://")
-#: Stores whose folders are only the beginnings of names, and come and go with the files.
-_WITHOUT_FOLDERS = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "r2")
-#: What file systems call the thing that changes with a file's content, the most telling first.
-_STAMPS = ("ETag", "etag", "generation", "md5Hash", "checksum", "mtime", "LastModified", "created")
-
-_FETCHED_TOGETHER = 128
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,9 @@ class Location(ABC):
             if text.startswith(protocol):
                 text = text.removeprefix(protocol)
         if _PROTOCOL.match(text):
-            return _RemoteLocation(text.rstrip("/"))
+            from uqled.storage.remote_location import RemoteLocation
+
+            return RemoteLocation(text.rstrip("/"))
         return _LocalLocation(str(Path(text).absolute()))
 
     def __truediv__(self, name: str) -> Location:
@@ -156,8 +149,11 @@ class Location(ABC):
         """A file to read and seek in, for libraries that want one."""
 
     @abstractmethod
-    def write(self, content: bytes) -> None:
-        """Write a file, wholly or not at all; its folder is made."""
+    def write(self, content: bytes, *, durable: bool = True) -> None:
+        """Write a file, wholly or not at all; its folder is made.
+
+        `durable=False` does not wait until it would survive a power loss.
+        """
 
     @abstractmethod
     def remove(self) -> None:
@@ -198,18 +194,18 @@ class _LocalLocation(Location):
         return Path(self.address)
 
     def entry(self) -> Entry | None:
-        with _explain_problems(self, OSError):
+        with explain_location_problems(self, OSError):
             try:
                 return _entry_of(self.name, self.path.stat())
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
     def _listing(self) -> list[Entry]:
-        with _explain_problems(self, OSError), os.scandir(self.address) as listing:
+        with explain_location_problems(self, OSError), os.scandir(self.address) as listing:
             return [_entry_of(one.name, one.stat()) for one in listing if _is_there(one)]
 
     def tree(self) -> list[Entry]:
-        with _explain_problems(self, OSError):
+        with explain_location_problems(self, OSError):
             return [
                 _entry_of(str(path.relative_to(self.path)), path.stat())
                 for path in self.path.rglob("*")
@@ -217,14 +213,14 @@ class _LocalLocation(Location):
             ]
 
     def read(self, start: int = 0, length: int | None = None) -> bytes:
-        with _explain_problems(self, OSError):
+        with explain_location_problems(self, OSError):
             file = DESCRIPTORS.of(self.address)
-            left = max(os.fstat(file.number).st_size - start, 0)
-            content = bytearray(left if length is None else min(length, left))
+            n_left = max(os.fstat(file.number).st_size - start, 0)
+            content = bytearray(n_left if length is None else min(length, n_left))
             return bytes(content[: fill_from(file.number, memoryview(content), start)])
 
     def read_into(self, view: memoryview, start: int, *, direct_io: bool = False) -> None:
-        with _explain_problems(self, OSError):
+        with explain_location_problems(self, OSError):
             if direct_io and fill_directly(self.address, view, start):
                 return
             file = DESCRIPTORS.of(self.address)
@@ -235,183 +231,29 @@ class _LocalLocation(Location):
     def open(self) -> BinaryIO:
         return open_regular(self.path)
 
-    def write(self, content: bytes) -> None:
+    def write(self, content: bytes, *, durable: bool = True) -> None:
         self.parent.make_folder()
-        with _explain_problems(self, OSError, "written"), replace_file(self.path) as part:
+        with (
+            explain_location_problems(self, OSError, "written"),
+            replace_file(self.path, durable=durable) as part,
+        ):
             part.write_bytes(content)
         forget_file(self.address)
 
     def remove(self) -> None:
         forget_file(self.address)
-        with _explain_problems(self, OSError, "removed"):
+        with explain_location_problems(self, OSError, "removed"):
             self.path.unlink(missing_ok=True)
 
     def remove_folder(self) -> None:
         forget_file(self.address)
-        with _explain_problems(self, OSError, "removed"):
+        with explain_location_problems(self, OSError, "removed"):
             if self.path.exists():
                 shutil.rmtree(self.path)
 
     def make_folder(self) -> None:
-        with _explain_problems(self, OSError, "made"):
+        with explain_location_problems(self, OSError, "made"):
             self.path.mkdir(parents=True, exist_ok=True)
-
-
-@dataclass(frozen=True)
-class _RemoteLocation(Location):
-    @property
-    def is_local(self) -> bool:
-        return False
-
-    @property
-    def path(self) -> Path:
-        raise FileError(name_file(self), "is not on this machine", "Name a local path")
-
-    def entry(self) -> Entry | None:
-        with self._reached() as (system, path):
-            try:
-                system.invalidate_cache(path)  # others write too: an old listing is wrong
-                return _entry_from(system.info(path))
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-
-    def _listing(self) -> list[Entry]:
-        with self._reached() as (system, path):
-            system.invalidate_cache(path)
-            listing = system.ls(path, detail=True)
-        # An object store lists the folder itself where somebody made one as an empty file.
-        return [_entry_from(one) for one in listing if one["name"].strip("/") != path.strip("/")]
-
-    def tree(self) -> list[Entry]:
-        with self._reached() as (system, path):
-            system.invalidate_cache(path)
-            listing = system.find(path, detail=True)
-        base = f"{path.strip('/')}/"
-        return [
-            replace(_entry_from(one), name=one["name"].strip("/").removeprefix(base))
-            for one in listing.values()
-        ]
-
-    def read(self, start: int = 0, length: int | None = None) -> bytes:
-        if length == 0:
-            return b""
-        end = None if length is None else start + length
-        try:
-            with self._reached() as (system, path):
-                content: bytes = system.cat_file(path, start=start, end=end)
-                return content
-        except FileError:
-            if start and self._file().size <= start:  # which is an error to some stores
-                return b""
-            raise
-
-    def read_into(
-        self,
-        view: memoryview,
-        start: int,
-        *,
-        direct_io: bool = False,  # noqa: ARG002 - nothing is cached
-    ) -> None:
-        content = self.read(start, len(view))
-        if len(content) < len(view):
-            raise self._cut_short(self._file().size)
-        view[:] = content
-
-    def open(self) -> BinaryIO:
-        with self._reached() as (system, path):
-            file: BinaryIO = system.open(path, "rb")
-            return file
-
-    def write(self, content: bytes) -> None:
-        with self._reached("written") as (system, path):
-            try:
-                system.pipe_file(path, content)
-            except FileNotFoundError:
-                if self._is_without_folders:
-                    raise
-                self.parent.make_folder()
-                system.pipe_file(path, content)
-
-    def remove(self) -> None:
-        with self._reached("removed") as (system, path):
-            try:
-                system.rm_file(path)
-            except FileNotFoundError:
-                return
-            system.invalidate_cache(path)
-
-    def remove_folder(self) -> None:
-        with self._reached("removed") as (system, path):
-            system.invalidate_cache(path)
-            try:
-                system.rm(path, recursive=True)
-            except FileNotFoundError:
-                return
-
-    def make_folder(self) -> None:
-        if self._is_without_folders:
-            return
-        with self._reached("made") as (system, path):
-            system.makedirs(path, exist_ok=True)
-
-    @property
-    def _is_without_folders(self) -> bool:
-        return self.address.partition("://")[0] in _WITHOUT_FOLDERS
-
-    @contextmanager
-    def _reached(self, doing: str = "read") -> Iterator[tuple[Any, str]]:
-        """The file system and the path in it. Stores have errors of every type: all are named."""
-        with _explain_problems(self, Exception, doing):
-            yield file_system(self)
-
-
-def read_ranges(ranges: list[tuple[Location, int, int]]) -> Iterator[bytes]:
-    """The bytes (place, start, length) of many files, as `Location.read` gives them, in order.
-
-    Remote ones are fetched many at a time: one after the other, each would wait for an answer.
-    """
-    for first in range(0, len(ranges), _FETCHED_TOGETHER):
-        some = ranges[first : first + _FETCHED_TOGETHER]
-        if all(place.is_local for place, _, _ in some):
-            yield from (place.read(start, length) for place, start, length in some)
-            continue
-        system, _ = file_system(some[0][0])
-        paths = [file_system(place)[1] for place, _, _ in some]
-        starts = [start for _, start, _ in some]
-        ends = [start + length for _, start, length in some]
-        with _explain_problems(some[0][0].parent, Exception):
-            contents = system.cat_ranges(paths, starts, ends, on_error="return")
-        for (place, _, _), content in zip(some, contents, strict=True):
-            with _explain_problems(place, Exception):
-                if isinstance(content, BaseException):
-                    raise content
-            yield bytes(content)
-
-
-def file_system(place: Location) -> tuple[Any, str]:
-    """The fsspec file system of a remote place, and the path in it.
-
-    fsspec keeps one per thread and process; asking each time is what makes that safe.
-    """
-    needs = "pip install 'uqled[cloud]'"
-    try:
-        url_to_fs = import_module("fsspec.core").url_to_fs
-    except ImportError as error:
-        raise FileError(name_file(place), "needs the fsspec package", needs) from error
-    protocol = place.address.partition("://")[0]
-    try:
-        system, path = url_to_fs(place.address)
-    except ImportError as error:
-        raise FileError(
-            name_file(place), f"needs a package for {protocol}:// ({first_line(error)})", needs
-        ) from error
-    except ValueError as error:
-        raise FileError(
-            name_file(place),
-            f"cannot be reached ({first_line(error)})",
-            "Use a local path, s3://, gs:// or another protocol that fsspec knows",
-        ) from error
-    return system, path
 
 
 def natural_order(name: str) -> tuple[list[int | str], str]:
@@ -420,7 +262,7 @@ def natural_order(name: str) -> tuple[list[int | str], str]:
     return [int(part) if at % 2 else part for at, part in enumerate(parts)], name
 
 
-def _explain_problems(
+def explain_location_problems(
     place: Location, errors: type[Exception], doing: str = "read"
 ) -> AbstractContextManager[None]:
     """Turn what goes wrong with a file into an error that names it."""
@@ -444,12 +286,3 @@ def _missing(place: Location) -> FileError:
 def _entry_of(name: str, status: os.stat_result) -> Entry:
     is_folder = (status.st_mode & 0o170000) == 0o040000
     return Entry(name, status.st_size, f"{status.st_size}-{status.st_mtime_ns}", is_folder)
-
-
-def _entry_from(info: dict[str, Any]) -> Entry:
-    name = info["name"].rstrip("/").rpartition("/")[2]
-    size = int(info.get("size") or 0)
-    tag: Any = next((info[key] for key in _STAMPS if info.get(key) is not None), "")
-    if isinstance(tag, datetime):  # a listing may say the same in seconds
-        tag = tag.timestamp()
-    return Entry(name, size, f"{size}-{tag}".replace('"', ""), info.get("type") == "directory")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -105,16 +105,6 @@ def _open_descriptor(path: Path | str) -> tuple[int, int]:
     return descriptor, about.st_size
 
 
-def read_within(read: Callable[[int], bytes], limit: str, subject: str) -> bytes:
-    """All that a stream holds; one that does not end within the limit is refused."""
-    most, content = get_limit(limit), bytearray()
-    while piece := read(_PIECE):
-        content += piece
-        if len(content) > most:
-            raise exceed_limit(limit, f"more than {most:,}", subject)
-    return bytes(content)
-
-
 def read_text(path: Path | str) -> str:
     """A UTF-8 text file, as configuration is written in."""
     with explain_file_problems(path, "Write it again, in UTF-8"):
@@ -124,13 +114,27 @@ def read_text(path: Path | str) -> str:
 def read_json(path: Path | str, fix: str = "Write it again") -> Any:
     """Plain data of a JSON file."""
     with explain_file_problems(path, fix):
-        return json.loads(read_file(path, "json_bytes"))
+        return parse_json(read_file(path, "json_bytes"))
+
+
+def parse_json(text: str | bytes | bytearray) -> Any:
+    """Plain data of a JSON text. Half of a character, which no file can hold, is a ValueError."""
+    content = json.loads(text)
+    is_escaped = "\\ud" in text.lower() if isinstance(text, str) else b"\\ud" in text.lower()
+    if is_escaped:
+        json.dumps(content, ensure_ascii=False).encode()
+    return content
 
 
 def check_expansion(total: int, size: int, subject: str) -> None:
     """Refuse `total` decompressed bytes out of `size` compressed ones, if they are a bomb."""
     if total > get_limit("memory_bytes"):
         raise exceed_limit("memory_bytes", f"at least {total:,}", subject)
+    check_compression_ratio(total, size, subject)
+
+
+def check_compression_ratio(total: int, size: int, subject: str) -> None:
+    """Refuse `total` decompressed bytes out of `size` compressed ones, if no data shrinks so."""
     ratio = total // max(size, 1)
     if total > _SMALL and ratio > get_limit("compression_ratio"):
         raise exceed_limit("compression_ratio", f"at least {ratio:,}", subject)

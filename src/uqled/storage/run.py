@@ -15,8 +15,13 @@
     history.csv, training.png
     detection.json           the method and operating point that were asked for
     issues.parquet           what detection found
+    contradictions.npy       where duplicates have different labels: the number of each sample's set
+                             of them, or -1
+    contents.npy             equal in it for exactly the same content, which near duplicates lack
+    unlabelled.csv           the samples without a label: id, predicted_label, probability, copy_of
     inspection.json          what each column is, and what is plainly wrong with the data
     report.html              the same to look at
+    map.npy                  [N,2] where the review page draws each sample
     decisions.sqlite         what reviewers decided
 
 Everything is written under a temporary name and renamed, so that a killed process leaves either
@@ -26,7 +31,7 @@ the old file or the new one. A run may come from a stranger: whatever is read ba
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,13 +41,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.arrays import Labels
+from uqled.arrays import Labels, check_writable
 from uqled.errors import FileError, InputError
 from uqled.model_quality import ModelQuality
 from uqled.storage import run_checks
 from uqled.storage.arrays.numpy_files import open_array
 from uqled.storage.atomic import (
-    check_target,
     create_array,
     is_temporary,
     remove_leftovers,
@@ -50,15 +54,15 @@ from uqled.storage.atomic import (
     write_array,
     write_json,
 )
+from uqled.storage.issue_tables import write_issues
 from uqled.storage.lock import lock_folder
-from uqled.storage.reading import name_file, read_json
+from uqled.storage.reading import explain_file_problems, name_file, read_json
 from uqled.uncertainty import PassesKind
 
 if TYPE_CHECKING:
     from uqled.detect.result import LabelErrors
 
 _REPEAT = "Remove it, and repeat the command that began the run"
-ISSUE_FORMATS = (".csv", ".parquet", ".json")
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,11 @@ class Predictions:
     """What the passes are, such as `heads`; None where it is not known."""
     quality: ModelQuality | None = None
     """How good the model is; None in a run of an earlier version."""
+    contradictions: NDArray[np.int32] | None = None
+    """[N] the number of the set of duplicates with different labels that a sample is in, or -1;
+    None where there are none."""
+    contents: NDArray[np.int32] | None = None
+    """[N] equal for duplicates of exactly the same content; None where all in a set are."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -121,6 +130,7 @@ class Run:
         A folder in which another process works is refused. Other users cannot read a new one: runs
         hold people's data.
         """
+        check_writable(str(path), "path")
         run = cls(path)
         run._refuse_other(configuration)
         try:
@@ -147,14 +157,14 @@ class Run:
                 )
             return
         before, now = self.configuration(), json.loads(json.dumps(configuration))
-        changed = sorted(
+        changed_keys = sorted(
             key for key in before.keys() | now.keys() if before.get(key) != now.get(key)
         )
-        if changed:
-            shown = [f"{k}: {before.get(k)!r} then, {now.get(k)!r} now" for k in changed[:5]]
+        if changed_keys:
+            changes = [f"{k}: {before.get(k)!r} then, {now.get(k)!r} now" for k in changed_keys[:5]]
             raise InputError(
                 "out",
-                f"{str(path)!r} holds a run with another configuration ({'; '.join(shown)})",
+                f"{str(path)!r} holds a run with another configuration ({'; '.join(changes)})",
                 "Choose another folder, or repeat the configuration to continue that run",
             )
 
@@ -181,8 +191,10 @@ class Run:
         folds: NDArray[Any],
         source: Mapping[str, Any] | None = None,
         source_fingerprint: str = "",
+        contradictions: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None,
     ) -> None:
-        """Write what is known before training."""
+        """Write what is known before training; `contradictions` are sets of duplicates with
+        different labels, and what in them has exactly the same content."""
         write_array(self.path / "labels.npy", labels.codes)
         write_array(self.path / "folds.npy", folds)
         about = {
@@ -195,6 +207,9 @@ class Run:
         write_json(self.path / "ids.json", about)
         if truth is not None:
             write_array(self.path / "truth.npy", truth)
+        if contradictions is not None:
+            for name, array in zip(("contradictions", "contents"), contradictions, strict=True):
+                write_array(self.path / f"{name}.npy", array)
 
     def fold_folder(self, fold: int) -> Path:
         folder = self.path / "folds" / str(fold)
@@ -294,11 +309,12 @@ class Run:
         about = run_checks.check_about(self._read_json("ids.json"), self.path / "ids.json")
         K, N = len(about["classes"]), len(about["ids"])
         passes, truth = self.path / "passes.npy", self.path / "truth.npy"
+        contradictions, contents = self.path / "contradictions.npy", self.path / "contents.npy"
         codes = run_checks.read_classes(self.path / "labels.npy", N, K)
         return Predictions(
             Labels(codes, np.array(about["classes"]), tuple(about["names"])),
-            run_checks.open_probabilities(self.path / "pred_probs.npy", (N, K)),
-            run_checks.open_probabilities(passes, (-1, N, K)) if passes.exists() else None,
+            run_checks.open_run_array(self.path / "pred_probs.npy", (N, K)),
+            run_checks.open_run_array(passes, (-1, N, K)) if passes.exists() else None,
             run_checks.read_classes(self.path / "folds.npy", N),
             about["ids"],
             run_checks.read_classes(truth, N, K) if truth.exists() else None,
@@ -307,26 +323,54 @@ class Run:
             self.path,
             self._read_passes_kind(),
             self._read_quality(),
+            run_checks.read_sets(contradictions, N) if contradictions.exists() else None,
+            run_checks.read_sets(contents, N) if contents.exists() else None,
         )
+
+    def write_unlabelled(
+        self,
+        ids: Sequence[str],
+        labels: Labels,
+        probs: NDArray[np.floating],
+        codes: NDArray[np.integer],
+        copy_of: Sequence[str],
+    ) -> None:
+        """Write the samples without a label: their predicted class numbers [n], whose probability
+        is among `probs` [n,K], and the labelled samples that they are copies of."""
+        import pandas as pd
+
+        table = pd.DataFrame(
+            {
+                "id": ids,
+                "predicted_label": labels.values[codes],
+                "probability": probs[np.arange(len(codes)), codes].astype(np.float64).round(6),
+                "copy_of": copy_of,
+            }
+        )
+        with replace_file(self.unlabelled_path) as part:
+            table.to_csv(part, index=False)
 
     def write_quality(self, quality: ModelQuality) -> None:
         """Write how good the model is."""
         write_json(self.path / "model.json", quality.to_json())
 
+    @property
+    def unlabelled_path(self) -> Path:
+        """The table of samples without a label; there is none where every sample has one."""
+        return self.path / "unlabelled.csv"
+
     def _read_quality(self) -> ModelQuality | None:
         path = self.path / "model.json"
         if not path.exists():
             return None
-        try:
+        with explain_file_problems(path, _REPEAT, problem="is no model's quality"):
             return ModelQuality.from_json(self._read_json("model.json"))
-        except (TypeError, KeyError, ValueError) as error:
-            raise FileError(name_file(path), "is no model's quality", _REPEAT) from error
 
     def _read_passes_kind(self) -> PassesKind | None:
         path = self.path / "passes.json"
         if not path.exists():
             return None
-        return run_checks.check_passes(self._read_json("passes.json"), path)
+        return run_checks.check_passes_kind(self._read_json("passes.json"), path)
 
     def write_result(self, errors: LabelErrors, options: Mapping[str, Any]) -> Path:
         """Write the options and the result of one detection."""
@@ -368,37 +412,6 @@ class Run:
 
     def _read_json(self, name: str) -> Any:
         return read_json(self.path / name, "Begin the run anew")
-
-
-def check_issues_path(path: Path) -> None:
-    """Refuse a table of issues that could not be written, before the work is done."""
-    if path.suffix not in ISSUE_FORMATS:
-        raise FileError(
-            f"file {str(path)!r}",
-            f"has the ending {path.suffix!r}",
-            f"Use one of {', '.join(ISSUE_FORMATS)}",
-        )
-    check_target(path)
-
-
-def write_issues(errors: LabelErrors, path: Path, *, ids: list[str] | None = None) -> None:
-    """Write one row per sample, as `.csv`, `.parquet` or `.json` (a list of records).
-
-    Where all methods were asked for, each has a column of flags.
-    """
-    frame = errors.to_frame()
-    frame.insert(0, "index", frame.index)
-    if ids is not None:
-        frame.insert(1, "id", ids)
-    for name, one in errors.by_method.items():
-        frame[name] = one.mask
-    with replace_file(path) as part:
-        if path.suffix == ".csv":
-            frame.to_csv(part, index=False)
-        elif path.suffix == ".parquet":
-            frame.to_parquet(part, index=False)
-        else:
-            frame.to_json(part, orient="records", indent=1)
 
 
 def _versions() -> dict[str, str]:

@@ -50,6 +50,9 @@ SOURCE: dict[str, Callable[[Any], bool]] = {
     "group": _is_none_or(_is_text),
     "encoding": _is_none_or(_is_text),
     "separator": _is_none_or(_is_text),
+    "sheet": _is_none_or(_is_text),
+    "header": lambda value: value in (None, "yes", "no"),
+    "spellings": lambda value: value in (None, "merge", "keep"),
     "image_size": _is_none_or(
         lambda value: _is_whole(value) or (_is_list_of(_is_whole)(value) and len(value) == 2)
     ),
@@ -84,7 +87,7 @@ _OPTIONS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def check_passes(content: Any, path: Path) -> PassesKind:
+def check_passes_kind(content: Any, path: Path) -> PassesKind:
     """What `passes.json` holds: the kind of the passes."""
     kind: Any = _as_object(content, path).get("kind")
     if kind not in get_args(PassesKind):
@@ -124,6 +127,15 @@ def check_detection(content: Any, path: Path) -> tuple[str, dict[str, Any]]:
     return method, {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
 
 
+def read_sets(path: Path, n: int) -> NDArray[np.int32]:
+    """What `contradictions.npy` and `contents.npy` hold: [N] numbers of sets, -1 for none."""
+    sets = read_array(path, _ANEW)
+    fits = sets.ndim == 1 and len(sets) == n and sets.dtype == np.int32
+    if not fits or (n and sets.min() < -1):
+        raise FileError(name_file(path), f"numbers no sets of {n:,} samples", "Remove it")
+    return sets
+
+
 def check_findings(content: Any, path: Path) -> list[str]:
     """What `inspection.json` says is plainly wrong: a sentence each."""
     findings = _as_object(content, path).get("findings")
@@ -139,21 +151,21 @@ def check_findings(content: Any, path: Path) -> list[str]:
     return sentences
 
 
-def open_probabilities(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
+def open_run_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
     """A run's probabilities as a memory map of that shape; -1 stands for any length but 0.
 
     The values are checked when a sweep first reads them, as a user's own are.
     """
     array = open_array(path, _ANEW)
     fits = array.ndim == len(shape) and all(
-        n == wanted or (wanted == -1 and n > 0)
-        for n, wanted in zip(array.shape, shape, strict=True)
+        n == expected_n or (expected_n == -1 and n > 0)
+        for n, expected_n in zip(array.shape, shape, strict=True)
     )
     if not fits or array.dtype.kind != "f":
-        shown = ", ".join("F" if n == -1 else str(n) for n in shape)
+        expected_shape = ", ".join("F" if n == -1 else str(n) for n in shape)
         raise FileError(
             name_file(path),
-            f"holds {array.dtype} of shape {array.shape}, for [{shown}] in ids.json",
+            f"holds {array.dtype} of shape {array.shape}, for [{expected_shape}] in ids.json",
             _ANEW,
         )
     return array
@@ -179,10 +191,12 @@ def read_classes(path: Path, N: int, K: int | None = None) -> NDArray[np.int32]:
 
 def _check_source(source: dict[str, Any], path: Path) -> dict[str, Any]:
     _refuse_unknown(source, SOURCE, path, _ANEW)
-    whole = dict.fromkeys(SOURCE) | {"seed": 0, "skip_unreadable": False, "columns": {}} | source
-    _check_fields(whole, SOURCE, path)
-    size = whole["image_size"]
-    return whole | {"image_size": tuple(size) if isinstance(size, list) else size}
+    full_source = (
+        dict.fromkeys(SOURCE) | {"seed": 0, "skip_unreadable": False, "columns": {}} | source
+    )
+    _check_fields(full_source, SOURCE, path)
+    size = full_source["image_size"]
+    return full_source | {"image_size": tuple(size) if isinstance(size, list) else size}
 
 
 def _as_object(content: Any, path: Path, fix: str = _ANEW) -> dict[str, Any]:
@@ -199,9 +213,11 @@ def _check_fields(
             raise _wrong_field(name, content.get(name), path, _ANEW)
 
 
-def _refuse_unknown(content: dict[str, Any], known: dict[str, Any], path: Path, fix: str) -> None:
+def _refuse_unknown(
+    content: dict[str, Any], known_keys: dict[str, Any], path: Path, fix: str
+) -> None:
     for name in content:
-        if name not in known:
+        if name not in known_keys:
             raise FileError(name_file(path), f"has {name!r:.40}, which no run has", fix)
 
 

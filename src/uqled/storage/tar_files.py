@@ -23,7 +23,7 @@ _GZIP = b"\x1f\x8b"  # how a packed file begins
 _FILES = (tarfile.REGTYPE, tarfile.AREGTYPE)  # no link, no device, nothing sparse
 
 
-def read_tar(path: Path, wanted: Collection[str]) -> dict[str, bytes]:
+def read_tar(path: Path, names: Collection[str]) -> dict[str, bytes]:
     """The contents of the files called like one of `wanted`, in whatever folder; each once.
 
     The archive is read from its beginning to its end, every byte counted as it is unpacked.
@@ -38,7 +38,7 @@ def read_tar(path: Path, wanted: Collection[str]) -> dict[str, bytes]:
                 check_member_name(member.name, path)
                 archive.members = []  # type: ignore[attr-defined]  # or all are kept
                 name = PurePosixPath(member.name).name
-                if member.type not in _FILES or member.issparse() or name not in wanted:
+                if member.type not in _FILES or member.issparse() or name not in names:
                     continue
                 if name in contents:
                     raise FileError(

@@ -36,11 +36,11 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 def open_zip(path: Path | str, file: BinaryIO | None = None) -> zipfile.ZipFile:
     """A zip file, or one that is open as `file`, whose list of members is within limits."""
     own = open_regular(path) if file is None else None
-    guarded: Any = _GuardedFile(own or file, name_file(path))
+    guarded_file: Any = _GuardedFile(own or file, name_file(path))
     try:
         with explain_file_problems(path):
-            archive = zipfile.ZipFile(guarded)
-            guarded.is_listing = False
+            archive = zipfile.ZipFile(guarded_file)
+            guarded_file.is_listing = False
             check_limit("archive_members", len(archive.filelist), name_file(path))
     except BaseException:
         if own is not None:
@@ -56,13 +56,13 @@ def check_members(members: Iterable[zipfile.ZipInfo], path: Path | str, size: in
 
     Members may share their compressed bytes, so that each alone looks harmless.
     """
-    listed = list(members)
-    for name, count in Counter(member.filename for member in listed).items():
+    member_list = list(members)
+    for name, count in Counter(member.filename for member in member_list).items():
         if count > 1:
             raise FileError(
                 name_file(path), f"holds {name!r} {count} times", "Pack it again, each file once"
             )
-    total = sum(member.file_size for member in listed)
+    total = sum(member.file_size for member in member_list)
     ratio = total // max(size, 1)
     if total > _SMALL and ratio > get_limit("compression_ratio"):
         raise exceed_limit("compression_ratio", f"{ratio:,}", name_file(path))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from uqled.bench.cell_graph import (
     describe_cell,
@@ -51,12 +52,17 @@ class Results:
     accuracy; a clean row has no rate and, like a noisy one, no method."""
     matrices: dict[str, dict[float, TransitionMatrix]]
     """Data set -> rate -> the first seed's intended matrix."""
+    realised: dict[str, dict[float, TransitionMatrix]] = field(default_factory=dict)
+    """The same, of what the flips came to; older cells do not tell."""
+    similarity: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    """Data set -> [K,K] the first seed's similarity scores."""
 
 
 def collect_results(suite: Suite, cells: Cells) -> Results:
     """The finished cells of a suite, in the order of its matrix."""
     titles = {data.name: data.display_name for data in suite.data}
     initial, sizes = [], {}
+    similarity: dict[str, NDArray[np.float64]] = {}
     for data in suite.data:
         for seed in suite.seeds:
             cell = Cell("pretraining", data.name, seed)
@@ -65,6 +71,8 @@ def collect_results(suite: Suite, cells: Cells) -> Results:
                 sizes[data.name] = {key: content[key] for key in ("train", "test")}
                 row = {"dataset": data.display_name, "seed": seed, "accuracy": content["accuracy"]}
                 initial.append(row)
+                if "similarity" in content:
+                    similarity.setdefault(data.display_name, np.array(content["similarity"]))
     retrained = []
     for cell in list_stage2_cells(suite, suite.methods):
         if cells.is_finished(cell, describe_cell(suite, cell)):
@@ -79,7 +87,9 @@ def collect_results(suite: Suite, cells: Cells) -> Results:
         _collect_detections(suite, cells, list_stage1_cells(suite)),
         pd.DataFrame(initial, columns=list(_INITIAL)),
         pd.DataFrame(retrained, columns=list(_RETRAINING)),
-        _collect_matrices(suite, cells),
+        _collect_matrices(suite, cells, "matrix"),
+        _collect_matrices(suite, cells, "realised"),
+        similarity,
     )
 
 
@@ -140,7 +150,9 @@ def _collect_detections(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> p
     return pd.DataFrame(rows, columns=list(_DETECTION))
 
 
-def _collect_matrices(suite: Suite, cells: Cells) -> dict[str, dict[float, TransitionMatrix]]:
+def _collect_matrices(
+    suite: Suite, cells: Cells, key: str
+) -> dict[str, dict[float, TransitionMatrix]]:
     matrices: dict[str, dict[float, TransitionMatrix]] = {}
     for cell in list_stage1_cells(suite):
         assert cell.rate is not None
@@ -148,14 +160,14 @@ def _collect_matrices(suite: Suite, cells: Cells) -> dict[str, dict[float, Trans
         if cell.rate in own or not cells.is_finished(cell, describe_cell(suite, cell)):
             continue
         content = cells.read(cell)
-        if "matrix" in content:
-            rows = np.array(content["matrix"])
+        if key in content:
+            rows = np.array(content[key])
             rows /= rows.sum(axis=1, keepdims=True)  # written with six decimals
             try:
                 own[cell.rate] = TransitionMatrix(rows, content["classes"])
             except InputError as error:
                 raise FileError(
-                    f"cell {cell.name!r}", f"has no matrix of its classes ({error})", "Remove it"
+                    f"cell {cell.name!r}", f"has no {key} of its classes ({error})", "Remove it"
                 ) from error
     return {name: own for name, own in matrices.items() if own}
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -28,15 +28,17 @@ from uqled.bench.results.formatting import (
     sort_methods,
 )
 from uqled.bench.results.statistics import (
+    UNJUDGED,
     Analysis,
     Columns,
     Rate,
-    Sample,
+    SeedSample,
     Sensitivity,
     compute_improvements,
     group_samples,
     list_datasets,
     select_treatment,
+    spans_enough,
 )
 from uqled.report.figures import plain_text
 from uqled.storage.atomic import replace_file
@@ -114,7 +116,7 @@ def draw_figures(results: Results, analyses: Sensitivity) -> dict[str, Figure]:
     return figures
 
 
-def draw_relative_changes(change: Mapping[Rate, Mapping[str, Sample]], label: str) -> Figure:
+def draw_relative_changes(change: Mapping[Rate, Mapping[str, SeedSample]], label: str) -> Figure:
     """Methods down, relative change across, a colour per rate; bars are the spread over seeds."""
     methods = sort_methods({m for column in change.values() for m in column})
     with _open_figure(5.4, 0.42 * len(methods) + 1.25) as (figure, axes):
@@ -130,6 +132,7 @@ def draw_relative_changes(change: Mapping[Rate, Mapping[str, Sample]], label: st
                 color=_RATES[place % len(_RATES)],
                 markersize=5,
                 elinewidth=1.2,
+                fillstyle=_choose_fill([column[m] for m in names]),
                 label=format_rate(rate),
             )
         axes.axvline(0, color=_INK, linewidth=1)
@@ -157,14 +160,15 @@ def draw_precision_recall(precision: Columns, recall: Columns) -> Figure:
             x = [100 * recall[r][method].mean for r in rates]
             y = [100 * precision[r][method].mean for r in rates]
             axes.plot(x, y, color=colour, linewidth=1, alpha=0.6)
-            for place, _ in enumerate(rates):
+            for place, rate in enumerate(rates):
                 axes.plot(
                     x[place],
                     y[place],
                     marker,
                     color=colour,
                     markersize=4 + 2.2 * place,
-                    markeredgewidth=0,
+                    markeredgewidth=1,
+                    fillstyle=_choose_fill([precision[rate][method]]),
                     label=_clean_text(format_method_short(method))
                     if place == len(rates) - 1
                     else None,
@@ -177,7 +181,7 @@ def draw_precision_recall(precision: Columns, recall: Columns) -> Figure:
     return figure
 
 
-def draw_rates(mean_f1: Mapping[str, Mapping[Rate, Sample]]) -> Figure:
+def draw_rates(mean_f1: Mapping[str, Mapping[Rate, SeedSample]]) -> Figure:
     """Mean F1 over methods against the noise rate, a line per data set."""
     with _open_figure(5.4, 3.4) as (figure, axes):
         for place, (name, by_rate) in enumerate(mean_f1.items()):
@@ -190,6 +194,7 @@ def draw_rates(mean_f1: Mapping[str, Mapping[Rate, Sample]]) -> Figure:
                 markersize=5,
                 linewidth=1.4,
                 color=_RATES[place % len(_RATES)],
+                fillstyle=_choose_fill(known.values()),
                 label=_clean_text(name),
             )
         rates = sorted({r for by_rate in mean_f1.values() for r in by_rate if r is not None})
@@ -219,17 +224,23 @@ def draw_scatter(analysis: Analysis, x: str, y: str, *, of_methods: bool) -> Fig
             slope, start = np.polyfit(across, [b for _, b in points.values()], 1)
             ends = np.array([across.min(), across.max()])
             axes.plot(ends, slope * ends + start, color=_INK, linewidth=1, alpha=0.5, zorder=0)
-            axes.set_title(
+            title = (
                 f"r = {format_number(correlation.r, 2)}, t = {format_number(correlation.t, 2)}, "
-                f"p = {format_p_value(correlation.p)}, n = {correlation.n}",
-                fontsize=9,
-                loc="left",
+                f"p = {format_p_value(correlation.p)}, n = {correlation.n}"
             )
+            if of_methods and not spans_enough(analysis):
+                title += f"\n{UNJUDGED}"
+            axes.set_title(title, fontsize=9, loc="left")
         axes.margins(0.1)
         axes.set_xlabel(x)
         axes.set_ylabel(y)
         _add_legend(figure, axes, "", columns=3 if of_methods else 2)
     return figure
+
+
+def _choose_fill(samples: Iterable[SeedSample]) -> Literal["full", "none"]:
+    """Hollow marks where one seed was run: their spread is not known."""
+    return "none" if any(sample.n == 1 for sample in samples) else "full"
 
 
 def choose_style(method: str, methods: list[str]) -> tuple[str, str]:
@@ -295,7 +306,7 @@ def name_files(names: Iterable[str]) -> dict[str, str]:
     return stems
 
 
-def group_cleaned_and_noisy(results: Results, name: str) -> dict[Rate, dict[str, Sample]]:
+def group_cleaned_and_noisy(results: Results, name: str) -> dict[Rate, dict[str, SeedSample]]:
     """Accuracy after removal, and of training on the noisy labels."""
     cleaned = group_samples(select_treatment(results.stage2, "remove"), name, "accuracy")
     noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
@@ -313,6 +324,8 @@ def _open_figure(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
 
 def _add_legend(figure: Figure, axes: Axes, title: str, *, columns: int = 6) -> None:
     handles, labels = axes.get_legend_handles_labels()
+    if any(line.get_fillstyle() == "none" for line in axes.lines):
+        title = f"{title}; hollow: one seed" if title else "hollow: one seed"
     if handles:
         figure.legend(
             handles, labels, loc="outside lower center", ncols=columns, title=title or None
@@ -335,15 +348,9 @@ def _add_f1_lines(axes: Axes) -> None:
         if not seen.any():
             continue
         axes.plot(across[seen], up[seen], color=_GRID, linewidth=0.9, zorder=0)
-        axes.text(
-            across[seen][-1],
-            up[seen][-1],
-            f" F1 {level:g}",
-            fontsize=7,
-            alpha=0.7,
-            va="bottom",
-            ha="right",
-        )
+        x, y = across[seen][-1], up[seen][-1]
+        if x > left + 0.12 * (right - left):  # further left it would cover the numbers of the axis
+            axes.text(x, y, f" F1 {level:g}", fontsize=7, alpha=0.7, va="bottom", ha="right")
     axes.grid(visible=False)
 
 

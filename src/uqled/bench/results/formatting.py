@@ -13,7 +13,10 @@ _NAMES = {
     "cl-pbnr": "CL-PBNR",
     "cl-mcd": "CL-MCD",
     "cl-mcd-e": "CL-MCD-E",
-    "cl-mcd-e-given": "CL-MCD-E (given)",
+    "cl-mcd-m": "CL-MCD-M",
+    "cl-mcd-mi": "CL-MCD-MI",
+    "cl-mcd-vr": "CL-MCD-VR",
+    "cl-mcd-sd": "CL-MCD-SD",
     "cl-mcd-ens": "CL-MCD-Ens",
     "alg-ens-2": "Alg-Ens (agreement 2)",
     "alg-ens-3": "Alg-Ens (agreement 3)",
@@ -31,6 +34,8 @@ _SHORT = {
 
 def format_method(method: str) -> str:
     """As the paper writes it; a method that it does not have keeps its own name."""
+    if method not in _NAMES and method.endswith("-given"):
+        return f"{format_method(method.removesuffix('-given'))} (given)"
     return _NAMES.get(method, method)
 
 

@@ -21,7 +21,9 @@ from uqled.bench.results.formatting import (
     format_rate,
     join_words,
 )
+from uqled.bench.results.noise_table import build_noise_table
 from uqled.bench.results.statistics import (
+    UNJUDGED,
     Analysis,
     Correlation,
     Sensitivity,
@@ -30,9 +32,11 @@ from uqled.bench.results.statistics import (
     group_samples,
     list_datasets,
     select_treatment,
+    spans_enough,
     subtract_samples,
 )
-from uqled.bench.results.tables import BASELINE, build_tables
+from uqled.bench.results.tables import BASELINE, ResultTable, build_tables
+from uqled.bench.suite import PAPER_METHODS
 
 _NOTES = {
     "reductions": "Smaller than in the paper",
@@ -64,6 +68,7 @@ class CorrelationRow:
 
     name: str
     cells: tuple[str, ...]
+    note: str = ""
 
 
 def render_page(
@@ -81,13 +86,17 @@ def render_page(
         lstrip_blocks=True,
     )
     names = list_datasets(results)
+    tables = build_tables(results)
+    paper_methods = {format_method(method) for method in PAPER_METHODS}
     return environment.get_template("results.html").render(
         name=results.name,
         facts=_list_facts(results.about),
         notes=_list_notes(results.about),
         grids=_build_grids(results.about),
         cards=[card for card in (_build_card(results, name) for name in names) if card.lines],
-        tables=build_tables(results),
+        tables=tables,
+        paper_methods=paper_methods,
+        has_others=_has_other_methods(tables["stage1"][0], paper_methods),
         pilot=results.about.get("pilot", ""),
         pictures={
             kind: _select_pictures(pictures, names, kind)
@@ -97,8 +106,15 @@ def render_page(
         rate_rows=_build_rate_rows(analyses),
         tests=build_correlation_rows(analyses),
         compared=join_words(format_method(m) for m in analyses.methods),
+        noise=build_noise_table(results),
         matrices=[Picture(stem, _embed_png(one, stem)) for stem, one in matrices.items()],
     )
+
+
+def _has_other_methods(table: ResultTable, paper_methods: set[str]) -> bool:
+    """If a table has methods that the paper does not."""
+    rows = [row for block in table.blocks for row in block.rows]
+    return any(row.kind == "method" and row.name not in paper_methods for row in rows)
 
 
 def build_correlation_rows(analyses: Sensitivity) -> list[CorrelationRow]:
@@ -109,8 +125,13 @@ def build_correlation_rows(analyses: Sensitivity) -> list[CorrelationRow]:
         ("Methods: mean F1 and accuracy after cleaning, over data sets", analyses.final),
     ]
     named += [(f"Methods: the same within {name}", one) for name, one in analyses.within.items()]
+    of_methods = [analyses.final, *analyses.within.values()]
     return [
-        CorrelationRow(name, _format_correlation(one.correlation, one))
+        CorrelationRow(
+            name,
+            _format_correlation(one.correlation, one),
+            "" if one not in of_methods or spans_enough(one) else UNJUDGED,
+        )
         for name, one in named
         if one.points
     ]

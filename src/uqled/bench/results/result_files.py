@@ -17,7 +17,8 @@ from uqled.bench.results.formatting import (
     format_rate,
     join_words,
 )
-from uqled.bench.results.html_page import build_correlation_rows, render_page
+from uqled.bench.results.html_page import CorrelationRow, build_correlation_rows, render_page
+from uqled.bench.results.noise_table import build_noise_table, format_noise_csv
 from uqled.bench.results.statistics import Sensitivity, analyse_sensitivity, list_datasets
 from uqled.bench.results.table_formats import (
     escape_markdown,
@@ -25,7 +26,12 @@ from uqled.bench.results.table_formats import (
     format_markdown,
     format_markdown_row,
 )
-from uqled.bench.results.tables import Table, build_tables, format_stage1_csv, format_stage2_csv
+from uqled.bench.results.tables import (
+    ResultTable,
+    build_tables,
+    format_stage1_csv,
+    format_stage2_csv,
+)
 from uqled.report.figures import transition_heat_map
 from uqled.storage.atomic import replace_file
 
@@ -86,13 +92,17 @@ def format_sensitivity(analyses: Sensitivity, about: Mapping[str, Any]) -> str:
         format_markdown_row(["", "n", "r", "t", "p", "95 % interval"]),
         format_markdown_row(["---", *["---:"] * 5]),
         *(
-            format_markdown_row([escape_markdown(tested.name), *tested.cells])
+            format_markdown_row([escape_markdown(_join_note(tested)), *tested.cells])
             for tested in build_correlation_rows(analyses)
         ),
     ]
     if note := format_same_images(about, analyses.initial.points):
         lines += ["", note]
     return "\n".join(lines) + "\n"
+
+
+def _join_note(row: CorrelationRow) -> str:
+    return f"{row.name} ({row.note})" if row.note else row.name
 
 
 def format_same_images(about: Mapping[str, Any], names: Iterable[str]) -> str:
@@ -117,10 +127,13 @@ def format_texts(results: Results, analyses: Sensitivity) -> dict[str, str]:
     }
     if not results.pilot.empty:
         texts |= _format_table_files("pilot", tables["pilot"], format_stage1_csv(results.pilot))
+    if results.matrices:
+        noise = build_noise_table(results)
+        texts |= _format_table_files("noise", [noise], format_noise_csv(results))
     return texts
 
 
-def _format_table_files(stem: str, tables: list[Table], csv: str) -> dict[str, str]:
+def _format_table_files(stem: str, tables: list[ResultTable], csv: str) -> dict[str, str]:
     filled = [table for table in tables if table.blocks] or tables[:1]
     return {
         f"{stem}.md": "\n".join(map(format_markdown, filled)),

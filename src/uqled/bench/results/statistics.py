@@ -30,7 +30,7 @@ BOLD_RULE = (
 
 
 @dataclass(frozen=True)
-class Sample:
+class SeedSample:
     """A quantity measured once per seed."""
 
     mean: float
@@ -47,7 +47,7 @@ class Sample:
         return float(np.std(list(self.by_seed.values()), ddof=1)) if self.n > 1 else math.nan
 
 
-Column = Mapping[str, Sample]
+Column = Mapping[str, SeedSample]
 Columns = Mapping[Rate, Column]
 
 
@@ -100,13 +100,25 @@ class Analysis:
     correlation: Correlation | None
 
 
+#: Of final accuracies: an accuracy on 10,000 test images has itself a standard error of up to half
+#: a point, so that a correlation across a smaller span is one with noise.
+LEAST_SPAN = 0.005
+UNJUDGED = "not judged: the accuracies differ by no more than noise"
+
+
+def spans_enough(analysis: Analysis) -> bool:
+    """If the accuracies of an analysis differ by more than noise, so that r means something."""
+    accuracies = [accuracy for _, accuracy in analysis.points.values()]
+    return max(accuracies) - min(accuracies) >= LEAST_SPAN
+
+
 @dataclass(frozen=True)
 class Sensitivity:
     """The paper's three analyses."""
 
     methods: tuple[str, ...]
     """Averaged over in the first two, compared in the third."""
-    mean_f1: Mapping[str, Mapping[Rate, Sample]]
+    mean_f1: Mapping[str, Mapping[Rate, SeedSample]]
     """(1) data set -> rate -> F1 averaged over methods."""
     initial: Analysis
     """(2) data sets: accuracy before cleaning, against F1."""
@@ -118,12 +130,14 @@ class Sensitivity:
     """(3) within each data set, which the averages hide."""
 
 
-def make_sample(by_seed: Mapping[int, float]) -> Sample:
+def make_sample(by_seed: Mapping[int, float]) -> SeedSample:
     """The mean over seeds, and the seeds."""
-    return Sample(float(np.mean(list(by_seed.values()))), by_seed)
+    return SeedSample(float(np.mean(list(by_seed.values()))), by_seed)
 
 
-def group_samples(frame: pd.DataFrame, dataset: str, measure: str) -> dict[Rate, dict[str, Sample]]:
+def group_samples(
+    frame: pd.DataFrame, dataset: str, measure: str
+) -> dict[Rate, dict[str, SeedSample]]:
     """Rate -> method -> sample of one measure. What is missing is not there."""
     values: dict[Rate, dict[str, dict[int, float]]] = {}
     if frame.empty:
@@ -149,17 +163,17 @@ def group_samples(frame: pd.DataFrame, dataset: str, measure: str) -> dict[Rate,
     }
 
 
-def average_samples(samples: Iterable[Sample]) -> Sample:
+def average_samples(samples: Iterable[SeedSample]) -> SeedSample:
     """The mean of means; with seeds where all have the same ones."""
     parts = list(samples)
     seeds = set(parts[0].by_seed)
     if not all(set(part.by_seed) == seeds for part in parts):
-        return Sample(float(np.mean([part.mean for part in parts])))
+        return SeedSample(float(np.mean([part.mean for part in parts])))
     by_seed = {s: float(np.mean([part.by_seed[s] for part in parts])) for s in sorted(seeds)}
-    return Sample(float(np.mean([part.mean for part in parts])), by_seed)
+    return SeedSample(float(np.mean([part.mean for part in parts])), by_seed)
 
 
-def average_over_rates(by_rate: Columns) -> dict[str, Sample]:
+def average_over_rates(by_rate: Columns) -> dict[str, SeedSample]:
     """Each method's average over all rates; a method that lacks a rate has none."""
     if not by_rate:
         return {}
@@ -167,24 +181,24 @@ def average_over_rates(by_rate: Columns) -> dict[str, Sample]:
     return {m: average_samples(column[m] for column in by_rate.values()) for m in methods}
 
 
-def subtract_samples(one: Sample, other: Sample) -> Sample:
+def subtract_samples(one: SeedSample, other: SeedSample) -> SeedSample:
     """Of two samples, paired over the seeds that both have; of their means if there is none."""
     seeds = one.by_seed.keys() & other.by_seed.keys()
     if not seeds:
-        return Sample(one.mean - other.mean)
+        return SeedSample(one.mean - other.mean)
     return make_sample({s: one.by_seed[s] - other.by_seed[s] for s in sorted(seeds)})
 
 
-def is_clear(gap: Sample) -> bool:
+def is_clear(gap: SeedSample) -> bool:
     """If a difference, paired over at least two seeds, is larger than its spread."""
     return gap.n > 1 and abs(gap.mean) > gap.sd
 
 
-def compute_relative_change(one: Sample, baseline: Sample) -> Sample:
+def compute_relative_change(one: SeedSample, baseline: SeedSample) -> SeedSample:
     """One sample as a share of another, less 1, paired over seeds; NaN against nothing."""
     seeds = one.by_seed.keys() & baseline.by_seed.keys()
     if not seeds:
-        return Sample(_compute_ratio(one.mean, baseline.mean))
+        return SeedSample(_compute_ratio(one.mean, baseline.mean))
     return make_sample(
         {s: _compute_ratio(one.by_seed[s], baseline.by_seed[s]) for s in sorted(seeds)}
     )
@@ -192,7 +206,7 @@ def compute_relative_change(one: Sample, baseline: Sample) -> Sample:
 
 def compute_improvements(
     by_rate: Columns, baseline: str = "cl-pbnr"
-) -> dict[Rate, dict[str, Sample]]:
+) -> dict[Rate, dict[str, SeedSample]]:
     """Rate -> method -> relative improvement over the baseline, which is left out itself."""
     return {
         rate: {
@@ -308,7 +322,7 @@ def analyse_sensitivity(results: Results, averages: Means | None = None) -> Sens
     known = averages or compute_means(results)
     of_final = known.f1_of_final
     methods = _list_compared_methods(known.f1)
-    mean_f1: dict[str, dict[Rate, Sample]] = {}
+    mean_f1: dict[str, dict[Rate, SeedSample]] = {}
     for name in list_evidence(results):
         by_rate = group_samples(results.stage1, name, "f1")
         mean_f1[name] = {

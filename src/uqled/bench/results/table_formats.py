@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from uqled.bench.results.tables import Block, Cell, Table
+from uqled.bench.results.tables import Block, ResultTable, TableCell
 
 _ROWS_PER_PAGE = 44  # of LaTeX, with a caption above
 
 
-def format_markdown(table: Table) -> str:
+def format_markdown(table: ResultTable) -> str:
     """One Markdown table per data set under its heading."""
     lines = [f"## {table.title}", "", table.caption, ""]
     heads = ["", *(f"{group}, {name}" for group, names in table.groups for name in names)]
@@ -31,7 +31,7 @@ def format_markdown(table: Table) -> str:
     return "\n".join(lines if table.blocks else [*lines, "Nothing is finished yet.", ""])
 
 
-def format_latex(table: Table) -> str:
+def format_latex(table: ResultTable) -> str:
     """A table for a paper, in as many parts as pages need; wants booktabs and graphicx."""
     parts = _split_pages(table.blocks)
     return "".join(_format_latex_part(table, blocks, i) for i, blocks in enumerate(parts))
@@ -48,7 +48,7 @@ def _split_pages(blocks: Iterable[Block]) -> list[list[Block]]:
     return pages
 
 
-def _format_latex_part(table: Table, blocks: list[Block], part: int) -> str:
+def _format_latex_part(table: ResultTable, blocks: list[Block], part: int) -> str:
     width = 1 + sum(len(names) for _, names in table.groups)
     layout = "l" + "".join("c" * len(names) for _, names in table.groups)
     heads, rules, place = [], [], 2
@@ -101,7 +101,7 @@ def format_markdown_row(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def format_markdown_cell(cell: Cell) -> str:
+def format_markdown_cell(cell: TableCell) -> str:
     """A cell of one: bold if it is the best, italic if it is only the highest."""
     around = {"best": "**", "top": "*", "": ""}[cell.mark]
     return f"{around}{cell.text}{around}"
@@ -112,7 +112,7 @@ def escape_markdown(text: str) -> str:
     return "".join("\\" + c if c in "\\|*_`[]<>" else c for c in text)
 
 
-def _format_latex_cell(cell: Cell) -> str:
+def _format_latex_cell(cell: TableCell) -> str:
     text = _escape_latex(cell.text)
     command = {"best": "textbf", "top": "textit"}.get(cell.mark)
     return rf"\{command}{{{text}}}" if command else text

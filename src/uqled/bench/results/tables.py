@@ -23,7 +23,7 @@ from uqled.bench.results.statistics import (
     Column,
     Columns,
     Rate,
-    Sample,
+    SeedSample,
     average_over_rates,
     average_samples,
     compute_improvements,
@@ -45,7 +45,7 @@ _MEAN = (
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A number as it is written."""
 
     text: str = DASH
@@ -58,7 +58,7 @@ class Row:
     """One method, or one fact about the block that is no method's."""
 
     name: str
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
     kind: str = "method"
     """"method", "baseline" or "fact"."""
 
@@ -73,7 +73,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A table that knows no format: groups of columns, blocks of rows."""
 
     title: str
@@ -86,7 +86,7 @@ class Table:
     """What the names of the columns are."""
 
 
-def build_tables(results: Results) -> dict[str, list[Table]]:
+def build_tables(results: Results) -> dict[str, list[ResultTable]]:
     """The tables of each stage, the first of which is the paper's."""
     tables = {
         "pilot": [
@@ -104,7 +104,7 @@ def build_tables(results: Results) -> dict[str, list[Table]]:
     }
 
 
-def build_stage1_table(frame: pd.DataFrame, title: str, label: str) -> Table:
+def build_stage1_table(frame: pd.DataFrame, title: str, label: str) -> ResultTable:
     """F1 at each rate and their mean, precision and recall; the model's accuracy under them."""
     return _build_detection_table(
         frame,
@@ -114,14 +114,14 @@ def build_stage1_table(frame: pd.DataFrame, title: str, label: str) -> Table:
     )
 
 
-def build_stage1_area_table(frame: pd.DataFrame, title: str, label: str) -> Table:
+def build_stage1_area_table(frame: pd.DataFrame, title: str, label: str) -> ResultTable:
     """F0.5 and the area under precision-recall in the same layout."""
     return _build_detection_table(
         frame, title, label, [("F0.5", "f05", True), ("Area under precision-recall", "aupr", True)]
     )
 
 
-def build_stage2_table(results: Results) -> Table:
+def build_stage2_table(results: Results) -> ResultTable:
     """Accuracy after each treatment, and how many samples it removed or relabelled."""
     rates = _list_rates(results.stage2)
     blocks = []
@@ -137,7 +137,7 @@ def build_stage2_table(results: Results) -> Table:
                 note, rows = _build_stage2_rows(accuracy, changed, before, rates)
                 blocks.append(Block(name + done, note, (*facts, *rows)))
     heads = _build_heads(rates)
-    return Table(
+    return ResultTable(
         "Stage 2: accuracy after cleaning",
         "Accuracy on the untouched test set of the network trained from scratch on the cleaned "
         f"training set, and the number of samples removed or relabelled. {_SPREAD} {_MEAN} "
@@ -148,7 +148,7 @@ def build_stage2_table(results: Results) -> Table:
     )
 
 
-def build_gain_table(results: Results) -> Table:
+def build_gain_table(results: Results) -> ResultTable:
     """What cleaning gained over the noisy labels, and against the baseline."""
     rates = _list_rates(results.stage2)
     blocks = []
@@ -156,7 +156,7 @@ def build_gain_table(results: Results) -> Table:
         noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
         for treatment, done in (("remove", ""), ("relabel", _RELABELLED)):
             by_rate = group_samples(select_treatment(results.stage2, treatment), name, "accuracy")
-            gain: dict[Rate, dict[str, Sample]] = {
+            gain: dict[Rate, dict[str, SeedSample]] = {
                 rate: {m: subtract_samples(s, noisy[rate]["noisy"]) for m, s in column.items()}
                 for rate, column in by_rate.items()
                 if "noisy" in noisy.get(rate, {})
@@ -185,7 +185,7 @@ def build_gain_table(results: Results) -> Table:
                 for m in _list_methods(by_rate)
             ]
             blocks.append(Block(name + done, _format_seeds(usual), tuple(rows)))
-    return Table(
+    return ResultTable(
         "Stage 2: gain from cleaning",
         "Accuracy after cleaning minus accuracy of training on the noisy labels, in percentage "
         "points, and accuracy after cleaning relative to cleaning with CL-PBNR, in per cent. "
@@ -223,7 +223,7 @@ def format_stage2_csv(stage2: pd.DataFrame) -> str:
     return _format_csv(parts, ["accuracy", "trained_on", "changed"])
 
 
-def _add_warnings(table: Table, contaminated: Mapping[str, str]) -> Table:
+def _add_warnings(table: ResultTable, contaminated: Mapping[str, str]) -> ResultTable:
     """The table, with the reason beside each data set that is no clean evidence."""
     blocks = []
     for block in table.blocks:
@@ -257,14 +257,14 @@ def _format_csv(
 
 def _build_detection_table(
     frame: pd.DataFrame, title: str, label: str, measures: list[tuple[str, str, bool]]
-) -> Table:
+) -> ResultTable:
     rates, blocks = _list_rates(frame), []
     for name in _list_names(frame):
         columns = {m: group_samples(frame, name, m) for _, m, _ in measures}
         if not any(columns.values()):
             continue
         usual = _count_usual_seeds(columns.values())
-        cells: dict[str, list[Cell]] = {m: [] for m in _list_methods(*columns.values())}
+        cells: dict[str, list[TableCell]] = {m: [] for m in _list_methods(*columns.values())}
         for _, measure, with_mean in measures:
             _append_cells(cells, columns[measure], rates, usual, with_mean=with_mean)
         rows = [Row(name_row(m), tuple(row), classify_row(m)) for m, row in cells.items()]
@@ -279,7 +279,7 @@ def _build_detection_table(
         f"{_SPREAD} {_MEAN} {BOLD_RULE} Under each block, the accuracy of the model's "
         "out-of-sample predictions against the given labels and against the true ones."
     )
-    return Table(title, caption, groups, tuple(blocks), label)
+    return ResultTable(title, caption, groups, tuple(blocks), label)
 
 
 def _build_accuracy_rows(
@@ -292,9 +292,9 @@ def _build_accuracy_rows(
         one = {rate: {"model": _pick_fullest(column.values())} for rate, column in by_rate.items()}
         if not one:
             continue
-        cells: dict[str, list[Cell]] = {"model": []}
+        cells: dict[str, list[TableCell]] = {"model": []}
         _append_cells(cells, one, rates, usual, with_mean=True)
-        rest = [Cell("")] * (width - len(cells["model"]))
+        rest = [TableCell("")] * (width - len(cells["model"]))
         rows.append(Row(f"Model's accuracy, {against}", (*cells["model"], *rest), "fact"))
     return rows
 
@@ -303,12 +303,12 @@ def _build_stage2_rows(
     accuracy: Columns, changed: Columns, noisy: Columns, rates: Sequence[Rate]
 ) -> tuple[str, list[Row]]:
     """The note and rows of a block: training on the noisy labels, then the methods."""
-    together: dict[Rate, dict[str, Sample]] = {
+    together: dict[Rate, dict[str, SeedSample]] = {
         rate: {**noisy.get(rate, {}), **accuracy.get(rate, {})} for rate in {**noisy, **accuracy}
     }
     usual = _count_usual_seeds([accuracy or noisy])
     names = (["noisy"] if noisy else []) + _list_methods(accuracy)
-    cells: dict[str, list[Cell]] = {name: [] for name in names}
+    cells: dict[str, list[TableCell]] = {name: [] for name in names}
     _append_cells(cells, together, rates, usual, with_mean=True)
     rows = []
     for name in names:
@@ -328,8 +328,8 @@ def _build_fact_rows(
     )
     if clean is None:
         return []
-    blank = [Cell("")] * len(rates)
-    once = [Cell("")] * len(rates) if len(rates) > 1 else []
+    blank = [TableCell("")] * len(rates)
+    once = [TableCell("")] * len(rates) if len(rates) > 1 else []
     row = Row("Clean labels", (*once, _format_spread(clean), *blank), "fact")
     lost = {r: subtract_samples(clean, column["noisy"]) for r, column in noisy.items()}
     if not lost:
@@ -342,7 +342,7 @@ def _build_fact_rows(
 
 
 def _append_cells(
-    cells: dict[str, list[Cell]],
+    cells: dict[str, list[TableCell]],
     by_rate: Columns,
     rates: Sequence[Rate],
     usual: SeedCounts,
@@ -361,26 +361,26 @@ def _append_cells(
 
 
 def _format_spread(
-    sample: Sample | None,
+    sample: SeedSample | None,
     usual: int = 0,
     mark: str = "",
     write: Callable[[float], str] = format_percent,
-) -> Cell:
+) -> TableCell:
     """A sample as text; its number of seeds too where that is not the usual one (0: any)."""
     if sample is None or math.isnan(sample.mean):
-        return Cell()
+        return TableCell()
     text = write(sample.mean)
     if not math.isnan(sample.sd):
         text += f" ± {format_percent(sample.sd)}"
-    return Cell(text + (f" (n = {sample.n})" if usual and sample.n != usual else ""), mark)
+    return TableCell(text + (f" (n = {sample.n})" if usual and sample.n != usual else ""), mark)
 
 
-def _format_signed(sample: Sample | None, usual: int = 0) -> Cell:
+def _format_signed(sample: SeedSample | None, usual: int = 0) -> TableCell:
     return _format_spread(sample, usual, write=lambda share: format_percent(share, signed=True))
 
 
-def _format_count(sample: Sample | None) -> Cell:
-    return Cell(format_number(sample.mean, 0)) if sample else Cell()
+def _format_count(sample: SeedSample | None) -> TableCell:
+    return TableCell(format_number(sample.mean, 0)) if sample else TableCell()
 
 
 def _count_usual_seeds(parts: Iterable[Columns]) -> SeedCounts:
@@ -400,7 +400,7 @@ def _format_seeds(usual: SeedCounts) -> str:
     return "n = " + ", ".join(f"{usual[rate]} at {format_rate(rate)}" for rate in rates)
 
 
-def _pick_fullest(samples: Iterable[Sample]) -> Sample:
+def _pick_fullest(samples: Iterable[SeedSample]) -> SeedSample:
     return max(samples, key=lambda sample: sample.n)
 
 

@@ -7,22 +7,22 @@ from typing import Annotated
 import typer
 
 from uqled.cli.console import CommandOutput
-from uqled.cli.options import RunArgument
+from uqled.cli.options import RunArgument, Seed
 
 
 def audit(
     folder: RunArgument,
     size: Annotated[
-        int, typer.Option(metavar="N", help="Draw N samples, if no audit was begun yet.")
+        int, typer.Option(metavar="N", help="Draw N samples, unless an audit of the run was begun.")
     ] = 40,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    seed: Seed = 0,
 ) -> CommandOutput:
-    """Draw samples for a person to judge, and estimate from the verdicts how many labels are wrong.
+    """Estimate how many labels are wrong from samples that a person judges.
 
     The first call draws the samples and writes them to RUN/audit.csv. Write yes or no into the
-    column is_wrong, or decide the same samples on the review page, and repeat the command: the
-    estimate holds by the way the samples were drawn, whatever the model. It may be repeated after
-    every verdict.
+    column is_wrong, or decide the same samples on the review page, and repeat the command. The
+    estimate follows from how the samples were drawn, so it holds for any model. The command may be
+    repeated after every verdict.
 
     Examples:
         uqled audit runs/photos
@@ -37,31 +37,35 @@ def audit(
     predictions = run.predictions()
     errors = find_label_errors(predictions)
     verdicts = read_audit_verdicts(predictions)
-    drawn = open_audit(folder, errors, predictions.ids, size, seed)
-    judged = [z for z in drawn.indices.tolist() if z in verdicts]
+    sample = open_audit(folder, errors, predictions.ids, size, seed)
+    judged_indices = [z for z in sample.indices.tolist() if z in verdicts]
     file = folder / "audit.csv"
     files = {"audit": str(file)}
-    content = {"samples": drawn.indices.tolist(), "judged": len(judged), "files": files}
-    if not judged:
+    content = {"samples": sample.indices.tolist(), "judged": len(judged_indices), "files": files}
+    if not judged_indices:
         text = (
-            f"{len(drawn)} samples are drawn for the audit. Write yes or no into the column "
+            f"{len(sample)} samples are drawn for the audit. Write yes or no into the column "
             f"is_wrong of {file}, or decide them on the review page, then repeat the command."
         )
         return CommandOutput(text, content)
-    result = estimate_audit(errors, drawn, verdicts)
+    result = estimate_audit(errors, sample, verdicts)
+    after = errors.with_verdicts(verdicts)
     number, wide = result.n_errors[0.8], result.n_errors[0.95]
     real, widely = result.precision[0.8], result.precision[0.95]
     lines = [
-        f"{result.n_judged} of {len(drawn)} samples judged, {result.n_wrong} of them wrong",
+        f"{result.n_judged} of {len(sample)} samples judged, {result.n_wrong} of them wrong",
         f"about {number.value:,.0f} labels are wrong "
         f"({number.value / len(predictions):.2%}); 80 % interval {number.low:,.0f} to "
         f"{number.high:,.0f}, 95 % interval {wide.low:,.0f} to {wide.high:,.0f}",
         f"of the {errors.n_flagged:,} flags of auto about {real.value:.0%} are real; 80 % interval "
         f"{real.low:.0%} to {real.high:.0%}, 95 % interval {widely.low:.0%} to {widely.high:.0%}",
+        f"with these verdicts {after.n_flagged:,} labels are flagged; "
+        f"`uqled detect {folder}` writes them to the table",
         result.advice,
     ]
     content |= {
         "wrong": result.n_wrong,
+        "flagged": after.n_flagged,
         "wrong_labels": {str(c): vars(one) for c, one in result.n_errors.items()},
         "precision": {str(c): vars(one) for c, one in result.precision.items()},
         "advice": result.advice,

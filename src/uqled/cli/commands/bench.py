@@ -24,15 +24,16 @@ def bench(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Write cells, tables and page to this folder. A benchmark that was interrupted "
-            "continues there. Default: runs/bench-SUITE.",
+            help="Write the cells, the tables and the page to this folder. If an interrupted "
+            "benchmark is there, it continues. Default: runs/bench-SUITE.",
         ),
     ] = None,
     data: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder that holds the data sets of the suite.")
+        Path,
+        typer.Option(metavar="FOLDER", help="Read the data sets of the suite from this folder."),
     ] = Path(),
     plan: Annotated[
-        bool, typer.Option("--plan", help="Print what the benchmark would cost, and stop.")
+        bool, typer.Option("--plan", help="Print how long the benchmark would take, and stop.")
     ] = False,
     pilot: Annotated[
         bool, typer.Option("--pilot", help="Run the pilot on the test sets only.")
@@ -47,21 +48,22 @@ def bench(
     only: Annotated[
         str,
         typer.Option(
-            metavar="PATTERN", help="Compute only the cells whose names match, such as 'mnist/*'."
+            metavar="PATTERN",
+            help="Compute only the cells whose names match this pattern, such as 'mnist/*'.",
         ),
     ] = "*",
     merge: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="FOLDER",
-            help="Take over the cells that are finished in this folder. May be repeated.",
+            help="Take over the finished cells of this folder. May be repeated.",
         ),
     ] = None,
     tables_only: Annotated[
         bool,
         typer.Option(
             "--tables-only",
-            help="Write the tables of the cells that are finished, without the data.",
+            help="Write the tables of the finished cells, and compute nothing.",
         ),
     ] = False,
     allow_code: Annotated[
@@ -74,18 +76,18 @@ def bench(
     device: Annotated[
         str,
         Choices("auto", "cpu", "cuda", "mps"),
-        typer.Option(help="Train networks on this device, where the suite names none."),
+        typer.Option(help="Train networks on this device, unless the suite names one."),
     ] = "auto",
     jobs: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Compute this many cells at a time. Default: one per core, or --jobs-per-gpu for "
-            "each GPU.",
+            help="Compute N cells at a time. Default: one per core, or --jobs-per-gpu for each "
+            "GPU.",
         ),
     ] = None,
     jobs_per_gpu: Annotated[
-        int, typer.Option(metavar="N", help="Cells that are computed at a time on one GPU.")
+        int, typer.Option(metavar="N", help="Compute N cells at a time on each GPU.")
     ] = 1,
     engine: Engine = None,
     ray_address: RayAddress = None,
@@ -100,7 +102,7 @@ def bench(
         uqled bench my-suite.toml --data data/ --only 'mnist/*'
     """
     from uqled.bench.cells import Cells
-    from uqled.bench.cost_estimate import estimate_cost
+    from uqled.bench.cost_estimate import estimate_benchmark_cost
     from uqled.bench.runner import Benchmark, run_benchmark, write_tables
     from uqled.bench.suite import read_suite
     from uqled.bench.workers import Workers
@@ -113,14 +115,14 @@ def bench(
     for folder in merge or []:
         output.tell(f"{Cells(out).merge(folder)} cells taken over from {folder}")
     if plan:
-        text = estimate_cost(benchmark, pilot=pilot, workers=workers).text()
+        text = estimate_benchmark_cost(benchmark, pilot=pilot, workers=workers).text()
         return CommandOutput(text, {"plan": text})
     if tables_only:
-        _, written = write_tables(benchmark)
+        _, paths = write_tables(benchmark)
     else:
-        _, written = run_benchmark(
+        _, paths = run_benchmark(
             benchmark, pilot=pilot, workers=workers, progress=output.progress, tell=output.tell
         )
-    names = ", ".join(str(path.relative_to(out)) for path in written)
-    files = {str(path.relative_to(out)): str(path) for path in written}
+    names = ", ".join(str(path.relative_to(out)) for path in paths)
+    files = {str(path.relative_to(out)): str(path) for path in paths}
     return CommandOutput(f"In {out}: {names}", {"files": files})

@@ -21,8 +21,8 @@ def demo(
 ) -> CommandOutput:
     """Find wrong labels in a small example, where the truth is known.
 
-    The example is the handwritten digits of scikit-learn, of which a tenth are mislabelled. Nothing
-    is downloaded; PyTorch is needed.
+    The example is the handwritten digits of scikit-learn, a tenth of which are mislabelled on
+    purpose. Nothing is downloaded. PyTorch must be installed.
 
     Examples:
         uqled demo

@@ -19,7 +19,7 @@ def export(
         str,
         typer.Option(
             metavar="FORMAT",
-            help="The format: csv, parquet, folder, huggingface, label-studio, fiftyone or "
+            help="Write this format: csv, parquet, folder, huggingface, label-studio, fiftyone or "
             "cleanlab.",
         ),
     ],
@@ -35,7 +35,10 @@ def export(
     unreviewed: Annotated[
         str | None,
         Choices("keep", "drop", "relabel"),
-        typer.Option(help="What to do with flagged samples that nobody decided. Default: keep."),
+        typer.Option(
+            help="Keep, drop or relabel the flagged samples that nobody has reviewed. "
+            "Default: keep."
+        ),
     ] = None,
     link: Annotated[
         bool, typer.Option("--link", help="Link to the images instead of copying them.")
@@ -43,11 +46,13 @@ def export(
     url: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="Address that precedes the names of images, for --to label-studio."
+            metavar="URL",
+            help="Put this address before the names of images, for --to label-studio. "
+            "Default: no address.",
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the file, if there is one.")
+        bool, typer.Option("--overwrite", help="Replace the file if it exists.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be done, and write nothing.")
@@ -63,10 +68,10 @@ def export(
         uqled export runs/reviews --to csv --out cleaned.csv --unreviewed relabel
         uqled export runs/photos --to label-studio --out tasks --url http://localhost:8000
     """
-    from uqled.export.plan import check_target, plan_export, write_export
+    from uqled.export.plan import check_export_target, plan_export, write_export
 
     plan = plan_export(folder, to, data=data, method=method, unreviewed=unreviewed)  # type: ignore[arg-type]
-    check_target(plan, out, link=link, url=url, overwrite=overwrite)
+    check_export_target(plan, out, link=link, url=url, overwrite=overwrite)
     text = plan.format.describe(plan)
     actions = Counter(one.action for one in plan.corrected.corrections)
     content = {
@@ -80,8 +85,8 @@ def export(
     if dry_run:
         return CommandOutput(f"{text}\n\nNothing was written (--dry-run).", content)
     output.tell(text)
-    written = write_export(
+    paths = write_export(
         plan, out, link=link, url=url, overwrite=overwrite, progress=output.progress
     )
-    content["files"] = {path.name: str(path) for path in written}
-    return CommandOutput(f"Written: {', '.join(map(str, written))}", content)
+    content["files"] = {path.name: str(path) for path in paths}
+    return CommandOutput(f"Written: {', '.join(map(str, paths))}", content)

@@ -23,8 +23,8 @@ def find(
 ) -> CommandOutput:
     """Find wrong labels in your data.
 
-    Each sample is predicted by a model that was not trained on it, labels that contradict the
-    predictions are flagged, and a table and a report are written to a run's folder.
+    A model predicts each sample after training on the others. Labels that contradict the
+    predictions are flagged, and a table and a report are written to the folder of the run.
 
     Examples:
         uqled find photos/
@@ -41,17 +41,30 @@ def find(
     point = decision.operating_point()
     request = check_request(method, given=model.name_inputs(), **point)
     loaded, predictions = load_and_predict(data, out, reading, model, cluster, output, seed=seed)
-    errors = find_label_errors(predictions, method="all", headline=method, **point)
-    table = Run.open(predictions.path).write_result(errors, request.options)
-    page = predictions.path / "report.html"
+    errors = find_label_errors(
+        predictions, method="all", headline=method, progress=output.progress, **point
+    )
+    run = Run.open(predictions.path)
+    table = run.write_result(errors, request.options)
+    unlabelled = run.unlabelled_path if run.unlabelled_path.exists() else None
     with output.stage("writing the report"):
-        write_report(errors, page, loaded, predictions.pred_probs, predictions.passes, top=60)
+        page = write_report(
+            errors, predictions.path / "report.html", predictions, top=60, samples=loaded
+        )
     metrics = errors.measure_methods(predictions.truth)
     text = describe_answer(errors.answer, ids=predictions.ids, metrics=metrics)
+    lines = [
+        f"{text}\n",
+        f"The table of all samples is {table}",
+        f"The report, to open in a browser, is {page}",
+    ]
+    if len(errors.suspects):
+        lines.append(f"To decide about the flagged samples: uqled review {predictions.path}")
+    if unlabelled is not None:
+        n = len(loaded.unlabelled)
+        lines.insert(1, f"The {n:,} samples without a label are predicted in {unlabelled}")
     return CommandOutput(
-        f"{text}\n\nThe table of all samples is {table}\n"
-        f"The report, to open in a browser, is {page}\n"
-        f"To decide about the flagged samples: uqled review {predictions.path}",
+        "\n".join(lines),
         describe_answer_content(
             errors.answer,
             ids=predictions.ids,
@@ -59,5 +72,7 @@ def find(
             run=predictions.path,
             table=table,
             report=page,
+            unlabelled=unlabelled,
+            findings=run.findings(),
         ),
     )

@@ -20,7 +20,8 @@ def import_(
         ),
     ],
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace decisions of the run that differ.")
+        bool,
+        typer.Option("--overwrite", help="Replace decisions of the run that differ from the file."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be decided, and write nothing.")
@@ -28,7 +29,7 @@ def import_(
 ) -> CommandOutput:
     """Read decisions that were made in Label Studio into a run.
 
-    The tasks are those that `uqled export` wrote for Label Studio.
+    The tasks must be those that uqled export wrote for Label Studio.
 
     Examples:
         uqled import runs/photos annotations.json --dry-run

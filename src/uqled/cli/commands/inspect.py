@@ -11,10 +11,10 @@ from uqled.cli.predicting import describe_data, describe_finding
 def inspect(
     data: DataArgument, reading: DataOptions, output: OutputOptions, seed: Seed = 0
 ) -> CommandOutput:
-    """Look at the data before its labels are judged.
+    """Show what the data holds and what is plainly wrong with it, without a model.
 
-    Says what each column is, and finds plain faults without a model: duplicates with different
-    labels, two spellings of one class, rare classes, a column that gives the label away.
+    The command says what each column is, and finds duplicates with different labels, two spellings
+    of one class, rare classes, and columns that give the label away.
 
     Examples:
         uqled inspect reviews.csv --label sentiment
@@ -24,6 +24,7 @@ def inspect(
     from uqled.data.inspection import inspect as inspect_data
 
     loaded = reading.load(data, seed=seed, progress=output.progress)
-    inspection = inspect_data(loaded)
+    with output.stage("inspecting the data"):
+        inspection = inspect_data(loaded)
     findings = list(map(describe_finding, inspection.findings)) or ["Nothing is plainly wrong."]
     return CommandOutput("\n".join([*describe_data(loaded), *findings]), inspection.to_json())

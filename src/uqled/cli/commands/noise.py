@@ -15,7 +15,10 @@ from uqled.cli.options import Seed, split_names
 def noise(
     labels: Annotated[
         str,
-        typer.Option(metavar="FILE", help="The true labels: .npy, .npz, .csv, .parquet or .zarr."),
+        typer.Option(
+            metavar="FILE",
+            help="Read the true labels from this file (.npy, .npz, .csv, .parquet or .zarr).",
+        ),
     ],
     out: Annotated[
         Path,
@@ -27,54 +30,59 @@ def noise(
     kind: Annotated[
         str,
         Choices("similarity", "symmetric", "pair", "sparse", "confusion", "matrix", "instance"),
-        typer.Option(help="How labels are confused: docs/noise.md describes each kind."),
+        typer.Option(help="Confuse labels in this way. docs/noise.md describes each kind."),
     ] = "similarity",
     rate: Annotated[
         float | None,
         typer.Option(
-            metavar="SHARE", help="Share of labels to make wrong, from 0 to 1. Most kinds need it."
+            metavar="SHARE",
+            help="Make this share of the labels wrong, from 0 to 1. Most kinds need it.",
         ),
     ] = None,
     zeros: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Share of pairs of classes that are never confused, for --kind sparse.",
+            help="Never confuse this share of the pairs of classes, from 0 to 1, in --kind sparse.",
         ),
     ] = None,
     pred_probs: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Probabilities of a model, one row per sample and one column per class, "
-            "for --kind similarity, confusion and instance.",
+            help="Read the probabilities of a model from this file, one row per sample and one "
+            "column per class. Needed for --kind similarity, confusion and instance.",
         ),
     ] = None,
     model_labels: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="True labels of the samples of --pred-probs. Default: those of --labels.",
+            help="Read the true labels of the samples of --pred-probs from this file. "
+            "Default: the same as --labels.",
         ),
     ] = None,
     matrix: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Transition matrix as .csv or .json, for --kind matrix."),
+        typer.Option(
+            metavar="FILE",
+            help="Read the transition matrix from this .csv or .json file, for --kind matrix.",
+        ),
     ] = None,
     classes: Annotated[
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Names of the classes in their order, such as cat,dog,ship. "
+            help="Name the classes in their order, such as cat,dog,ship. "
             "Default: the sorted labels.",
         ),
     ] = None,
     seed: Seed = 0,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what an earlier call wrote there.")
+        bool, typer.Option("--overwrite", help="Replace what an earlier call wrote to the folder.")
     ] = False,
 ) -> CommandOutput:
-    """Make labels wrong on purpose, and keep the truth.
+    """Make labels wrong on purpose and keep the truth, for experiments.
 
     FILE::KEY names an array of an .npz or Zarr group, or a column of a table.
 
@@ -99,12 +107,12 @@ def noise(
         classes=split_names(classes),
         seed=seed,
     )
-    written = write_noise(noisy, out, labels_file=labels, overwrite=overwrite)
-    names = ", ".join(path.name for path in written)
+    paths = write_noise(noisy, out, labels_file=labels, overwrite=overwrite)
+    names = ", ".join(path.name for path in paths)
     content = {
         "kind": kind,
         "samples": len(noisy.is_error),
         "changed": int(noisy.is_error.sum()),
-        "files": {path.stem: str(path) for path in written},
+        "files": {path.stem: str(path) for path in paths},
     }
     return CommandOutput(f"{noise_summary(noisy)}\n\nIn {out}: {names}", content)

@@ -20,7 +20,7 @@ def predict(
 ) -> CommandOutput:
     """Predict each sample by a model that was not trained on it.
 
-    The predictions are written to a run's folder, from which `uqled detect` flags labels.
+    The predictions are written to the folder of a run. Then uqled detect flags labels by them.
 
     Examples:
         uqled predict photos/

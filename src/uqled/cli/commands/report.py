@@ -31,10 +31,10 @@ def report(
         uqled report runs/photos --method alg-ens --top 200 --out alg-ens.html
     """
     from uqled.report.page import report_run
-    from uqled.review.decisions import read_verdicts
+    from uqled.review.audits import collect_verdicts
     from uqled.storage.run import Run
 
-    verdicts = read_verdicts(Run.open(folder).predictions())
+    verdicts = collect_verdicts(Run.open(folder).predictions())
     with output.stage("writing the report"):
         page = report_run(folder, out, data=data, method=method, verdicts=verdicts, top=top)
     return CommandOutput(

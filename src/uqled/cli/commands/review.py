@@ -19,25 +19,26 @@ def review(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Store decisions under this name. Default: your name on this machine.",
+            help="Store decisions under this name. Default: your user name on this machine.",
         ),
     ] = None,
     host: Annotated[
         str,
         typer.Option(
-            metavar="ADDRESS", help="Listen on this address; 0.0.0.0 lets other machines in."
+            metavar="ADDRESS",
+            help="Listen on this address. With 0.0.0.0, other machines can open the page.",
         ),
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Listen on this port. Default: 8790, or a free one where that is taken.",
+            help="Listen on this port. Default: 8790, or a free one if that is taken.",
         ),
     ] = None,
     no_browser: Annotated[
         bool,
-        typer.Option("--no-browser", help="Print the address of the page, and do not open it."),
+        typer.Option("--no-browser", help="Print the address of the page instead of opening it."),
     ] = False,
 ) -> None:
     """Decide about the flagged samples, on a page in the browser.

@@ -7,6 +7,7 @@ from typing import Any
 from uqled.data.dataset import Dataset
 from uqled.data.inspection.class_checks import check_classes
 from uqled.data.inspection.column_checks import check_columns
+from uqled.data.inspection.copies import check_copies
 from uqled.data.inspection.duplicates import find_duplicates
 from uqled.data.inspection.findings import Finding, Inspection, sort_findings
 from uqled.data.inspection.image_checks import check_images
@@ -34,7 +35,9 @@ def inspect(data: Any, *, folds: int = _FOLDS, **options: Any) -> Inspection:
     for code in data.labels.codes.tolist():
         counts[data.labels.names[code]] += 1
     findings = [
+        *(Finding("reading", "note", message, advice) for message, advice in data.notes),
         *find_duplicates(data),
+        *check_copies(data, folds=folds),
         *check_classes(data, folds=folds),
         *check_columns(data),
         *check_images(data),

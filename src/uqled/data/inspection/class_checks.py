@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
-from uqled.data.inspection.findings import Finding
+from uqled.data.inspection.findings import Finding, count_of
+from uqled.data.inspection.text_keys import is_one_edit
 
 _SEPARATORS = re.compile(r"[\s_\-]+")
 _MANY_NUMBERS = 30  # whole numbers as classes, from which on a regression is likely
+_RARE = 10  # samples of most of them
+_SOME_NUMBERS = 15  # whole numbers without many gaps that may be amounts
+_DENSE_SHARE = 0.8  # of the numbers between the lowest and the highest
+_SIMILAR_COUNTS = 0.2  # standard deviation by mean of how often classes of equal size occur
+_SMOOTH = 0.6  # correlation of how often neighbouring numbers occur
 _RARE_SHARE = 0.1  # of a class whose name differs by one letter from a larger one's
 _SHORTEST = 4  # letters of a name that may be misspelt: A and B are no variants
 _MANY_CLASSES = 2_000  # beyond which names are not compared with each other
@@ -25,35 +33,39 @@ def check_classes(data: Dataset, *, folds: int) -> list[Finding]:
     sizes = {n: int(c) for n, c in zip(data.labels.names, counts, strict=True) if c}
     findings = []
     is_numeric = data.labels.values.dtype.kind in "iu"
-    if is_numeric and len(names) > _MANY_NUMBERS and np.median(counts[counts > 0]) < 10:
+    if is_numeric and are_amounts(numbers := data.labels.values[counts > 0], counts[counts > 0]):
         findings.append(
             Finding(
                 "numeric-target",
                 "warning",
-                f"the labels are {len(names):,} different numbers, most of them rare",
-                "This looks like a regression: name a column of classes, or group the numbers",
+                f"the labels are {len(names):,} different whole numbers from "
+                f"{numbers.min():,} to {numbers.max():,}",
+                "If they are amounts, this looks like a regression: name a column of classes, or "
+                "group the numbers",
             )
         )
     if not is_numeric and (variants := _find_variants(names, sizes)):
-        listed = "; ".join(" and ".join(map(repr, one)) for one in variants[:_SHOWN])
+        examples = "; ".join(" and ".join(map(repr, one)) for one in variants[:_SHOWN])
         more = f" and {len(variants) - _SHOWN} more" if len(variants) > _SHOWN else ""
         findings.append(
             Finding(
                 "class-names",
                 "error",
-                f"some classes look like spellings of one: {listed}{more}",
+                f"some classes look like spellings of one: {examples}{more}",
                 "Write each class in one way",
             )
         )
     if rare := [name for name in names if sizes[name] < folds]:
-        listed = ", ".join(f"{name!r} ({sizes[name]})" for name in rare[:_SHOWN])
+        examples = ", ".join(f"{name!r} ({sizes[name]})" for name in rare[:_SHOWN])
         more = f" and {len(rare) - _SHOWN} more" if len(rare) > _SHOWN else ""
         findings.append(
             Finding(
                 "rare-classes",
                 "warning",
-                f"{len(rare):,} classes have fewer than {folds} samples: {listed}{more}",
-                "They are set aside: add samples, or merge them with another class",
+                f"{count_of(len(rare), 'class has', 'classes have')} fewer than {folds} samples: "
+                f"{examples}{more}",
+                f"{'It is' if len(rare) == 1 else 'They are'} set aside: add samples, or merge "
+                "classes",
             )
         )
     if data.unlabelled:
@@ -61,12 +73,37 @@ def check_classes(data: Dataset, *, folds: int) -> list[Finding]:
             Finding(
                 "missing-labels",
                 "note",
-                f"{len(data.unlabelled):,} samples have no label",
-                "They are set aside: label them, or remove them",
+                f"{count_of(len(data.unlabelled), 'sample has', 'samples have')} no label",
+                "They are set aside, and `find` predicts them in the end",
                 data.unlabelled,
             )
         )
     return findings
+
+
+def are_amounts(values: NDArray[Any], counts: NDArray[Any]) -> bool:
+    """Whether different whole numbers [K], which occur so often [K], look like ages or counts.
+
+    Amounts are many and mostly rare; or they have few gaps, and each comes about as often as its
+    neighbours. Numbers of classes that begin at 0 or 1 come about equally often, or at random.
+
+    >>> are_amounts(np.arange(100), np.full(100, 500))
+    False
+    >>> are_amounts(np.arange(18, 80), np.full(62, 90))
+    True
+    """
+    K = len(values)
+    if K > _MANY_NUMBERS and np.median(counts) < _RARE:
+        return True
+    span = int(values.max()) - int(values.min()) + 1
+    if K < _SOME_NUMBERS or K / span < _DENSE_SHARE:
+        return False
+    by_value = counts[np.argsort(values)].astype(np.float64)
+    spread = by_value.std() / by_value.mean()
+    if spread < _SIMILAR_COUNTS:
+        return int(values.min()) not in (0, 1)
+    neighbours = np.corrcoef(np.log(by_value[:-1]), np.log(by_value[1:]))[0, 1]
+    return bool(neighbours > _SMOOTH)
 
 
 def _find_variants(names: list[str], sizes: dict[str, int]) -> list[tuple[str, ...]]:
@@ -75,27 +112,19 @@ def _find_variants(names: list[str], sizes: dict[str, int]) -> list[tuple[str, .
     for name in names:
         plain = unicodedata.normalize("NFKC", name).casefold().strip()
         groups[_SEPARATORS.sub(" ", plain)].append(name)
-    variants = [tuple(group) for group in groups.values() if len(group) > 1]
+    # Single letters, such as a and A of a handwriting, are classes of their own.
+    variants = [tuple(g) for key, g in groups.items() if len(g) > 1 and len(key) > 1]
     if len(groups) > _MANY_CLASSES:
         return variants
-    ordered = sorted(groups, key=len)
-    for at, short in enumerate(ordered):
-        for long in ordered[at + 1 :]:
+    sorted_groups = sorted(groups, key=len)
+    for at, short in enumerate(sorted_groups):
+        for long in sorted_groups[at + 1 :]:
             if len(long) - len(short) > 1:
                 break
-            if len(short) < _SHORTEST or not _is_one_edit(short, long):
+            if len(short) < _SHORTEST or not is_one_edit(short, long):
                 continue
             pair = groups[short][0], groups[long][0]
             small, large = sorted((sizes[pair[0]], sizes[pair[1]]))
             if small <= max(1, _RARE_SHARE * large):
                 variants.append(pair)
     return variants
-
-
-def _is_one_edit(short: str, long: str) -> bool:
-    """Whether one letter makes one name of the other; a digit is no slip of the pen."""
-    at = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
-    if any(text[at : at + 1].isdigit() for text in (short, long)):
-        return False
-    rest = at + 1 if len(short) == len(long) else at
-    return short[rest:] == long[at + 1 :]

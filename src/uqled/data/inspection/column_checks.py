@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.column_roles import is_id_name
 from uqled.data.dataset import Dataset, draw_stratified
 from uqled.data.inspection.findings import Finding
+from uqled.data.tables.column_roles import is_id_name
 
 _SAMPLE = 5_000  # rows that one column's predictions are tried on
 _LEAK_ACCURACY = 0.995
 _FEW_ROWS = 30
+_GROUP_NAME = re.compile(
+    r"(^|[_\s.-])(patient|subject|participant|person|user|customer|client|session|speaker|author|"
+    r"household|family|device|sensor|group|case|document|video|site)s?([_\s.-]|$)",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"[A-Za-z]{1,10}[-_ ]?\d{1,12}")
 _MANY_COLUMNS = 500  # beyond which columns are not tried one by one
 
 
@@ -23,13 +30,13 @@ def check_columns(data: Dataset) -> list[Finding]:
         return []
     findings = []
     if leaks := _find_leaks(data, features):
-        listed = ", ".join(map(repr, leaks))
+        names = ", ".join(map(repr, leaks))
         word = "column predicts" if len(leaks) == 1 else "columns each predict"
         findings.append(
             Finding(
                 "leak",
                 "warning",
-                f"the {word} the label alone: {listed}",
+                f"the {word} the label alone: {names}",
                 f"If it is another form of the label, leave it out: --columns {leaks[0]}=ignore",
             )
         )
@@ -49,7 +56,14 @@ def check_columns(data: Dataset) -> list[Finding]:
 def _names_groups(data: Dataset, name: str) -> bool:
     values = data.inputs[name]
     repeats = len(values) / max(values.nunique(), 1)
-    return is_id_name(name) and 1.5 < repeats < len(values) / 20 and data.groups is None
+    is_group = is_id_name(name) or _GROUP_NAME.search(name) or _holds_codes(values)
+    return bool(is_group) and 1.5 < repeats < len(values) / 20 and data.groups is None
+
+
+def _holds_codes(values: Any) -> bool:
+    """Whether values are like P014 or user-7: a few letters and a number."""
+    unique = values.dropna().astype(str).unique()[:_SAMPLE]
+    return len(unique) > 1 and all(_CODE.fullmatch(text) for text in unique)
 
 
 def _find_leaks(data: Dataset, features: Any) -> list[str]:

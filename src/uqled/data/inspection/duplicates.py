@@ -2,54 +2,119 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
-from typing import Any
+import hashlib
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
+from uqled.data.inspection.equal_samples import (
+    Sets,
+    count_members,
+    join_sets,
+    list_contradictions,
+    number_keys,
+)
 from uqled.data.inspection.findings import Finding
+from uqled.data.inspection.near_images import find_near_images
+from uqled.data.inspection.near_rows import count_chance_pairs, hash_rows, list_near_keys
+from uqled.data.inspection.near_texts import find_near_texts
+from uqled.data.inspection.text_keys import fold_text
 
-_NEAR_DIFFERENCE = 6.0  # of 255 per pixel, on average, that a copy saved again may differ
-_WORD = re.compile(r"\w+")
+_COPIES_SHARE = 0.02  # of samples that are there more than once, below which they do no harm
+_CHANCE_PAIRS = 0.5  # equal rows that are expected although they are no copies
 _FEW_COLUMNS_SHARE = 0.05  # of rows that are duplicates, from which on columns do not decide
+
+_EQUAL_SAMPLES: WeakKeyDictionary[Dataset, Sets] = WeakKeyDictionary()
+
+
+class Contradictions(NamedTuple):
+    """Duplicates with different labels."""
+
+    sets: NDArray[np.int32]
+    """[N] the number of the set of duplicates that a sample is in, or -1."""
+    contents: NDArray[np.int32]
+    """[N] equal for samples of exactly the same content; -1 for a sample in no set."""
+
+
+def find_contradictions(data: Dataset) -> Contradictions | None:
+    """The samples that are the same as others with another label, or nearly so.
+
+    In each such set a label is wrong. Rows of a table must be equal in every column. None where
+    there is no such set, and for a table whose columns do not decide the class.
+    """
+    contents = find_equal_samples(data)
+    if repeats_by_chance(data, contents):
+        return None
+    near = _find_near_pairs(data)
+    sets = join_sets(contents, near)
+    rows = list_contradictions(sets, data.labels.codes)
+    if not len(rows):
+        return None
+    contradictions = Contradictions(*(np.full(len(data), -1, np.int32) for _ in range(2)))
+    contradictions.sets[rows] = number_keys(sets[rows])
+    contradictions.contents[rows] = number_keys(join_sets(contents)[rows])
+    return contradictions
 
 
 def find_duplicates(data: Dataset) -> list[Finding]:
     """Exact duplicates and then near ones, where their labels differ."""
-    exact_keys = _make_exact_keys(data)
-    exact = _find_contradictions(exact_keys, data.labels.codes)
+    sets = find_equal_samples(data)
+    exact = list_contradictions(sets, data.labels.codes)
     findings = []
     if len(exact):
-        findings.append(_describe_exact(data, exact, exact_keys))
-    near = np.setdiff1d(_find_near_contradictions(data), exact)
+        findings.append(_describe_exact(data, exact, sets))
+    pairs = _find_near_pairs(data)
+    near = np.setdiff1d(_find_near_rows(data) if data.kind == "table" else pairs, exact)
     if len(near):
+        example = next((pair for pair in pairs.tolist() if pair[0] in near), None)
         findings.append(
             Finding(
                 "near-duplicates",
                 "warning",
-                f"{len(near):,} samples are nearly the same as others with a different label",
+                f"{len(near):,} samples are nearly the same as others with a different label"
+                f"{'' if example is None else f', such as {_describe_pair(data, example)}'}",
                 "Look at each pair: one of the labels is most likely wrong",
                 tuple(data.ids[near].tolist()),
             )
         )
-    return findings
+    return [*findings, *_find_copies(data, sets)]
 
 
-def _describe_exact(data: Dataset, rows: NDArray[np.intp], keys: Sequence[Hashable]) -> Finding:
+def _describe_pair(data: Dataset, pair: list[int]) -> str:
+    """Two samples with their labels."""
+    names = data.labels.names
+    return " and ".join(f"{data.ids[row]} ({names[data.labels.codes[row]]})" for row in pair)
+
+
+def _find_copies(data: Dataset, sets: Sets) -> list[Finding]:
+    """Many samples that are there more than once."""
+    rows = np.flatnonzero(count_members(sets) > 1)
+    is_few = len(rows) < max(2, _COPIES_SHARE * len(sets))
+    if is_few or data.groups is not None or repeats_by_chance(data, sets):
+        return []
+    return [
+        Finding(
+            "copies",
+            "warning",
+            f"{len(rows):,} samples are there more than once ({len(rows) / len(sets):.0%})",
+            "Copies share a fold, so that none gives another's label away. If rows belong together "
+            "that are not the same, say so with --group COLUMN",
+            tuple(data.ids[rows].tolist()),
+        )
+    ]
+
+
+def _describe_exact(data: Dataset, rows: NDArray[np.intp], sets: Sets) -> Finding:
     message = f"{len(rows):,} samples have the same content as others with a different label"
     ids = tuple(data.ids[rows].tolist())
-    counts = Counter(keys)
-    repeated = sum(n for n in counts.values() if n > 1) / len(keys)
-    if data.kind == "table" and data.texts is None and repeated > _FEW_COLUMNS_SHARE:
+    if repeats_by_chance(data, sets):
         return Finding(
             "duplicates",
             "warning",
-            f"{message}, and {repeated:.0%} of all rows occur more than once",
+            f"{message}, and {_measure_repeats(sets):.0%} of all rows occur more than once",
             "The columns do not decide the class here: add the column that does",
             ids,
         )
@@ -62,67 +127,62 @@ def _describe_exact(data: Dataset, rows: NDArray[np.intp], keys: Sequence[Hashab
     )
 
 
-def _make_exact_keys(data: Dataset) -> Sequence[Hashable]:
-    """[N] equal for samples with equal content."""
+def repeats_by_chance(data: Dataset, sets: Sets) -> bool:
+    """Whether rows are the same because few columns describe them, not because they are copies."""
+    if data.kind != "table" or data.texts is not None:
+        return False
+    return _measure_repeats(sets) > _FEW_COLUMNS_SHARE or count_chance_pairs(data) > _CHANCE_PAIRS
+
+
+def _measure_repeats(sets: Sets) -> float:
+    """The share of samples that share their set with others."""
+    return float(np.mean(count_members(sets) > 1))
+
+
+def find_equal_samples(data: Dataset) -> Sets:
+    """[N] the sets of samples that are the same for whoever labels them; -1 for empty ones.
+
+    Each data set is read for it once.
+    """
+    if data not in _EQUAL_SAMPLES:
+        _EQUAL_SAMPLES[data] = _number_equal_samples(data)
+    return _EQUAL_SAMPLES[data]
+
+
+def _number_equal_samples(data: Dataset) -> Sets:
+    """[N] the numbers of equal samples.
+
+    Texts may differ in case and spacing. Images of one colour show nothing that a label could
+    contradict.
+    """
     if data.kind == "texts":
-        return list(data.inputs)
+        return number_keys([fold_text(text) or None for text in data.inputs])
     if hasattr(data.inputs, "columns"):
-        from pandas.util import hash_pandas_object
-
-        plain = data.inputs.astype(object).map(str)
-        return list(hash_pandas_object(plain, index=False))
-    return [hash(np.ascontiguousarray(row).tobytes()) for row in data.inputs]
-
-
-def _find_contradictions(keys: Sequence[Hashable], codes: NDArray[Any]) -> NDArray[np.intp]:
-    """The samples whose key another one has with a different label."""
-    labels = defaultdict(set)
-    for key, code in zip(keys, codes.tolist(), strict=True):
-        labels[key].add(code)
-    return np.flatnonzero([len(labels[key]) > 1 for key in keys])
+        return number_keys(hash_rows(data))
+    is_image = data.kind == "images"
+    return number_keys(
+        [
+            None
+            if is_image and np.ptp(row) == 0
+            else hashlib.blake2b(np.ascontiguousarray(row).tobytes(), digest_size=16).digest()
+            for row in data.inputs
+        ]
+    )
 
 
-def _find_near_contradictions(data: Dataset) -> NDArray[np.intp]:
+def _find_near_pairs(data: Dataset) -> NDArray[np.intp]:
+    """[M,2] images or texts with different labels that are nearly the same."""
     codes = data.labels.codes
-    if data.kind == "texts":
-        return _find_contradictions([_simplify(text) for text in data.inputs], codes)
     if data.kind == "images":
-        return _find_near_images(data.inputs, codes)
-    return np.array([], np.intp)
+        return find_near_images(data.inputs, codes)
+    if data.kind == "texts":
+        return find_near_texts(data.inputs, codes)
+    return np.empty((0, 2), np.intp)
 
 
-def _simplify(text: str) -> str:
-    """A text without case, punctuation, spacing and accents; itself where nothing is left."""
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    return " ".join(_WORD.findall(plain)) or text
-
-
-def _find_near_images(images: NDArray[np.uint8], codes: NDArray[Any]) -> NDArray[np.intp]:
-    """Images that are the same at a small size, but for what saving them again changes."""
-    groups = defaultdict(list)
-    for row, image in enumerate(images):
-        small = _shrink(image)
-        if small.max() - small.min() > 8:  # plain areas are alike without being copies
-            signature = (np.diff(small[:8], axis=1) > 0).tobytes()
-            groups[signature].append((row, small))
-    rows = []
-    for members in groups.values():
-        if len({int(codes[row]) for row, _ in members}) < 2:
-            continue
-        first = members[0][1].astype(np.float64)
-        alike = [r for r, small in members if np.abs(small - first).mean() <= _NEAR_DIFFERENCE]
-        if len({int(codes[row]) for row in alike}) > 1:
-            rows += alike
-    return np.array(sorted(rows), np.intp)
-
-
-def _shrink(image: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """[9,9] mean grey levels."""
-    step = max(1, min(image.shape[:2]) // 36)  # large ones need not be read whole
-    grey = image[::step, ::step].mean(axis=2)
-    rows = np.linspace(0, len(grey), 10).astype(int)
-    columns = np.linspace(0, grey.shape[1], 10).astype(int)
-    if len(set(rows)) < 10 or len(set(columns)) < 10:  # smaller than that already
-        return np.resize(grey, (9, 9))
-    sums = np.add.reduceat(np.add.reduceat(grey, rows[:-1], axis=0), columns[:-1], axis=1)
-    return np.asarray(sums / np.outer(np.diff(rows), np.diff(columns)))
+def _find_near_rows(data: Dataset) -> NDArray[np.intp]:
+    """Rows of a table that are the same as others with a different label, but for rounding and the
+    like."""
+    codes = data.labels.codes
+    rows = [list_contradictions(number_keys(keys), codes) for keys in list_near_keys(data)]
+    return np.unique(np.concatenate(rows)) if rows else np.array([], np.intp)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from uqled.data.columns import Column, describe_columns
+from uqled.data.tables.columns import Column, describe_columns
 
 Severity = Literal["error", "warning", "note"]
 #: In the order in which findings are shown.
@@ -28,9 +28,15 @@ class Finding:
     ids: tuple[str, ...] = ()
     """The samples that it is about, where it is about some."""
 
+    @property
+    def sentence(self) -> str:
+        """What is wrong and what to do, without the samples."""
+        return f"{self.message[:1].upper()}{self.message[1:]}. {self.advice}."
+
     def __str__(self) -> str:
         first = ", ".join(self.ids[:_SHOWN]) + (", ..." if len(self.ids) > _SHOWN else "")
-        example = f" (samples {first})" if self.ids else ""
+        noun = "sample" if len(self.ids) == 1 else "samples"
+        example = f" ({noun} {first})" if self.ids else ""
         return f"{self.severity}: {self.message}{example}. {self.advice}."
 
 
@@ -56,6 +62,15 @@ class Inspection:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def count_of(n: int, one: str, many: str) -> str:
+    """A number and its noun with a verb.
+
+    >>> count_of(1, "sample has", "samples have"), count_of(1200, "sample has", "samples have")
+    ('1 sample has', '1,200 samples have')
+    """
+    return f"{n:,} {one if n == 1 else many}"
 
 
 def sort_findings(findings: list[Finding]) -> tuple[Finding, ...]:

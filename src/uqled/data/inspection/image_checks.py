@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from uqled.data.dataset import Dataset
-from uqled.data.images import ENDINGS, identify_format
-from uqled.data.inspection.findings import Finding
+from uqled.data.images import ENDINGS, identify_image
+from uqled.data.inspection.findings import Finding, count_of
 from uqled.data.raw_dataset import SPLITS
 from uqled.errors import UqledError
 from uqled.storage.reading import open_regular
@@ -34,19 +34,9 @@ def check_images(data: Dataset) -> list[Finding]:
             Finding(
                 "plain-images",
                 "warning",
-                f"{len(flat):,} images are of one colour, such as all black",
+                f"{count_of(len(flat), 'image is', 'images are')} of one colour, such as all black",
                 "They show nothing to label: remove them",
                 tuple(data.ids[flat].tolist()),
-            )
-        )
-    if min(data.inputs.shape[1:3]) < _TINY:
-        height, width = data.inputs.shape[1:3]
-        findings.append(
-            Finding(
-                "tiny-images",
-                "warning",
-                f"the images are {height} x {width} pixels",
-                "Hardly anything can be recognised: use larger ones",
             )
         )
     if data.skipped:
@@ -54,44 +44,61 @@ def check_images(data: Dataset) -> list[Finding]:
             Finding(
                 "unreadable-images",
                 "warning",
-                f"{len(data.skipped):,} images cannot be read",
+                f"{count_of(len(data.skipped), 'image', 'images')} cannot be read",
                 "They are left out: repair or remove them",
                 tuple(data.skipped),
             )
         )
-    return [*findings, *_check_endings(data), *_check_classes(data)]
+    return [*findings, *_check_files(data), *_check_classes(data)]
 
 
-def _check_endings(data: Dataset) -> list[Finding]:
-    """Files whose content is another format than their name says."""
-    folder = Path(str((data.source or {}).get("place", "")))
-    if not folder.is_dir():
-        return []
-    wrong = []
+def _check_files(data: Dataset) -> list[Finding]:
+    """Files that are too small to show anything, or of another format than their name says."""
+    place = (data.source or {}).get("place")
+    folder = Path(str(place))
+    if place is None or not folder.is_dir():
+        is_tiny = min(data.inputs.shape[1:3]) < _TINY
+        return [_describe_tiny(data, data.ids.tolist())] if is_tiny else []
+    tiny, wrong = [], []
     for name in data.ids.tolist():
-        ending = PurePosixPath(name).suffix.lower()
-        if ending not in ENDINGS:
-            continue
         try:
             with open_regular(folder / name) as file:
                 start = file.read(_HEADER_BYTES)
         except (UqledError, OSError):
             continue
-        own = identify_format(start)
-        expected = _SAME_FORMAT.get(ending, (ending[1:].upper(),))
-        if own is not None and own not in expected:
+        own, size = identify_image(start)
+        if own is not None and min(size) < _TINY:
+            tiny.append(name)
+        ending = PurePosixPath(name).suffix.lower()
+        expected_formats = _SAME_FORMAT.get(ending, (ending[1:].upper(),))
+        if ending in ENDINGS and own is not None and own not in expected_formats:
             wrong.append(name)
-    if not wrong:
-        return []
-    return [
-        Finding(
-            "wrong-endings",
-            "note",
-            f"{len(wrong):,} files have the ending of another image format",
-            "They are read all the same; other programs may refuse them",
-            tuple(wrong),
+    findings = [_describe_tiny(data, tiny)] if tiny else []
+    if wrong:
+        findings.append(
+            Finding(
+                "wrong-endings",
+                "note",
+                f"{count_of(len(wrong), 'file has', 'files have')} the ending of another image "
+                "format",
+                "They are read all the same; other programs may refuse them",
+                tuple(wrong),
+            )
         )
-    ]
+    return findings
+
+
+def _describe_tiny(data: Dataset, names: list[str]) -> Finding:
+    subject = "all images are" if len(names) == len(data) else count_of(
+        len(names), "image is", "images are"
+    )  # fmt: skip
+    return Finding(
+        "tiny-images",
+        "warning",
+        f"{subject} smaller than {_TINY} pixels",
+        "Hardly anything can be recognised: use larger ones, or remove them",
+        () if len(names) == len(data) else tuple(names),
+    )
 
 
 def _check_classes(data: Dataset) -> list[Finding]:
@@ -106,16 +113,24 @@ def _check_classes(data: Dataset) -> list[Finding]:
                 "Name the folder of one split, or move other folders out of the way",
             )
         ]
-    below = [name.split("/")[1:-1] for name in data.ids.tolist()]
-    nested = {parts[0] for parts in below if parts}
-    if len(nested) > 1 and sum(bool(parts) for parts in below) == len(below):
+    below = [name.split("/")[1:-1] for name in _remove_split(data.ids.tolist())]
+    nested_folders = {parts[0] for parts in below if parts}
+    if len(nested_folders) > 1 and sum(bool(parts) for parts in below) == len(below):
         return [
             Finding(
                 "nested-folders",
                 "note",
-                f"every class has folders in it, such as {sorted(nested)[0]!r}",
+                f"every class has folders in it, such as {sorted(nested_folders)[0]!r}",
                 "The outer folders are taken for the classes: name one of them if it is the "
                 "inner ones",
             )
         ]
     return []
+
+
+def _remove_split(names: list[str]) -> list[str]:
+    """Names of files without the folder of the split that all of them are in."""
+    first = {name.split("/")[0] for name in names}
+    if len(first) == 1 and first.pop().lower() in SPLITS:
+        return [name.partition("/")[2] for name in names]
+    return names

@@ -42,13 +42,13 @@ def check_predictions(labels: Labels, predicted: NDArray[Any]) -> list[Finding]:
             )
         )
     if twins := _find_twins(labels, predicted):
-        listed = ", ".join(f"{a!r} and {b!r}" for a, b in twins[:_SHOWN])
+        examples = ", ".join(f"{a!r} and {b!r}" for a, b in twins[:_SHOWN])
         more = f" and {len(twins) - _SHOWN} more pairs" if len(twins) > _SHOWN else ""
         findings.append(
             Finding(
                 "twin-classes",
                 "note",
-                f"some classes are hardly told apart: {listed}{more}",
+                f"some classes are hardly told apart: {examples}{more}",
                 "Their labels cannot be judged by this model: merge them, or use a better one",
             )
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uqled.data.raw_dataset import RawDataset, name_source, refuse_split
 from uqled.data.reader import Reader, ReadRequest, Source
+from uqled.data.spellings import merge_spellings
 from uqled.errors import FileError, InputError
 from uqled.registry import Registry
 from uqled.storage.reading import explain_file_problems
@@ -30,18 +31,26 @@ def read_source(source: Source, request: ReadRequest) -> RawDataset:
         raise InputError("kind", f"is {kind!r}", f"Choose one of {', '.join(_KINDS)}")
     with explain_file_problems(place, "Check it, or get it again"):
         if not source.is_named and not source.path.exists():
-            raise FileError(f"place {str(place)!r}", "does not exist", f"Name {list_formats()}")
+            raise FileError(
+                f"file or folder {str(place)!r}", "does not exist", f"Name {list_formats()}"
+            )
         reader = find_reader(source)
         if not reader.has_columns:
             _refuse_columns(source, request)
         if not reader.has_splits:
             refuse_split(request.split, place)
+        if request.sheet is not None and not reader.has_sheets:
+            raise InputError(
+                "sheet",
+                f"is {request.sheet!r}, but {name_source(place)} is no spreadsheet",
+                "Leave it out",
+            )
         raw = reader.read(source, request)
     if kind is not None and raw.kind != kind:
         raise InputError(
             "kind", f"is {kind!r}, and {name_source(place)} holds {raw.kind}", "Leave it out"
         )
-    return raw
+    return merge_spellings(raw) if request.spellings == "merge" else raw
 
 
 def find_reader(source: Source) -> Reader:

@@ -8,29 +8,35 @@ from typing import Any
 from uqled.data.raw_dataset import RawDataset, name_source
 from uqled.data.reader import Reader, ReadRequest, Source
 from uqled.data.readers.hub import read_class_names
-from uqled.data.tables import explain_table_problems, make_arrow_table, read_table
+from uqled.data.tables.table import explain_table_problems, make_arrow_table, read_table
+from uqled.errors import FileError
 from uqled.limits import check_limit
-from uqled.storage.arrow_messages import measure_messages
 from uqled.storage.reading import name_file, read_file
+from uqled.storage.tables.arrow_messages import measure_messages
+from uqled.storage.tables.arrow_sizes import check_expanded_size
 
 _ENDINGS = (".arrow", ".feather", ".ipc")
 _MAGIC = b"ARROW1"
+_OLD_FEATHER = b"FEA1"
 _FILE_START = 8  # bytes of an Arrow file before its stream
 
 
 def read_arrow(path: Path) -> Any:
     """The table of an Arrow file or stream, its buffers checked against each other."""
     import pyarrow as pa
-    from pyarrow import feather
 
     # In memory, so that a message is a piece of it: from a file, as much is allocated as it claims.
     data = read_file(path)
     with explain_table_problems(path):
-        if data[:4] == b"FEA1":
-            table = feather.read_table(pa.BufferReader(data))
-        else:
-            table = _read_stream(pa.py_buffer(data), path, is_file=data.startswith(_MAGIC))
+        if data.startswith(_OLD_FEATHER):
+            raise FileError(
+                name_file(path),
+                "is of Feather's first version, whose reader believes any offset",
+                "Write it again with pyarrow 0.17 or later, or as Parquet",
+            )
+        table = _read_stream(pa.py_buffer(data), path, is_file=data.startswith(_MAGIC))
         table.validate(full=True)  # bytes of a stranger: offsets that lead anywhere
+        check_expanded_size(table, name_file(path))
         return table
 
 

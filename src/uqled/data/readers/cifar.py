@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.classes import encode_labels
+from uqled.data.classes import encode_column
 from uqled.data.file_tree import list_names
 from uqled.data.raw_dataset import RawDataset, choose_split, make_ids, name_source
 from uqled.data.reader import Reader, ReadRequest, Source
@@ -66,7 +66,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
             parts.append(_read_batch(_unpickle(members[name]()), labels_key))
     pixels = np.concatenate([part[0] for part in parts]).reshape(-1, 3, 32, 32)
     images = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))
-    labels = encode_labels(np.concatenate([part[1] for part in parts]), names=names)
+    labels = encode_column(np.concatenate([part[1] for part in parts]), names=names)
     ids = make_ids(f"{chosen}/{name}" for part in parts for name in part[2])
     return RawDataset("images", images, labels, ids)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from uqled.data.classes import encode_labels
+from uqled.data.classes import encode_column
 from uqled.data.file_tree import FileTree
 from uqled.data.image_cache import EncodedImages
 from uqled.data.images import ENDINGS, is_image_name
@@ -27,8 +27,8 @@ def choose_class_tree(tree: FileTree, split: str | None) -> tuple[FileTree, str]
     """The tree whose folders are the classes, and its path: perhaps that of one split."""
     splits = [name for name in tree.top_folders if name.lower() in SPLITS]
     if splits and len(splits) == len(tree.top_folders) and any("/" in f for f in tree.folders):
-        chosen = choose_split(split, splits, tree.place)
-        return tree.subtree(chosen), f"{chosen}/"
+        chosen_split = choose_split(split, splits, tree.place)
+        return tree.subtree(chosen_split), f"{chosen_split}/"
     refuse_split(split, tree.place)
     return tree, ""
 
@@ -36,6 +36,7 @@ def choose_class_tree(tree: FileTree, split: str | None) -> tuple[FileTree, str]
 def _read(source: Source, request: ReadRequest) -> RawDataset:
     """The images of a class lie anywhere below its folder."""
     tree, prefix = choose_class_tree(source.tree, request.split)
+    _refuse_one_folder(tree)
     images = [file for file in tree.files if is_image_name(file)]
     loose = [file for file in images if "/" not in file]
     if not images:
@@ -53,20 +54,60 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
             f"({_list_first(loose)})",
             "Move each into the folder of its class, or name a table of paths and labels",
         )
-    classes = tree.top_folders
-    used = {file.split("/")[0] for file in images}
-    if empty := [name for name in classes if name not in used]:
-        raise FileError(
-            name_source(tree.place),
-            f"has {len(empty)} class folders without images ({_list_first(empty)})",
-            "Remove the folder, or put the images of that class there",
-        )
+    used_folders = {file.split("/")[0] for file in images}
+    classes = [name for name in tree.top_folders if name in used_folders]
+    empty = [name for name in tree.top_folders if name not in used_folders]
     return RawDataset(
         "images",
         EncodedImages(tree.read_image, make_object_array(images), tree.find_file),
-        encode_labels([file.split("/")[0] for file in images], names=classes),
+        encode_column([file.split("/")[0] for file in images], names=classes),
         make_ids(prefix + file for file in images),
+        notes=(
+            *note_split(source.tree, prefix, request.split),
+            *note_empty_folders(empty, "images"),
+        ),
     )
+
+
+def note_empty_folders(names: list[str], kind: str) -> list[tuple[str, str]]:
+    """Which folders hold nothing to read, if any do."""
+    if not names:
+        return []
+    number = "1 folder" if len(names) == 1 else f"{len(names):,} folders"
+    return [
+        (
+            f"{number} without {kind} left out: {_list_first(names)}",
+            f"If it is a class, put its {kind} there",
+        )
+    ]
+
+
+def note_split(tree: FileTree, prefix: str, wanted: str | None) -> tuple[tuple[str, str], ...]:
+    """Which split is read, where the user did not say so."""
+    chosen_split = prefix.rstrip("/")
+    other_folders = [name for name in tree.top_folders if name != chosen_split]
+    if not chosen_split or not other_folders or wanted is not None:
+        return ()
+    return (
+        (
+            f"the split {chosen_split!r} is read, not {', '.join(map(repr, other_folders))}",
+            "Choose another one with --split NAME",
+        ),
+    )
+
+
+def _refuse_one_folder(tree: FileTree) -> None:
+    """Refuse a folder around the classes, which would be the only class."""
+    if len(tree.top_folders) != 1:
+        return
+    folder = tree.top_folders[0]
+    inner = tree.subtree(folder).top_folders
+    if len(inner) > 1:
+        raise FileError(
+            name_source(tree.place),
+            f"has one folder, {folder!r}, with the folders {_list_first(inner)} in it",
+            f"Name the folder whose folders are the classes: {tree.place / tree.prefix / folder}",
+        )
 
 
 def _list_first(names: list[str]) -> str:

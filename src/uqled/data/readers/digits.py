@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uqled.data.classes import encode_labels
+from uqled.data.classes import encode_column
 from uqled.data.raw_dataset import RawDataset, make_ids
 from uqled.data.reader import Reader, ReadRequest, Source
 
@@ -14,7 +14,7 @@ def _read(_source: Source, _request: ReadRequest) -> RawDataset:
 
     digits = load_digits()
     images = np.rint(digits.images * (255 / 16)).astype(np.uint8)[..., None]
-    labels = encode_labels(digits.target)
+    labels = encode_column(digits.target)
     return RawDataset("images", images, labels, make_ids(range(len(images))), truth=labels.codes)
 
 

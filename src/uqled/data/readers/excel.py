@@ -1,14 +1,21 @@
-"""Excel and OpenDocument spreadsheets: the first sheet, whose first row names the columns."""
+"""Excel and OpenDocument spreadsheets: one sheet, whose first row names the columns."""
 
 from __future__ import annotations
 
 import io
 import zipfile
+from dataclasses import replace
 from typing import Any
 
 from uqled.data.raw_dataset import RawDataset, name_source
 from uqled.data.reader import Reader, ReadRequest, Source
-from uqled.data.tables import convert_to_arrow, make_frame_table, read_table
+from uqled.data.tables.spreadsheet_sizes import check_spreadsheet
+from uqled.data.tables.table import (
+    convert_to_arrow,
+    explain_table_problems,
+    make_frame_table,
+    read_table,
+)
 from uqled.errors import FileError, InputError
 from uqled.limits import check_limit
 from uqled.storage.compression import read_decompressed
@@ -17,33 +24,53 @@ from uqled.storage.zip_files import check_members, open_zip
 _ENDINGS = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods")
 
 
-def _read_frame(source: Source) -> Any:
-    """The sheet as a pandas frame."""
+def _read_frame(source: Source, request: ReadRequest) -> tuple[Any, str, list[str]]:
+    """(the sheet as a pandas frame, its name, the names of all sheets)."""
     import pandas as pd
 
-    rows = _read_rows(source)
     subject = name_source(source.path)
-    if not rows:
-        raise FileError(subject, "has an empty first sheet", "Move the table to the first sheet")
-    header = [str(name).strip() or f"Unnamed: {at}" for at, name in enumerate(rows[0])]
+    rows, name, names = _read_rows(source, request.sheet)
+    header = name_columns(rows[0])
     check_limit("table_columns", len(header), subject)
     columns = zip(*rows[1:], strict=True) if len(rows) > 1 else [()] * len(header)
     frame = pd.DataFrame(
         {name: _clean_column(list(cells)) for name, cells in zip(header, columns, strict=True)}
     )
-    if len(frame.columns) < len(header):
-        raise FileError(subject, "has two columns of one name", "Rename one of them")
-    return frame
+    return frame, name, names
+
+
+def name_columns(cells: list[Any]) -> list[str]:
+    """The first row as names of columns, two of one name told apart as pandas does.
+
+    >>> name_columns(["size", "", "size"])
+    ['size', 'Unnamed: 1', 'size.1']
+    """
+    names: list[str] = []
+    for at, cell in enumerate(cells):
+        plain = str(cell).strip() or f"Unnamed: {at}"
+        name, number = plain, 0
+        while name in names:
+            number += 1
+            name = f"{plain}.{number}"
+        names.append(name)
+    return names
 
 
 def _read(source: Source, request: ReadRequest) -> RawDataset:
     def locate_rows(rows: list[int]) -> str:
         return f"row {', '.join(str(row + 2) for row in rows)}"
 
-    return read_table(make_frame_table(_read_frame(source), source.path, locate_rows), request)
+    frame, name, names = _read_frame(source, request)
+    raw = read_table(make_frame_table(frame, source.path, locate_rows), request)
+    if len(names) == 1 or request.sheet is not None:
+        return raw
+    other_sheets = ", ".join(repr(one) for one in names if one != name)
+    note = f"the sheet {name!r} is read, not {other_sheets}", "Choose another one with --sheet NAME"
+    return replace(raw, notes=(note,))
 
 
-def _read_rows(source: Source) -> list[list[Any]]:
+def _read_rows(source: Source, wanted: str | None) -> tuple[list[list[Any]], str, list[str]]:
+    """(rows, name, all names) of the sheet of that name, or of the first that is not empty."""
     try:
         from python_calamine import CalamineWorkbook
     except ImportError as error:
@@ -59,14 +86,29 @@ def _read_rows(source: Source) -> list[list[Any]]:
             check_members(archive.filelist, source.path, len(data))
             total = sum(member.file_size for member in archive.filelist)
             check_limit("memory_bytes", total, subject)
+            with explain_table_problems(source.path):
+                check_spreadsheet(archive, subject)
+            if any(name.lower().endswith("workbook.bin") for name in archive.namelist()):
+                raise _refuse_binary(subject)
+    else:
+        raise _refuse_binary(subject)
     try:
         workbook = CalamineWorkbook.from_filelike(io.BytesIO(data))
-        sheet = workbook.get_sheet_by_index(0)
-        check_limit("table_columns", sheet.width, subject)
-        # A sheet of two cells can claim a billion between them.
-        check_limit("memory_bytes", 64 * sheet.width * sheet.height, subject)
-        rows: list[list[Any]] = sheet.to_python(skip_empty_area=True)
-        return rows
+        names: list[str] = list(workbook.sheet_names)
+        if wanted is not None and wanted not in names:
+            raise InputError(
+                "sheet",
+                f"is {wanted!r}, and {subject} has {', '.join(map(repr, names))}",
+                "Name one of them",
+            )
+        for name in names if wanted is None else [wanted]:
+            sheet = workbook.get_sheet_by_name(name)
+            check_limit("table_columns", sheet.width, subject)
+            # A sheet of two cells can claim a billion between them.
+            check_limit("memory_bytes", 64 * sheet.width * sheet.height, subject)
+            rows: list[list[Any]] = sheet.to_python(skip_empty_area=True)
+            if rows:
+                return rows, name, names
     except (FileError, InputError):
         raise
     except BaseException as error:  # a panic of the parser is no Exception
@@ -75,6 +117,17 @@ def _read_rows(source: Source) -> list[list[Any]]:
         raise FileError(
             subject, f"is no spreadsheet ({type(error).__name__})", "Save it again, or as .csv"
         ) from error
+    which = "no sheet with a table" if wanted is None else f"nothing in the sheet {wanted!r}"
+    raise FileError(subject, f"has {which}", "Put the names of the columns in the first row")
+
+
+def _refuse_binary(subject: str) -> FileError:
+    """A binary spreadsheet cannot be measured before it is read: a forged one takes all memory."""
+    return FileError(
+        subject,
+        "is no .xlsx, .xlsm or .ods file inside; binary spreadsheets are not read",
+        "Save it as .xlsx or .csv",
+    )
 
 
 def _clean_column(cells: list[Any]) -> list[Any]:
@@ -101,5 +154,6 @@ READER = Reader(
     _read,
     has_columns=True,
     has_splits=True,
-    read_arrow=lambda source, _: convert_to_arrow(_read_frame(source)),
+    has_sheets=True,
+    read_arrow=lambda source, request: convert_to_arrow(_read_frame(source, request)[0]),
 )

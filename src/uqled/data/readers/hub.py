@@ -3,16 +3,17 @@ themselves in its layout."""
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from uqled.data.raw_dataset import RawDataset
 from uqled.data.reader import Reader, ReadRequest, Source
-from uqled.data.tables import make_arrow_table, read_table
+from uqled.data.tables.table import make_arrow_table, read_table
 from uqled.errors import FileError, InputError
-from uqled.storage.reading import first_line
+from uqled.progress import note_download
+from uqled.storage.reading import first_line, parse_json
 
 #: As the hub has them. Anything else the package might take for a path.
 _NAME = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
@@ -34,7 +35,8 @@ def download_table(name: str, split: str | None) -> Any:
             "Name a data set of the hub, hf:NAME or hf:OWNER/NAME",
         )
     try:
-        dataset = datasets.load_dataset(path, configuration or None, split=split or "train")
+        with note_download(_find_cache(path), _find_size(path, configuration or None)):
+            dataset = datasets.load_dataset(path, configuration or None, split=split or "train")
         # In the Arrow format images stay as they are; the features know the classes' names.
         return dataset.with_format("arrow")[:].replace_schema_metadata(
             dataset.features.arrow_schema.metadata
@@ -47,6 +49,24 @@ def download_table(name: str, split: str | None) -> Any:
         ) from error
 
 
+def _find_cache(path: str) -> Path:
+    """The folder that the files of a data set are downloaded to."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE) / f"datasets--{path.replace('/', '--')}"
+
+
+def _find_size(path: str, configuration: str | None) -> int | None:
+    """Bytes to download, where the data set says it."""
+    import datasets
+
+    try:
+        size = datasets.load_dataset_builder(path, configuration).info.download_size
+        return None if size is None else int(size)
+    except Exception:  # the download itself will say what is wrong
+        return None
+
+
 def read_features(schema: Any, subject: str) -> dict[str, Any]:
     """What a table in the hub's layout says of its columns; empty where it says nothing.
 
@@ -54,7 +74,7 @@ def read_features(schema: Any, subject: str) -> dict[str, Any]:
     """
     written = (schema.metadata or {}).get(b"huggingface", b"{}")
     try:
-        about = json.loads(written)
+        about = parse_json(written)
         features = (about.get("info") or {}).get("features") or {}
         if not isinstance(features, dict):
             raise TypeError(f"its features are a {type(features).__name__}")

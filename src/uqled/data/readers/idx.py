@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.classes import encode_labels
+from uqled.data.classes import encode_column
 from uqled.data.dataset import as_images
 from uqled.data.file_tree import list_names
 from uqled.data.raw_dataset import RawDataset, choose_split, make_ids, name_source
@@ -58,7 +58,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
             "Get both again",
         )
     return RawDataset(
-        "images", as_images(pixels), encode_labels(labels), make_ids(range(len(pixels)))
+        "images", as_images(pixels), encode_column(labels), make_ids(range(len(pixels)))
     )
 
 

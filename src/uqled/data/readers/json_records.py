@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from uqled.data.raw_dataset import RawDataset, name_source
 from uqled.data.reader import Reader, ReadRequest, Source
-from uqled.data.tables import convert_to_arrow, make_frame_table, read_table
-from uqled.data.text_dialect import decode_text
+from uqled.data.tables.table import convert_to_arrow, make_frame_table, read_table
+from uqled.data.tables.text_dialect import decode_text
 from uqled.errors import FileError
 from uqled.limits import check_limit
 from uqled.storage.compression import read_decompressed
-from uqled.storage.reading import first_line
+from uqled.storage.reading import first_line, parse_json
 
 _LINES = (".jsonl", ".ndjson")
 _FIX = 'Write one object per line, {"text": ..., "label": ...}, or a list of such objects'
@@ -51,7 +50,7 @@ def _parse_lines(text: str, subject: str) -> tuple[list[dict[str, Any]], list[in
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except (ValueError, RecursionError) as error:
             raise FileError(
                 subject, f"has no JSON in line {number} ({first_line(error)})", _FIX
@@ -65,7 +64,7 @@ def _parse_lines(text: str, subject: str) -> tuple[list[dict[str, Any]], list[in
 
 def _parse_whole(text: str, subject: str) -> tuple[list[dict[str, Any]], list[int]]:
     try:
-        content = json.loads(text)
+        content = parse_json(text)
     except (ValueError, RecursionError) as error:
         if text.count("\n{") and text.lstrip().startswith("{"):  # lines under another ending
             return _parse_lines(text, subject)

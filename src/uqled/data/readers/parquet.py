@@ -10,8 +10,9 @@ from typing import Any
 from uqled.data.raw_dataset import SPLITS, RawDataset, choose_split, name_source
 from uqled.data.reader import Reader, ReadRequest, Source
 from uqled.data.readers.hub import read_class_names
-from uqled.data.table_files import read_parquet
-from uqled.data.tables import explain_table_problems, make_arrow_table, read_table
+from uqled.data.tables.table import explain_table_problems, make_arrow_table, read_table
+from uqled.storage.tables.arrow_sizes import join_tables
+from uqled.storage.tables.parquet_tables import read_parquet
 
 _SHARD = re.compile(r"(.+?)-\d{5}-of-\d{5}(-[0-9a-f]+)?$")
 
@@ -47,11 +48,8 @@ def group_by_split(files: list[Path]) -> dict[str, list[Path]]:
 
 
 def _join_files(files: list[Path], place: Path) -> Any:
-    import pyarrow as pa
-
-    parts = [read_parquet(file) for file in files]
     with explain_table_problems(place):
-        return pa.concat_tables(parts, promote_options="default") if len(parts) > 1 else parts[0]
+        return join_tables((read_parquet(file) for file in files), name_source(place))
 
 
 def _matches(source: Source) -> bool:

@@ -10,9 +10,10 @@ from uqled.data.raw_dataset import RawDataset, choose_split, name_source, refuse
 from uqled.data.reader import Reader, ReadRequest, Source
 from uqled.data.readers.arrow import read_arrow
 from uqled.data.readers.hub import read_class_names
-from uqled.data.tables import explain_table_problems, make_arrow_table, read_table
+from uqled.data.tables.table import explain_table_problems, make_arrow_table, read_table
 from uqled.errors import FileError
 from uqled.storage.reading import name_file, read_json
+from uqled.storage.tables.arrow_sizes import join_tables
 
 _FIX = "Save it again: dataset.flatten_indices().save_to_disk(...)"
 
@@ -25,8 +26,6 @@ def _matches(source: Source) -> bool:
 
 def read_saved(source: Source, split: str | None) -> Any:
     """The Arrow table of a saved data set, or of one split of several."""
-    import pyarrow as pa
-
     folder = source.path
     if (folder / "dataset_dict.json").is_file():
         content = read_json(folder / "dataset_dict.json")
@@ -36,9 +35,9 @@ def read_saved(source: Source, split: str | None) -> Any:
         folder = folder / choose_split(split, splits, folder)
     else:
         refuse_split(split, folder)
-    tables = [read_arrow(folder / name) for name in _list_files(folder / "state.json")]
+    names = _list_files(folder / "state.json")
     with explain_table_problems(folder):
-        return pa.concat_tables(tables)
+        return join_tables((read_arrow(folder / name) for name in names), name_source(folder))
 
 
 def _read(source: Source, request: ReadRequest) -> RawDataset:
@@ -55,8 +54,8 @@ def _list_files(state: Path) -> list[str]:
     if content.get("_indices_files") or content.get("_indices_data_files"):
         raise FileError(name_file(state), "chooses rows by a file of their numbers", _FIX)
     files = content.get("_data_files")
-    listed = files if isinstance(files, list) else []
-    names: list[Any] = [one.get("filename") if isinstance(one, dict) else None for one in listed]
+    entries = files if isinstance(files, list) else []
+    names: list[Any] = [one.get("filename") if isinstance(one, dict) else None for one in entries]
     if not names or not all(map(_is_plain_name, names)):
         raise FileError(name_file(state), "names no files of data", _FIX)
     return names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uqled.data.classes import encode_labels
+from uqled.data.classes import encode_column
 from uqled.data.file_tree import FileTree
 from uqled.data.image_cache import EncodedImages
 from uqled.data.images import is_image_name
@@ -39,9 +39,9 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     wnids = tree.subtree("train").top_folders
     if chosen == "val" and tree.has("val/val_annotations.txt"):
         rows = [line.split("\t") for line in tree.read_lines("val/val_annotations.txt")]
-        labelled = {f"val/images/{row[0]}": row[1] for row in rows if len(row) > 1}
-        files = [file for file in labelled if tree.has(file)]
-        labels = [labelled[file] for file in files]
+        class_of_file = {f"val/images/{row[0]}": row[1] for row in rows if len(row) > 1}
+        files = [file for file in class_of_file if tree.has(file)]
+        labels = [class_of_file[file] for file in files]
     else:
         files = [f for f in tree.files if f.startswith(f"{chosen}/") and is_image_name(f)]
         labels = [file.split("/")[1] for file in files]
@@ -50,7 +50,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     return RawDataset(
         "images",
         EncodedImages(tree.read_image, make_object_array(files), tree.find_file),
-        encode_labels(labels, values=wnids, names=_name_synsets(tree, wnids)),
+        encode_column(labels, values=wnids, names=_name_synsets(tree, wnids)),
         make_ids(files),
     )
 

@@ -90,8 +90,8 @@ def _spread_evenly(sizes: Floats, n: int) -> Floats:
     inclusion: Floats = np.minimum(sizes * (n / sizes.sum()), 1.0)
     while inclusion.sum() < n - 1e-9:
         free = inclusion < 1
-        left = n - np.count_nonzero(~free)
-        inclusion[free] = np.minimum(sizes[free] * (left / sizes[free].sum()), 1.0)
+        n_left = n - np.count_nonzero(~free)
+        inclusion[free] = np.minimum(sizes[free] * (n_left / sizes[free].sum()), 1.0)
         if not (inclusion[free] >= 1).any():
             break
     return inclusion
@@ -121,44 +121,54 @@ def estimate_audit(
     judged without a gap, verdicts on other samples count as they are. `mask` [N] are the flags
     whose precision is estimated, if not those of `errors`.
     """
-    judged = np.array([z for z in audit.indices.tolist() if z in verdicts], np.int64)
-    if not len(judged):
+    judged_samples = np.array([z for z in audit.indices.tolist() if z in verdicts], np.int64)
+    if not len(judged_samples):
         raise InputError("verdicts", "have none of the audit's samples", "Judge some of them first")
     flags = errors.mask if mask is None else np.asarray(mask, np.bool_)
     inclusion = dict(zip(audit.indices.tolist(), audit.inclusion.tolist(), strict=True))
-    share = len(judged) / len(audit)
-    drawn = np.minimum([inclusion[z] * share for z in judged.tolist()], 1.0)
-    wrong = np.array([verdicts[z] for z in judged.tolist()], np.float64)
-    expected = _expect(errors, verdicts, judged)
+    share = len(judged_samples) / len(audit)
+    inclusion_probability = np.minimum([inclusion[z] * share for z in judged_samples.tolist()], 1.0)
+    wrong = np.array([verdicts[z] for z in judged_samples.tolist()], np.float64)
+    expectation = _expect(errors, verdicts, judged_samples)
     every = np.ones(len(errors), np.bool_)
-    numbers = {c: _estimate_total(expected, every, judged, drawn, wrong, c) for c in (0.8, 0.95)}
+    numbers = {
+        c: _estimate_total(expectation, every, judged_samples, inclusion_probability, wrong, c)
+        for c in (0.8, 0.95)
+    }
     n_flags = max(int(np.count_nonzero(flags)), 1)
     real = {
         c: Estimate(e.value / n_flags, e.low / n_flags, e.high / n_flags)
         for c in (0.8, 0.95)
-        for e in [_estimate_total(expected, flags, judged, drawn, wrong, c)]
+        for e in [
+            _estimate_total(expectation, flags, judged_samples, inclusion_probability, wrong, c)
+        ]
     }
-    advice = _advise(numbers[0.8], len(audit) - len(judged))
-    return AuditResult(len(judged), int(wrong.sum()), numbers, real, advice)
+    advice = _advise(numbers[0.8], len(audit) - len(judged_samples))
+    return AuditResult(len(judged_samples), int(wrong.sum()), numbers, real, advice)
 
 
-def _expect(errors: LabelErrors, verdicts: Mapping[int, bool], judged: Ints) -> Floats:
+def _expect(errors: LabelErrors, verdicts: Mapping[int, bool], judged_samples: Ints) -> Floats:
     """[N] what the model, corrected by the verdicts, expects of each sample before it is judged;
     what was decided outside the audit is certain."""
     estimate = errors.estimate
     assert estimate is not None
-    known = np.full(len(errors), -1, np.int8)
+    encoded_verdicts = np.full(len(errors), -1, np.int8)
     for z, is_wrong in verdicts.items():
-        known[z] = is_wrong
-    expected = estimate.with_known(known).forecast.copy()
-    outside = known >= 0
-    outside[judged] = False
-    expected[outside] = known[outside]
-    return expected
+        encoded_verdicts[z] = is_wrong
+    expectation = estimate.with_known_verdicts(encoded_verdicts).forecast.copy()
+    outside = encoded_verdicts >= 0
+    outside[judged_samples] = False
+    expectation[outside] = encoded_verdicts[outside]
+    return expectation
 
 
 def _estimate_total(
-    expected: Floats, domain: Bools, judged: Ints, drawn: Floats, wrong: Floats, confidence: float
+    expectation: Floats,
+    domain: Bools,
+    judged_samples: Ints,
+    inclusion_probability: Floats,
+    wrong: Floats,
+    confidence: float,
 ) -> Estimate:
     """How many labels of a domain [N] are wrong.
 
@@ -167,13 +177,17 @@ def _estimate_total(
     """
     from scipy.special import stdtrit  # here: it takes a moment to import
 
-    inside = domain[judged]
-    n = len(judged)
-    p = expected[judged]
-    off = np.where(inside, (wrong - p) / drawn, 0.0)
-    value = float(expected[domain].sum() + off.sum())
-    by_design = n / max(n - 1, 1) * float(((off - off.mean()) ** 2 * (1 - drawn)).sum())
-    by_model = float((p * (1 - p) * (1 - drawn) / drawn**2)[inside].sum())
+    inside = domain[judged_samples]
+    n = len(judged_samples)
+    p = expectation[judged_samples]
+    off = np.where(inside, (wrong - p) / inclusion_probability, 0.0)
+    value = float(expectation[domain].sum() + off.sum())
+    by_design = (
+        n / max(n - 1, 1) * float(((off - off.mean()) ** 2 * (1 - inclusion_probability)).sum())
+    )
+    by_model = float(
+        (p * (1 - p) * (1 - inclusion_probability) / inclusion_probability**2)[inside].sum()
+    )
     deviation = np.sqrt(max(by_design, by_model))
     least = float(wrong[inside].sum())
     most = float(np.count_nonzero(domain)) - float((1 - wrong)[inside].sum())
@@ -185,13 +199,15 @@ def _estimate_total(
     return Estimate(value, float(max(low, least)), float(min(high, most)))
 
 
-def _advise(number: Estimate, left: int) -> str:
+def _advise(number: Estimate, n_left: int) -> str:
     """In words, if more verdicts are worth it."""
     reach = max(number.high - number.value, number.value - number.low) / max(number.value, 1.0)
     if reach <= ENOUGH:
         return f"Enough: the number of wrong labels is known to within {reach:.0%}."
-    if left:
-        return f"Judge the {left} that are left: the number is known to within {reach:.0%} so far."
+    if n_left:
+        return (
+            f"Judge the {n_left} that are left: the number is known to within {reach:.0%} so far."
+        )
     return (
         f"The number is known to within {reach:.0%}. Another audit of as many samples would make "
         f"that about {reach / np.sqrt(2):.0%}."

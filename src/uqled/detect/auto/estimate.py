@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.answer import Estimate
-from uqled.detect.auto.levels import Levels, levels_of, units
+from uqled.detect.auto.levels import Levels, find_levels, to_units
 from uqled.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ class ErrorEstimate:
     """How much each reading counts in the mean."""
     spread: Mapping[str, float]
     """How much each reading counts in the interval."""
-    correction: Correction | None = None
+    correction: OddsCorrection | None = None
     """Of the log-odds, where there are reviewers' verdicts."""
     known: NDArray[np.int8] | None = None
     """[N] by verdict: 1 wrong, 0 right, -1 not reviewed."""
@@ -50,7 +50,7 @@ class ErrorEstimate:
     @cached_property
     def probability(self) -> Floats:
         """[N] the mean of the readings; what reviewers decided is certain."""
-        return self._decided(self.forecast)
+        return self._insert_verdicts(self.forecast)
 
     @cached_property
     def forecast(self) -> Floats:
@@ -59,22 +59,24 @@ class ErrorEstimate:
         for name, weight in self.weights.items():
             if weight:
                 total += weight * self.readings[name]
-        return self._corrected(total / sum(self.weights.values()))
+        return self._apply_correction(total / sum(self.weights.values()))
 
-    def _corrected(self, probability: Floats) -> Floats:
-        return probability if self.correction is None else self.correction.of(probability)
+    def _apply_correction(self, probability: Floats) -> Floats:
+        return probability if self.correction is None else self.correction.apply(probability)
 
-    def _decided(self, probability: Floats) -> Floats:
+    def _insert_verdicts(self, probability: Floats) -> Floats:
         if self.known is None:
             return probability
         return np.where(self.known < 0, probability, self.known).astype(np.float64)
 
     @cached_property
     def _each(self) -> dict[str, Floats]:
-        return {k: self._decided(self._corrected(r)) for k, r in self.readings.items()}
+        return {
+            k: self._insert_verdicts(self._apply_correction(r)) for k, r in self.readings.items()
+        }
 
     @property
-    def _reviewed(self) -> bool:
+    def _has_verdicts(self) -> bool:
         return self.known is not None
 
     @cached_property
@@ -90,23 +92,23 @@ class ErrorEstimate:
         if self.correction is not None and self.known is not None:
             variance += self.correction.variance(own[self.known[mask] < 0])
         most = float(mask.sum())
-        number = interval(
-            float(own.sum()), sums, self.spread, variance, most, self._reviewed, confidence
+        number = estimate_interval(
+            float(own.sum()), sums, self.spread, variance, most, self._has_verdicts, confidence
         )
         if self.known is None:
             return number
         # What reviewers decided is certain: no interval ends below the errors that they found, or
         # above those and the undecided.
-        known = self.known[mask]
-        least = float(np.count_nonzero(known == 1))
-        most = least + float(np.count_nonzero(known < 0))
+        verdicts = self.known[mask]
+        least = float(np.count_nonzero(verdicts == 1))
+        most = least + float(np.count_nonzero(verdicts < 0))
         return Estimate(number.value, max(number.low, least), min(number.high, most))
 
     def precision(self, mask: Bools, *, confidence: float = 0.8) -> Estimate:
         """What share of these flags is real, with an interval of this confidence."""
         n = max(int(np.count_nonzero(mask)), 1)
-        found = self.sum_over(mask, confidence=confidence)
-        return Estimate(found.value / n, found.low / n, found.high / n)
+        n_errors = self.sum_over(mask, confidence=confidence)
+        return Estimate(n_errors.value / n, n_errors.low / n, n_errors.high / n)
 
     def recall(self, mask: Bools) -> Estimate:
         """What part of all errors is flagged."""
@@ -127,14 +129,16 @@ class ErrorEstimate:
         fit wrong labels as well as a model that errs.
         """
         flags = self.flags(OperatingPoint("f1"))
-        return doubt(self.precision(flags), self.precision(flags, confidence=0.95))
+        return explain_doubt(self.precision(flags), self.precision(flags, confidence=0.95))
 
     def per_class(self, codes: NDArray[Any], n_classes: int) -> list[Estimate]:
         """[K] share of each class's labels that is wrong."""
         counts = np.bincount(codes, minlength=n_classes)
         return [
             Estimate(e.value / n, e.low / n, e.high / n)
-            for e, n in zip(self._grouped(codes, n_classes), np.maximum(counts, 1), strict=True)
+            for e, n in zip(
+                self._estimate_groups(codes, n_classes), np.maximum(counts, 1), strict=True
+            )
         ]
 
     def per_pair(
@@ -145,29 +149,29 @@ class ErrorEstimate:
         """
         keys, groups = np.unique(codes.astype(np.int64) * n_classes + other, return_inverse=True)
         counts = np.bincount(codes, minlength=n_classes)
-        found = {}
-        for key, e in zip(keys.tolist(), self._grouped(groups, len(keys)), strict=True):
+        shares = {}
+        for key, e in zip(keys.tolist(), self._estimate_groups(groups, len(keys)), strict=True):
             if e.value >= 0.5:
                 n = int(counts[key // n_classes])
-                found[key // n_classes, key % n_classes] = Estimate(
+                shares[key // n_classes, key % n_classes] = Estimate(
                     e.value / n, e.low / n, e.high / n
                 )
-        return dict(sorted(found.items(), key=lambda item: -item[1].value))
+        return dict(sorted(shares.items(), key=lambda item: -item[1].value))
 
-    def _grouped(self, groups: NDArray[Any], n: int) -> list[Estimate]:
+    def _estimate_groups(self, groups: NDArray[Any], n: int) -> list[Estimate]:
         own = self.probability
         value = np.bincount(groups, own, n)
         variance = np.bincount(groups, own * (1 - own), n)
         size = np.bincount(groups, minlength=n)
         sums = {k: np.bincount(groups, r, n) for k, r in self._each.items() if self.spread[k]}
         return [
-            interval(
+            estimate_interval(
                 float(value[g]),
                 {k: float(s[g]) for k, s in sums.items()},
                 self.spread,
                 float(variance[g]),
                 float(size[g]),
-                self._reviewed,
+                self._has_verdicts,
             )
             for g in range(n)
         ]
@@ -191,22 +195,22 @@ class ErrorEstimate:
             order = self.order if self.known is None else self.order[self.known[self.order] < 0]
             mask[order[: int(point.value)]] = True
             return mask
-        return self.above(point, lowest_level(self.levels, point, self.weights))
+        return self.above(point, find_lowest_level(self.levels, point, self.weights))
 
-    def units_over(self, mask: Bools) -> dict[str, int]:
+    def sum_units(self, mask: Bools) -> dict[str, int]:
         """How many there are, and sums over them in whole units, by reading; as in `levels`."""
         own = self.probability
         sums = {**self._each, "mean": own, "variance": own * (1 - own)}
-        found = {name: int(units(values[mask]).sum()) for name, values in sums.items()}
-        return {"flags": int(np.count_nonzero(mask)), **found}
+        totals = {name: int(to_units(values[mask]).sum()) for name, values in sums.items()}
+        return {"flags": int(np.count_nonzero(mask)), **totals}
 
     def above(self, point: OperatingPoint, level: int) -> Bools:
         """[N] the flags of a point, given the lowest level that it flags."""
         if point.kind == "cost":
             worth: Bools = self.probability * point.missed > point.value
             return worth
-        found: Bools = levels_of(self.probability) >= level
-        return found
+        flags: Bools = find_levels(self.probability) >= level
+        return flags
 
     def with_verdicts(self, actions: Any, labels: Any, codes: NDArray[Any]) -> ErrorEstimate:
         """After review: what was decided is certain, and the readings that foretold it count more.
@@ -217,36 +221,42 @@ class ErrorEstimate:
         all count: one that counted nothing may be what the verdicts say. A common correction of the
         log-odds takes care of what all of them have wrong.
         """
-        return self.with_known(verdicts_known(actions, labels, codes))
+        return self.with_known_verdicts(encode_verdicts(actions, labels, codes))
 
-    def with_known(self, known: NDArray[np.int8]) -> ErrorEstimate:
+    def with_known_verdicts(self, known: NDArray[np.int8]) -> ErrorEstimate:
         """The same, where each verdict [N] is 1 wrong, 0 right or -1 none."""
-        seen = known >= 0
-        if not seen.any():
+        has_verdict = known >= 0
+        if not has_verdict.any():
             return self
-        wrong = known[seen].astype(np.float64)
-        fit = {
+        wrong = known[has_verdict].astype(np.float64)
+        log_likelihood = {
             k: float(np.sum(np.log(np.where(wrong > 0, p, 1 - p))))
             for k, r in self.readings.items()
-            for p in [np.clip(r[seen], _LEAST, 1 - _LEAST)]
+            for p in [np.clip(r[has_verdict], _LEAST, 1 - _LEAST)]
         }
-        most = max(fit.values())
+        highest = max(log_likelihood.values())
 
-        def updated(prior: Mapping[str, float]) -> dict[str, float]:
-            by = {k: prior[k] * float(np.exp(max(fit[k] - most, -700))) for k in self.readings}
-            return {k: w / sum(by.values()) for k, w in by.items()}
+        def update_weights(prior: Mapping[str, float]) -> dict[str, float]:
+            posterior = {
+                k: prior[k] * float(np.exp(max(log_likelihood[k] - highest, -700)))
+                for k in self.readings
+            }
+            return {k: w / sum(posterior.values()) for k, w in posterior.items()}
 
-        counted, all_alike = sum(self.weights.values()), sum(self.spread.values())
-        weights = updated(
-            {k: self.weights[k] / counted + self.spread[k] / all_alike for k in self.readings}
+        total_weight, total_spread = sum(self.weights.values()), sum(self.spread.values())
+        weights = update_weights(
+            {
+                k: self.weights[k] / total_weight + self.spread[k] / total_spread
+                for k in self.readings
+            }
         )
-        mean = np.sum([weights[k] * self.readings[k][seen] for k in weights], axis=0)
-        fitted = Correction.fitted(mean, wrong)
-        return ErrorEstimate(self.readings, weights, updated(self.spread), fitted, known)
+        mean = np.sum([weights[k] * self.readings[k][has_verdict] for k in weights], axis=0)
+        correction = OddsCorrection.fit(mean, wrong)
+        return ErrorEstimate(self.readings, weights, update_weights(self.spread), correction, known)
 
 
 @dataclass(frozen=True)
-class Correction:
+class OddsCorrection:
     """Log-odds times a slope, and a shift."""
 
     slope: float
@@ -257,7 +267,7 @@ class Correction:
     """The lowest probability reviewed: those below are only scaled, nothing was learnt of them."""
 
     @classmethod
-    def fitted(cls, stated: Floats, wrong: Floats) -> Correction:
+    def fit(cls, stated: Floats, wrong: Floats) -> OddsCorrection:
         """Logistic regression of verdicts [n] on stated probabilities [n].
 
         A priori the slope is 1 and the shift 0, both give or take 1.
@@ -272,17 +282,17 @@ class Correction:
         least = max(float(stated.min()), _LEAST)
         return cls(float(at[0]), float(at[1]), np.linalg.inv(curvature), least)
 
-    def of(self, probability: Floats) -> Floats:
+    def apply(self, probability: Floats) -> Floats:
         """[N] the corrected probabilities."""
         odds = self.slope * _log_odds(np.maximum(probability, self.least)) + self.shift
         part = np.minimum(probability / self.least, 1.0)
         corrected: Floats = part / (1 + np.exp(-odds))
         return corrected
 
-    def variance(self, corrected: Floats) -> float:
+    def variance(self, probability: Floats) -> float:
         """Of the sum of such probabilities, because slope and shift are not known exactly."""
-        weight = corrected * (1 - corrected)
-        odds = (_log_odds(corrected) - self.shift) / (self.slope or 1.0)
+        weight = probability * (1 - probability)
+        odds = (_log_odds(probability) - self.shift) / (self.slope or 1.0)
         gradient = np.array([weight @ odds, weight.sum()])
         return float(gradient @ self.covariance @ gradient)
 
@@ -305,18 +315,18 @@ class OperatingPoint:
         return f"{self.kind} {self.value:g}"
 
 
-def doubt(real: Estimate, widely: Estimate) -> str | None:
+def explain_doubt(interval: Estimate, wide_interval: Estimate) -> str | None:
     """Why the share of real flags is no single number, from its 80 % and 95 % intervals."""
-    if real.high - real.low <= WIDE:
+    if interval.high - interval.low <= WIDE:
         return None
     return (
         "The model's own errors cannot be told from wrong labels here: of the flags, "
-        f"{widely.low:.0%} to {widely.high:.0%} are real (95 % interval). A better model or a "
-        "hundred verdicts would tell."
+        f"{wide_interval.low:.0%} to {wide_interval.high:.0%} are real (95 % interval). "
+        "A better model or a hundred verdicts would tell."
     )
 
 
-def lowest_level(levels: Levels, point: OperatingPoint, weights: Mapping[str, float]) -> int:
+def find_lowest_level(levels: Levels, point: OperatingPoint, weights: Mapping[str, float]) -> int:
     """The lowest level of probability that a point flags, where it is a level."""
     if point.kind == "precision":
         return levels.at_precision("mean", point.value)
@@ -325,7 +335,7 @@ def lowest_level(levels: Levels, point: OperatingPoint, weights: Mapping[str, fl
     return levels.best_f1(weights)
 
 
-def operating_point(
+def make_operating_point(
     target: str | None = None,
     precision: float | None = None,
     recall: float | None = None,
@@ -333,7 +343,7 @@ def operating_point(
     cost: tuple[float, float] | None = None,
 ) -> OperatingPoint | None:
     """The one point that was asked for; None where none was."""
-    given = {
+    options = {
         name: value
         for name, value in {
             "target": target,
@@ -344,11 +354,11 @@ def operating_point(
         }.items()
         if value is not None
     }
-    if not given:
+    if not options:
         return None
-    if len(given) > 1:
+    if len(options) > 1:
         raise InputError(
-            next(iter(given)), f"is given beside `{list(given)[1]}`", "Ask for one of them"
+            next(iter(options)), f"is given beside `{list(options)[1]}`", "Ask for one of them"
         )
     if target is not None:
         if target != "f1":
@@ -370,35 +380,35 @@ def operating_point(
     return OperatingPoint("cost", review, missed)
 
 
-def verdicts_known(actions: Any, labels: Any, codes: NDArray[Any]) -> NDArray[np.int8]:
+def encode_verdicts(actions: Any, labels: Any, codes: NDArray[Any]) -> NDArray[np.int8]:
     """[N] 1 the label was found wrong, 0 right, -1 nobody decided."""
     actions = np.asarray(actions)
-    decided = np.asarray(labels)
-    if actions.shape != codes.shape or decided.shape != codes.shape:
+    decisions = np.asarray(labels)
+    if actions.shape != codes.shape or decisions.shape != codes.shape:
         raise InputError(
             "verdicts",
-            f"have the shapes {actions.shape} and {decided.shape} for {len(codes)} samples",
+            f"have the shapes {actions.shape} and {decisions.shape} for {len(codes)} samples",
             "Pass (actions [N], labels [N])",
         )
     if actions.dtype.kind not in "iu" or ((actions < 0) | (actions > DROP)).any():
         raise InputError(
             "verdicts", "have an unknown action", "Use 0 undecided, 1 keep, 2 relabel, 3 drop"
         )
-    known = np.full(len(codes), -1, np.int8)
-    known[actions == KEEP] = 0
-    known[actions == DROP] = 1
-    relabelled = actions == RELABEL
-    known[relabelled] = decided[relabelled] != codes[relabelled]
-    return known
+    verdicts = np.full(len(codes), -1, np.int8)
+    verdicts[actions == KEEP] = 0
+    verdicts[actions == DROP] = 1
+    is_relabel = actions == RELABEL
+    verdicts[is_relabel] = decisions[is_relabel] != codes[is_relabel]
+    return verdicts
 
 
-def interval(
+def estimate_interval(
     value: float,
     sums: dict[str, float],
     weights: Mapping[str, float],
     variance: float,
     most: float,
-    reviewed: bool,
+    has_verdicts: bool,
     confidence: float = 0.8,
 ) -> Estimate:
     """The interval of a sum, on a logarithmic scale.
@@ -406,10 +416,10 @@ def interval(
     Without verdicts the readings are a sample of explanations, of which the truth is one more. With
     verdicts their weights are how probable each is.
     """
-    used = [(s, weights[k]) for k, s in sums.items() if weights[k] > 0]
-    total = sum(w for _, w in used)
-    logs = np.log([max(s, 1e-9) + 0.5 for s, _ in used])
-    w = np.array([w / total for _, w in used])
+    pairs = [(s, weights[k]) for k, s in sums.items() if weights[k] > 0]
+    total = sum(w for _, w in pairs)
+    logs = np.log([max(s, 1e-9) + 0.5 for s, _ in pairs])
+    w = np.array([w / total for _, w in pairs])
     n = 1 / float((w**2).sum())  # as many readings as these weights are worth
     from scipy.special import ndtri, stdtrit  # here: they take a moment to import
 
@@ -419,14 +429,14 @@ def interval(
         middle = float(w @ logs)
         spread = w @ (logs - middle) ** 2
         reach = z * np.sqrt(spread)
-        if not reviewed:
+        if not has_verdicts:
             t = float(stdtrit(n - 1, upper))
             reach = t * np.sqrt(spread * n / (n - 1) * (1 + 1 / n))
         low = min(value, float(np.exp(middle - reach) - 0.5))
         high = max(value, float(np.exp(middle + reach) - 0.5))
-    drawn = z * np.sqrt(variance)
-    low = value - np.hypot(value - low, drawn)
-    high = value + np.hypot(high - value, drawn)
+    sampling_error = z * np.sqrt(variance)
+    low = value - np.hypot(value - low, sampling_error)
+    high = value + np.hypot(high - value, sampling_error)
     return Estimate(value, max(float(low), 0.0), min(float(high), most))
 
 

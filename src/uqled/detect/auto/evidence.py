@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.auto import kernels
 from uqled.uncertainty import PassesKind
 
 Floats = NDArray[np.float64]
@@ -20,6 +19,8 @@ Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 
+#: Probabilities below this count as this, the least that single precision tells apart from 0.
+LEAST_PROBABILITY = 1e-35
 #: Rows in which quantiles are taken, so many values of all their classes at the most; and rows
 #: that two numbers are fitted to.
 QUANTILE_ROWS, QUANTILE_VALUES, FIT_ROWS = 20_000, 2**24, 5_000
@@ -66,7 +67,8 @@ class Alternatives:
     def log_ratio(self) -> Floats:
         """[N] of the other class's probability to the label's."""
         best, given = (
-            np.log(np.maximum(p.astype(np.float64), kernels.LEAST)) for p in (self.best, self.given)
+            np.log(np.maximum(p.astype(np.float64), LEAST_PROBABILITY))
+            for p in (self.best, self.given)
         )
         ratio: Floats = best - given
         return ratio
@@ -108,19 +110,18 @@ class Calibration:
         """By halving the step of the power; the even share is fitted to each power."""
         n, K = sample.rows.shape
         some = slice(None, None, max(1, n // min(FIT_ROWS, max(FIT_ROWS * 100 // K, 500))))
-        logs = np.log(np.maximum(sample.rows[some].astype(np.float64), kernels.LEAST))
+        logs = np.log(np.maximum(sample.rows[some].astype(np.float64), LEAST_PROBABILITY))
         labels = np.ascontiguousarray(sample.labels[some])
-        given = np.empty(len(labels))
 
         def at(exponent: float) -> Calibration:
-            kernels.powered_given(logs, labels, 2.0**exponent, given)
+            given = raise_to_power(logs, labels, 2.0**exponent)
             return cls(2.0**exponent, *_fit_even_share(given, K))
 
         best_at, step = 0.0, 2.0
         best = at(best_at)
         while step > 0.05:
-            tried = [(at(x), x) for x in (best_at - step, best_at + step) if abs(x) <= 4]
-            better, x = max(tried, key=lambda pair: pair[0].log_likelihood)
+            trials = [(at(x), x) for x in (best_at - step, best_at + step) if abs(x) <= 4]
+            better, x = max(trials, key=lambda pair: pair[0].log_likelihood)
             if better.log_likelihood > best.log_likelihood:
                 best, best_at = better, x
             else:
@@ -128,17 +129,25 @@ class Calibration:
         return best
 
 
-def _fit_even_share(given: Floats, K: int) -> tuple[float, float]:
+def raise_to_power(logs: Floats, labels: Ints32, power: float) -> Floats:
+    """[n] the label's probability, where probabilities of these logarithms [n,K] are raised to a
+    power and their sum is 1 again."""
+    powers = np.exp(power * (logs - logs.max(axis=1, keepdims=True)))
+    label_share: Floats = powers[np.arange(len(powers)), labels] / powers.sum(axis=1)
+    return label_share
+
+
+def _fit_even_share(label_share: Floats, K: int) -> tuple[float, float]:
     """The share d that makes (1 - d) given + d / K most likely, and the mean log-likelihood.
 
     Newton's steps on a concave function, halved where they would leave (0, 1).
     """
-    change, share = 1 / K - given, 0.02
+    change, share = 1 / K - label_share, 0.02
     for _ in range(12):
-        slope = change / (given + share * change + kernels.LEAST)
+        slope = change / (label_share + share * change + LEAST_PROBABILITY)
         step = slope.sum() / max(float(slope @ slope), 1e-300)
         share = min(max(share + step, share / 4), (1 + share) / 2)
-    likelihood = np.log(given + share * change + kernels.LEAST)
+    likelihood = np.log(label_share + share * change + LEAST_PROBABILITY)
     return float(share), float(likelihood.mean())
 
 
@@ -249,11 +258,11 @@ class Structure:
         return cls(believed * np.log(ratio), level)
 
 
-def _excess_variance(hits: Ints, expected: Floats) -> tuple[float, float]:
+def _excess_variance(hits: Ints, expected_hits: Floats) -> tuple[float, float]:
     """Of the pairs' rates, beyond what chance makes of equal ones, less its own standard error;
     and the mean rate."""
-    some = expected > 0
-    n, hit = expected[some], hits[some]
+    some = expected_hits > 0
+    n, hit = expected_hits[some], hits[some]
     rate = (hit.sum() + 0.5) / (n.sum() + 1)
     mean = n * rate
     by_chance = np.sqrt((2 * mean**2 + mean).sum())

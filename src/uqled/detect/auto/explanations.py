@@ -29,7 +29,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from uqled.detect.auto import kernels
 from uqled.detect.auto.estimate import ErrorEstimate
 from uqled.detect.auto.evidence import (
     Alternatives,
@@ -46,6 +45,7 @@ from uqled.detect.auto.evidence import (
 )
 from uqled.detect.core.joint import PairCounts
 from uqled.detect.core.sweeps import ConfidentJoints, Member, Sweeps
+from uqled.engines.local import Threads
 from uqled.uncertainty import PassesKind
 
 PlainSource = Literal["softmax", "mean"]
@@ -75,7 +75,7 @@ def estimate_error_probabilities(
 ) -> AutoResult:
     """One more sweep, after that of the confident joint, whose counts are calibrated already."""
     scan = scan_alternatives(sweeps, choose_step(sweeps.N, sweeps.K))
-    source, calibration = choose_source(scan.rows)
+    source, calibration = choose_calibrated_source(scan.rows, sweeps.engine)
     alternatives, quantiles = scan.alternatives[source], Quantiles.of(scan.rows[source])
     bands = BandCounts.of(alternatives, quantiles)
     scorer = Scorer(calibration.power, Structure.of(bands, quantiles))
@@ -115,7 +115,7 @@ def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
         rows: dict[PlainSource, Any] = {}
         for s in sources:
             one = alternatives[s]
-            kernels.find_alternatives(
+            inputs.kernels.find_alternatives(
                 data.rows[s], data.labels, one.other[at], one.given[at], one.best[at]
             )
             some = slice((-first - block[0]) % step, None, step)
@@ -124,7 +124,7 @@ def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
         if n_passes > 1:
             own = data.passes
             assert own is not None
-            kernels.count_votes(own.flat, own.first, own.step, n_passes, data.labels, counts)
+            inputs.kernels.count_votes(own.flat, own.first, own.step, n_passes, data.labels, counts)
         return rows, counts
 
     every: dict[PlainSource, list[Any]] = {s: [] for s in sources}
@@ -133,17 +133,19 @@ def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
         counts += more
         for s in sources:
             every[s].append(rows[s])
-    kept = labels[(-first) % step :: step]
+    sampled_labels = labels[(-first) % step :: step]
     return Scan(
         alternatives,
-        {s: SampleRows(np.concatenate(blocks), kept) for s, blocks in every.items()},
+        {s: SampleRows(np.concatenate(blocks), sampled_labels) for s, blocks in every.items()},
         VoteCounts(int(counts[0]), int(counts[1]), n_passes, N) if n_passes > 1 else None,
     )
 
 
-def choose_source(rows: Mapping[PlainSource, SampleRows]) -> tuple[PlainSource, Calibration]:
+def choose_calibrated_source(
+    rows: Mapping[PlainSource, SampleRows], engine: Threads
+) -> tuple[PlainSource, Calibration]:
     """Whose probabilities predict the labels better, and how to calibrate them."""
-    fits = {source: Calibration.fit(sample) for source, sample in rows.items()}
+    fits = dict(zip(rows, engine.map(Calibration.fit, rows.values()), strict=True))
     source = max(fits, key=lambda s: (fits[s].log_likelihood, s == "mean"))
     return source, fits[source]
 
@@ -240,10 +242,10 @@ def weigh(numbers: Mapping[str, float]) -> dict[str, float]:
       impossible: then noise is on hard samples, and those are what the model contradicts.
     """
     level, confident, most = (numbers[name] for name in ("level", "confident", "trusting"))
-    explained = max(0.0, 2 * level / max(most, LEAST_ERRORS) - 1)
+    share_explained = max(0.0, 2 * level / max(most, LEAST_ERRORS) - 1)
     weights = {
-        "level": 1 + explained,
-        "confident": 2.5 * (1 - confident / max(most, LEAST_ERRORS) / 2) * (1 - explained),
+        "level": 1 + share_explained,
+        "confident": 2.5 * (1 - confident / max(most, LEAST_ERRORS) / 2) * (1 - share_explained),
         "members": 1.0,
         "trusting": 4 * max(0.0, 1 - 10 * level / max(confident, LEAST_ERRORS)),
         "labels": 0.0,

@@ -20,16 +20,16 @@ LEVELS = 2**16
 UNITS = 2.0**32
 
 
-def levels_of(probability: Floats) -> Ints:
+def find_levels(probability: Floats) -> Ints:
     """[N] level of each probability, the highest for certainty.
 
-    >>> levels_of(np.array([0.0, 0.5, 1.0])).tolist()
+    >>> find_levels(np.array([0.0, 0.5, 1.0])).tolist()
     [0, 32768, 65535]
     """
     return np.minimum((probability * LEVELS).astype(np.int64), LEVELS - 1)
 
 
-def units(values: Floats) -> Ints:
+def to_units(values: Floats) -> Ints:
     """[N] probabilities in whole units, whose sums are exact."""
     return np.rint(values * UNITS).astype(np.int64)
 
@@ -46,12 +46,12 @@ class Levels:
     @classmethod
     def of(cls, probability: Floats, readings: Mapping[str, Floats]) -> Levels:
         """Of samples ranked by `probability` [N]; `readings` [N] are probabilities too."""
-        at = levels_of(probability)
+        at = find_levels(probability)
         counts = np.bincount(at, minlength=LEVELS).astype(np.int64)
         errors = {}
         for name, values in readings.items():
             errors[name] = np.zeros(LEVELS, np.int64)
-            np.add.at(errors[name], at, units(values))
+            np.add.at(errors[name], at, to_units(values))
         return cls(counts, errors)
 
     def merge_with(self, other: Levels) -> Levels:
@@ -72,19 +72,19 @@ class Levels:
         mean = np.zeros(LEVELS)
         for name, weight in weights.items():
             if weight:
-                found = self._down(self.errors[name]) / UNITS
-                mean += weight * 2 * found / np.maximum(k + found[-1], 1e-300)
+                hits = self._down(self.errors[name]) / UNITS
+                mean += weight * 2 * hits / np.maximum(k + hits[-1], 1e-300)
         best = int(mean.argmax())
         return LEVELS - 1 - best if mean[best] > 0 else LEVELS
 
     def at_precision(self, name: str, precision: float) -> int:
         """The lowest level down to which so large a part of the flags is expected to be real."""
-        k, found = self._down(self.counts), self._down(self.errors[name]) / UNITS
-        enough = np.flatnonzero((k > 0) & (found >= precision * k))
+        k, hits = self._down(self.counts), self._down(self.errors[name]) / UNITS
+        enough = np.flatnonzero((k > 0) & (hits >= precision * k))
         return LEVELS - 1 - int(enough[-1]) if len(enough) else LEVELS
 
     def at_recall(self, name: str, recall: float) -> int:
         """The highest level down to which so large a part of the errors is expected to be."""
-        found = self._down(self.errors[name]) / UNITS
-        enough = np.flatnonzero(found >= recall * found[-1] * (1 - 1e-12))
+        hits = self._down(self.errors[name]) / UNITS
+        enough = np.flatnonzero(hits >= recall * hits[-1] * (1 - 1e-12))
         return LEVELS - 1 - int(enough[0])

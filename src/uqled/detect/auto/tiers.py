@@ -1,4 +1,4 @@
-"""How sure it is that a label is wrong, in three steps that people understand."""
+"""How sure it is that a label is wrong, in steps that people understand."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from uqled.detect.auto.estimate import ErrorEstimate
 
 #: In this order; a sample of none of them has an empty name.
-TIERS = ("almost certainly wrong", "probably wrong", "worth a look")
+TIERS = ("almost certainly wrong", "probably wrong", "possibly wrong", "worth a look")
 #: Each explanation that counts gives at least this probability to what is almost certainly wrong.
-CERTAIN = 0.8
+CERTAIN = 0.9
+#: What is probably wrong is rather wrong than right.
+PROBABLE = 0.5
 #: What is not flagged is worth a look from this probability on: one look in five finds an error.
 WORTH = 0.2
 
@@ -20,16 +22,18 @@ WORTH = 0.2
 def assign_tiers(estimate: ErrorEstimate, mask: NDArray[np.bool_]) -> NDArray[np.int8]:
     """[N] each sample's number in `TIERS`, or -1.
 
-    Flags on which all explanations agree, the other flags, and what comes next in the ranking.
+    Flags on which all explanations agree, the other flags that are rather wrong than right, the
+    rest of the flags, and what comes next in the ranking.
     """
     counting = [estimate.readings[name] for name, weight in estimate.weights.items() if weight > 0]
-    agreed = np.min(counting, axis=0) >= CERTAIN
+    is_certain = np.min(counting, axis=0) >= CERTAIN
     if estimate.known is not None:
-        agreed = np.where(estimate.known < 0, agreed, estimate.known == 1)
+        is_certain = np.where(estimate.known < 0, is_certain, estimate.known == 1)
         if estimate.correction is not None:  # verdicts know better than explanations
-            agreed &= estimate.probability >= CERTAIN
-    tiers = np.where(estimate.probability >= WORTH, np.int8(2), np.int8(-1))
-    tiers[mask] = np.where(agreed[mask], 0, 1)
+            is_certain &= estimate.probability >= CERTAIN
+    is_probable = estimate.probability >= PROBABLE
+    tiers = np.where(estimate.probability >= WORTH, np.int8(3), np.int8(-1))
+    tiers[mask] = np.where(is_certain[mask], 0, np.where(is_probable[mask], 1, 2))
     return tiers
 
 

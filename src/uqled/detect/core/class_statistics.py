@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core import row_kernels
 from uqled.detect.core.inputs import BlockProbabilities, Source
+from uqled.detect.core.kernels import SLACK, UNIT
 
 Floats = NDArray[np.float64]
 
@@ -21,7 +22,7 @@ Measure = Literal[
 ]
 
 #: No class has a lower confidence threshold; a class without samples has one that none reaches.
-_MIN_THRESHOLD, _UNREACHABLE = 2 * row_kernels.SLACK, 2.0
+_MIN_THRESHOLD, _UNREACHABLE = 2 * SLACK, 2.0
 
 
 class ExactSums:
@@ -52,7 +53,7 @@ class ExactSums:
 
     def compute_means(self, counts: NDArray[np.int64]) -> Floats:
         """[K] sum over count; 0 for a class without samples."""
-        total = self._high * (2.0**32 * row_kernels.UNIT) + self._low * row_kernels.UNIT
+        total = self._high * (2.0**32 * UNIT) + self._low * UNIT
         return total / np.maximum(counts, 1)
 
 
@@ -94,23 +95,23 @@ class ClassStatistics:
         counts = self.class_counts
         for source, sums in self.confidence_sums.items():
             mean = np.maximum(sums.compute_means(counts), _MIN_THRESHOLD)
-            self.thresholds[source] = np.where(counts > 0, mean, _UNREACHABLE) - row_kernels.SLACK
+            self.thresholds[source] = np.where(counts > 0, mean, _UNREACHABLE) - SLACK
         for measure, sums in self.uncertainty_sums.items():
-            self.limits[measure] = sums.compute_means(counts) + row_kernels.SLACK
+            self.limits[measure] = sums.compute_means(counts) + SLACK
 
 
-def measure_block(data: BlockProbabilities, F: int, columns: dict[Measure, Floats]) -> None:
+def measure_block(
+    data: BlockProbabilities, F: int, columns: dict[Measure, Floats], kernels: ModuleType
+) -> None:
     """Write the uncertainty of a block's rows into columns [n]; entropy and mutual information are
     always among them."""
     block, mean = data.passes, data.rows["mean"]
     assert block is not None
     passes = block.flat, block.first, block.step, F
-    row_kernels.measure_uncertainty(
-        *passes, mean, columns["entropy"], columns["mutual-information"]
-    )
+    kernels.measure_uncertainty(*passes, mean, columns["entropy"], columns["mutual-information"])
     if "margin" in columns:
-        row_kernels.measure_margins(mean, columns["margin"])
+        kernels.measure_margins(mean, columns["margin"])
     if "variation-ratio" in columns:
-        row_kernels.measure_variation_ratios(*passes, len(mean), columns["variation-ratio"])
+        kernels.measure_variation_ratios(*passes, len(mean), columns["variation-ratio"])
     if "standard-deviation" in columns:
-        row_kernels.measure_deviations(*passes, mean, columns["standard-deviation"])
+        kernels.measure_deviations(*passes, mean, columns["standard-deviation"])

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core import heap_kernels
+from uqled.detect.core.kernels import compiled_heaps
 
 Ints = NDArray[np.int64]
 Keys = NDArray[np.uint64]
@@ -42,7 +42,7 @@ class GroupedSamples:
     @property
     def reversed_index(self) -> Keys:
         """Larger = the lower index, which wins among equal values."""
-        return (heap_kernels.LAST_INDEX - self.index).astype(np.uint64)
+        return (compiled_heaps.LAST_INDEX - self.index).astype(np.uint64)
 
     @classmethod
     def concatenate(cls, parts: list[GroupedSamples]) -> GroupedSamples:
@@ -187,7 +187,7 @@ class Cuts:
     def _count_ranges(self, samples: GroupedSamples) -> RoundCounts:
         slots = np.where(self.is_open, np.cumsum(self.is_open) - 1, -1)
         counts = np.zeros(self.range_starts.shape, np.int64)
-        heap_kernels.count_in_ranges(
+        compiled_heaps.count_in_ranges(
             samples.group, samples.keys, samples.index, slots, self.low, self.high, self.is_tied,
             self.tied_key, self.range_starts, counts,
         )  # fmt: skip
@@ -197,19 +197,19 @@ class Cuts:
         groups, starts = np.flatnonzero(self.is_open), self.range_starts
         rows = np.arange(len(groups))
         best_first = counts.reshape(starts.shape)[:, ::-1]
-        wanted = self.wanted[groups]
+        quotas = self.wanted[groups]
         running = np.cumsum(best_first, axis=1)
-        at = np.argmax(running >= wanted[:, None], axis=1)
+        at = np.argmax(running >= quotas[:, None], axis=1)
         in_range = best_first[rows, at]
-        wanted = wanted - (running[rows, at] - in_range)
+        quotas = quotas - (running[rows, at] - in_range)
         at = self._n_ranges - 1 - at
         ends = np.append(starts[:, 1:] - np.uint64(1), self.high[groups, None], axis=1)
         return replace(
             self,
-            wanted=_replace_at(self.wanted, groups, wanted),
+            wanted=_replace_at(self.wanted, groups, quotas),
             low=_replace_at(self.low, groups, starts[rows, at]),
             high=_replace_at(self.high, groups, ends[rows, at]),
-            is_open=_replace_at(self.is_open, groups, in_range > wanted),
+            is_open=_replace_at(self.is_open, groups, in_range > quotas),
         )._mark_ties()
 
     def select(self, samples: GroupedSamples) -> NDArray[np.bool_]:
@@ -245,9 +245,9 @@ def _divide_values(low: Keys, high: Keys, number: int) -> Keys:
 
 def _replace_at(values: NDArray[Any], at: Ints, new: NDArray[Any]) -> NDArray[Any]:
     """A copy of the array with new values at some positions."""
-    changed = values.copy()
-    changed[at] = new
-    return changed
+    result = values.copy()
+    result[at] = new
+    return result
 
 
 def choose_range_count(groups: int) -> int:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
-from uqled.detect.core import row_kernels
+from uqled.detect.core.kernels import choose_kernels
 from uqled.detect.core.rows import (
     MAX_BLOCK_ROWS,
     ProbabilityRows,
@@ -38,6 +41,12 @@ class Inputs:
     are_distributions: bool = True
     """Rows must be probability distributions."""
 
+    @cached_property
+    def kernels(self) -> ModuleType:
+        """By the size of the whole arrays, also where these are the inputs of a part."""
+        shapes = [rows.shape for rows in (self.softmax, self.passes) if rows is not None]
+        return choose_kernels(sum(map(prod, shapes)))
+
     def split_blocks(self) -> list[tuple[int, int]]:
         """(start, stop) of blocks of a few megabytes that cover all rows."""
         sources = [rows for rows in (self.softmax, self.passes) if rows is not None]
@@ -59,7 +68,7 @@ class Inputs:
             assert self.passes is not None
             block = self.passes.read(start, stop)
             if check_passes:
-                self.passes.check_block(block, start)
+                self.passes.check_block(block, start, self.kernels)
             for f in range(self.passes.n_passes):
                 rows[f] = block.get_pass(f)
         if "mean" in sources:
@@ -67,7 +76,7 @@ class Inputs:
             assert self.passes is not None
             shape = stop - start, self.passes.n_classes
             mean = self.passes.get_buffer("mean", shape, np.dtype(np.float64))
-            row_kernels.average_passes(
+            self.kernels.average_passes(
                 block.flat, block.first, block.step, self.passes.n_passes, mean
             )
             mean.flags.writeable = False

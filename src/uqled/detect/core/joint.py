@@ -6,12 +6,12 @@ Counts are kept per pair (given, true), sparse: with thousands of classes, few p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uqled.detect.core import row_kernels
 from uqled.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ class PairCounter:
         self._sparse = PairCounts(n_classes, empty, empty, empty)
         self._pending: list[Ints] = []
 
-    def add(self, labels: NDArray[np.int32], true: NDArray[np.int32]) -> None:
+    def add(self, labels: NDArray[np.int32], true: NDArray[np.int32], kernels: ModuleType) -> None:
         """Count samples by given label and true class; a true class of -1 is not counted."""
         if self._dense is not None:
-            row_kernels.count_pairs(labels, true, self._dense)
+            kernels.count_pairs(labels, true, self._dense)
             return
         some = true >= 0
         self._pending.append(labels[some].astype(np.int64) * self.n_classes + true[some])
@@ -138,15 +138,17 @@ def calibrate_joint(joint: PairCounts, class_counts: Ints) -> PairCounts:
     The largest remainders are rounded up, ties to the lower class. In integers: a count c in a row
     of sum s becomes c * n / s, with the remainder (c * n) mod s.
     """
-    given, n = joint.given, class_counts[joint.given]
-    row_sums = np.bincount(given, joint.counts, joint.n_classes).astype(np.int64)
-    whole, remainder = np.divmod(joint.counts * n, row_sums[given])
-    left = class_counts - np.bincount(given, whole, joint.n_classes).astype(np.int64)
-    order = np.lexsort((joint.true, -remainder, given))
-    rank = np.arange(len(order)) - joint.find_class_offsets()[given]  # within its row, once sorted
-    whole[order] += rank < left[given]
-    some = whole > 0
-    return PairCounts(joint.n_classes, given[some], joint.true[some], whole[some])
+    given_class, n = joint.given, class_counts[joint.given]
+    row_sums = np.bincount(given_class, joint.counts, joint.n_classes).astype(np.int64)
+    floors, remainder = np.divmod(joint.counts * n, row_sums[given_class])
+    n_left = class_counts - np.bincount(given_class, floors, joint.n_classes).astype(np.int64)
+    order = np.lexsort((joint.true, -remainder, given_class))
+    rank = (
+        np.arange(len(order)) - joint.find_class_offsets()[given_class]
+    )  # within its row, once sorted
+    floors[order] += rank < n_left[given_class]
+    some = floors > 0
+    return PairCounts(joint.n_classes, given_class[some], joint.true[some], floors[some])
 
 
 @dataclass(frozen=True)
@@ -167,23 +169,23 @@ def compute_quotas(
     At least `min_examples_per_class` samples stay on the diagonal; those are taken evenly from the
     class's other counts. Only the share `frac_noise` of each count is flagged, rounded down.
     """
-    K, given, counts = joint.n_classes, joint.given, joint.counts
-    on_diagonal = given == joint.true
+    K, given_class, counts = joint.n_classes, joint.given, joint.counts
+    on_diagonal = given_class == joint.true
     diagonal = np.zeros(K)
-    diagonal[given[on_diagonal]] = counts[on_diagonal]
+    diagonal[given_class[on_diagonal]] = counts[on_diagonal]
     new_diagonal = np.maximum(diagonal, min_examples_per_class)
-    n_pairs = np.bincount(given, counts > 0, K)
+    n_pairs = np.bincount(given_class, counts > 0, K)
     reduction = (new_diagonal - diagonal) / np.maximum(n_pairs - 1, 1)
 
-    off = np.maximum(np.where(on_diagonal, 0.0, counts - reduction[given]), 0.0)
-    flagged = off * frac_noise
-    unflagged = new_diagonal + np.bincount(given, off - flagged, K)
+    off = np.maximum(np.where(on_diagonal, 0.0, counts - reduction[given_class]), 0.0)
+    quotas = off * frac_noise
+    unflagged_counts = new_diagonal + np.bincount(given_class, off - quotas, K)
     large_enough = class_counts > min_examples_per_class
-    per_class = np.where(large_enough, class_counts - unflagged.astype(np.int64), 0)
+    per_class = np.where(large_enough, class_counts - unflagged_counts.astype(np.int64), 0)
 
-    whole = np.where(large_enough[given], flagged.astype(np.int64), 0)
-    some = whole > 0
-    pairs = PairCounts(K, given[some], joint.true[some], whole[some])
+    whole_quotas = np.where(large_enough[given_class], quotas.astype(np.int64), 0)
+    some = whole_quotas > 0
+    pairs = PairCounts(K, given_class[some], joint.true[some], whole_quotas[some])
     return Quotas(pairs, np.maximum(per_class, 0))
 
 
@@ -223,6 +225,6 @@ def noise_matrix(joint: ArrayLike) -> NDArray[np.float64]:
         raise InputError("joint", "has negative or missing counts", "Pass counts of samples")
     per_true = counts.sum(axis=0)  # [K]
     matrix = np.eye(len(counts))
-    known = per_true > 0
-    matrix[known] = (counts[:, known] / per_true[known]).T
+    has_samples = per_true > 0
+    matrix[has_samples] = (counts[:, has_samples] / per_true[has_samples]).T
     return matrix

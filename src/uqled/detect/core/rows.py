@@ -14,13 +14,13 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from math import gcd, prod
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.detect.core import row_kernels
 from uqled.errors import FileError, InputError
 from uqled.storage.arrays.mapped_file import find_offset, is_mapped
 from uqled.storage.file_reads import SECTOR, fill_from
@@ -69,16 +69,18 @@ class ProbabilityRows:
         self._first, stop = part or (0, shape[-2])  # row numbers start at the part
         self.n_rows = stop - self._first
         self._array = array = _unwrap_torch(array)
-        stored = _find_stored_dtype(array, name)
-        self.tolerance = arrays.get_tolerance(stored)
-        self.dtype = stored if stored in (np.float32, np.float64) else np.dtype(np.float64)
-        if stored == np.float16:
+        stored_dtype = _find_stored_dtype(array, name)
+        self.tolerance = arrays.get_tolerance(stored_dtype)
+        self.dtype = (
+            stored_dtype if stored_dtype in (np.float32, np.float64) else np.dtype(np.float64)
+        )
+        if stored_dtype == np.float16:
             self.dtype = np.dtype(np.float32)
         self.row_bytes = self.n_passes * self.n_classes * self.dtype.itemsize
         chunks = getattr(array, "chunks", None)
         self.chunk_rows = int(chunks[-2]) if isinstance(chunks, tuple) and len(chunks) > 1 else 1
         self.group_rows = int(getattr(array, "group_rows", 1))
-        self.sector_rows = SECTOR // gcd(self.n_classes * stored.itemsize, SECTOR)
+        self.sector_rows = SECTOR // gcd(self.n_classes * stored_dtype.itemsize, SECTOR)
         self._file = _MapReader.open_behind(array)
         self.is_zero_copy = (
             isinstance(array, np.ndarray)
@@ -129,11 +131,11 @@ class ProbabilityRows:
             setattr(self._buffers, name, buffer)
         return buffer[:size].reshape(shape)
 
-    def check_block(self, block: RowBlock, start: int) -> None:
+    def check_block(self, block: RowBlock, start: int, kernels: ModuleType) -> None:
         """Raise if a row of the block is no probability distribution."""
         for f in range(self.n_passes):
             rows = block.get_pass(f)
-            bad = row_kernels.find_bad_row(rows, view_as_keys(rows), self.tolerance)
+            bad = kernels.find_bad_row(rows, view_as_keys(rows), self.tolerance)
             if bad >= 0:
                 raise self.describe_bad_row(rows[bad], start + bad, f)
 
@@ -169,9 +171,11 @@ def make_signed_keys(rows: NDArray[Any]) -> NDArray[Any]:
 
 def make_threshold_keys(thresholds: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """[K] the smallest value of `dtype` not below each threshold, as keys."""
-    rounded = thresholds.astype(dtype)
-    below = rounded.astype(np.float64) < thresholds
-    return view_as_keys(np.where(below, np.nextafter(rounded, dtype.type(np.inf)), rounded))
+    rounded_thresholds = thresholds.astype(dtype)
+    below = rounded_thresholds.astype(np.float64) < thresholds
+    return view_as_keys(
+        np.where(below, np.nextafter(rounded_thresholds, dtype.type(np.inf)), rounded_thresholds)
+    )
 
 
 def _allocate_like_file(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:

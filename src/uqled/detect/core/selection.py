@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core import heap_kernels
 from uqled.detect.core.joint import DENSE_CLASSES, PairCounts
+from uqled.detect.core.kernels import BOUND_SLACK, MANY_PAIRS
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -51,7 +52,8 @@ class Disagreements:
 class TopPerPair:
     """For every pair, its quota of samples with the largest margins; ties to the lower index."""
 
-    def __init__(self, quotas: PairCounts) -> None:
+    def __init__(self, quotas: PairCounts, kernels: ModuleType) -> None:
+        self.kernels = kernels
         self.n_classes = quotas.n_classes
         self.class_offsets, self.targets = quotas.find_class_offsets(), quotas.true.astype(np.int32)
         self.given = quotas.given
@@ -67,7 +69,7 @@ class TopPerPair:
 
     def raise_cuts(self, disagreements: Disagreements, labels: NDArray[np.int32]) -> TopPerPair:
         """Raise the cuts to what the disagreements reach."""
-        heap_kernels.raise_cuts(
+        self.kernels.raise_cuts(
             labels[disagreements.index], disagreements.predicted, disagreements.margin,
             self.class_offsets, self.targets, self.offsets, self.sizes, self.margins, self.indices,
             self.cuts,
@@ -91,7 +93,7 @@ class TopPerPair:
         """Offer a block of rows to the heaps."""
         if self.bounds is None:
             self.bounds = self._make_bounds(rows.dtype)
-        heap_kernels.select_rows(
+        self.kernels.select_rows(
             rows, labels, first_index, single_precision, self.class_offsets, self.targets,
             self.offsets, self.cuts, *self.bounds, self.sizes, self.margins, self.indices,
         )  # fmt: skip
@@ -99,18 +101,18 @@ class TopPerPair:
     def _make_bounds(self, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """[K,K] the cuts as a matrix, infinite where there is no pair, empty for many classes or
         few pairs; and [K] the least bound of each class."""
-        K, lowered = self.n_classes, (self.cuts - heap_kernels.BOUND_SLACK).astype(dtype)
+        K, lowered_cuts = self.n_classes, (self.cuts - BOUND_SLACK).astype(dtype)
         least = np.full(K, np.inf, dtype)
-        np.minimum.at(least, self.given, lowered)
+        np.minimum.at(least, self.given, lowered_cuts)
         most_pairs = np.diff(self.class_offsets).max(initial=0)
-        if K > DENSE_CLASSES or most_pairs * heap_kernels.MANY_PAIRS < K:
+        if K > DENSE_CLASSES or most_pairs * MANY_PAIRS < K:
             return np.empty((0, 0), dtype), least
         bounds = np.full((K, K), np.inf, dtype)
-        bounds[self.given, self.targets] = lowered
+        bounds[self.given, self.targets] = lowered_cuts
         return bounds, least
 
     def merge(self, other: TopPerPair) -> None:
-        heap_kernels.merge_heaps(
+        self.kernels.merge_heaps(
             self.offsets, self.sizes, self.margins, self.indices,
             other.sizes, other.margins, other.indices,
         )  # fmt: skip

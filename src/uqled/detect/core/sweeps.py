@@ -19,7 +19,6 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core import row_kernels
 from uqled.detect.core.class_statistics import (
     ClassStatistics,
     ExactSums,
@@ -123,14 +122,14 @@ class Sweeps:
             for source in read:
                 column = statistics.self_confidence.get(source)
                 values = np.empty(len(data.labels)) if column is None else column[at]
-                row_kernels.read_given_probability(data.rows[source], data.labels, values)
-                row_kernels.add_class_sums(data.labels, values, sums[source])
+                self.inputs.kernels.read_given_probability(data.rows[source], data.labels, values)
+                self.inputs.kernels.add_class_sums(data.labels, values, sums[source])
             if with_passes:
                 assert self.inputs.passes is not None
                 columns = {name: column[at] for name, column in statistics.uncertainty.items()}
-                measure_block(data, self.inputs.passes.n_passes, columns)
+                measure_block(data, self.inputs.passes.n_passes, columns, self.inputs.kernels)
                 for measure in limited:
-                    row_kernels.add_class_sums(data.labels, columns[measure], sums[measure])
+                    self.inputs.kernels.add_class_sums(data.labels, columns[measure], sums[measure])
             return sums
 
         for _, sums in self.map_blocks("sweep 1 of 3, class statistics", process_block):
@@ -173,7 +172,7 @@ class Sweeps:
                 column = joints.predicted.get(source)
                 predicted = np.empty(n, np.int32) if column is None else column[at]
                 without_limit = np.empty(n, np.int32)
-                bad = row_kernels.scan_rows(
+                bad = self.inputs.kernels.scan_rows(
                     rows, keys, data.labels, thresholds, self.inputs.get_tolerance(source),
                     single_precision, without_limit, predicted, joints.agrees[source][at],
                 )  # fmt: skip
@@ -193,7 +192,7 @@ class Sweeps:
                             )  # fmt: skip
             if joints.margin is not None:
                 other = np.empty(n)
-                row_kernels.find_best_other(data.rows["softmax"], data.labels, other)
+                self.inputs.kernels.find_best_other(data.rows["softmax"], data.labels, other)
                 joints.margin[at] = statistics.self_confidence["softmax"][at] - other
             return confident, disagreements
 
@@ -203,7 +202,7 @@ class Sweeps:
         ):
             at = slice(*block)
             for member, counter in joints.counters.items():
-                counter.add(self.inputs.labels.codes[at], confident[member])
+                counter.add(self.inputs.labels.codes[at], confident[member], self.inputs.kernels)
             for member, column in joints.confident_class.items():
                 column[at] = confident[member]
             for source, entries in disagreements.items():
@@ -229,7 +228,7 @@ class Sweeps:
             within = values <= limits[self.inputs.labels.codes[at]]
             return np.where(within, without_limit, np.int32(-1))
         confident = np.empty_like(without_limit)
-        row_kernels.find_confident_within_limits(
+        self.inputs.kernels.find_confident_within_limits(
             keys, thresholds, values, limits, predicted, confident
         )
         return confident
@@ -241,7 +240,9 @@ class Sweeps:
         labels = self.inputs.labels.codes
         return self.fill_heaps(
             {
-                member: TopPerPair(pairs).raise_cuts(joints.disagreements[member.source], labels)
+                member: TopPerPair(pairs, self.inputs.kernels).raise_cuts(
+                    joints.disagreements[member.source], labels
+                )
                 for member, pairs in quotas.items()
             }
         )

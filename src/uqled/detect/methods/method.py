@@ -61,17 +61,30 @@ class SweepEvidence:
         """[N] prune by noise rate: selected for some pair, and not agreeing with the label."""
         return self.selected[member] & self.disagrees(member.source)
 
+    @cached_property
+    def _confidence_order(self) -> NDArray[np.int64]:
+        """[N] indices by self-confidence of the softmax, the lowest first; ties to the lower
+        index."""
+        return np.argsort(self.get_scores("self-confidence"), kind="stable")
+
     def prune_by_class(self) -> Bools:
         """[N] per class, its quota of the lowest self-confidences of the softmax."""
-        confidence = self.statistics.self_confidence["softmax"]
+        return self._lowest_by_class & self.disagrees("softmax")
+
+    @cached_property
+    def _lowest_by_class(self) -> Bools:
         quota = self.quotas[SOFTMAX].per_class
         counts = self.statistics.class_counts
-        order = np.lexsort((confidence, self.labels))  # stable: ties to the lower index
+        labels = self.labels
+        if len(counts) <= np.iinfo(np.int16).max:
+            labels = labels.astype(np.int16)  # which NumPy sorts by digits, in linear time
+        order = self._confidence_order
+        order = order[np.argsort(labels[order], kind="stable")]
         first = np.cumsum(counts) - counts
         rank = np.arange(len(order)) - np.repeat(first, counts)
         flags = np.zeros(len(order), np.bool_)
         flags[order[rank < np.repeat(quota, counts)]] = True
-        return flags & self.disagrees("softmax")
+        return flags
 
     def find_off_diagonal(self) -> Bools:
         """[N] off the diagonal of the confident joint, and not agreeing with the label."""
@@ -81,10 +94,11 @@ class SweepEvidence:
 
     def find_lowest(self, score: Score) -> Bools:
         """[N] as many of the lowest scores as are off the diagonal of the confident joint."""
-        scores = self.get_scores(score)
-        number = int(np.count_nonzero(self.find_off_diagonal()))
-        flags = np.zeros(len(scores), np.bool_)
-        flags[np.argsort(scores, kind="stable")[:number]] = True
+        order = self._confidence_order
+        if score != "self-confidence":
+            order = np.argsort(self.get_scores(score), kind="stable")
+        flags = np.zeros(len(order), np.bool_)
+        flags[order[: np.count_nonzero(self.find_off_diagonal())]] = True
         return flags
 
     def flag_by_probability(self) -> Bools:

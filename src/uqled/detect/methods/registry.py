@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from uqled import arrays
-from uqled.errors import InputError, MissingInputError
+from uqled.errors import InputError, MissingInputError, suggest_name
 from uqled.registry import Registry
 
 if TYPE_CHECKING:
@@ -158,6 +158,5 @@ def _refuse_missing(name: str, method: Method, given: tuple[str, ...]) -> None:
 
 
 def _unknown_method(name: object) -> InputError:
-    return InputError(
-        "method", f"is {name!r}", f"Choose one of {', '.join([*METHODS.names(), ALL])}"
-    )
+    fix = suggest_name(str(name), [*METHODS.names(), ALL])
+    return InputError("method", f"is {name!r}", fix)

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.answer import Estimate, choose_confidence
+from uqled.answer import Estimate, Tier, choose_confidence
 from uqled.detect.auto.estimate import (
     ErrorEstimate,
     OperatingPoint,
-    doubt,
-    interval,
-    lowest_level,
+    estimate_interval,
+    explain_doubt,
+    find_lowest_level,
 )
 from uqled.detect.auto.evidence import (
     Alternatives,
@@ -36,18 +36,20 @@ from uqled.detect.auto.explanations import (
     Explanations,
     PlainSource,
     Scorer,
-    choose_source,
+    choose_calibrated_source,
     count_scores,
     explain,
     scan_alternatives,
 )
 from uqled.detect.auto.levels import UNITS, Levels
+from uqled.detect.auto.tiers import TIERS
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, find_cuts, values_to_keys
 from uqled.detect.core.joint import PairCounts
 from uqled.detect.core.sweeps import Member
 from uqled.detect.parts.context import Part, TaskContext
 from uqled.detect.parts.tasks import collect_part_statistics, merge_results
+from uqled.engines.local import Threads
 
 Ints = NDArray[np.int64]
 
@@ -197,7 +199,7 @@ def find_auto_flags(
 ) -> tuple[AutoFlags, Levels]:
     """Find out, with `map_parts(stage, task, merge, *given)`, what flags follow from all parts."""
     sample: FitSample = map_parts(None, find_part_alternatives, merge_results, context, N)
-    source, calibration = choose_source(sample.rows)
+    source, calibration = choose_calibrated_source(sample.rows, Threads(1))
     quantiles = Quantiles.of(sample.rows[source])
     counts: BandCounts = map_parts(
         None, count_part_bands, merge_results, context, source, quantiles
@@ -208,17 +210,17 @@ def find_auto_flags(
     numbers = explain(scorer, counts, joints[Member(source)], sample.votes, kind)
     explanations = Explanations.of(numbers, by_score.counts)
     by_level: Levels = map_parts(None, count_part_levels, merge_results, context, explanations)
-    wanted = None
+    quotas = None
     if point.kind == "budget":
         number = np.array([min(int(point.value), N)], np.int64)
-        wanted = find_cuts(
+        quotas = find_cuts(
             number,
             lambda c: map_parts(
                 None, count_probability_round, merge_results, context, explanations, c
             ),
         )
-    level = lowest_level(by_level, point, explanations.weights)
-    return AutoFlags(source, explanations, point, level, wanted), by_level
+    level = find_lowest_level(by_level, point, explanations.weights)
+    return AutoFlags(source, explanations, point, level, quotas), by_level
 
 
 def estimate_flags(
@@ -232,7 +234,7 @@ def estimate_flags(
     best = levels.best_f1(flags.explanations.weights)
     at_best = {name: int(sums[best:].sum()) for name, sums in levels.errors.items()}
     n_best = int(levels.counts[best:].sum())
-    unsure = doubt(
+    unsure = explain_doubt(
         _share(_interval(at_best, n_best, names), n_best),
         _share(_interval(at_best, n_best, names, confidence=0.95), n_best),
     )
@@ -244,6 +246,16 @@ def estimate_flags(
     return n_errors, real, Estimate(recalls[-1], min(recalls), max(recalls)), unsure
 
 
+def estimate_tiers(levels: Levels, tiers: list[dict[str, int]]) -> list[Tier]:
+    """Each tier that has samples; `tiers` are sums as `flagged` of `estimate_flags`."""
+    names = [name for name in levels.errors if name not in _MORE]
+    return [
+        Tier(name, sums["flags"], _share(_interval(sums, sums["flags"], names), sums["flags"]))
+        for name, sums in zip(TIERS, tiers, strict=True)
+        if sums["flags"]
+    ]
+
+
 def _share(number: Estimate, n: int) -> Estimate:
     return Estimate(*(x / max(n, 1) for x in vars(number).values()))
 
@@ -253,5 +265,7 @@ def _interval(
 ) -> Estimate:
     values = {name: sums[name] / UNITS for name in (*names, *_MORE)}
     each = {name: values[name] for name in names}
-    spread = dict.fromkeys(names, 1.0)
-    return interval(values["mean"], each, spread, values["variance"], float(n), False, confidence)
+    weights = dict.fromkeys(names, 1.0)
+    return estimate_interval(
+        values["mean"], each, weights, values["variance"], float(n), False, confidence
+    )

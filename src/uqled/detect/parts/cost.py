@@ -102,14 +102,14 @@ class CostPlan:
     def refuse_what_cannot_fit(self, out: Any, memory: int | None = None) -> None:
         """Raise if there is not enough memory, or no room for the result."""
         limit = memory if memory is not None else int(measure_free_memory() * _FREE_SHARE)
-        needed = self.memory
+        needed_memory = self.memory
         if memory is None and not self.in_one_process:  # workers may be on other machines
-            needed = max(self.driver, self.worker + _PROCESS_BYTES)
-        if needed > limit:
+            needed_memory = max(self.driver, self.worker + _PROCESS_BYTES)
+        if needed_memory > limit:
             name = "part_rows" if memory is None else "memory"
             raise InputError(
                 name,
-                f"makes a plan of {show_bytes(needed)} ({self.workers} workers), and "
+                f"makes a plan of {show_bytes(needed_memory)} ({self.workers} workers), and "
                 f"{show_bytes(limit)} is available",
                 "Use fewer workers or smaller parts (part_rows)",
             )
@@ -128,21 +128,21 @@ class CostPlan:
                 )
 
 
-def estimate_cost(prepared: PreparedDetection, engine: Engine) -> CostPlan:
+def estimate_cost(detection: PreparedDetection, engine: Engine) -> CostPlan:
     """Bytes and memory from the shapes, without a trial; the least number of bytes to write."""
-    context, rows = prepared.context, prepared.rows
-    context.store.refuse_another(prepared.fingerprint)
+    context, rows = detection.context, detection.rows
+    context.store.refuse_another(detection.fingerprint)
     N, row_bytes = rows[0].shape[-2], sum(r.row_bytes for r in rows)
     stored = sum(_count_stored_bytes(a) for a in (context.labels, context.softmax, context.passes))
     return CostPlan(
         samples=N,
-        parts=len(prepared.parts),
+        parts=len(detection.parts),
         workers=engine.workers,
         stored=stored,
         to_read=3 * stored,
         to_write=N * (_count_sample_bytes(context) - _LEAD_BYTES + _RESULT_BYTES),
-        worker=_estimate_worker_bytes(prepared, row_bytes),
-        driver=_PROCESS_BYTES + _estimate_driver_bytes(prepared, engine.workers),
+        worker=_estimate_worker_bytes(detection, row_bytes),
+        driver=_PROCESS_BYTES + _estimate_driver_bytes(detection, engine.workers),
         in_one_process=not engine.is_distributed,
         reading_rate=0.0,
         sweeping_rate=0.0,
@@ -150,16 +150,16 @@ def estimate_cost(prepared: PreparedDetection, engine: Engine) -> CostPlan:
     )
 
 
-def plan_cost(prepared: PreparedDetection, engine: Engine) -> CostPlan:
+def plan_cost(detection: PreparedDetection, engine: Engine) -> CostPlan:
     """The cost with time and bytes to write, measured by a trial."""
-    known = estimate_cost(prepared, engine)
-    trial, size = _run_trials(prepared, engine)
+    estimate = estimate_cost(detection, engine)
+    trial, size = _run_trials(detection, engine)
     # What fits in memory is read from the disk once; what does not, in every sweep.
-    cold = 3 if known.stored > _FREE_SHARE * measure_free_memory() else 1
+    cold = 3 if estimate.stored > _FREE_SHARE * measure_free_memory() else 1
     per_trial = trial.working + cold * max(0.0, trial.reading - trial.again)
-    trials, trial_bytes = known.samples / size, size * sum(r.row_bytes for r in prepared.rows)
+    trials, trial_bytes = estimate.samples / size, size * sum(r.row_bytes for r in detection.rows)
     return replace(
-        known,
+        estimate,
         to_write=int(trials * trial.written),
         reading_rate=trial_bytes / max(trial.reading, 1e-6),
         sweeping_rate=3 * trial_bytes / max(trial.working, 1e-6),
@@ -167,18 +167,18 @@ def plan_cost(prepared: PreparedDetection, engine: Engine) -> CostPlan:
     )
 
 
-def _estimate_worker_bytes(prepared: PreparedDetection, row_bytes: int) -> int:
+def _estimate_worker_bytes(detection: PreparedDetection, row_bytes: int) -> int:
     """A block's rows and their mean, pair counts and bounds of every member, a part's columns."""
-    context = prepared.context
+    context = detection.context
     K, members = len(context.values), len(context.plan.members)
     block = min(max(1, BLOCK_BYTES // row_bytes), MAX_BLOCK_ROWS)
     buffers = block * row_bytes * 2 + block * K * 8
-    most = max(part.stop - part.start for part in prepared.parts)
+    most = max(part.stop - part.start for part in detection.parts)
     pairs = K * K if K <= DENSE_CLASSES else most
     per_pair = 8 * 3  # in turn: counts; bounds; the list of pairs
-    kept = min(most, pairs) * members * 16
+    heap_bytes = min(most, pairs) * members * 16
     columns = most * (_count_sample_bytes(context) + members * 2) * 3  # as they are, and packed
-    return buffers + pairs * per_pair * members + kept + columns
+    return buffers + pairs * per_pair * members + heap_bytes + columns
 
 
 def _count_sample_bytes(context: TaskContext) -> int:
@@ -189,13 +189,13 @@ def _count_sample_bytes(context: TaskContext) -> int:
     return _SAMPLE_BYTES + _LEAD_BYTES + auto
 
 
-def _estimate_driver_bytes(prepared: PreparedDetection, workers: int) -> int:
+def _estimate_driver_bytes(detection: PreparedDetection, workers: int) -> int:
     """Pair counts and quotas of every member, and the counts of a round: those that wait to be
     merged, and a few copies."""
-    K, N = len(prepared.context.values), prepared.rows[0].shape[-2]
-    members = len(prepared.context.plan.members)
+    K, N = len(detection.context.values), detection.rows[0].shape[-2]
+    members = len(detection.context.plan.members)
     pairs, groups = min(K * K, N), min(K * K, int(_FLAGGED_SHARE * N)) * members
-    waiting = 2 * workers + len(prepared.parts).bit_length() + 6
+    waiting = 2 * workers + len(detection.parts).bit_length() + 6
     return pairs * 8 * 3 * 4 * members + waiting * 8 * bound_round_counts(groups)
 
 
@@ -225,31 +225,31 @@ class Trial:
         )
 
 
-def _run_trials(prepared: PreparedDetection, engine: Engine) -> tuple[Trial, int]:
+def _run_trials(detection: PreparedDetection, engine: Engine) -> tuple[Trial, int]:
     """A trial of every worker at the same time, and its number of rows."""
-    N, W = prepared.rows[0].shape[-2], engine.workers
-    part = prepared.parts[0].stop - prepared.parts[0].start
+    N, W = detection.rows[0].shape[-2], engine.workers
+    part = detection.parts[0].stop - detection.parts[0].start
     size = max(int(_TRIAL_SHARE * N), _TRIAL_ROWS) // W
     size = max(1, min(size, part, N // W))
     starts = np.linspace(0, N - size, W).astype(int).tolist()
     parts = [Part(0, start, start + size) for start in starts]
-    sent = replace(prepared, rows=[], parts=[], fingerprint={})
-    return engine.reduce(run_trial, parts, Trial.merge_with, given=(sent,)), W * size
+    sent_detection = replace(detection, rows=[], parts=[], fingerprint={})
+    return engine.reduce(run_trial, parts, Trial.merge_with, arguments=(sent_detection,)), W * size
 
 
-def run_trial(prepared: PreparedDetection, part: Part) -> Trial:
+def run_trial(detection: PreparedDetection, part: Part) -> Trial:
     """Read some rows twice, and treat them as a whole data set."""
-    reading, again = (_measure_seconds(tasks.read_part, prepared.context, part) for _ in range(2))
+    reading, again = (_measure_seconds(tasks.read_part, detection.context, part) for _ in range(2))
     samples = part.stop - part.start
     with TemporaryDirectory() as folder:  # where the task runs
         for size in (max(1, int(_FIRST_SHARE * samples)), samples):
             engine, store = _TimedThread(1), Store(Location.of(folder) / str(size))
             began = time.perf_counter()
-            prepared.run_alone(replace(part, stop=part.start + size), store, engine)
+            detection.run_alone(replace(part, stop=part.start + size), store, engine)
             seconds = time.perf_counter() - began
         sizes = {path.name: path.stat().st_size for path in Path(folder, str(size)).rglob("0*")}
-    written = sum(sizes.values()) + (_OFFERS - 1) * sizes.get("000000-sweep-3.bin", 0)
-    return Trial(reading, again, engine.seconds, seconds - engine.seconds, written)
+    written_bytes = sum(sizes.values()) + (_OFFERS - 1) * sizes.get("000000-sweep-3.bin", 0)
+    return Trial(reading, again, engine.seconds, seconds - engine.seconds, written_bytes)
 
 
 class _TimedThread(Threads):
@@ -257,16 +257,16 @@ class _TimedThread(Threads):
 
     seconds = 0.0
 
-    def reduce(self, *given: Any, **options: Any) -> Any:
+    def reduce(self, *arguments: Any, **options: Any) -> Any:
         began = time.perf_counter()
-        result = super().reduce(*given, **options)
+        result = super().reduce(*arguments, **options)
         self.seconds += time.perf_counter() - began
         return result
 
 
-def _measure_seconds(function: Callable[..., Any], *given: Any) -> float:
+def _measure_seconds(function: Callable[..., Any], *arguments: Any) -> float:
     began = time.perf_counter()
-    function(*given)
+    function(*arguments)
     return time.perf_counter() - began
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.answer import MAX_PAIRS, Answer
+from uqled.answer import MAX_PAIRS, UNSURE_AT_CHANCE, Answer, Tier, are_counts_at_chance
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, find_cuts
 from uqled.detect.core.joint import (
@@ -29,6 +29,7 @@ from uqled.detect.parts import part_results, tasks
 from uqled.detect.parts.auto_tasks import (
     collect_statistics_and_candidates,
     estimate_flags,
+    estimate_tiers,
     find_auto_flags,
 )
 from uqled.detect.parts.context import Part, TaskContext
@@ -73,7 +74,7 @@ class Driver:
         )
         limits.compute_thresholds()
         self._refuse_one_class(limits, context)
-        counted = self._map_parts(
+        joint_counts = self._map_parts(
             "sweep 2 of 3, confident joint",
             tasks.count_part_joints,
             tasks.merge_pair_counts,
@@ -82,7 +83,7 @@ class Driver:
         )
         joints: dict[Member, PairCounts] = {}
         numbers: dict[Member, Quotas] = {}
-        for member, pairs in counted.items():
+        for member, pairs in joint_counts.items():
             counter = PairCounter(pairs.n_classes)
             counter.merge(pairs)
             joints[member] = calibrate_joint(counter.get_joint(), limits.class_counts)
@@ -115,8 +116,14 @@ class Driver:
         K = joint.n_classes
         context.store.write_joint((K, K), joint.given, joint.true, joint.counts)
         n_errors = precision = recall = unsure = None
+        tiers: list[Tier] = []
         if levels is not None and auto is not None:
             n_errors, precision, recall, unsure = estimate_flags(levels, auto, tally.real)
+            tiers = estimate_tiers(levels, tally.tiers)
+        is_at_chance = are_counts_at_chance(limits.class_counts, tally.right)
+        if is_at_chance:
+            n_errors = precision = recall = None
+            unsure, tiers = UNSURE_AT_CHANCE, []
         names = context.names
         answer = Answer(
             method=headline.name,
@@ -126,6 +133,7 @@ class Driver:
             precision=precision,
             recall=recall,
             unsure=unsure,
+            tiers=tiers,
             n_off_diagonal=int(joint.counts[joint.given != joint.true].sum()),
             n_as_predicted=tally.as_predicted,
             confused_pairs=[
@@ -133,6 +141,7 @@ class Driver:
                 for i, j, number in rank_confused_pairs(tally.confused)[:MAX_PAIRS]
             ],
             most_suspect=tally.suspects,
+            is_at_chance=is_at_chance,
         )
         return {"parts": len(self.parts), "classes": list(names), **answer.to_json()}
 
@@ -157,7 +166,7 @@ class Driver:
                     tasks.select_part_samples,
                     self.parts[begin:end],
                     operator.add,
-                    given=(context, groups, bounds),
+                    arguments=(context, groups, bounds),
                     advance=lambda part: advance(part.stop - part.start),
                 )
                 so_far = replace(self, parts=self.parts[:end])
@@ -190,12 +199,12 @@ class Driver:
         cuts_by_ranking: dict[Ranking, Cuts] = {}
         for ranking in context.plan.rankings:
             if ranking == "by-class":
-                wanted = numbers[SOFTMAX].per_class
+                quotas = numbers[SOFTMAX].per_class
             else:
                 number = self._map_parts(
                     None, part_results.count_off_diagonal, operator.add, context, limits
                 )
-                wanted = np.array([number], np.int64)
+                quotas = np.array([number], np.int64)
             ask = partial(
                 self._map_parts,
                 None,
@@ -205,20 +214,24 @@ class Driver:
                 limits,
                 ranking,
             )
-            cuts_by_ranking[ranking] = find_cuts(wanted, ask)
+            cuts_by_ranking[ranking] = find_cuts(quotas, ask)
         return cuts_by_ranking
 
     def _map_parts(
-        self, stage: str | None, task: Callable[..., Any], merge: Callable[..., Any], *given: Any
+        self,
+        stage: str | None,
+        task: Callable[..., Any],
+        merge: Callable[..., Any],
+        *arguments: Any,
     ) -> Any:
         if stage is None:
-            return self.engine.reduce(task, self.parts, merge, given=given)
+            return self.engine.reduce(task, self.parts, merge, arguments=arguments)
         with self.progress.stage(stage, self.N) as advance:
             return self.engine.reduce(
                 task,
                 self.parts,
                 merge,
-                given=given,
+                arguments=arguments,
                 advance=lambda part: advance(part.stop - part.start),
             )
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from uqled.answer import MAX_SUSPECTS, FlaggedSample
+from uqled.answer import MAX_SUSPECTS, FlaggedSample, count_right
 from uqled.arrays import Labels
+from uqled.detect.auto.tiers import TIERS, assign_tiers
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, values_to_keys
 from uqled.detect.core.joint import PairCounts, Quotas, count_confused_pairs
@@ -32,23 +34,29 @@ class Tally:
     """The most suspect ones."""
     as_predicted: dict[str, int]
     """Source -> number of samples whose predicted class is the label."""
+    right: NDArray[np.int64]
+    """[K] how many samples of each class are predicted as labelled by the method."""
     real: dict[str, int]
     """The number of flags, and how many each reading expects to be real, where `auto` is run."""
+    tiers: list[dict[str, int]]
+    """The same of each tier."""
 
     def merge_with(self, other: Tally) -> Tally:
         suspects = sorted(
             [*self.suspects, *other.suspects], key=lambda one: (-one.votes, one.score, one.index)
         )
 
-        def add(mine: dict[str, int], others: dict[str, int]) -> dict[str, int]:
-            return {name: n + others[name] for name, n in mine.items()}
+        def add(counts: dict[str, int], other_counts: dict[str, int]) -> dict[str, int]:
+            return {name: n + other_counts[name] for name, n in counts.items()}
 
         return Tally(
             add(self.flagged, other.flagged),
             self.confused.merge_with(other.confused),
             suspects[:MAX_SUSPECTS],
             add(self.as_predicted, other.as_predicted),
+            self.right + other.right,
             add(self.real, other.real),
+            [add(mine, others) for mine, others in zip(self.tiers, other.tiers, strict=True)],
         )
 
 
@@ -104,12 +112,18 @@ def write_part_issues(
         store.write_issues(part.number, frame)
     first = by_method[0]
     given, suggested = evidence.labels[first.mask], first.best[first.mask]
+    estimate, tiers = first.estimate, []
+    if estimate is not None:
+        numbers = assign_tiers(estimate, first.mask)
+        tiers = [estimate.sum_units(numbers == number) for number in range(len(TIERS))]
     return Tally(
         {one.method: one.n_flagged for one in by_method},
         count_confused_pairs(given, suggested, len(context.values)),
         first.list_most_suspect(first_index=part.start),
         evidence.n_as_predicted,
-        {} if first.estimate is None else first.estimate.units_over(first.mask),
+        count_right(evidence.labels, first.best, len(context.values)),
+        {} if estimate is None else estimate.sum_units(first.mask),
+        tiers,
     )
 
 
@@ -132,12 +146,14 @@ def _read_evidence(
     selected = {}
     if results is not None and results.groups.quotas:
         offers = GroupedSamples(**store.read(part.number, "sweep-3"))
-        taken = results.cuts.select(offers)
+        is_selected = results.cuts.select(offers)
         for member, pairs in results.groups.quotas.items():
             at = results.groups.first[member]
-            mine = taken & (offers.group >= at) & (offers.group < at + len(pairs.counts))
+            is_of_member = (
+                is_selected & (offers.group >= at) & (offers.group < at + len(pairs.counts))
+            )
             selected[member] = np.zeros(n, np.bool_)
-            selected[member][offers.index[mine] - part.start] = True
+            selected[member][offers.index[is_of_member] - part.start] = True
     joints = ConfidentJoints(
         pairs={} if results is None else dict(results.joints),
         predicted={s: read[f"predicted {s}"] for s in sources if not isinstance(s, int)},

@@ -105,7 +105,7 @@ def find_label_errors_in_parts(
         passes_kind=passes_kind,
     )
     with make_engine(engine, workers=workers) as running:
-        prepared = prepare(
+        detection = prepare(
             labels,
             pred_probs,
             passes,
@@ -116,7 +116,7 @@ def find_label_errors_in_parts(
             part_rows=part_rows,
             progress=progress,
         )
-        return prepared.run(running, Progress(progress))
+        return detection.run(running, Progress(progress))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from uqled.answer import Answer, describe_answer
 from uqled.detect.core.joint import PairCounts
 from uqled.detect.parts.store import Store
-from uqled.storage.reading import explain_file_problems
+from uqled.errors import FileError
+from uqled.storage.reading import explain_file_problems, name_file
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,24 @@ class ErrorsInParts:
 
     def frames(self, columns: list[str] | None = None) -> Iterator[Any]:
         """The table, part by part, in the order of the samples."""
+        rows, samples = 0, len(self)
         for number in range(int(self.about["parts"])):
-            yield self.store.read_issues(number, columns)
+            frame = self.store.read_issues(number, columns)
+            rows += len(frame)
+            yield frame
+        if rows != samples:  # a part was replaced, or the result was edited
+            raise FileError(
+                name_file(str(self.store.place / "issues")),
+                f"has {rows:,} rows for {samples:,} samples",
+                "Repeat the detection",
+            )
 
-    def flagged(self) -> Any:
+    def read_flag_table(self) -> Any:
         """The rows of the flagged samples as one pandas frame, most suspect first."""
         import pandas as pd
 
-        flagged = pd.concat([frame[frame["is_label_issue"]] for frame in self.frames()])
-        return flagged.sort_values(
+        flags = pd.concat([frame[frame["is_label_issue"]] for frame in self.frames()])
+        return flags.sort_values(
             ["votes", "label_score", "index"], ascending=[False, True, True], ignore_index=True
         )
 
@@ -87,13 +97,16 @@ class ErrorsInParts:
         issues = self.store.place / "issues"
         files, path = None, issues.path if issues.is_local else None
         if path is None:
-            import fsspec  # type: ignore[import-untyped]
+            import fsspec
 
             files, path = fsspec.core.url_to_fs(str(issues))
         with explain_file_problems(str(issues), "Repeat the detection"):
             table = ds.dataset(path, filesystem=files, format="parquet")
             for fragment in table.get_fragments():  # a damaged part is named here, not in a query
                 fragment.ensure_complete_metadata()
+            rows, samples = table.count_rows(), len(self)
+            if rows != samples:  # a part is missing, or was replaced
+                raise ValueError(f"it has {rows:,} rows for {samples:,} samples")
         return table
 
     def summary(self, *, pairs: int = 5, suspects: int = 10) -> str:

@@ -27,10 +27,12 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError, InputError
 from uqled.limits import check_limit
+from uqled.storage.arrays.numpy_files import open_npz
 from uqled.storage.atomic import remove_leftovers
 from uqled.storage.location import Location
 from uqled.storage.lock import lock_folder
-from uqled.storage.reading import explain_file_problems, name_file
+from uqled.storage.reading import explain_file_problems, name_file, parse_json
+from uqled.storage.tables.parquet_tables import read_parquet_stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,11 +75,13 @@ class Store:
         """Raise if the folder holds anything but what was begun of the same detection."""
         if (self.place / "detection.json").exists():
             before, now = self._read_json("detection.json"), json.loads(json.dumps(fingerprint))
-            changed = sorted(k for k in before.keys() | now.keys() if before.get(k) != now.get(k))
-            if changed:
+            changed_options = sorted(
+                k for k in before.keys() | now.keys() if before.get(k) != now.get(k)
+            )
+            if changed_options:
                 raise InputError(
                     "out",
-                    f"{self.place} holds a detection with other {' and '.join(changed)}",
+                    f"{self.place} holds a detection with other {' and '.join(changed_options)}",
                     "Choose another folder, or repeat its options to continue that one",
                 )
         elif self.place.exists() and (not self.place.is_folder() or self.place.names()):
@@ -90,11 +94,13 @@ class Store:
         """A finished detection."""
         store = cls(Location.of(folder))
         if not store.is_finished:
-            begun = (store.place / "detection.json").exists()
+            has_begun = (store.place / "detection.json").exists()
             raise FileError(
                 f"folder {str(store.place)!r}",
-                "holds a detection that is not finished" if begun else "holds no detection",
-                "Repeat the command that began it" if begun else "Name a folder with result.json",
+                "holds a detection that is not finished" if has_begun else "holds no detection",
+                "Repeat the command that began it"
+                if has_begun
+                else "Name a folder with result.json",
             )
         return store
 
@@ -111,7 +117,8 @@ class Store:
         return self._work(part, stage).exists()
 
     def write(self, part: int, stage: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._work(part, stage).write(pack_arrays(arrays))
+        # What a power loss leaves of it is recognised by its digests, and can be made again.
+        self._work(part, stage).write(pack_arrays(arrays), durable=False)
 
     def read(self, part: int, stage: str, names: list[str] | None = None) -> dict[str, Any]:
         """The arrays, or those named, of which alone is read."""
@@ -140,13 +147,15 @@ class Store:
         self._issues(part).write(file.getvalue())
 
     def read_issues(self, part: int, columns: list[str] | None = None) -> pd.DataFrame:
-        import pandas as pd
-
         place = self._issues(part)
         if not place.exists():
             raise FileError(f"file {str(place)!r}", "is missing", "Repeat the detection")
         with explain_file_problems(str(place), "Repeat the detection"):
-            return pd.read_parquet(io.BytesIO(place.read()), columns=columns)
+            check_limit("memory_bytes", place.size(), name_file(str(place)))
+            file = io.BytesIO(place.read())
+            table = read_parquet_stream(file, name_file(str(place)), columns)
+            frame: pd.DataFrame = table.to_pandas()
+            return frame
 
     def write_joint(self, shape: tuple[int, int], given: Any, true: Any, counts: Any) -> None:
         file = io.BytesIO()
@@ -157,10 +166,11 @@ class Store:
         place = self.place / "joint.npz"
         with (
             explain_file_problems(str(place), "Repeat the detection"),
-            np.load(io.BytesIO(place.read()), allow_pickle=False) as archive,
+            open_npz(str(place), io.BytesIO(place.read())) as archive,
         ):
-            joint = {name: archive[name] for name in ("shape", "given", "true", "counts")}
+            joint = {name: archive.read(name) for name in ("shape", "given", "true", "counts")}
             K = int(joint["shape"][0])
+            check_limit("memory_bytes", 8 * K, name_file(str(place)))
             pairs = [joint[name] for name in ("given", "true", "counts")]
             if any(one.ndim != 1 or one.dtype.kind not in "iu" for one in pairs):
                 raise ValueError("its pairs are no columns of whole numbers")
@@ -187,7 +197,7 @@ class Store:
         place = self.place / name
         check_limit("json_bytes", place.size(), name_file(str(place)))
         with explain_file_problems(str(place), "Repeat the detection in another folder"):
-            content = json.loads(place.read())
+            content = parse_json(place.read())
             if not isinstance(content, dict):
                 raise TypeError(f"it holds a {type(content).__name__}")
             return content
@@ -205,11 +215,11 @@ def pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """
     solid = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     contents = {name: array.tobytes() for name, array in solid.items()}
-    listed, at = {}, 0
+    entries, at = {}, 0
     for name, array in solid.items():
-        listed[name] = [array.dtype.str, list(array.shape), at, _digest(contents[name])]
+        entries[name] = [array.dtype.str, list(array.shape), at, _digest(contents[name])]
         at += array.nbytes
-    header = json.dumps(listed).encode()
+    header = json.dumps(entries).encode()
     return b"".join([len(header).to_bytes(8, "little"), header, *contents.values()])
 
 
@@ -224,23 +234,23 @@ def unpack_arrays(place: Location, names: list[str] | None = None) -> dict[str, 
         if len(head) < 8 + length:
             head = place.read(0, 8 + length)
         first = 8 + length
-        listed = json.loads(head[8:first])
-        if missing := [name for name in names or [] if name not in listed]:
+        entries = parse_json(head[8:first])
+        if missing := [name for name in names or [] if name not in entries]:
             raise ValueError(f"it lacks {missing[0]!r}")
-        wanted = {
-            name: _Packed.of(listed[name], first, size)
-            for name in (listed if names is None else names)
+        arrays = {
+            name: _PackedArray.of(entries[name], first, size)
+            for name in (entries if names is None else names)
         }
-        start = min((one.start for one in wanted.values()), default=0)
-        stop = max((one.stop for one in wanted.values()), default=0)
+        start = min((one.start for one in arrays.values()), default=0)
+        stop = max((one.stop for one in arrays.values()), default=0)
         span = head[start:stop] if stop <= len(head) else bytearray(stop - start)
         if isinstance(span, bytearray):
             place.read_into(memoryview(span), start)
-        return {name: one.array(span, start) for name, one in wanted.items()}
+        return {name: one.array(span, start) for name, one in arrays.items()}
 
 
 @dataclass(frozen=True)
-class _Packed:
+class _PackedArray:
     """Where one array lies in a part's file."""
 
     dtype: np.dtype[Any]
@@ -250,7 +260,7 @@ class _Packed:
     digest: str
 
     @classmethod
-    def of(cls, entry: Any, first: int, size: int) -> _Packed:
+    def of(cls, entry: Any, first: int, size: int) -> _PackedArray:
         """An entry of the list, refused where it leads out of the file."""
         text, shape, at, digest = entry
         dtype = np.dtype(str(text))

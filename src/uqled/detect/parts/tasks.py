@@ -23,9 +23,9 @@ from uqled.detect.parts.context import Part, TaskContext
 from uqled.errors import InputError
 
 
-def merge_results(left: Any, right: Any) -> Any:
+def merge_results(first: Any, second: Any) -> Any:
     """The results of two parts together."""
-    return left.merge_with(right)
+    return first.merge_with(second)
 
 
 # -- which classes there are ----------------------------------------------------------------------
@@ -138,8 +138,8 @@ def count_part_joints(context: TaskContext, limits: ClassStatistics, part: Part)
     return {m: PairCounts(K, *read[f"pairs {at}"]) for at, m in enumerate(context.plan.members)}
 
 
-def merge_pair_counts(left: JointCounts, right: JointCounts) -> JointCounts:
-    return {member: counts.merge_with(right[member]) for member, counts in left.items()}
+def merge_pair_counts(first: JointCounts, second: JointCounts) -> JointCounts:
+    return {member: counts.merge_with(second[member]) for member, counts in first.items()}
 
 
 # -- sweep 3 --------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def select_part_samples(
         first: dict[Member, TopPerPair] = {}
         for member, pairs in groups.quotas.items():
             room = np.minimum(pairs.counts, there[pairs.given])
-            first[member] = TopPerPair(replace(pairs, counts=room))
+            first[member] = TopPerPair(replace(pairs, counts=room), sweeps.inputs.kernels)
             first[member].cuts[:] = groups.slice_of(bounds, member)
         offers = []
         for member, best in sweeps.fill_heaps(first).items():

@@ -32,7 +32,7 @@ class CleanlabFormat(ExportFormat):
                 "label_score": errors.scores,  # as Datalab names it
                 "label_quality": errors.scores,  # as CleanLearning names it
                 "given_label": errors.given,
-                "predicted_label": errors.suggested,
+                "predicted_label": errors.labels.values[errors.best],
                 "corrected_label": labels.convert_dtypes(),
             }
         )

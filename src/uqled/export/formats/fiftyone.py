@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from uqled.export.image_files import ImageFolderFormat, write_images
 from uqled.export.registry import ExportPlan, WriteOptions
 from uqled.export.source_samples import SourceSamples
@@ -20,22 +22,24 @@ class FiftyOneFormat(ImageFolderFormat):
     def write(self, plan: ExportPlan, target: Path, options: WriteOptions) -> dict[str, Any]:
         write_images(plan, target, options, _name_file)
         corrected, errors = plan.corrected, plan.errors
-        names = corrected.labels.names
+        names, classes = corrected.labels.names, corrected.class_numbers
+        labelled = np.searchsorted(classes, corrected.codes)
         labels = {
             f"{index:08d}": {
-                "label": int(corrected.codes[index]),
+                "label": int(labelled[index]),
                 "attributes": {
                     "mistakenness": 1.0 - float(errors.scores[index]),
                     "is_label_issue": bool(errors.mask[index]) and index not in plan.decisions,
                     "is_decided": index in plan.decisions,
                     "given_label": names[corrected.labels.codes[index]],
-                    "suggested_label": names[errors.best[index]],
+                    "suggested_label": names[errors.suggested_codes[index]],
                     "sample": plan.predictions.ids[index],
                 },
             }
             for index in corrected.rows.tolist()
         }
-        write_json(target / "labels.json", {"classes": list(names), "labels": labels})
+        content = {"classes": [names[k] for k in classes], "labels": labels}
+        write_json(target / "labels.json", content)
         return {}
 
 

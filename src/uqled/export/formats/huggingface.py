@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from uqled.data.raw_dataset import name_source
 from uqled.data.readers.hub import read_features
-from uqled.data.table_files import read_parquet
 from uqled.export.corrections import CorrectedLabels
 from uqled.export.file_names import number_repeats, sanitize_name
 from uqled.export.registry import ExportFormat, ExportPlan, WriteOptions
@@ -22,6 +21,7 @@ from uqled.export.source_samples import (
     find_image_column,
     read_source_table,
 )
+from uqled.storage.tables.parquet_tables import read_parquet
 
 _BATCH_IMAGES = 256  # rows that are in memory at a time
 _BATCH = 16_384
@@ -45,7 +45,9 @@ class HuggingFaceFormat(ExportFormat):
         data = target / "data"
         data.mkdir()
         features = {} if source is None else _read_features(source.table, samples)
-        features[label] = {"names": number_repeats(corrected.labels.names), "_type": "ClassLabel"}
+        classes = corrected.class_numbers
+        names = number_repeats([corrected.labels.names[k] for k in classes])
+        features[label] = {"names": names, "_type": "ClassLabel"}
         if samples.kind == "images":
             image = "image" if source is None else find_image_column(source, samples)
             features[image] = {"_type": "Image"}
@@ -54,7 +56,7 @@ class HuggingFaceFormat(ExportFormat):
             for part in parts:
                 codes = corrected.codes[corrected.rows[at : at + part.num_rows]]
                 at += part.num_rows
-                batch = _add_labels(part, label, codes, features)
+                batch = _add_labels(part, label, np.searchsorted(classes, codes), features)
                 if writer is None or size > _SHARD_BYTES:
                     if writer is not None:
                         writer.close()
@@ -68,16 +70,19 @@ class HuggingFaceFormat(ExportFormat):
         split = sanitize_name(samples.source["split"] or "train")
         for number, shard in enumerate(shards):
             shard.rename(data / f"{split}-{number:05d}-of-{len(shards):05d}.parquet")
-        return {"label": label}
+        return {"label": label, "class_numbers": classes.tolist()}
 
     def read_class_numbers(self, out: Path, note: Mapping[str, Any]) -> NDArray[np.int32]:
         files = sorted((out / "data").glob("*.parquet"))
         parts = [read_parquet(file, [note["label"]]).column(0).to_numpy() for file in files]
-        codes, K = np.concatenate(parts), len(note["classes"])
-        is_number = codes.dtype.kind in "iu"
-        if not is_number or (len(codes) and not 0 <= codes.min() <= codes.max() < K):
-            raise ValueError(f"its labels are not class numbers below {K}")
-        return codes.astype(np.int32)
+        codes = np.concatenate(parts)
+        classes = np.asarray(note.get("class_numbers", range(len(note["classes"]))))
+        for numbers, below in ((classes, len(note["classes"])), (codes, len(classes))):
+            is_number = numbers.dtype.kind in "iu" and numbers.ndim == 1
+            if not is_number or (numbers.size and not 0 <= numbers.min() <= numbers.max() < below):
+                raise ValueError(f"its labels are not class numbers below {below}")
+        class_numbers: NDArray[np.int32] = classes[codes].astype(np.int32)
+        return class_numbers
 
 
 def _read_table(
@@ -129,7 +134,7 @@ def _read_image_cells(samples: SourceSamples, chosen: NDArray[np.intp]) -> Any:
     return pa.array(cells, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
 
 
-def _add_labels(batch: Any, label: str, codes: NDArray[np.int32], features: dict[str, Any]) -> Any:
+def _add_labels(batch: Any, label: str, codes: NDArray[Any], features: dict[str, Any]) -> Any:
     """The batch with its labels as class numbers, and a schema that names the features."""
     import pyarrow as pa
 

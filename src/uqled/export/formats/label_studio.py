@@ -56,7 +56,7 @@ class LabelStudioFormat(ExportFormat):
             (target / "images").mkdir()
         with options.progress.stage("writing tasks", len(rows)) as advance:
             for index, probability in zip(rows.tolist(), probabilities.tolist(), strict=True):
-                given, best = int(errors.labels.codes[index]), int(errors.best[index])
+                given, best = int(errors.labels.codes[index]), int(errors.suggested_codes[index])
                 task: dict[str, Any] = {
                     "data": {
                         field: _write_sample(target, samples, index, url),
@@ -92,10 +92,12 @@ class LabelStudioFormat(ExportFormat):
 
 
 def list_task_rows(errors: LabelErrors, decisions: Mapping[int, Decision]) -> NDArray[np.int64]:
-    """Samples that are flagged or decided, most suspect first."""
+    """Samples that are flagged or decided, most suspect first; before them what contradicts a
+    duplicate."""
     wanted = errors.mask.copy()
     wanted[list(decisions)] = True
-    return errors.ranking[wanted[errors.ranking]]
+    wanted[errors.contradicted_labels.rows] = False
+    return np.concatenate([errors.contradicted_labels.rows, errors.ranking[wanted[errors.ranking]]])
 
 
 def make_labelling_config(kind: str, names: Iterable[str]) -> str:
@@ -137,7 +139,7 @@ def read_suggested_probabilities(
 ) -> NDArray[np.float64]:
     """[len(rows)] probability of the suggested class: the softmax's if the method looks at that
     alone, otherwise the mean of the passes."""
-    best = errors.best[rows]
+    best = errors.suggested_codes[rows]
     needs = parse_method(errors.method).method.needs
     if predictions.passes is not None and needs != ("pred_probs",):
         return np.asarray(np.mean(predictions.passes[:, rows, best], axis=0, dtype=np.float64))

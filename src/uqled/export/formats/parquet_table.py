@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.table_files import read_parquet
+from uqled.errors import InputError
+from uqled.export.formats.csv_table import find_unchanged, note_own_labels
 from uqled.export.record import number_labels
 from uqled.export.registry import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.source_samples import read_source_table
+from uqled.storage.tables.parquet_tables import read_parquet
 
 _BATCH = 8192  # rows that are in memory at a time
 
@@ -32,15 +34,23 @@ class ParquetFormat(ExportFormat):
             ids = [plan.predictions.ids[index] for index in corrected.rows]
             pq.write_table(pa.table({"id": ids, "label": corrected.values.tolist()}), target)
             return {"label": "label"}
-        at = 0
+        at = n_samples = 0
         field = source.table.schema.field(source.label)
+        rows, is_aside = samples.list_table_rows(corrected.rows)
+        is_unchanged = find_unchanged(plan)
         with pq.ParquetWriter(target, source.table.schema) as writer:
-            for batch in source.iterate_batches(samples.rows[corrected.rows], _BATCH):
-                column = _cast_labels(corrected.values[at : at + batch.num_rows], field)
-                at += batch.num_rows
+            for batch in source.iterate_batches(rows, _BATCH):
+                aside = is_aside[at : at + batch.num_rows]
+                end = n_samples + int(np.count_nonzero(~aside))
                 position = batch.column_names.index(source.label)
+                column = _cast_labels(corrected.values[n_samples:end], field)
+                is_own = aside.copy()
+                is_own[~aside] = is_unchanged[n_samples:end]
+                if is_own.any():
+                    column = _keep_labels(batch.column(position), column, aside, is_own)
                 writer.write_table(batch.set_column(position, field, column))
-        return {"label": source.label}
+                at, n_samples = at + batch.num_rows, end
+        return {"label": source.label, **note_own_labels(plan)}
 
     def read_class_numbers(self, out: Path, note: Mapping[str, Any]) -> NDArray[np.int32]:
         column = read_parquet(out, [note["label"]]).column(0).to_pylist()
@@ -48,11 +58,29 @@ class ParquetFormat(ExportFormat):
         return number_labels((spelling.get(value, str(value)) for value in column), note, out)
 
 
+def _keep_labels(
+    own: Any, labels: Any, is_aside: NDArray[np.bool_], is_own: NDArray[np.bool_]
+) -> Any:
+    """The labels of a batch: where `is_own` as they were, and else `labels`, which those that the
+    run had set aside have none of."""
+    import pyarrow as pa
+
+    together = pa.chunked_array([own.combine_chunks().cast(labels.type), labels])
+    places = np.where(is_own, np.arange(len(own)), len(own) + np.cumsum(~is_aside) - 1)
+    return together.take(pa.array(places))
+
+
 def _cast_labels(values: NDArray[Any], field: Any) -> Any:
     """Labels in the type that the column has."""
     import pyarrow as pa
 
     column = pa.array(values.tolist())
+    if pa.types.is_string(column.type) and pa.types.is_integer(field.type):
+        raise InputError(
+            "to",
+            f"is parquet, whose column {field.name!r} holds numbers, and a class has a new name",
+            "Rename it to a number, or export csv",
+        )
     if pa.types.is_dictionary(field.type):
         return column.cast(field.type.value_type).dictionary_encode().cast(field.type)
     return column.cast(field.type)

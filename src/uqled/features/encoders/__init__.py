@@ -75,6 +75,7 @@ ENCODERS: Registry[Callable[[str, EncoderOptions], Encoder]] = Registry(
         "torchvision": f"{_HERE}.torchvision_model:make_encoder",
         "onnx": f"{_HERE}.onnx_file:make_encoder",
         "minilm": f"{_HERE}.minilm:make_encoder",
+        "minilm-float": f"{_HERE}.minilm_torch:make_encoder",
         "wordllama": f"{_HERE}.wordllama_model:make_encoder",
         "sentence-transformers": f"{_HERE}.sentence_transformer:make_encoder",
     },

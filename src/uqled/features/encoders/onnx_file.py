@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from uqled.errors import InputError
 from uqled.features.encoders import Encoder, EncoderOptions, import_package
+from uqled.storage.reading import first_line, read_file
 
 _MEAN = np.array([0.485, 0.456, 0.406], np.float32)[:, None, None]
 _STD = np.array([0.229, 0.224, 0.225], np.float32)[:, None, None]
@@ -47,17 +48,19 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:
     path = Path(name)
     if not path.is_file():
         raise InputError("encoder", f"is 'onnx:{name}', which is no file", "Write onnx:FILE")
+    digest = hashlib.blake2b(read_file(path), digest_size=16).hexdigest()
     runtime = import_package("onnxruntime", encoder=f"onnx:{name}", install="onnxruntime")
     try:
         session = runtime.InferenceSession(str(path), providers=runtime.get_available_providers())
     except Exception as error:  # the runtime has a tree of errors of its own
         raise InputError(
-            "encoder", f"'onnx:{name}' cannot be loaded: {error}", "Export the network anew"
+            "encoder",
+            f"'onnx:{name}' cannot be loaded ({first_line(error)})",
+            "Export the network anew",
         ) from error
     shape = session.get_inputs()[0].shape
     own_side = shape[2] if len(shape) == 4 and isinstance(shape[2], int) else _USUAL_SIDE
     side = options.image_size or own_side
-    digest = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
     return OnnxEncoder(session, f"onnx {digest} {side}", side)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,5 +29,7 @@ class WordLlama:
 
 def make_encoder(name: str, options: EncoderOptions) -> Encoder:  # noqa: ARG001
     package = import_package("wordllama", encoder=name, install="wordllama")
-    model = package.WordLlama.load(disable_download=True)
+    # Its own folder as its cache: it has the tokenizer under another name than it looks for.
+    folder = Path(package.__file__).parent
+    model = package.WordLlama.load(cache_dir=folder, disable_download=True)
     return WordLlama(model, f"wordllama {package.__version__}")

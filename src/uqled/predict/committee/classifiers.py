@@ -13,25 +13,26 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 
-from uqled.features.columns import make_tfidf, make_transformer, select_rows
+from uqled.features.columns import make_tfidf, make_transformer, take_samples
 from uqled.predict.committee.heads import CommitteeFold
 from uqled.predict.learners.classifier_fold import predict_held_out
 from uqled.predict.learners.estimator import fit_transformer, make_boosting
 
 _TREES = 100
+_MANY_TEXTS = 500  # from here on, words of one text alone tell nothing and cost most of the time
 _LEAF = 3  # samples in a leaf, at least: smoother probabilities where labels are wrong
 
 
 def predict_by_boosting(fold: CommitteeFold) -> NDArray[np.float32]:
-    return _predict(fold, make_boosting(fold.data))
+    return _predict(fold, make_boosting(fold.data), ordinal=True)
 
 
 def predict_by_forest(fold: CommitteeFold) -> NDArray[np.float32]:
-    return _predict(fold, RandomForestClassifier(_TREES, min_samples_leaf=_LEAF, n_jobs=-1))
+    return _predict(fold, _make_trees(fold, RandomForestClassifier))
 
 
 def predict_by_extra_trees(fold: CommitteeFold) -> NDArray[np.float32]:
-    return _predict(fold, ExtraTreesClassifier(_TREES, min_samples_leaf=_LEAF, n_jobs=-1))
+    return _predict(fold, _make_trees(fold, ExtraTreesClassifier), ordinal=True)
 
 
 def predict_by_logistic(fold: CommitteeFold) -> NDArray[np.float32]:
@@ -42,16 +43,21 @@ def predict_by_tfidf(fold: CommitteeFold) -> NDArray[np.float32]:
     """Logistic regression of words and pairs of words."""
     texts = fold.data.texts
     assert texts is not None
-    X, X_new = fit_transformer(make_tfidf(len(texts)), texts[fold.train], texts[fold.test], "texts")
-    return _predict_features(fold, LogisticRegression(C=3.0, max_iter=300), X, X_new)
+    vectorizer = make_tfidf(len(texts), many=_MANY_TEXTS)
+    X, X_new = fit_transformer(vectorizer, texts[fold.train], texts[fold.test], "texts")
+    return _predict_features(fold, LogisticRegression(C=3.0, max_iter=300, tol=1e-3), X, X_new)
 
 
-def _predict(fold: CommitteeFold, classifier: Any) -> NDArray[np.float32]:
+def _make_trees(fold: CommitteeFold, kind: Any) -> Any:
+    return kind(_TREES, min_samples_leaf=_LEAF, n_jobs=fold.threads)
+
+
+def _predict(fold: CommitteeFold, classifier: Any, *, ordinal: bool = False) -> NDArray[np.float32]:
     """By a classifier of the table's columns."""
-    data = fold.data
+    data, name = fold.data, type(classifier).__name__
     sparse = get_tags(classifier).input_tags.sparse
-    transformer = make_transformer(data, takes_sparse=sparse, name=type(classifier).__name__)
-    X, X_new = select_rows(data, fold.train), select_rows(data, fold.test)
+    transformer = make_transformer(data, takes_sparse=sparse, name=name, ordinal=ordinal)
+    X, X_new = take_samples(data, fold.train), take_samples(data, fold.test)
     if transformer is not None:
         X, X_new = fit_transformer(transformer, X, X_new, data.kind)
     return _predict_features(fold, classifier, X, X_new)

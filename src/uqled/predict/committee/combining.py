@@ -43,15 +43,17 @@ def combine_members(
     weights = []
     for fold in np.unique(folds):
         test = np.flatnonzero(folds == fold)
-        fitted = _spread(np.flatnonzero(folds != fold))
-        y = labels[fitted]
+        fit_rows = _choose_fit_rows(np.flatnonzero(folds != fold))
+        y = labels[fit_rows]
         prior = (np.bincount(labels[folds != fold], minlength=K) + 0.5).astype(np.float64)
         prior /= prior.sum()
-        own = np.stack([_smooth(member[fitted], prior) for member in members])
+        own = np.stack([_smooth(member[fit_rows], prior) for member in members])
         temperatures = [fit_temperature(one, y) for one in own]
-        calibrated = np.stack([heat(one, t) for one, t in zip(own, temperatures, strict=True)])
-        weight = fit_mixture(calibrated[:, np.arange(len(y)), y])
-        last = fit_temperature(np.tensordot(weight, calibrated, axes=1), y)
+        calibrated_probs = np.stack(
+            [heat(one, t) for one, t in zip(own, temperatures, strict=True)]
+        )
+        weight = fit_mixture(calibrated_probs[:, np.arange(len(y)), y])
+        last = fit_temperature(np.tensordot(weight, calibrated_probs, axes=1), y)
         held_out = np.stack(
             [heat(_smooth(m[test], prior), t) for m, t in zip(members, temperatures, strict=True)]
         )
@@ -79,9 +81,11 @@ def fit_temperature(probabilities: Floats, labels: NDArray[np.integer]) -> float
     logits, rows = np.log(probabilities), np.arange(len(labels))
 
     def loss(log_temperature: float) -> float:
-        scaled = logits * np.exp(-log_temperature)
-        scaled -= scaled.max(axis=1, keepdims=True)
-        return float(np.mean(np.log(np.exp(scaled).sum(axis=1)) - scaled[rows, labels]))
+        scaled_logits = logits * np.exp(-log_temperature)
+        scaled_logits -= scaled_logits.max(axis=1, keepdims=True)
+        return float(
+            np.mean(np.log(np.exp(scaled_logits).sum(axis=1)) - scaled_logits[rows, labels])
+        )
 
     best = minimize_scalar(loss, bounds=_LOG_TEMPERATURES, method="bounded")
     return float(np.exp(best.x))
@@ -103,6 +107,6 @@ def _smooth(probabilities: NDArray[np.floating], prior: Floats) -> Floats:
     return (1 - _FLOOR) * probabilities.astype(np.float64) + _FLOOR * prior
 
 
-def _spread(rows: NDArray[np.intp]) -> NDArray[np.intp]:
+def _choose_fit_rows(rows: NDArray[np.intp]) -> NDArray[np.intp]:
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), _FITTED_ROWS)).astype(np.intp)
     return rows[chosen]

@@ -75,8 +75,8 @@ class Discriminant:
             return _probabilities(distances * (self.counts.sum() - 1), np.log(counts))
 
     def _whiten(self, X: NDArray[np.floating]) -> Floats:
-        whitened: Floats = solve_triangular(self.whitener, X.T, lower=True).T
-        return whitened
+        result: Floats = solve_triangular(self.whitener, X.T, lower=True).T
+        return result
 
 
 def choose_ridge(X: NDArray[np.floating], labels: NDArray[np.integer], n_classes: int) -> float:

@@ -34,6 +34,8 @@ class CommitteeFold:
     seed: int
     shared: dict[str, Any]
     """Results that serve all folds."""
+    threads: int
+    """That a member may use beside the others."""
 
     @property
     def labels(self) -> NDArray[np.int32]:

@@ -8,15 +8,19 @@ package adds one with an entry point of the group `uqled.learners`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from uqled.data.dataset import Dataset
 from uqled.errors import InputError, suggest_name
 from uqled.predict.learner import Learner
+from uqled.predict.training_options import Training
 from uqled.predict.uncertainty import AUTO, check_source_name
 from uqled.registry import Registry
 
 _HERE = "uqled.predict.learners"
+#: Of `cross_validate`, for suggestions.
+_ARGUMENTS = ("model", "folds", "passes", "uncertainty", "out", "seed", "progress", "engine")
 
 LEARNERS: Registry[Callable[..., Learner]] = Registry(
     "uqled.learners",
@@ -40,8 +44,19 @@ def choose_learner(
 ) -> Learner:
     """A learner of a name, a scikit-learn classifier, or a function that makes a network."""
     check_source_name(uncertainty)
+    _refuse_unknown_options(training)
     options = {name: value for name, value in training.items() if value is not None}
     return find_learner_maker(model)(model, data, uncertainty=uncertainty, training=options)
+
+
+def _refuse_unknown_options(training: dict[str, Any]) -> None:
+    """Refuse what is no option of training: a misspelt argument would be taken for one."""
+    known_options = [*(field.name for field in fields(Training)), "preset", "offline"]
+    for name in training:
+        if name not in known_options:
+            raise InputError(
+                name, "is no argument", suggest_name(name, [*_ARGUMENTS, *known_options])
+            )
 
 
 def find_learner_maker(model: Any) -> Callable[..., Learner]:

@@ -37,6 +37,9 @@ def make_learner(
     from uqled.predict.learners import choose_learner
 
     own = training.keys() - {"offline", "device"}
+    if data.embeddings is not None:
+        name = "probe" if own or uncertainty != AUTO else "committee"
+        return choose_learner(name, data, uncertainty=uncertainty, **training)
     if own or uncertainty != AUTO:
         return choose_learner(_SINGLE[data.kind], data, uncertainty=uncertainty, **training)
     if data.kind in _WITHOUT and find_installed_encoder(data.kind) is None:

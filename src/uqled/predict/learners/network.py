@@ -15,6 +15,7 @@ from uqled.data.dataset import Dataset
 from uqled.errors import InputError
 from uqled.predict.fold_files import MEMBER, make_member_folder, read_partial
 from uqled.predict.learner import Advance, FoldPredictions
+from uqled.predict.schedule import mix_seed
 from uqled.predict.training_options import resolve_training
 from uqled.predict.uncertainty import (
     AUTO,
@@ -40,7 +41,6 @@ try:
     from uqled.predict.training import (
         Training,
         make_fabric,
-        mix_seed,
         resolve_precision,
         train,
     )
@@ -70,11 +70,13 @@ def make_learner(
         return models.build(model, n_classes=n_classes, image_shape=shape, seed=seed)
 
     name = model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
-    source = choose_source(uncertainty, make(0))  # refuse at once what cannot be built or asked
+    source = choose_network_source(
+        uncertainty, make(0)
+    )  # refuse at once what cannot be built or asked
     return NetworkLearner(name, make, select_images, settings, source)
 
 
-def choose_source(uncertainty: str, network: nn.Module) -> str:
+def choose_network_source(uncertainty: str, network: nn.Module) -> str:
     """The name of a source of passes that this network has."""
     name = "mc-dropout" if uncertainty == AUTO else uncertainty
     load_source(name, network, is_network=True)
@@ -92,6 +94,8 @@ class NetworkLearner:
     """[N,H,W,C] images or [N,D] features of a data set."""
     training: Training
     source: str = "mc-dropout"
+    sample_features: NDArray[np.float32] | None = None
+    """[N,D] of the samples, where the network is a head on them."""
 
     def settings(self) -> dict[str, Any]:
         settings = asdict(self.training) | {"uncertainty": self.source}
@@ -240,8 +244,8 @@ def _spread_batches(samples: Samples) -> Iterator[Any]:
     """Batches of one size, spread evenly over the samples and never augmented."""
     size = min(_BATCH, len(samples))
     count = min(_STATISTICS_BATCHES, len(samples) // size)
-    chosen = torch.linspace(0, len(samples) - 1, count * size).long()
-    for part in chosen.chunk(count):
+    rows = torch.linspace(0, len(samples) - 1, count * size).long()
+    for part in rows.chunk(count):
         yield samples.batch(part)
 
 

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
 from uqled.data.image_cache import cache_folder
-from uqled.features.columns import make_transformer, select_rows
+from uqled.features.columns import make_transformer, take_samples
+from uqled.features.components import are_embeddings
 from uqled.features.computing import compute_features
 from uqled.features.encoders import ENCODERS, EncoderOptions
 from uqled.models.heads import make_head
-from uqled.predict.learners.network import NetworkLearner, choose_source
+from uqled.predict.learners.committee import OWN_FEATURES
+from uqled.predict.learners.network import NetworkLearner, choose_network_source
 from uqled.predict.training import Training, make_fabric, resolve_precision
 from uqled.predict.training_options import resolve_training
 from uqled.progress import Progress
@@ -42,7 +44,9 @@ def make_learner(
     training = dict(training)
     offline = bool(training.pop("offline", False))
     settings = resolve_training(training)
-    if data.kind == "table":
+    if data.embeddings is not None:
+        encoder, features = OWN_FEATURES, data.embeddings
+    elif data.kind == "table":
         encoder, features = "columns", compute_columns(data)
     else:
         encoder = name_encoder(model, data.kind)
@@ -59,7 +63,7 @@ def make_learner(
 
 def compute_columns(data: Dataset) -> NDArray[np.float32]:
     """[N,D] the columns of a table as numbers, scaled; labels play no part."""
-    rows = select_rows(data, np.arange(len(data)))
+    rows = take_samples(data, np.arange(len(data)))
     transformer = make_transformer(data, takes_sparse=False, name="probe")
     return np.asarray(transformer.fit_transform(rows), np.float32)
 
@@ -72,8 +76,10 @@ def make_head_learner(
     def make(seed: int) -> Any:
         return make_head(features.shape[1], data.n_classes, seed)
 
-    source = choose_source(uncertainty, make(0))
-    return NetworkLearner(name, make, lambda _: features, training, source)
+    source = choose_network_source(uncertainty, make(0))
+    is_table = data.kind == "table" and data.embeddings is None and not are_embeddings(data)
+    sample_features = None if is_table else features
+    return NetworkLearner(name, make, lambda _: features, training, source, sample_features)
 
 
 def name_encoder(model: str, kind: str = "images") -> str:

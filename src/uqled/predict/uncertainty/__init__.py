@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.errors import InputError
+from uqled.errors import InputError, suggest_name
 from uqled.predict.learner import FoldPredictions
 from uqled.registry import Registry
 
@@ -86,7 +86,7 @@ SOURCES: Registry[type[UncertaintySource]] = Registry(
 )
 
 
-def list_sources(*, of_networks: bool | None = None) -> list[str]:
+def list_uncertainty_sources(*, of_networks: bool | None = None) -> list[str]:
     """`auto` and the names of the sources: all, or those of networks, or of classifiers."""
     names = SOURCES.names()
     if of_networks is not None:
@@ -97,10 +97,9 @@ def list_sources(*, of_networks: bool | None = None) -> list[str]:
 
 def check_source_name(name: Any) -> None:
     """Refuse a name that is no source's."""
-    if name not in list_sources():
-        raise InputError(
-            "uncertainty", f"is {name!r}", f"Choose one of {', '.join(list_sources())}"
-        )
+    if name not in list_uncertainty_sources():
+        fix = suggest_name(str(name), list_uncertainty_sources())
+        raise InputError("uncertainty", f"is {name!r}", fix)
 
 
 def load_source(name: str, model: Any, *, is_network: bool) -> UncertaintySource:
@@ -109,7 +108,7 @@ def load_source(name: str, model: Any, *, is_network: bool) -> UncertaintySource
     if not (source.fits_networks if is_network else source.fits_classifiers):
         subject = "a network" if is_network else type(model).__name__
         reason = "has none" if is_network else "is no network"
-        names = ", ".join(list_sources(of_networks=is_network))
+        names = ", ".join(list_uncertainty_sources(of_networks=is_network))
         raise InputError(
             "uncertainty", f"is {name!r}, but {subject} {reason}", f"Choose one of {names}"
         )

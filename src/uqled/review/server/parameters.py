@@ -22,7 +22,7 @@ def read_number(text: str | None, name: str, below: int) -> int | None:
     return int(text)
 
 
-def check_whole_number(value: Any, name: str) -> int:
+def read_whole_number(value: Any, name: str) -> int:
     """A whole number that came as JSON."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InputError(name, f"is {value!r:.40}", "Pass a whole number")
@@ -38,7 +38,7 @@ def check_choice(text: Any, name: str, choices: tuple[Any, ...]) -> Any:
     return text
 
 
-def read_text(body: Mapping[str, Any], name: str) -> str:
+def read_field(body: Mapping[str, Any], name: str) -> str:
     """A short text."""
     value = body.get(name)
     if not isinstance(value, str) or len(value) > 80 or not value.isprintable():

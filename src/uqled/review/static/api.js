@@ -8,25 +8,46 @@ export class Refused extends Error {
   }
 }
 
-export function ask(path, query = {}) {
-  const given = Object.entries(query).filter(([, value]) => value !== "" && value != null);
-  const text = new URLSearchParams(given).toString();
-  return answer(fetch(text ? `${path}?${text}` : path, { cache: "no-store" }));
+export class Unreachable extends Error {
+  constructor() {
+    super("the server does not answer");
+  }
+}
+
+async function request(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch {
+    throw new Unreachable();
+  }
+}
+
+function get(path, query) {
+  const values = Object.entries(query).filter(([, value]) => value !== "" && value != null);
+  const text = new URLSearchParams(values).toString();
+  return request(text ? `${path}?${text}` : path, { cache: "no-store" });
+}
+
+export const ask = (path, query = {}) => answer(get(path, query));
+
+// An answer of plain bytes.
+export async function askBytes(path, query = {}) {
+  const response = await get(path, query);
+  if (!response.ok) throw new Refused(response.status, {});
+  return response.arrayBuffer();
 }
 
 export function send(path, body) {
   const headers = { "Content-Type": "application/json" };
-  return answer(fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
+  return answer(request(path, { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
-async function answer(request) {
-  const response = await request;
-  let body = {};
-  try {
-    body = await response.json();
-  } catch {
-    // A refusal may be plain text.
+async function answer(pending) {
+  const response = await pending;
+  if (response.ok) {
+    return response.json().catch(() => {
+      throw new Unreachable(); // the line was cut in the middle of the answer
+    });
   }
-  if (!response.ok) throw new Refused(response.status, body);
-  return body;
+  throw new Refused(response.status, await response.json().catch(() => ({}))); // a refusal may be plain text
 }

@@ -1,12 +1,13 @@
 // Decisions: on one sample, on those selected, on many at once; and what others decide.
 
-import { ask } from "./api.js";
+import { ask, send } from "./api.js";
 import { pickClass, settle } from "./dialogs.js";
-import { describeDecision, number } from "./drawing.js";
+import { describeDecision, formatNumber } from "./drawing.js";
 import { activate, load, move, redraw, select, showProgress } from "./list.js";
+import { showAgreement } from "./opinions.js";
 import { Saver } from "./saving.js";
 import { forgetEvidence, showSingle } from "./single.js";
-import { SIZE, announce, find, nameOf, state } from "./state.js";
+import { SIZE, announce, find, getName, state } from "./state.js";
 
 const tab = sessionStorage.getItem("tab") ?? crypto.getRandomValues(new Uint32Array(2)).join("-");
 sessionStorage.setItem("tab", tab);
@@ -23,14 +24,15 @@ export const saver = new Saver(
       learn(answer.decided, true);
       showProgress(answer);
       const texts = new Set(answer.decided.map((row) => describeDecision(row.action, row.label, state.info.classes)));
-      const what = items.length === 1 ? nameOf(items[0].index) : `${items.length} samples`;
+      const what = items.length === 1 ? getName(items[0].index) : `${items.length} samples`;
       announce(`Saved: ${what} ${[...texts].slice(0, 3).join(", ")}`, items.length > 1);
     },
     savedAll(answer) {
-      announce(`Saved: ${number(answer.number_decided)} samples. Undo takes all of them back.`, true);
+      announce(`Saved: ${formatNumber(answer.number_decided)} samples. Undo takes all of them back.`, true);
       load();
     },
     undone(answer) {
+      if (answer.opinions.length) return forgetOpinions(answer.opinions);
       learn(answer.undone, false);
       showProgress(answer);
       const rows = answer.undone;
@@ -39,9 +41,9 @@ export const saver = new Saver(
       const place = state.samples.findIndex((sample) => sample.index === rows[0].index);
       if (place >= 0) activate(place);
       const now = describeDecision(rows[0].action, rows[0].label, state.info.classes);
-      announce(rows.length === 1 ? `Taken back: ${nameOf(rows[0].index)} is ${now} again` : `Taken back: ${number(answer.number_undone)} decisions`, true);
+      announce(rows.length === 1 ? `Taken back: ${getName(rows[0].index)} is ${now} again` : `Taken back: ${formatNumber(answer.number_undone)} decisions`, true);
     },
-    conflict: (now, items) => settle(now, items, nameOf, state.info.classes),
+    conflict: (now, items) => settle(now, items, getName, state.info.classes),
     learnt: (now) => learn(now, true),
     failed(text, items) {
       for (const sample of state.samples) if (items.some((item) => item.index === sample.index)) sample.waiting = null;
@@ -74,7 +76,7 @@ function learn(rows, settled) {
 }
 
 // What others decided meanwhile.
-export async function look() {
+export async function lookForChanges() {
   if (document.hidden || !state.info) return;
   const { samples, active } = state;
   try {
@@ -90,7 +92,7 @@ export async function look() {
   }
 }
 
-function targets() {
+function listTargets() {
   const { samples, selected, active } = state;
   return selected.size ? samples.filter((sample) => selected.has(sample.index)) : samples.slice(active, active + 1);
 }
@@ -103,9 +105,39 @@ export function makeItem(sample, action, label = null) {
   return { index: sample.index, action: k === sample.given ? "keep" : "relabel", label: k === sample.given ? null : k, version: sample.version };
 }
 
+// A second opinion decides nothing: it is stored beside the first decision.
+async function giveOpinion(chosen, action, label) {
+  const items = chosen.map((sample) => makeItem(sample, action, label)).map((item) => [item.index, item.action, item.label]);
+  const last = state.samples.indexOf(chosen[chosen.length - 1]);
+  try {
+    await send("api/opinion", { items, reviewer: reviewer() });
+    chosen.forEach((sample, at) => Object.assign(sample, { action: items[at][1], label: items[at][2], reviewer: reviewer(), at: Date.now() / 1000 }));
+    forgetEvidence();
+    select([]);
+    chosen.forEach(redraw);
+    announce("Opinion saved", false);
+    showAgreement(reviewer()).catch(() => {});
+    move(last + 1);
+  } catch (error) {
+    announce(`Not saved: ${error.message}`, true);
+  }
+}
+
+// Opinions that were taken back can be given again where they stand.
+function forgetOpinions(indices) {
+  const samples = state.query.second ? state.samples.filter((sample) => indices.includes(sample.index)) : [];
+  for (const sample of samples) Object.assign(sample, { action: null, label: null, reviewer: null });
+  forgetEvidence();
+  samples.forEach(redraw);
+  if (samples.length) activate(state.samples.indexOf(samples[0]));
+  announce(indices.length === 1 ? `Taken back: your opinion on ${getName(indices[0])}` : `Taken back: ${formatNumber(indices.length)} opinions`, true);
+  showAgreement(reviewer()).catch(() => {});
+}
+
 export function decide(action, label = null) {
-  const chosen = targets();
+  const chosen = listTargets();
   if (!chosen.length) return;
+  if (state.query.second) return giveOpinion(chosen, action, label);
   const items = chosen.map((sample) => makeItem(sample, action, label));
   chosen.forEach((sample, at) => (sample.waiting = items[at]));
   const last = state.samples.indexOf(chosen[chosen.length - 1]);

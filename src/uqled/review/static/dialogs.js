@@ -1,6 +1,6 @@
 // Questions to the reviewer that stand in front of the page.
 
-import { describeDecision, element, number, time } from "./drawing.js";
+import { describeDecision, formatNumber, formatTime, makeElement } from "./drawing.js";
 import { find } from "./state.js";
 
 const LISTED = 200; // classes in the list at a time: typing finds the others
@@ -22,17 +22,17 @@ export function pickClass(title, classes, first, { listed = null, counts = null,
       resolve(k);
     };
     const draw = () => {
-      const wanted = text.value.trim().toLowerCase();
-      const found = matching(classes, all, wanted);
-      matches = [...(any && !wanted ? [""] : []), ...found.slice(0, LISTED)];
+      const typedText = text.value.trim().toLowerCase();
+      const fitting = findMatches(classes, all, typedText);
+      matches = [...(any && !typedText ? [""] : []), ...fitting.slice(0, LISTED)];
       at = Math.min(at, Math.max(0, matches.length - 1));
       list.replaceChildren(
         ...matches.map((k, place) =>
-          element("li", { role: "option", id: `pick-${k}`, "aria-selected": String(place === at), onclick: () => done(k) }, element("span", {}, k === "" ? "any class" : classes[k]), counts && k !== "" ? element("span", { class: "p" }, number(counts[k])) : null),
+          makeElement("li", { role: "option", id: `pick-${k}`, "aria-selected": String(place === at), onclick: () => done(k) }, makeElement("span", {}, k === "" ? "any class" : classes[k]), counts && k !== "" ? makeElement("span", { class: "p" }, formatNumber(counts[k])) : null),
         ),
       );
-      if (!matches.length) list.append(element("li", { class: "note" }, "No class has this in its name."));
-      if (found.length > LISTED) list.append(element("li", { class: "note" }, `${number(found.length - LISTED)} more: type a part of the name.`));
+      if (!matches.length) list.append(makeElement("li", { class: "note" }, "No class has this in its name."));
+      if (fitting.length > LISTED) list.append(makeElement("li", { class: "note" }, `${formatNumber(fitting.length - LISTED)} more: type a part of the name.`));
       if (matches.length) text.setAttribute("aria-activedescendant", `pick-${matches[at]}`);
       else text.removeAttribute("aria-activedescendant");
       list.children[at]?.scrollIntoView({ block: "nearest" });
@@ -60,11 +60,11 @@ export function pickClass(title, classes, first, { listed = null, counts = null,
 }
 
 // Names that begin so, then those with a word that does, then those that hold it anywhere.
-function matching(classes, all, wanted) {
+function findMatches(classes, all, typedText) {
   const groups = [[], [], []];
   all.forEach((k) => {
     const lower = classes[k].toLowerCase();
-    const place = lower.indexOf(wanted);
+    const place = lower.indexOf(typedText);
     if (place === 0) groups[0].push(k);
     else if (place > 0) groups[/[\s_\-/.]/.test(lower[place - 1]) ? 1 : 2].push(k);
   });
@@ -72,20 +72,20 @@ function matching(classes, all, wanted) {
 }
 
 // "theirs" or "mine"
-export function settle(now, items, nameOf, classes) {
+export function settle(now, items, getName, classes) {
   const dialog = find("conflict");
   const theirs = new Map(now.map((one) => [one.index, one]));
   const rows = items.slice(0, 10).map((item) => {
     const one = theirs.get(item.index);
-    return element(
+    return makeElement(
       "tr",
       {},
-      element("td", {}, nameOf(item.index)),
-      element("td", {}, describeDecision(one.action, one.label, classes), element("span", { class: "by" }, ` by ${one.reviewer}, ${time(one.at)}`)),
-      element("td", {}, describeDecision(item.action, item.label, classes)),
+      makeElement("td", {}, getName(item.index)),
+      makeElement("td", {}, describeDecision(one.action, one.label, classes), makeElement("span", { class: "by" }, ` by ${one.reviewer}, ${formatTime(one.at)}`)),
+      makeElement("td", {}, describeDecision(item.action, item.label, classes)),
     );
   });
-  if (items.length > rows.length) rows.push(element("tr", {}, element("td", { colspan: 3 }, `and ${items.length - rows.length} more`)));
+  if (items.length > rows.length) rows.push(makeElement("tr", {}, makeElement("td", { colspan: 3 }, `and ${items.length - rows.length} more`)));
   find("conflict-rows").replaceChildren(...rows);
   find("conflict-title").textContent = items.length === 1 ? "This was decided meanwhile" : `${items.length} of these were decided meanwhile`;
   return new Promise((resolve) => {
@@ -105,7 +105,8 @@ export function settle(now, items, nameOf, classes) {
 export function showHelp() {
   find("keys").showModal();
   find("keys-close").onclick = () => find("keys").close();
-  find("keys-close").focus();
+  find("keys-close").focus({ preventScroll: true });
+  find("keys").scrollTop = 0;
 }
 
 // One of the offers, or null. Each says how many errors to expect.
@@ -117,12 +118,12 @@ export function pickBulk({ bulk }) {
       dialog.close();
       resolve(choice);
     };
-    const whole = (value) => number(Math.round(value));
+    const whole = (value) => formatNumber(Math.round(value));
     find("bulk-offers").replaceChildren(
       ...bulk.map((offer) => {
-        const what = offer.kind === "next" ? `the next ${number(offer.n)}` : `all ${number(offer.n)} above 95 %`;
+        const what = offer.kind === "next" ? `the next ${formatNumber(offer.n)}` : `all ${formatNumber(offer.n)} above 95 %`;
         const { value, low } = offer.errors;
-        return element("li", {}, element("button", { type: "button", onclick: () => done(offer) }, `Accept ${what}`), element("span", { class: "note" }, `About ${whole(value)} are wrong labels, at least ${whole(Math.floor(low))}: up to ${whole(offer.n - Math.floor(low))} right labels would change.`));
+        return makeElement("li", {}, makeElement("button", { type: "button", onclick: () => done(offer) }, `Accept ${what}`), makeElement("span", { class: "note" }, `About ${whole(value)} are wrong labels, at least ${whole(Math.floor(low))}: up to ${whole(offer.n - Math.floor(low))} right labels would change.`));
       }),
     );
     find("bulk-cancel").onclick = () => done(null);

@@ -1,6 +1,6 @@
 // Elements of the page. Text only ever enters as text, never as HTML.
 
-export function element(tag, properties = {}, ...children) {
+export function makeElement(tag, properties = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (value == null || value === false) continue;
@@ -11,17 +11,26 @@ export function element(tag, properties = {}, ...children) {
   return node;
 }
 
-export function percent(share) {
+const MOSTLY = 3; // so many times as many flags outside of the heat map as inside: a list says more
+const LISTED_PAIRS = 12;
+const TINY = 96; // pixels up to which every pixel of a picture is shown as a square
+
+// A name that may be broken behind its separators, where it is too long for a line.
+export function breakName(name) {
+  return name.split(/(?<=[_\-/.])/).flatMap((part, at) => (at ? [makeElement("wbr"), part] : [part]));
+}
+
+export function formatPercent(share) {
   if (share > 0 && share < 0.01) return "<1%";
   if (share < 1 && share > 0.99) return ">99%";
   return `${Math.round(100 * share)}%`;
 }
 
-export function number(value) {
+export function formatNumber(value) {
   return value.toLocaleString("en");
 }
 
-export function time(seconds) {
+export function formatTime(seconds) {
   return new Date(1000 * seconds).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
 }
 
@@ -32,20 +41,20 @@ export function describeDecision(action, label, classes) {
   return action === "relabel" ? `now ${classes[label]}` : "undecided";
 }
 
-export function card(sample, info) {
+export function makeCard(sample, info) {
   const names = info.classes;
-  const label = (kind, tag, k) => element("span", { class: kind }, element("span", { class: "tag" }, tag), element("span", { class: "name" }, names[k]));
-  return element(
+  const label = (kind, tag, k) => makeElement("span", { class: kind }, makeElement("span", { class: "tag" }, tag), makeElement("span", { class: "name" }, ...breakName(names[k])));
+  return makeElement(
     "li",
     { role: "option", class: "card", "data-index": sample.index, tabindex: -1 },
-    element("span", { class: "tick", "aria-hidden": "true" }),
-    element("span", { class: "shown" }, content(sample, info, "thumbnail"), element("span", { class: "state", "aria-hidden": "true" })),
-    element("span", { class: "labels", "aria-hidden": "true" }, label("given", "given", sample.given), label("suggested", "→", sample.suggested)),
+    makeElement("span", { class: "tick", "aria-hidden": "true" }),
+    makeElement("span", { class: "shown" }, drawContent(sample, info, "thumbnail"), makeElement("span", { class: "state", "aria-hidden": "true" })),
+    makeElement("span", { class: "labels", "aria-hidden": "true" }, label("given", "given", sample.given), sample.suggested === sample.given ? null : label("suggested", "→", sample.suggested)),
   );
 }
 
 // Bring a card's state up to date.
-export function mark(item, sample, info, { selected, active }) {
+export function updateCard(item, sample, info, { selected, active }) {
   const waiting = sample.waiting ?? null;
   const { action, label } = waiting ?? sample;
   item.className = `card ${action ?? "undecided"}${active ? " active" : ""}${waiting ? " waiting" : ""}`;
@@ -67,34 +76,34 @@ export function drawSingle(sample, info, { content: text, decide }) {
   const chosen = sample.action === "keep" ? sample.given : sample.label;
   const largest = Math.max(...sample.classes.map(([, p]) => p), 1e-9);
   const bars = sample.classes.map(([k, p], at) => {
-    const bar = element("span", { class: "bar-fill" });
+    const bar = makeElement("span", { class: "bar-fill" });
     bar.style.width = `${(100 * p) / largest}%`;
     const role = k === sample.given ? "given" : k === sample.suggested ? "suggested" : "";
-    return element(
+    return makeElement(
       "li",
       {},
-      element(
+      makeElement(
         "button",
         { type: "button", class: role, "aria-pressed": String(k === chosen), title: k === sample.given ? "Keep this label" : "This class is right", onclick: () => decide(k) },
         bar,
-        element("kbd", {}, String(at + 1)),
-        element("span", { class: "name" }, names[k]),
-        role ? element("span", { class: "role" }, role) : null,
-        element("span", { class: "p" }, percent(p)),
+        makeElement("kbd", {}, String(at + 1)),
+        makeElement("span", { class: "name" }, ...breakName(names[k])),
+        role ? makeElement("span", { class: "role" }, role) : null,
+        makeElement("span", { class: "p" }, formatPercent(p)),
       ),
     );
   });
-  const wrong = sample.wrong === null ? "" : `Its label is wrong with a probability of ${percent(sample.wrong)}. `;
+  const wrong = sample.wrong === null ? "" : `Its label is wrong with a probability of ${formatPercent(sample.wrong)}. `;
   return [
-    element("figure", {}, content(sample, info, "picture", text)),
-    element(
+    makeElement("figure", {}, drawContent(sample, info, "picture", text)),
+    makeElement(
       "div",
       { class: "about" },
-      element("h2", {}, "Labelled ", element("b", {}, names[sample.given]), ". Is it ", element("b", {}, names[sample.suggested]), "?"),
-      element("p", { class: `state ${sample.action ?? "undecided"}` }, decided, sample.action && !sample.waiting ? element("span", { class: "by" }, ` by ${sample.reviewer}, ${time(sample.at)}`) : null),
-      element("ul", { class: "bars", "aria-label": "Most probable classes: click the right one" }, ...bars),
-      element("p", { class: "why" }, sample.tier && !sample.action ? element("span", { class: "badge tier" }, sample.tier) : null, " ", element("span", { class: "badge" }, sample.reason), " ", wrong, sample.why),
-      element("p", { class: "note id" }, sample.id),
+      makeElement("h2", {}, "Labelled ", makeElement("b", {}, ...breakName(names[sample.given])), ...(sample.suggested === sample.given ? [". Is that right?"] : [". Is it ", makeElement("b", {}, ...breakName(names[sample.suggested])), "?"])),
+      makeElement("p", { class: `state ${sample.action ?? "undecided"}`, hidden: !sample.action && !sample.waiting }, decided, sample.action && !sample.waiting ? makeElement("span", { class: "by" }, ` by ${sample.reviewer}, ${formatTime(sample.at)}`) : null),
+      makeElement("ul", { class: "bars", "aria-label": "Most probable classes: click the right one" }, ...bars),
+      makeElement("p", { class: "why" }, sample.tier && !sample.action ? makeElement("span", { class: "badge tier" }, sample.tier) : null, " ", makeElement("span", { class: "badge" }, sample.reason), " ", wrong, sample.why),
+      makeElement("p", { class: "note id" }, sample.id),
     ),
   ];
 }
@@ -103,91 +112,119 @@ export function drawSingle(sample, info, { content: text, decide }) {
 export function drawEvidence({ votes, typical, neighbours, duplicates, columns }, sample, info) {
   const names = info.classes;
   const parts = [];
-  if (duplicates.length) parts.push(strip("Nearly the same, with another label", duplicates, info, "duplicates"));
+  if (duplicates.length) parts.push(drawStrip("Nearly the same, with another label", duplicates, info, "duplicates"));
   if (votes.length) {
     const all = votes.reduce((sum, [, n]) => sum + n, 0);
-    const text = votes.slice(0, 4).map(([k, n]) => `${n} of ${all} say ${names[k]}`).join(", ");
-    parts.push(element("p", { class: "votes" }, element("b", {}, "Members: "), text));
+    const lines = votes.slice(0, 4).map(([k, n, who]) => makeElement("li", {}, makeElement("b", {}, names[k]), ` ${n} of ${all} votes`, who.length ? makeElement("span", { class: "note" }, ` ${who.join(", ")}`) : null));
+    parts.push(makeElement("section", { class: "votes" }, makeElement("h3", {}, "How the members vote"), makeElement("ul", {}, ...lines)));
   }
-  for (const [name, value, usualGiven, usualSuggested] of columns) {
-    parts.push(element("p", { class: "column" }, element("b", {}, name), ` ${value}: usual is ${usualGiven} for ${names[sample.given]}, ${usualSuggested} for ${names[sample.suggested]}`));
+  if (columns.length) {
+    const cell = (tag, text, scope) => makeElement(tag, scope ? { scope } : {}, text);
+    const head = makeElement("tr", {}, cell("th", "Unusual for its label", "col"), cell("th", "value", "col"), cell("th", `usual ${names[sample.given]}`, "col"), cell("th", `usual ${names[sample.suggested]}`, "col"));
+    const rows = columns.map(([name, ...values]) => makeElement("tr", {}, cell("th", name, "row"), ...values.map((value) => cell("td", value))));
+    parts.push(makeElement("table", { class: "unusual" }, makeElement("thead", {}, head), makeElement("tbody", {}, ...rows)));
   }
   const pairs = [["given", sample.given], ["suggested", sample.suggested]];
   const strips = (rows, title) => {
-    const shown = pairs.filter(([side]) => rows[side].length).map(([side, k]) => strip(title(names[k]), rows[side], info, side));
-    if (shown.length) parts.push(element("div", { class: "sides" }, ...shown));
+    const sections = pairs.filter(([side]) => rows[side].length).map(([side, k]) => drawStrip(title(names[k]), rows[side], info, side));
+    if (sections.length) parts.push(makeElement("div", { class: "sides" }, ...sections));
   };
   strips(neighbours, (name) => `Most like it: ${name}`);
   strips(typical, (name) => `Typical ${name}`);
-  return element("div", { class: "evidence" }, ...parts);
+  return makeElement("div", { class: "evidence" }, ...parts);
 }
 
 // Samples in a row, small, with what was decided about them.
-function strip(title, rows, info, kind) {
+export function drawStrip(title, rows, info, kind) {
   const items = rows.map((row) => {
-    const decided = row.action ? describeDecision(row.action, row.label, info.classes) : "";
+    const decided = row.action ? describeDecision(row.action, row.label, info.classes) : row.flagged ? (kind === "odd" ? "suspect" : "suspect too") : "";
     const label = kind === "duplicates" ? info.classes[row.given] : "";
-    return element("li", { title: row.id }, content(row, info, "thumbnail"), label || decided ? element("span", { class: "caption" }, [label, decided].filter(Boolean).join(", ")) : null);
+    return makeElement("li", { title: row.id }, drawContent(row, info, "thumbnail"), label || decided ? makeElement("span", { class: "caption" }, [label, decided].filter(Boolean).join(", ")) : null);
   });
-  return element("section", { class: `strip ${kind}` }, element("h3", {}, title), element("ul", { class: `kind-${info.kind}` }, ...items));
+  return makeElement("section", { class: `strip ${kind}` }, makeElement("h3", {}, title), makeElement("ul", { class: `kind-${info.kind}` }, ...items));
 }
 
 // The words of a text that speak for either class, marked; text stays text.
 export function markWords(box, words) {
   if (!box || !words.length) return;
   const sides = new Map(words);
-  const parts = box.textContent.split(/(\p{L}{2,})/u);
-  box.replaceChildren(...parts.map((part) => (sides.has(part.toLowerCase()) ? element("mark", { class: sides.get(part.toLowerCase()), title: `speaks for the ${sides.get(part.toLowerCase())} class` }, part) : part)));
+  const parts = box.textContent.split(/(\p{L}{2,}(?:['’]\p{L}+)*)/u);
+  box.replaceChildren(...parts.map((part) => (sides.has(part.toLowerCase()) ? makeElement("mark", { class: sides.get(part.toLowerCase()), title: `speaks for the ${sides.get(part.toLowerCase())} class` }, part) : part)));
 }
 
 // The sample itself: a picture, a text or a row.
-export function content(sample, info, size, text = sample.preview) {
+export function drawContent(sample, info, size, text = sample.preview) {
   if (info.kind === "images") {
     const large = size === "picture";
-    const image = element("img", { src: `${size}/${sample.index}`, alt: large ? `Sample ${sample.id}` : "", loading: large ? "eager" : "lazy", decoding: "async", draggable: "false" });
-    image.addEventListener("load", () => image.classList.toggle("small", Math.max(image.naturalWidth, image.naturalHeight) <= 96));
-    return element("span", { class: "picture" }, image);
+    const image = makeElement("img", { src: `${size}/${sample.index}`, alt: large ? `Sample ${sample.id}` : "", loading: large ? "eager" : "lazy", decoding: "async", draggable: "false" });
+    image.addEventListener("load", () => {
+      const isTiny = Math.max(image.naturalWidth, image.naturalHeight) <= TINY;
+      image.classList.toggle("small", isTiny);
+      // A picture that is enlarged much further is a blur: Z does that for those who want it.
+      if (large) image.style.setProperty("--most", `${(isTiny ? 6 : 2) * image.naturalWidth}px`);
+    });
+    return makeElement("span", { class: "picture" }, image);
   }
-  if (info.kind === "texts") return element("span", { class: "text" }, text);
+  if (info.kind === "texts") return makeElement("span", { class: "text" }, text);
   if (info.kind === "table") {
-    const rows = text.map(([name, value]) => element("span", { class: "field" }, element("span", { class: "key" }, name), element("span", { class: "value" }, value)));
-    return element("span", { class: "row" }, ...rows);
+    const rows = text.map(([name, value]) => makeElement("span", { class: "field" }, makeElement("span", { class: "key" }, name), makeElement("span", { class: "value" }, value)));
+    return makeElement("span", { class: "row" }, ...rows);
   }
-  return element("span", { class: "text none" }, sample.id);
+  return makeElement("span", { class: "text none" }, sample.id);
+}
+
+// The columns of a row that are unusual for its label, marked.
+export function markColumns(box, columns) {
+  const unusual = new Set(columns.map(([name]) => name));
+  for (const field of box?.querySelectorAll(".field") ?? []) field.classList.toggle("telling", unusual.has(field.querySelector(".key").textContent));
+}
+
+// Where classes are so many that a table of some would be empty: the most frequent pairs.
+function listPairs(pairs, info, query, choose) {
+  const most = pairs.filter(([i, j]) => i !== j).slice(0, LISTED_PAIRS);
+  const items = most.map(([i, j, n]) => {
+    const pressed = query.given === String(i) && query.suggested === String(j);
+    const label = `given ${info.classes[i]}, suggested ${info.classes[j]}: ${n} ${n === 1 ? "flag" : "flags"}`;
+    return makeElement("li", {}, makeElement("button", { type: "button", "aria-label": label, "aria-pressed": String(pressed), onclick: () => choose(i, j, pressed) }, makeElement("span", {}, ...breakName(info.classes[i]), " → ", makeElement("b", {}, ...breakName(info.classes[j]))), makeElement("span", { class: "p" }, formatNumber(n))));
+  });
+  return { table: makeElement("ul", { class: "pair-list" }, ...items), note: "The most frequent pairs of classes. Click one to see only these flags." };
 }
 
 // Given classes down, suggested ones across; the classes that are confused most.
-export function heatMap(pairs, info, query, choose, most = 12) {
+export function drawHeatMap(pairs, info, query, choose, most = 12) {
   const weight = new Map();
+  let total = 0;
   for (const [given, suggested, n] of pairs) {
     if (given === suggested) continue;
+    total += n;
     for (const k of [given, suggested]) weight.set(k, (weight.get(k) ?? 0) + n);
   }
-  const shown = [...weight.keys()].sort((a, b) => weight.get(b) - weight.get(a)).slice(0, most).sort((a, b) => a - b);
+  const listed = [...weight.keys()].sort((a, b) => weight.get(b) - weight.get(a)).slice(0, most).sort((a, b) => a - b);
   const numbers = new Map(pairs.map(([given, suggested, n]) => [`${given} ${suggested}`, n]));
-  const largest = Math.max(1, ...shown.flatMap((i) => shown.map((j) => (i === j ? 0 : (numbers.get(`${i} ${j}`) ?? 0)))));
-  const head = element("tr", {}, element("td", {}), ...shown.map((j) => element("th", { scope: "col", title: info.classes[j] }, element("span", {}, info.classes[j]))));
-  const rows = shown.map((i) =>
-    element(
+  const largest = Math.max(1, ...listed.flatMap((i) => listed.map((j) => (i === j ? 0 : (numbers.get(`${i} ${j}`) ?? 0)))));
+  const head = makeElement("tr", {}, makeElement("td", {}), ...listed.map((j) => makeElement("th", { scope: "col", title: info.classes[j] }, makeElement("span", {}, info.classes[j]))));
+  const rows = listed.map((i) =>
+    makeElement(
       "tr",
       {},
-      element("th", { scope: "row", title: info.classes[i] }, element("span", {}, info.classes[i])),
-      ...shown.map((j) => {
+      makeElement("th", { scope: "row", title: info.classes[i] }, makeElement("span", {}, info.classes[i])),
+      ...listed.map((j) => {
         const n = i === j ? 0 : (numbers.get(`${i} ${j}`) ?? 0);
-        if (!n) return element("td", { class: i === j ? "same" : "" });
+        if (!n) return makeElement("td", { class: i === j ? "same" : "" });
         const pressed = query.given === String(i) && query.suggested === String(j);
         const label = `given ${info.classes[i]}, suggested ${info.classes[j]}: ${n} ${n === 1 ? "flag" : "flags"}`;
-        const cell = element("button", { type: "button", title: label, "aria-label": label, "aria-pressed": String(pressed), onclick: () => choose(i, j, pressed) }, n < 1000 ? String(n) : "");
+        const cell = makeElement("button", { type: "button", title: label, "aria-label": label, "aria-pressed": String(pressed), onclick: () => choose(i, j, pressed) }, n < 1000 ? String(n) : "");
         const strength = 0.12 + 0.88 * Math.sqrt(n / largest);
         cell.style.setProperty("--strength", `${Math.round(100 * strength)}%`);
         cell.classList.toggle("strong", strength > 0.55);
-        return element("td", {}, cell);
+        return makeElement("td", {}, cell);
       }),
     ),
   );
-  const inside = new Set(shown);
-  const hidden = pairs.filter(([i, j]) => i !== j && !(inside.has(i) && inside.has(j)));
-  const left = hidden.reduce((sum, [, , n]) => sum + n, 0);
-  const which = weight.size > shown.length ? `The ${shown.length} most confused of ${number(weight.size)} classes with flags; ${number(left)} flags of other pairs are not shown. ` : "";
-  return { table: element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)), note: `${which}Numbers of flags. Click one to see only these.` };
+  const inside = new Set(listed);
+  const otherPairs = pairs.filter(([i, j]) => i !== j && !(inside.has(i) && inside.has(j)));
+  const left = otherPairs.reduce((sum, [, , n]) => sum + n, 0);
+  if (left > MOSTLY * (total - left)) return listPairs(pairs, info, query, choose);
+  const which = weight.size > listed.length ? `The ${listed.length} most confused of ${formatNumber(weight.size)} classes with flags; ${formatNumber(left)} flags of other pairs are not shown. ` : "";
+  return { table: makeElement("table", {}, makeElement("thead", {}, head), makeElement("tbody", {}, ...rows)), note: `${which}Given classes down, suggested ones across. Click a number to see only these flags.` };
 }

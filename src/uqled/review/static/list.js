@@ -1,10 +1,10 @@
 // The list of samples: loading it, showing it, moving in it, selecting.
 
 import { ask } from "./api.js";
-import { card, describe, describeDecision, element, heatMap, mark, number } from "./drawing.js";
+import { breakName, describe, describeDecision, drawHeatMap, formatNumber, makeCard, makeElement, updateCard } from "./drawing.js";
 import { follow } from "./estimates.js";
 import { showSingle } from "./single.js";
-import { FILTERS, SIZE, find, isTyping, state } from "./state.js";
+import { CHOSEN, FILTERS, SIZE, find, isTyping, state } from "./state.js";
 
 let loading = 0; // number of the last request for a list
 
@@ -21,7 +21,7 @@ export async function load({ from = null, previous = null, index = null, last = 
   state.selected = new Set();
   state.anchor = null;
   find("list").className = `list kind-${state.info.kind}`;
-  find("list").replaceChildren(...state.samples.map((sample) => card(sample, state.info)));
+  find("list").replaceChildren(...state.samples.map((sample) => makeCard(sample, state.info)));
   state.samples.forEach(redraw);
   showProgress(answer);
   show();
@@ -32,24 +32,26 @@ export async function load({ from = null, previous = null, index = null, last = 
 
 // Decided samples come first; a reviewer who comes back goes on behind them.
 function startOfQueue() {
-  const filtered = ["state", "reason", "given", "suggested"].some((name) => state.query[name]);
-  return state.query.order === "suspect" && !filtered ? state.info.queue : 0;
+  const filtered = ["state", "reason", "given", "suggested", ...CHOSEN].some((name) => state.query[name]);
+  return isRanked() && !filtered ? "queue" : 0;
 }
+
+const isRanked = () => ["suspect", "worth"].includes(state.query.order);
 
 // Put what follows the active sample into the order that the decisions so far suggest. What lies
 // before it, and it itself, stay where they are.
 export async function reorder() {
   const { samples, active } = state;
-  if (state.view === "groups" || state.query.order !== "suspect" || !["", undefined, "undecided"].includes(state.query.state) || state.selected.size) return;
+  if ((state.view !== "grid" && state.view !== "single") || !isRanked() || CHOSEN.some((name) => state.query[name]) || !["", undefined, "undecided"].includes(state.query.state) || state.selected.size) return;
   const mine = loading;
   const passed = samples.slice(0, active + 1);
-  const shown = new Set(passed.map((sample) => sample.index));
+  const indices = new Set(passed.map((sample) => sample.index));
   const query = { ...state.query, state: "undecided", method: state.info.method, size: Math.min(500, SIZE + passed.length) };
   const answer = await ask("api/samples", query);
   if (mine !== loading || samples !== state.samples || active !== state.active || state.selected.size) return;
   const waiting = samples.slice(active + 1).filter((sample) => sample.waiting || sample.action);
-  for (const sample of waiting) shown.add(sample.index);
-  const rest = answer.samples.filter((sample) => !shown.has(sample.index));
+  for (const sample of waiting) indices.add(sample.index);
+  const rest = answer.samples.filter((sample) => !indices.has(sample.index));
   const place = (samples[active]?.place ?? -1) + 1;
   const tail = [...waiting, ...rest].slice(0, Math.max(0, SIZE - passed.length));
   tail.forEach((sample, at) => (sample.place = place + at));
@@ -58,7 +60,7 @@ export async function reorder() {
   state.total = state.before + passed.length + waiting.length + rest.length + Math.max(0, answer.total - answer.samples.length);
   // Only what follows is replaced: the active card keeps the focus.
   for (const item of [...find("list").children].slice(passed.length)) item.remove();
-  find("list").append(...tail.map((sample) => cards.get(sample.index) ?? card(sample, state.info)));
+  find("list").append(...tail.map((sample) => cards.get(sample.index) ?? makeCard(sample, state.info)));
   state.samples.forEach(redraw);
   showWhere();
 }
@@ -67,26 +69,30 @@ export async function reorder() {
 export async function start(method) {
   state.info = await ask("api/start", { method });
   const { info } = state;
+  document.body.dataset.kind = info.kind;
   state.known = Math.max(state.known, info.number);
   const form = find("filters").elements;
-  fill(form.method, Object.entries(info.methods).map(([name, n]) => [name, `${name} (${number(n)})`]));
+  fill(form.method, Object.entries(info.methods).map(([name, n]) => [name, `${name} (${formatNumber(n)})`]));
   form.method.value = info.method;
-  fill(form.reason, [["", "any reason"], ...info.reasons.map((name, at) => [name, `${name} (${number(info.overview.reasons[at])})`])]);
+  fill(form.reason, [["", "any reason"], ...info.reasons.map((name, at) => [name, `${name} (${formatNumber(info.overview.reasons[at])})`])]);
 }
 
 function fill(select, options) {
-  select.replaceChildren(...options.map(([value, text]) => element("option", { value }, text)));
+  select.replaceChildren(...options.map(([value, text]) => makeElement("option", { value }, text)));
 }
 
 export function show() {
   const { info, query, samples, view } = state;
-  const none = samples.length === 0 && view !== "groups";
+  const isList = view === "grid" || view === "single";
+  const none = samples.length === 0 && isList;
   find("list").hidden = view !== "grid" || none;
   find("single").hidden = view !== "single" || none;
   find("groups").hidden = view !== "groups";
+  find("map").hidden = view !== "map";
+  find("classes").hidden = view !== "classes";
   document.body.classList.toggle("one", view === "single");
-  document.body.classList.toggle("grouped", view === "groups");
-  for (const name of ["grid", "single", "groups"]) find(`as-${name}`).setAttribute("aria-pressed", String(view === name));
+  document.body.classList.toggle("grouped", !isList);
+  for (const name of ["grid", "single", "groups", "map", "classes"]) find(`as-${name}`).setAttribute("aria-pressed", String(view === name));
   find("empty").hidden = !none;
   if (none) find("empty").textContent = info.counts.flagged === 0 ? "This method flags no sample: there is nothing to review." : isDoneAtRandom() ? "All of these are decided. Choose “Show all” to see every flag." : "No flag fits these filters. Choose “Show all” to see every flag.";
   for (const name of FILTERS) {
@@ -94,20 +100,48 @@ export function show() {
     if (field.tagName === "SELECT") field.value = query[name] ?? (name === "method" ? info.method : "");
     else field.textContent = query[name] ? info.classes[query[name]] : "any class";
   }
-  const filtered = ["state", "reason", "given", "suggested"].some((name) => query[name]);
+  const filtered = ["state", "reason", "given", "suggested", "tier", ...CHOSEN].some((name) => query[name]);
   find("filtered").hidden = !filtered;
   find("clear").disabled = !filtered && query.order === "suspect";
   showPairs();
-  find("list").setAttribute("aria-label", query.order === "suspect" ? "Flagged samples, most suspect first" : "Flagged samples in random order");
+  showTiers();
+  showOrder();
+  find("list").setAttribute("aria-label", query.order === "suspect" ? "Flagged samples, most suspect first" : "Flagged samples");
 }
 
 export function showPairs() {
   const { info, query } = state;
   const choose = (i, j, pressed) => filter(pressed ? { given: "", suggested: "" } : { given: String(i), suggested: String(j) });
-  const { table, note } = heatMap(info.overview.pairs, info, query, choose);
+  const { table, note } = drawHeatMap(info.overview.pairs, info, query, choose);
   find("pairs").replaceChildren(table);
   find("pairs-note").textContent = note;
   find("pairs-box").hidden = info.overview.pairs.length === 0;
+}
+
+// How sure it is that a label is wrong, in steps; each shows only its samples.
+export function showTiers() {
+  const { info, query } = state;
+  const box = find("tiers");
+  const isFlagList = !CHOSEN.some((name) => query[name]) && query.order !== "audit";
+  const chip = (name, text, title) => makeElement("button", { type: "button", class: "chip", title, "aria-pressed": String(isFlagList && (query.tier ?? "") === name), onclick: () => filter({ tier: name, lasso: "", only: "", second: "", differ: "" }) }, text);
+  const tiers = info.overview.tiers.map(({ name, n, low, high }) => chip(name, `${name} ${formatNumber(n)}`, `${Math.round(100 * low)} to ${Math.round(100 * high)} % of them are wrong, estimated`));
+  box.replaceChildren(chip("", "all flags", "Every flag, whatever its tier"), ...tiers);
+  box.hidden = tiers.length === 0;
+}
+
+const ORDER_NOTES = {
+  suspect: "Most suspect first. The order follows your decisions.",
+  worth: "First what tells most: labels that may be right or wrong, of which there are many alike.",
+  audit: "Drawn at random for an audit, flagged or not: they tell how many labels are wrong, however good the model is.",
+  random: "All flags in a random order.",
+  hundred: "A hundred flags at random: they tell how many of all flags are real.",
+};
+
+// Which order it is and why, and what the last decisions changed.
+export function showOrder(changed = "") {
+  const lasso = state.query.second ? "Second opinions: decided by others. Their decisions are hidden until you have given yours, and stay as they are." : state.query.differ ? "Two reviewers differ on these. What you decide now holds." : state.query.only ? "One sample of the map." : state.query.lasso ? "What the lasso on the map holds, most suspect first." : null;
+  const tier = state.query.tier === "worth a look" ? " These are not flagged: one in five is wrong at the least." : "";
+  find("order-note").textContent = `${lasso ?? ORDER_NOTES[state.query.order]}${lasso ? "" : tier}${changed}`;
 }
 
 // Whether nothing is left of those chosen at random.
@@ -121,15 +155,20 @@ export function showWhere() {
   const many = state.selected.size;
   const to = before + samples.length;
   const one = view === "single";
-  const position = one ? number(before + active + 1) : `${number(before + 1)}–${number(to)}`;
-  find("where").textContent = view === "groups" ? "" : samples.length ? `${position} of ${number(total)}` : "";
+  const position = one ? formatNumber(before + active + 1) : `${formatNumber(before + 1)}–${formatNumber(to)}`;
+  find("where").textContent = view !== "grid" && !one ? "" : samples.length ? `${position} of ${formatNumber(total)}` : "";
   find("previous").disabled = one ? before + active === 0 : before === 0;
   find("next").disabled = one ? before + active + 1 >= total : to >= total;
   for (const button of find("actions").children) button.disabled = samples.length === 0;
   const sample = samples[active];
-  find("accepted").textContent = many || !sample ? "suggestion" : info.classes[sample.suggested];
-  find("chosen").textContent = many ? `${many} selected` : sample ? `${info.classes[sample.given]} → ${info.classes[sample.suggested]}?` : "";
+  find("accepted").replaceChildren(...(many || !sample ? ["suggestion"] : breakName(info.classes[sample.suggested])));
+  find("chosen").replaceChildren(...(many ? [`${many} selected`] : sample ? describePair(sample, info) : []));
   find("chosen").classList.toggle("many", many > 0);
+}
+
+function describePair({ given, suggested }, { classes }) {
+  const change = given === suggested ? [] : [" → ", ...breakName(classes[suggested])];
+  return [...breakName(classes[given]), ...change, "?"];
 }
 
 export function showProgress({ counts, number: change }) {
@@ -142,9 +181,9 @@ export function showProgress({ counts, number: change }) {
   bar.setAttribute("aria-valuenow", decided);
   bar.setAttribute("aria-valuetext", `${decided} of ${flagged} decided`);
   for (const part of bar.children) part.style.width = `${(100 * counts[part.className]) / Math.max(1, flagged)}%`;
-  const part = (name, n, text) => element("span", { class: `count ${name}` }, element("b", {}, number(n)), ` ${text}`);
+  const part = (name, n, text) => makeElement("span", { class: `count ${name}` }, makeElement("b", {}, formatNumber(n)), ` ${text}`);
   find("counts").replaceChildren(
-    part("decided", decided, `of ${number(flagged)} decided`),
+    part("decided", decided, `of ${formatNumber(flagged)} decided`),
     part("relabel", counts.relabel, "relabelled"),
     part("drop", counts.drop, "dropped"),
     part("keep", counts.keep, "kept"),
@@ -154,7 +193,7 @@ export function showProgress({ counts, number: change }) {
 export function redraw(sample) {
   const place = state.samples.indexOf(sample);
   const item = find("list").children[place];
-  if (item) mark(item, sample, state.info, { selected: state.selected.has(sample.index), active: place === state.active });
+  if (item) updateCard(item, sample, state.info, { selected: state.selected.has(sample.index), active: place === state.active });
 }
 
 export function activate(place) {
@@ -166,7 +205,7 @@ export function activate(place) {
   redraw(samples[place]);
   showWhere();
   remember();
-  if (state.view === "groups") return;
+  if (state.view !== "grid" && state.view !== "single") return;
   if (state.view === "single") {
     showSingle();
     const sample = samples[place];
@@ -226,7 +265,7 @@ export function setView(wanted) {
   activate(state.active);
 }
 
-export function perRow() {
+export function countPerRow() {
   const items = [...find("list").children];
   const row = items.findIndex((item) => item.offsetTop !== items[0].offsetTop);
   return row < 0 ? items.length : row;

@@ -115,6 +115,5 @@ export class Saver {
 }
 
 function reason(error) {
-  if (!(error instanceof Refused)) return "the server does not answer";
   return error.status === 403 ? "the server was started anew, with another address" : error.message;
 }

@@ -36,7 +36,7 @@ class MappedFile:
             return plain
         return cls(str(path), find_offset(array), array.shape, array.dtype.str, _stamp(path))
 
-    def opened(self) -> NDArray[Any]:
+    def open_array(self) -> NDArray[Any]:
         path = Path(self.path)
         if not path.is_file() or _stamp(path) != self.stamp:
             raise FileError(
@@ -45,8 +45,8 @@ class MappedFile:
                 "Keep it where all machines see it under this path (the cache of images: set "
                 "UQLED_CACHE)",
             )
-        found: NDArray[Any] = np.memmap(path, self.dtype, "r", self.offset, self.shape)
-        return found
+        array: NDArray[Any] = np.memmap(path, self.dtype, "r", self.offset, self.shape)
+        return array
 
 
 def is_mapped(array: Any) -> bool:
@@ -62,9 +62,9 @@ def find_offset(array: np.memmap[Any, Any]) -> int:
     return int(first_page + array.__array_interface__["data"][0] - start)
 
 
-def opened(sent: MappedFile | NDArray[Any]) -> NDArray[Any]:
+def open_if_mapped(array: MappedFile | NDArray[Any]) -> NDArray[Any]:
     """What `MappedFile.behind` stands for."""
-    return sent.opened() if isinstance(sent, MappedFile) else sent
+    return array.open_array() if isinstance(array, MappedFile) else array
 
 
 def _stamp(path: Path) -> tuple[int, int]:

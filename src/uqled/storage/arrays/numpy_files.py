@@ -149,12 +149,12 @@ def open_npz(path: Path | str, file: BinaryIO | None = None) -> Iterator[ArrayAr
 def _fill_array(header: NpyHeader, start: bytes, file: Any) -> NDArray[Any]:
     flat = np.empty(prod(header.shape), header.dtype)
     raw: Any = flat.view(np.uint8)
-    view, done = memoryview(raw), len(start)
-    view[:done] = start
-    while done < len(view):
-        piece = file.read(min(_PIECE, len(view) - done))
+    view, n_done = memoryview(raw), len(start)
+    view[:n_done] = start
+    while n_done < len(view):
+        piece = file.read(min(_PIECE, len(view) - n_done))
         if not piece:
             raise EOFError("it ends before its array does")
-        view[done : done + len(piece)] = piece
-        done += len(piece)
+        view[n_done : n_done + len(piece)] = piece
+        n_done += len(piece)
     return flat.reshape(header.shape, order="F" if header.is_fortran else "C")

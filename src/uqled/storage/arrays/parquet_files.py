@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import FileError
-from uqled.limits import check_limit
+from uqled.limits import check_limit, get_limit
 from uqled.storage.arrays.row_files import WRITE_AGAIN, convert_into
-from uqled.storage.location import Entry, Location, read_ranges
-from uqled.storage.reading import explain_file_problems, name_file
+from uqled.storage.location import Entry, Location
+from uqled.storage.reading import check_compression_ratio, explain_file_problems, name_file
+from uqled.storage.remote_location import read_ranges
+from uqled.storage.tables.parquet_pages import list_pages, parse_footer, read_footer
 
 _FOOTER_BYTES = 65_536
 _PIECE_BYTES = 2**22  # decoded at a time: small enough to stay in the processor's cache
@@ -57,14 +59,14 @@ class ParquetFile:
         return min(self.group_rows, max(_CHUNK_BYTES // row_bytes, 1))
 
     def read_into(self, target: NDArray[Any], start: int) -> None:
-        stop, done = start + len(target), 0
+        stop, n_done = start + len(target), 0
         with explain_file_problems(self.place, WRITE_AGAIN):
             for batch in self._cursor().batches(start, stop):
-                self._fill(target[done : done + len(batch)], batch, start + done)
-                done += len(batch)
-            if done < stop - start:
+                self._fill(target[n_done : n_done + len(batch)], batch, start + n_done)
+                n_done += len(batch)
+            if n_done < stop - start:
                 raise FileError(
-                    name_file(self.place), f"ends after row {start + done}", "Write it again"
+                    name_file(self.place), f"ends after row {start + n_done}", "Write it again"
                 )
 
     def _cursor(self) -> _Cursor:
@@ -164,6 +166,8 @@ class _Cursor:
             self._begin(group)
 
     def _begin(self, group: int) -> None:
+        if self._about.is_list and self._about.place.is_local:
+            self._check_lists(group)
         self._group, self._row, self._ahead = group, self._about.groups[group], None
         self._batches = self._file.iter_batches(
             self._batch_rows,
@@ -171,6 +175,27 @@ class _Cursor:
             columns=list(self._about.columns),
             use_threads=False,
         )
+
+    def _check_lists(self, group: int) -> None:
+        """Refuse a row group of more values than its rows have: a single row may hold them all."""
+        place, starts = self._about.place, self._about.groups
+        n_expected = (starts[group + 1] - starts[group]) * self._about.shape[1]
+        n_columns, schema = self._file.metadata.num_columns, self._file.schema
+        at = [schema.column(i).path.split(".")[0] for i in range(n_columns)]
+        with place.open() as file:
+            columns = parse_footer(read_footer(file))[group]
+            column = columns[at.index(self._about.columns[0].split(".")[0])]
+            pages = [page for page in list_pages(column, file) if not page.is_dictionary]
+        values = sum(page.n_values for page in pages)
+        if values != n_expected:
+            raise FileError(
+                name_file(place),
+                f"has {values:,} values in row group {group}, where its rows have {n_expected:,}",
+                "Give every row one value per class",
+            )
+        decoded_bytes = values * self._about.dtype.itemsize
+        if decoded_bytes > get_limit("memory_bytes"):
+            check_compression_ratio(decoded_bytes, column.packed_bytes, name_file(place))
 
 
 def parquet_files(
@@ -235,7 +260,7 @@ def _parquet_file(
         columns = _wanted_columns(place, schema, ndim=ndim, key=key)
         types = [schema.field(column).type for column in columns]
         is_list = len(types) == 1 and ndim == 2 and _is_list(types[0])
-        K = _list_length(place, types[0], metadata) if is_list else len(columns)
+        K = _list_length(place, types[0], metadata, tail) if is_list else len(columns)
         check_limit("table_columns", K, name_file(place))
         dtype = np.result_type(*(_dtype_of(t.value_type if is_list else t) for t in types))
     shape = (groups[-1],) if ndim == 1 else (groups[-1], K)
@@ -286,15 +311,14 @@ def _is_list(kind: Any) -> bool:
     )
 
 
-def _list_length(place: Location, kind: Any, metadata: Any) -> int:
+def _list_length(place: Location, kind: Any, metadata: Any, tail: bytes) -> int:
     """The values per row: the footer counts both."""
     if hasattr(kind, "list_size"):
         return int(kind.list_size)
     if metadata.num_rows == 0:
         return 0
-    groups = (metadata.row_group(g) for g in range(metadata.num_row_groups))
-    values = sum(group.column(0).num_values for group in groups)
-    if values < 0 or values % metadata.num_rows:
+    values = sum(columns[0].n_values for columns in parse_footer(tail))
+    if values % metadata.num_rows:
         raise FileError(
             name_file(place),
             f"has lists of different lengths ({values} values in {metadata.num_rows} rows)",

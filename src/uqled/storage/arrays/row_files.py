@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError, InputError
 from uqled.storage.arrays.numpy_files import HEADER_BYTES, parse_npy_header
-from uqled.storage.location import Entry, Location, read_ranges
+from uqled.storage.location import Entry, Location
 from uqled.storage.reading import name_file
+from uqled.storage.remote_location import read_ranges
 
 #: What to do about a file that a library cannot read.
 WRITE_AGAIN = "It may have been cut short: write it again"
@@ -28,7 +29,7 @@ _PIECE_BYTES = 2**22  # convert_into at a time: small enough to stay in the proc
 _own = threading.local()
 
 
-class Stored(Protocol):
+class StoredArray(Protocol):
     """Rows [n], [n,K] or [F,n,K] in one place."""
 
     @property
@@ -90,7 +91,7 @@ class NpyFile:
 class PassFiles:
     """[F,n,K] passes that lie in a file each."""
 
-    passes: tuple[Stored, ...]
+    passes: tuple[StoredArray, ...]
 
     @property
     def place(self) -> Location:
@@ -117,11 +118,11 @@ class PassFiles:
             one.read_into(target[f], start)
 
 
-def use_direct_io(stored: Stored) -> Stored:
+def use_direct_io(array: StoredArray) -> StoredArray:
     """The same rows, read with O_DIRECT where the file system allows it."""
-    if isinstance(stored, PassFiles):
-        return PassFiles(tuple(use_direct_io(one) for one in stored.passes))
-    return replace(stored, direct_io=True) if isinstance(stored, NpyFile) else stored
+    if isinstance(array, PassFiles):
+        return PassFiles(tuple(use_direct_io(one) for one in array.passes))
+    return replace(array, direct_io=True) if isinstance(array, NpyFile) else array
 
 
 def convert_into(values: NDArray[Any], target: NDArray[Any]) -> None:
@@ -177,7 +178,7 @@ def _bytes_of(array: NDArray[Any]) -> memoryview:
 def _own_buffer(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """This thread's buffer for what must be convert_into, used again and again."""
     size = prod(shape) * dtype.itemsize
-    kept: NDArray[np.uint8] | None = getattr(_own, "bytes", None)
-    if kept is None or len(kept) < size:
-        kept = _own.bytes = np.empty(size, np.uint8)
-    return kept[:size].view(dtype).reshape(shape)
+    buffer: NDArray[np.uint8] | None = getattr(_own, "bytes", None)
+    if buffer is None or len(buffer) < size:
+        buffer = _own.bytes = np.empty(size, np.uint8)
+    return buffer[:size].view(dtype).reshape(shape)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from uqled.errors import FileError, InputError
 from uqled.limits import check_limit, measure_memory
 from uqled.storage.arrays.parquet_files import ParquetFile, parquet_files
-from uqled.storage.arrays.row_files import PassFiles, Stored, npy_files, use_direct_io
+from uqled.storage.arrays.row_files import PassFiles, StoredArray, npy_files, use_direct_io
 from uqled.storage.arrays.zarr_files import ZARR_FILES, zarr_array
 from uqled.storage.location import Entry, Location
 from uqled.storage.reading import name_file
@@ -38,41 +38,47 @@ class Shards:
     """An array [N], [N,K] or [F,N,K] that lies in files; small, and can be sent elsewhere."""
 
     def __init__(
-        self, place: Location, stored: Sequence[Stored], *, ndim: int, size: int, fingerprint: str
+        self,
+        place: Location,
+        arrays: Sequence[StoredArray],
+        *,
+        ndim: int,
+        size: int,
+        fingerprint: str,
     ) -> None:
         self.place = place
-        self._stored = list(stored)
+        self._arrays = list(arrays)
         self._row_axis = 1 if ndim == 3 else 0
-        rows = [one.shape[self._row_axis] for one in self._stored]
+        rows = [one.shape[self._row_axis] for one in self._arrays]
         self.starts: NDArray[np.int64] = np.cumsum([0, *rows], dtype=np.int64)
         """[S+1] the first row of each shard, and N."""
-        shape = list(self._stored[0].shape)
+        shape = list(self._arrays[0].shape)
         shape[self._row_axis] = int(self.starts[-1])
         self.shape: tuple[int, ...] = tuple(shape)
-        self.dtype: np.dtype[Any] = np.result_type(*{one.dtype for one in self._stored})
+        self.dtype: np.dtype[Any] = np.result_type(*{one.dtype for one in self._arrays})
         """Of the values, in this machine's byte order."""
         self.bytes = size
-        """Stored bytes of all files."""
+        """StoredArray bytes of all files."""
         self.is_slow = not place.is_local
         """Reading waits for a store, or for a disk: it is worth to read ahead."""
         self.fingerprint = fingerprint
         """Of the names, sizes and stamps of all files."""
         self.chunks = self._chunks()
         """As Zarr's: rows that are cheap to read together; None where each row is for itself."""
-        self.group_rows = max((one.group_rows or 1 for one in self._stored), default=1)
+        self.group_rows = max((one.group_rows or 1 for one in self._arrays), default=1)
         """Rows that one reader should read in order: within a Parquet row group, going to a row
         costs as much as reading all before it."""
-        first = self._stored[0]
+        first = self._arrays[0]
         columns = isinstance(first, ParquetFile) and not first.is_list and ndim == 2
         self.columns: tuple[str, ...] | None = first.columns if columns else None  # type: ignore[attr-defined]
         """[K] the names of a table's columns."""
 
     def use_direct_io(self) -> Shards:
         """The same array, read with O_DIRECT past the page cache."""
-        found = copy(self)
-        found._stored = [use_direct_io(one) for one in self._stored]
-        found.is_slow = True
-        return found
+        shards = copy(self)
+        shards._arrays = [use_direct_io(one) for one in self._arrays]
+        shards.is_slow = True
+        return shards
 
     @property
     def ndim(self) -> int:
@@ -84,7 +90,7 @@ class Shards:
     def __repr__(self) -> str:
         return (
             f"Shards({str(self.place)!r}, shape={self.shape}, dtype={self.dtype}, "
-            f"shards={len(self._stored)})"
+            f"shards={len(self._arrays)})"
         )
 
     def read_into(self, buffer: NDArray[Any], start: int, stop: int) -> None:
@@ -92,11 +98,11 @@ class Shards:
         N = int(self.starts[-1])
         if not 0 <= start <= stop <= N:
             raise InputError("rows", f"{start} to {stop} are not among {N}", "Ask for others")
-        wanted = list(self.shape)
-        wanted[self._row_axis] = stop - start
-        if buffer.shape != tuple(wanted) or not buffer.flags.c_contiguous:
+        expected_shape = list(self.shape)
+        expected_shape[self._row_axis] = stop - start
+        if buffer.shape != tuple(expected_shape) or not buffer.flags.c_contiguous:
             raise InputError(
-                "buffer", f"has shape {buffer.shape}", f"Pass {tuple(wanted)} in C order"
+                "buffer", f"has shape {buffer.shape}", f"Pass {tuple(expected_shape)} in C order"
             )
         shard, at = int(np.searchsorted(self.starts, start, side="right")) - 1, start
         while at < stop:
@@ -105,19 +111,19 @@ class Shards:
             if until > at:
                 rows = slice(at - start, until - start)
                 target = buffer[:, rows] if self._row_axis else buffer[rows]
-                self._stored[shard].read_into(target, at - first)
+                self._arrays[shard].read_into(target, at - first)
             shard, at = shard + 1, until
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
         """[start:stop] or, of passes, [:, start:stop]; [...] is all."""
         keys = key if isinstance(key, tuple) else (key,)
-        whole = [one for one in keys[: self._row_axis] if one not in (slice(None), Ellipsis)]
+        other_keys = [one for one in keys[: self._row_axis] if one not in (slice(None), Ellipsis)]
         rest = keys[self._row_axis :]
         rows = rest[0] if rest else slice(None)
         rows = slice(None) if rows is Ellipsis else rows
-        if whole or len(rest) > 1 or not isinstance(rows, slice) or rows.step not in (None, 1):
-            wanted = "[:, start:stop]" if self._row_axis else "[start:stop]"
-            raise IndexError(f"shards are read by {wanted}, not by {key!r}")
+        if other_keys or len(rest) > 1 or not isinstance(rows, slice) or rows.step not in (None, 1):
+            example = "[:, start:stop]" if self._row_axis else "[start:stop]"
+            raise IndexError(f"shards are read by {example}, not by {key!r}")
         start, stop, _ = rows.indices(int(self.starts[-1]))
         shape = list(self.shape)
         shape[self._row_axis] = max(stop - start, 0)
@@ -130,15 +136,15 @@ class Shards:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("shards lie in files: reading them is a copy")
-        whole = self[...]
-        return whole if dtype is None else whole.astype(dtype, copy=False)
+        array = self[...]
+        return array if dtype is None else array.astype(dtype, copy=False)
 
     def _chunks(self) -> tuple[int, ...] | None:
-        rows = [one.chunk_rows for one in self._stored]
-        known = [n for n in rows if n is not None]
-        if not known:
+        rows = [one.chunk_rows for one in self._arrays]
+        known_rows = [n for n in rows if n is not None]
+        if not known_rows:
             return None
-        at_once = max(*known, 1)
+        at_once = max(*known_rows, 1)
         return {1: (at_once,), 2: (at_once, self.shape[-1]), 3: (1, at_once, self.shape[-1])}[
             self.ndim
         ]
@@ -160,7 +166,7 @@ def open_shards(
         raise FileError(name_file(place), "does not exist", "Check the path")
     listed = place.entries(with_hidden=True) if found.is_folder else [found]
     entries = [entry for entry in listed if not entry.is_hidden]
-    files: Sequence[Stored]
+    files: Sequence[StoredArray]
     if not found.is_folder:
         entries = [found]
         files = _files(place.parent, entries, ndim=ndim, key=key)
@@ -176,14 +182,14 @@ def open_shards(
         _refuse_missing_number(place, [entry.name for entry in entries])
         files = _files(place, entries, ndim=ndim, key=key)
     _refuse_other_shapes(files, ndim=ndim, name=name)
-    opened = Shards(
+    shards = Shards(
         place,
         _with_rows(files),
         ndim=ndim,
         size=sum(entry.size for entry in entries),
         fingerprint=_fingerprint(entries, key),
     )
-    return opened.use_direct_io() if _is_large([opened]) else opened
+    return shards.use_direct_io() if _is_large([shards]) else shards
 
 
 def spare_page_cache(arrays: Sequence[Any]) -> list[Any]:
@@ -210,7 +216,7 @@ def split_key(address: str | os.PathLike[str] | Location) -> tuple[Location, str
 
 def _files(
     folder: Location, entries: Sequence[Entry], *, ndim: int, key: str | None
-) -> Sequence[Stored]:
+) -> Sequence[StoredArray]:
     """The files of one kind."""
     endings = {(folder / entry.name).suffix for entry in entries}
     for entry in entries:
@@ -254,17 +260,17 @@ def _of_passes(place: Location, names: Sequence[str], *, name: str, key: str | N
     first = passes[0]
     for one in passes[1:]:
         what = None
-        if len(one._stored) != len(first._stored):
-            what = f"has {len(one._stored)} shards, where {first.place.name!r} has " + str(
-                len(first._stored)
+        if len(one._arrays) != len(first._arrays):
+            what = f"has {len(one._arrays)} shards, where {first.place.name!r} has " + str(
+                len(first._arrays)
             )
         elif (one.starts != first.starts).any():
             at = int(np.argmax(one.starts != first.starts)) - 1
-            wrong = one._stored[at]
+            wrong = one._arrays[at]
             raise FileError(
                 name_file(wrong.place),
-                f"has {wrong.shape[0]} rows, where {first._stored[at].shape[0]} of the same "
-                f"samples are in {str(first._stored[at].place)!r}",
+                f"has {wrong.shape[0]} rows, where {first._arrays[at].shape[0]} of the same "
+                f"samples are in {str(first._arrays[at].place)!r}",
                 "Cut all passes at the same rows",
             )
         elif one.shape != first.shape or one.dtype != first.dtype:
@@ -274,17 +280,17 @@ def _of_passes(place: Location, names: Sequence[str], *, name: str, key: str | N
             )
         if what is not None:
             raise FileError(name_file(one.place), what, "Write all passes alike")
-    opened = Shards(
+    shards = Shards(
         place,
-        [PassFiles(files) for files in zip(*(one._stored for one in passes), strict=True)],
+        [PassFiles(files) for files in zip(*(one._arrays for one in passes), strict=True)],
         ndim=3,
         size=sum(one.bytes for one in passes),
         fingerprint=_hash([names, [one.fingerprint for one in passes]]),
     )
-    return opened.use_direct_io() if _is_large([opened]) else opened
+    return shards.use_direct_io() if _is_large([shards]) else shards
 
 
-def _refuse_other_shapes(files: Sequence[Stored], *, ndim: int, name: str) -> None:
+def _refuse_other_shapes(files: Sequence[StoredArray], *, ndim: int, name: str) -> None:
     """Refuse the first shard that is not as the others are."""
     first = files[0]
     for one in files:
@@ -304,8 +310,8 @@ def _refuse_other_shapes(files: Sequence[Stored], *, ndim: int, name: str) -> No
                 f"holds {one.dtype}, where {first.place.name!r} holds {first.dtype}",
                 "Write all shards with the same type",
             )
-    filled = _with_rows(files)
-    for one in filled:
+    nonempty_files = _with_rows(files)
+    for one in nonempty_files:
         if ndim > 1 and not prod(one.shape[1 if ndim == 2 else 2 :]) and one.shape[ndim - 2]:
             raise FileError(
                 name_file(one.place),
@@ -313,16 +319,16 @@ def _refuse_other_shapes(files: Sequence[Stored], *, ndim: int, name: str) -> No
                 "Save one column per class",
             )
         for axis, what in ((0, "passes"), (2, "classes")) if ndim == 3 else ((1, "classes"),):
-            if axis < ndim and one.shape[axis] != filled[0].shape[axis]:
+            if axis < ndim and one.shape[axis] != nonempty_files[0].shape[axis]:
                 raise FileError(
                     name_file(one.place),
                     f"has {one.shape[axis]} {what} (shape {one.shape}), where "
-                    f"{filled[0].place.name!r} has {filled[0].shape[axis]}",
+                    f"{nonempty_files[0].place.name!r} has {nonempty_files[0].shape[axis]}",
                     f"Write all shards with the same {what}",
                 )
 
 
-def _with_rows(files: Sequence[Stored]) -> Sequence[Stored]:
+def _with_rows(files: Sequence[StoredArray]) -> Sequence[StoredArray]:
     """The shards that hold rows, or else the first: an empty list says nothing of its classes."""
     return [one for one in files if one.shape[1 if len(one.shape) == 3 else 0]] or files[:1]
 
@@ -334,19 +340,19 @@ def _refuse_missing_number(folder: Location, names: Sequence[str]) -> None:
     if len({(len(field), *field[::2]) for field in fields}) > 1:
         return  # the texts differ, too
     numbers = range(1, len(first), 2)
-    counted = [at for at in numbers[:-1] if first[at + 1].strip("-_. ") == "of"]
+    total_places = [at for at in numbers[:-1] if first[at + 1].strip("-_. ") == "of"]
     varying = [at for at in numbers if len({field[at] for field in fields}) > 1]
-    if len(varying) > 1 or not (varying or counted):
+    if len(varying) > 1 or not (varying or total_places):
         return
-    at = (varying or counted)[0]
+    at = (varying or total_places)[0]
     there = {int(field[at]) for field in fields}
-    expected = range(min(there), max(there) + 1)
-    if at in counted:  # 00000-of-00005 says how many there are
+    expected_numbers = range(min(there), max(there) + 1)
+    if at in total_places:  # 00000-of-00005 says how many there are
         total = int(first[at + 2])
-        expected = range(1, total + 1) if total in there else range(total)
-    elif len(expected) > 2 * len(there):
+        expected_numbers = range(1, total + 1) if total in there else range(total)
+    elif len(expected_numbers) > 2 * len(there):
         return  # too sparse for a count: years, first rows, times
-    missing = sorted(set(expected) - there)
+    missing = sorted(set(expected_numbers) - there)
     if missing:
         width = min(len(field[at]) for field in fields)
         name = "".join([*first[:at], str(missing[0]).zfill(width), *first[at + 1 :]])

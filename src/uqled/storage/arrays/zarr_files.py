@@ -50,9 +50,9 @@ class ZarrArray:
         rows = slice(start, stop)
         problem = f"has rows {start} to {stop} that cannot be read"
         with explain_file_problems(self.place, WRITE_AGAIN, problem=problem):
-            array = _opened_zarr(self.place, self.key, self.stamp, os.getpid())
-            found = array[rows] if len(self.shape) < 3 else array[:, rows]
-        convert_into(np.asarray(found), target)
+            array = _open_zarr(self.place, self.key, self.stamp, os.getpid())
+            values = array[rows] if len(self.shape) < 3 else array[:, rows]
+        convert_into(np.asarray(values), target)
 
 
 def zarr_array(
@@ -67,7 +67,7 @@ def zarr_array(
         )
     _refuse_odd_files(place, tree)
     with explain_file_problems(place, WRITE_AGAIN):
-        array = _opened_zarr(place, key, stamp, os.getpid())
+        array = _open_zarr(place, key, stamp, os.getpid())
         shape, chunks = tuple(array.shape), tuple(array.chunks)
         if array.dtype.kind in "V" or (array.dtype.hasobject and len(shape) > 1):
             raise FileError(name_file(place), f"holds {array.dtype}", "Save numbers or strings")
@@ -133,12 +133,12 @@ def _refuse_missing_chunk(
 ) -> None:
     """Zarr reads a chunk that is not there as zeros, which no probabilities are."""
     there = {entry.name for entry in tree}
-    stored = array.shards or array.chunks  # what one file holds
-    grid = tuple(ceil(n / of) for n, of in zip(array.shape, stored, strict=True))
-    for index in np.ndindex(*grid):
+    file_shape = array.shards or array.chunks  # what one file holds
+    grid = tuple(ceil(n / of) for n, of in zip(array.shape, file_shape, strict=True))
+    for index in _iterate_grid(grid):
         name = array.metadata.encode_chunk_key(index)
         if (name if key is None else f"{key}/{name}") not in there:
-            row = index[-2] * stored[-2]
+            row = index[-2] * file_shape[-2]
             raise FileError(
                 name_file(place),
                 f"has no chunk {name!r}, which holds rows from {row} on",
@@ -146,8 +146,18 @@ def _refuse_missing_chunk(
             )
 
 
+def _iterate_grid(grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Every index of a grid in turn; NumPy's own allocates what a grid of any size claims."""
+    if not grid:
+        yield ()
+        return
+    for first in range(grid[0]):
+        for rest in _iterate_grid(grid[1:]):
+            yield first, *rest
+
+
 @lru_cache(maxsize=32)
-def _opened_zarr(place: Location, key: str | None, stamp: str, process: int) -> Any:  # noqa: ARG001
+def _open_zarr(place: Location, key: str | None, stamp: str, process: int) -> Any:  # noqa: ARG001
     """The array, opened once per process; another stamp is another array."""
     try:
         import zarr
@@ -155,19 +165,19 @@ def _opened_zarr(place: Location, key: str | None, stamp: str, process: int) -> 
         raise FileError(
             name_file(place), "needs the zarr package", "pip install 'uqled[zarr]'"
         ) from error
-    found = zarr.open(str(place), mode="r")
-    if isinstance(found, zarr.Array):
+    node = zarr.open(str(place), mode="r")
+    if isinstance(node, zarr.Array):
         if key is not None:
             raise FileError(name_file(place), f"is one array, not {key!r}", "Leave the key out")
-        _refuse_codecs(place, found)
-        return found
-    keys = sorted(name for name, _ in found.arrays())
+        _refuse_codecs(place, node)
+        return node
+    keys = sorted(name for name, _ in node.arrays())
     if key is None or key not in keys:
         raise FileError(
             name_file(place),
             f"is a group{'' if key is None else f' without an array {key!r}'}",
             f"Say which array: {place.name}::KEY with KEY one of {', '.join(keys)}",
         )
-    array = found[key]
+    array = node[key]
     _refuse_codecs(place, array)
     return array

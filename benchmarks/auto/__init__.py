@@ -1,0 +1,1 @@
+"""How good the method `auto` is: its sets of data, and what no method can do."""

@@ -1,0 +1,1 @@
+"""Speed of detection: the benchmark's page, limits of the instructions used, two versions."""

@@ -1,0 +1,1 @@
+"""The sections of docs/results.md, and of the page on batch norm."""

@@ -1,0 +1,64 @@
+"""The paper's six methods in a view of their own: its printed F1 beside ours, rate by rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paper.page_text import format_spread, format_table
+from paper.paper_comparison import find_paper_dataset
+from paper.printed_tables import read_paper_means, read_paper_results
+from uqled.bench.results.collection import Results
+from uqled.bench.results.formatting import DASH, format_method, format_percent, format_rate
+from uqled.bench.results.statistics import (
+    Rate,
+    SeedSample,
+    average_over_rates,
+    group_samples,
+    list_evidence,
+)
+from uqled.bench.results.table_formats import escape_markdown
+from uqled.bench.suite import PAPER_METHODS
+
+
+def build_six_methods(results: Results) -> list[str]:
+    """One table for each data set that the paper has too."""
+    paper, means = read_paper_results().stage1, read_paper_means().f1
+    parts = []
+    for name in list_evidence(results):
+        other = find_paper_dataset(name)
+        here = group_samples(results.stage1, name, "f1")
+        if other is None or not here:
+            continue
+        title = escape_markdown(name) + ("" if other == name else f" (in the paper: {other})")
+        printed = group_samples(paper, other, "f1")
+        parts += [f"**{title}**", _build_table(here, printed, means[other])]
+    if not parts:
+        return []
+    return [
+        "## The paper's six methods, beside the paper",
+        "F1 in per cent, here and as the paper prints it. The networks and the number of samples "
+        "differ, so compare the order of the methods within a column, not the levels.",
+        *parts,
+    ]
+
+
+def _build_table(
+    here: Mapping[Rate, Mapping[str, SeedSample]],
+    printed: Mapping[Rate, Mapping[str, SeedSample]],
+    means: Mapping[str, float],
+) -> str:
+    average = average_over_rates(here)
+    heads = [f"{format_rate(rate)}, {where}" for rate in here for where in ("here", "paper")] + [
+        "mean, here",
+        "mean, paper",
+    ]
+    rows = []
+    for method in PAPER_METHODS:
+        cells = []
+        for rate, column in here.items():
+            theirs = printed.get(rate, {})
+            cells.append(format_spread(column[method]) if method in column else DASH)
+            cells.append(format_percent(theirs[method].mean) if method in theirs else DASH)
+        cells.append(format_spread(average[method]) if method in average else DASH)
+        rows.append([format_method(method), *cells, format_percent(means[method])])
+    return format_table(["", *heads], rows)

@@ -1,0 +1,279 @@
+"""What held up from the paper and what did not, who finds most, and what correlates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from paper.claims import FAILS, HOLDS, OPEN
+from paper.page_text import FOLDER, LINK, format_points, format_table
+from paper.paper_comparison import judge_statements
+from paper.printed_tables import read_paper_means, read_paper_results
+from uqled.bench.results.collection import Results
+from uqled.bench.results.formatting import (
+    DASH,
+    format_method,
+    format_number,
+    format_percent,
+    format_rate,
+    join_words,
+)
+from uqled.bench.results.html_page import build_correlation_rows
+from uqled.bench.results.result_files import format_same_images
+from uqled.bench.results.statistics import (
+    Analysis,
+    SeedSample,
+    Sensitivity,
+    analyse_sensitivity,
+    average_over_rates,
+    find_leaders,
+    group_samples,
+    list_evidence,
+    select_treatment,
+    spans_enough,
+    subtract_samples,
+)
+from uqled.bench.results.table_formats import (
+    escape_markdown,
+)
+from uqled.bench.results.tables import BASELINE
+from uqled.bench.suite import PAPER_METHODS
+
+
+def build_summary(results: Results) -> list[str]:
+    by_verdict: dict[str, list[str]] = {HOLDS: [], FAILS: [], OPEN: []}
+    for one in judge_statements(results):
+        if one.here is not None:
+            text = f"{one.statement.counted} ({one.here.clearly} of {one.here.of} clearly"
+            text += f", {one.here.against} clearly not)" if one.here.against else ")"
+            by_verdict[one.statement.verdict(one.here)].append(text)
+    heads = {
+        HOLDS: "What held up from the paper",
+        FAILS: "What did not hold",
+        OPEN: "What cannot be told within the spread",
+    }
+    parts = ["## In short", describe_tested_on(results)]
+    for verdict, texts in by_verdict.items():
+        parts.append(f"{heads[verdict]}{':' if texts else ': nothing.'}")
+        parts.append("\n".join(f"- {escape_markdown(text)}" for text in texts))
+    best = "\n".join(f"- {line}" for line in _list_best(results))
+    return [*parts, "Who finds most:" if best else "", best]
+
+
+def _list_best(results: Results) -> list[str]:
+    """Who is best on each data set, and by how much."""
+    lines = []
+    for name in list_evidence(results):
+        column = average_over_rates(group_samples(results.stage1, name, "f1"))
+        first = find_leaders(column)
+        if not first.names:
+            continue
+        best = sorted(first.names)[0]
+        gap = subtract_samples(column[best], column[BASELINE])
+        how = "clearly ahead of every other method" if first.is_clear else "not clear of the next"
+        winners = join_words(map(format_method, first.names))
+        line = f"{escape_markdown(name)}: the highest mean F1 has {winners}, "
+        line += f"{format_percent(column[best].mean)} %, {how}; {format_points(gap)} on CL-PBNR"
+        lines.append(line + f". {_describe_paper_best(column)}")
+    return lines
+
+
+def _describe_paper_best(column: Mapping[str, SeedSample]) -> str:
+    own = {m: sample for m, sample in column.items() if m in PAPER_METHODS}
+    first = find_leaders(own)
+    if not first.names:
+        return ""
+    best = sorted(first.names)[0]
+    gap = subtract_samples(own[best], own[BASELINE]) if BASELINE in own else None
+    by = f", {format_points(gap)} on CL-PBNR" if gap and best != BASELINE else ""
+    return f"Among the paper's: {join_words(map(format_method, first.names))}{by}."
+
+
+def build_statements(results: Results) -> list[str]:
+    rows = []
+    for one in judge_statements(results):
+        paper = f"{one.paper.held} of {one.paper.of}" if one.paper else DASH
+        here = [DASH] * 6
+        if one.here is not None:
+            verdict = one.statement.verdict(one.here)
+            counts = one.here.clearly, one.here.within, one.here.against, one.here.once
+            here = [str(len(one.here.datasets)), *map(str, counts)]
+            here.append(f"**{verdict}**" if verdict != OPEN else verdict)
+        sort = "" if one.statement.every else " *(most cases)*"
+        rows.append(
+            [
+                f'"{escape_markdown(one.statement.quote)}"{sort}',
+                escape_markdown(one.statement.counted),
+                paper,
+                *here,
+            ]
+        )
+    return [
+        "## What the paper says, and what is seen here",
+        "A statement about every case does not hold when one clearly fails; it holds when all that "
+        "have a spread are clear and those of one seed agree. Where the paper speaks of most "
+        "cases, more than half decide. "
+        f"[claims.md]({FOLDER}/claims.md) names the exceptions; "
+        f"[paper-check.md]({LINK}/paper-check.md) holds the paper against its own tables.",
+        format_table(
+            [
+                *(
+                    "the paper",
+                    "counted",
+                    "in its tables",
+                    "data sets here",
+                    "clearly",
+                    "within the spread",
+                ),
+                *("clearly not", "one seed only", "verdict"),
+            ],
+            rows,
+            "l",
+        ),
+    ]
+
+
+def build_winners(results: Results) -> list[str]:
+    wins_by_method: dict[str, Counter[str]] = {}
+    for stage, frame, measure in (
+        ("F1", results.stage1, "f1"),
+        ("area", results.stage1, "aupr"),
+        ("accuracy", select_treatment(results.stage2, "remove"), "accuracy"),
+        ("relabelled", select_treatment(results.stage2, "relabel"), "accuracy"),
+    ):
+        for name in list_evidence(results):
+            for column in group_samples(frame, name, measure).values():
+                first = find_leaders(column)
+                for m in first.names:
+                    by = wins_by_method.setdefault(m, Counter())
+                    by[stage] += 1
+                    by[f"{stage} clear"] += first.is_clear
+    stages = ("F1", "area", "accuracy", "relabelled")
+    order = sorted(
+        wins_by_method, key=lambda m: (-wins_by_method[m]["F1"], -wins_by_method[m]["accuracy"], m)
+    )
+    rows = [
+        [
+            format_method(m),
+            *(f"{wins_by_method[m][s]} ({wins_by_method[m][f'{s} clear']})" for s in stages),
+        ]
+        for m in order
+    ]
+    where = []
+    for name in list_evidence(results):
+        wins: dict[str, list[str]] = {}
+        for rate, column in group_samples(results.stage1, name, "f1").items():
+            first = find_leaders(column)
+            names = join_words(sorted(map(format_method, first.names))) if first.names else DASH
+            wins.setdefault(names, []).append(
+                format_rate(rate) + (" (clear)" if first.is_clear else "")
+            )
+        text = "; ".join(f"{who} at {', '.join(rates)}" for who, rates in wins.items())
+        if text:
+            where.append(f"- {escape_markdown(name)}: {text}.")
+    if not rows:
+        return []
+    return [
+        "## Where each method wins",
+        "In how many cells (data set, rate) a method has the highest mean, in brackets how often "
+        "it is clearly ahead of all others. Methods that win nowhere are not listed.",
+        format_table(
+            [
+                *("", "F1", "area under precision-recall"),
+                *("accuracy after removal", "after relabelling"),
+            ],
+            rows,
+        ),
+        "By F1:\n\n" + "\n".join(where),
+    ]
+
+
+def build_correlations(results: Results) -> list[str]:
+    here = analyse_sensitivity(results)
+    theirs = analyse_sensitivity(read_paper_results(), read_paper_means())
+    papers = {one.name: one.cells for one in build_correlation_rows(theirs)}
+    rows = [
+        [escape_markdown(one.name), *one.cells, papers.get(one.name, (DASH,) * 5)[1]]
+        for one in build_correlation_rows(here)
+    ]
+    if not rows:
+        return []
+    sentences = []
+    for what, analysis in (
+        ("a network that is better before cleaning finds errors better", here.initial),
+        ("methods that find errors better end with higher accuracy, over data sets", here.final),
+    ):
+        correlation = analysis.correlation
+        if correlation is None:
+            sentences.append(f"That {what}: there are too few points to say.")
+            continue
+        if analysis is here.final and not spans_enough(analysis):
+            sentences.append(f"That {what}: not judged, {_describe_span(analysis)}.")
+            continue
+        verdict = HOLDS if correlation.low > 0 else FAILS if correlation.high < 0 else OPEN
+        sentences.append(
+            f"That {what}: {verdict} (r = {format_number(correlation.r, 2)}, n = {correlation.n}, "
+            f"95 % interval {format_number(correlation.low, 2)} to "
+            f"{format_number(correlation.high, 2)})."
+        )
+    rates = list(dict.fromkeys(r for by in here.mean_f1.values() for r in by))
+    means = [
+        [escape_markdown(name), *(format_percent(by[r].mean) if r in by else DASH for r in rates)]
+        for name, by in [
+            *here.mean_f1.items(),
+            *((f"{name}, paper", by) for name, by in theirs.mean_f1.items()),
+        ]
+    ]
+    return [
+        "## Sensitivity",
+        " ".join(sentences),
+        _list_unjudged(here),
+        format_table(["Pearson's r", "n", "r", "t", "p", "95 % interval", "paper's r"], rows),
+        format_same_images(results.about, here.initial.points),
+        f"F1 averaged over {join_words(map(format_method, here.methods))}, in per cent:",
+        format_table(["", *map(format_rate, rates)], means),
+        f"![Mean F1 by noise rate]({FOLDER}/figures/sensitivity-rates.png)" if means else "",
+        f"![F1 and accuracy after cleaning]({FOLDER}/figures/sensitivity-final.png)"
+        if here.final.points
+        else "",
+    ]
+
+
+def _list_unjudged(analyses: Sensitivity) -> str:
+    """The data sets in which r of F1 and final accuracy means nothing, and why."""
+    texts = [
+        f"{escape_markdown(name)} ({_describe_span(analysis)})"
+        for name, analysis in analyses.within.items()
+        if analysis.correlation is not None and not spans_enough(analysis)
+    ]
+    if not texts:
+        return ""
+    return (
+        f"Not judged within {join_words(texts)}: an accuracy on some thousand test images has "
+        "itself a standard error of that size, so that r there is a correlation with noise."
+    )
+
+
+def _describe_span(analysis: Analysis) -> str:
+    accuracies = [accuracy for _, accuracy in analysis.points.values()]
+    span = format_percent(max(accuracies) - min(accuracies), 2)
+    return f"the accuracies span {span} points"
+
+
+def describe_tested_on(results: Results) -> str:
+    """What every verdict rests on, and what it cannot speak for."""
+    parts = []
+    for name in list_evidence(results):
+        facts = results.about["data"].get(name, {})
+        if facts:
+            epochs = f", {facts['epochs']} epochs" if "epochs" in facts else ""
+            parts.append(f"{escape_markdown(name)} (`{facts['model']}`{epochs})")
+    if not parts:
+        return ""
+    return (
+        f"**What the verdicts were tested on:** {join_words(parts)}. None of these networks has "
+        "batch norm behind dropout, as the paper's VGG-11 and ResNet-50 have: a layer that damages "
+        "the plain softmax, and with it CL-PBNR, but not the passes. "
+        "[Batch norm behind dropout](research/batch-norm.md) measures by how much. So a verdict "
+        "below is about the methods on a sound softmax, and not about the paper's own networks."
+    )

@@ -1,0 +1,1 @@
+"""Detection in parts, measured: more than memory, on Ray, and how time grows."""

@@ -1,0 +1,1 @@
+"""What training changes about Monte Carlo dropout: batch norm, and its length."""

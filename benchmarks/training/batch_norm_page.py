@@ -1,0 +1,283 @@
+"""The page and the picture of `batch_norm.py`, made from its committed cells."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from paper.page_text import format_span, format_spread
+from paper.sections import from_scratch_section
+from uqled.bench.results.formatting import format_method, format_percent, format_rate, join_words
+from uqled.bench.results.statistics import SeedSample, make_sample
+from uqled.bench.results.table_formats import format_markdown_row
+from uqled.storage.atomic import replace_file
+
+HERE = Path(__file__).parents[1]
+CELLS = HERE / "results" / "batch-norm"
+PICTURE = CELLS / "batch-norm.png"
+PAGE = HERE.parent / "docs" / "research" / "batch-norm.md"
+_PICTURE_RATE = 0.1
+_SOURCES = {
+    "as-trained": "softmax, as trained",
+    "reestimated": "softmax, batch norm re-estimated without dropout",
+    "passes": "mean of the passes with dropout",
+}
+#: What the tables show: (statistics of the softmax, method).
+_COLUMNS = (
+    ("as-trained", "cl-pbnr"),
+    ("reestimated", "cl-pbnr"),
+    ("as-trained", "cl-mcd"),
+    ("as-trained", "cl-mcd-e"),
+    ("as-trained", "cl-mcd-ens"),
+    ("as-trained", "alg-ens-2"),
+    ("as-trained", "alg-ens-3"),
+)
+_STYLES = {
+    ("as-trained", "cl-pbnr"): ("#8b929c", "s"),
+    ("reestimated", "cl-pbnr"): ("#1f2937", "s"),
+    ("as-trained", "cl-mcd"): ("#3b82d6", "o"),
+    ("as-trained", "cl-mcd-e"): ("#d1495b", "D"),
+    ("as-trained", "alg-ens-3"): ("#8457c7", "P"),
+}
+_SOURCE_STYLES = {"as-trained": ("#8b929c", "s"), "reestimated": ("#1f2937", "s"),
+                  "passes": ("#3b82d6", "o")}  # fmt: skip
+
+Key = tuple[float, bool, float, int]
+"""Width, whether there is batch norm, noise rate, epochs."""
+
+
+def read_cells(folder: Path = CELLS) -> dict[Key, dict[int, dict[str, Any]]]:
+    """Key -> seed -> accuracies and metrics of methods after that length of training."""
+    cells: dict[Key, dict[int, dict[str, Any]]] = defaultdict(dict)
+    for path in sorted(folder.rglob("seed-*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        cell, width = content["cell"], content["setting"]["width"]
+        for row in content["lengths"]:
+            key = (width, cell["batch_norm"], cell["rate"], row["epochs"])
+            cells[key][cell["seed"]] = row
+    return dict(sorted(cells.items(), key=lambda item: (item[0][0], not item[0][1], *item[0][2:])))
+
+
+def collect_f1(rows: dict[int, dict[str, Any]], statistics: str, method: str) -> SeedSample:
+    """F1 over seeds of a method that has the softmax with these statistics."""
+    return make_sample(
+        {seed: row["methods"][statistics][method]["f1"] for seed, row in sorted(rows.items())}
+    )
+
+
+def collect_accuracy(rows: dict[int, dict[str, Any]], source: str) -> SeedSample:
+    """Accuracy over seeds of one source of probabilities, against the true labels."""
+    return make_sample({seed: row["accuracy"][source] for seed, row in sorted(rows.items())})
+
+
+def build_page(folder: Path = CELLS, from_scratch: Path = from_scratch_section.CELLS) -> str:
+    """The whole page, of the cells in two folders."""
+    cells = read_cells(folder)
+    trainings = from_scratch_section.read_settings(from_scratch)
+    settings, machines = _collect_settings(folder), _collect_machines(folder)
+    seeds = max((len(rows) for rows in cells.values()), default=0)
+    finished = sum(1 for _ in folder.rglob("seed-*.json"))
+    parts = [
+        "# Batch norm behind dropout: where the gain of Monte Carlo dropout comes from",
+        "The networks of the paper, VGG-11 and ResNet-50, have batch norm layers *behind* dropout "
+        "layers. In training, such a layer averages the mean and the variance of activations "
+        "**with** dropout. At inference without dropout the activations have a smaller variance, "
+        "the stored statistics no longer fit, and the plain softmax is damaged. The Monte Carlo "
+        "passes have dropout, and with it the right statistics. A method that reads the softmax "
+        "(CL-PBNR) then loses to methods that read the passes, whatever uncertainty is worth.",
+        "The cure is a few forward passes: the same weights, with the statistics of batch norm "
+        "estimated again without dropout. uqled does that for its softmax by default; "
+        "`--batch-norm as-trained` gives the paper's letter.",
+        "![Statistics of training fit activations with dropout, not those without]"
+        "(../images/batch-norm-behind-dropout.svg)",
+        "## Trained from scratch, and what isolates the cause",
+        "From the same weights come four sources of probabilities. If the statistics are the "
+        "cause, exchanging them must mend the softmax and spoil the passes; and networks without "
+        "batch norm must show none of it. Group norm normalises too, but keeps no statistics. "
+        "With no batch norm these networks learn with Adam only, so one that has it was trained "
+        "with Adam as well.",
+        *from_scratch_section.describe_settings(trainings),
+        *from_scratch_section.build_tables(trainings),
+        from_scratch_section.describe_training(trainings),
+        from_scratch_section.describe_check(trainings),
+        "## By length of training",
+        f"![Accuracy and F1 by length of training](../../{PICTURE.relative_to(HERE.parent)})",
+        *_describe_findings(cells),
+        "Whether this is the cause of the paper's gain is inference: its networks have such "
+        "layers, and nothing in it says that the statistics were estimated again. It trains wider "
+        "networks on more images and for longer than any training on this page.",
+        "## How it was measured",
+        "From the same trainings, three sources of probabilities: the softmax as trained, the "
+        "softmax with batch norm re-estimated without dropout, and five passes. CL-PBNR reads the "
+        "softmax; CL-MCD, CL-MCD-E and CL-MCD-Ens read the passes only; the algorithm ensembles "
+        "have CL-PBNR on the softmax as trained among their four members. Digits of MNIST with "
+        "similarity noise, four folds; VGG-11 with fewer channels, five dropout layers, with and "
+        "without batch norm; a constant rate of learning, so that a short training is the "
+        "beginning of a longer one. "
+        f"{' '.join(settings)} {finished} cells (network, noise rate, seed) are finished, of 18 "
+        f"for each width; at most {seeds} seeds. ± is the sample standard deviation over seeds; a "
+        "row without it has one seed. Made by `benchmarks/training/batch_norm.py`. "
+        f"{' '.join(machines)}",
+        *_build_tables(cells),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _describe_findings(cells: dict[Key, dict[int, dict[str, Any]]]) -> list[str]:
+    """In how many cells each thing is so, from the longest training of each network."""
+    texts = []
+    for with_norm, title in ((True, "With batch norm"), (False, "Without batch norm")):
+        rows = [row for key, by in cells.items() if key[1] is with_norm for row in by.values()]
+        if not rows:
+            continue
+        gaps = [row["accuracy"]["passes"] - row["accuracy"]["as-trained"] for row in rows]
+        cured = [row["accuracy"]["reestimated"] - row["accuracy"]["passes"] for row in rows]
+        above, over_cured = (
+            sum(_f1(row, "as-trained", m) > _f1(row, statistics, "cl-pbnr") for row in rows for m in
+                ("cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3"))
+            for statistics in ("as-trained", "reestimated")
+        )  # fmt: skip
+        n = 5 * len(rows)
+        text = (
+            f"**{title}** ({len(rows)} trainings: rate, seed and length). The mean of the passes "
+            f"is by {format_span(gaps)} points more accurate than the softmax as trained. The "
+            f"paper's five have a higher F1 than CL-PBNR on the softmax as trained in {above} of "
+            f"{n} cases"
+        )
+        if with_norm:
+            text += (
+                f", and than CL-PBNR on the re-estimated softmax in {over_cured} of {n}. The "
+                f"re-estimated softmax is by {format_span(cured)} points more accurate than the "
+                "mean of the passes"
+            )
+        best = format_percent(max(row["accuracy"]["passes"] for row in rows))
+        text += f". The most accurate of them reaches {best} %"
+        if not with_norm:
+            text += (
+                ", which is little: without batch norm this network has hardly begun to learn in "
+                "this time, so that these rows say little"
+            )
+        texts.append(text + ".")
+    return texts
+
+
+def _f1(row: dict[str, Any], statistics: str, method: str) -> float:
+    return float(row["methods"][statistics][method]["f1"])
+
+
+def _build_tables(cells: dict[Key, dict[int, dict[str, Any]]]) -> list[str]:
+    parts = []
+    for width, with_norm in dict.fromkeys(key[:2] for key in cells):
+        heads = ["noise rate", "epochs", *(f"accuracy, {name}" for name in _SOURCES.values())]
+        heads += [_name_column(*column) for column in _COLUMNS]
+        lines = [heads, ["---:"] * len(heads)]
+        for key, rows in cells.items():
+            if key[:2] == (width, with_norm):
+                samples = [collect_accuracy(rows, source) for source in _SOURCES]
+                samples += [collect_f1(rows, *column) for column in _COLUMNS]
+                lines.append([format_rate(key[2]), str(key[3]), *map(format_spread, samples)])
+        norm = "with" if with_norm else "without"
+        parts.append(f"### VGG-11 at {width:g} of its width, {norm} batch norm")
+        parts.append("Accuracy against the true labels, and F1, in per cent.")
+        parts.append("\n".join(map(format_markdown_row, lines)))
+    return parts
+
+
+def _name_column(statistics: str, method: str) -> str:
+    name = f"F1, {format_method(method)}"
+    if method != "cl-pbnr":
+        return name
+    return name + (" as trained" if statistics == "as-trained" else " re-estimated")
+
+
+def _collect_settings(folder: Path) -> list[str]:
+    settings = {
+        json.dumps(json.loads(path.read_text(encoding="utf-8"))["setting"], sort_keys=True)
+        for path in folder.rglob("seed-*.json")
+    }
+    return [
+        f"At {one['width']:g} of the width: {one['digits']:,} digits, {one['folds']} folds, "
+        f"{one['passes']} passes, batches of {one['batch_size']}, rate of learning {one['lr']:g}, "
+        f"asked after {join_words(map(str, one['epochs']))} epochs."
+        for one in map(json.loads, sorted(settings))
+    ]
+
+
+def _collect_machines(folder: Path) -> list[str]:
+    machines = [
+        json.loads(path.read_text(encoding="utf-8"))["machine"]
+        for path in sorted(folder.rglob("seed-*.json"))
+    ]
+    return sorted(
+        {
+            f"{one['date']}, code {one['code']}; {one['cpu']}; Python {one['python']}, "
+            + ", ".join(f"{name} {number}" for name, number in one["versions"].items())
+            + "."
+            for one in machines
+        }
+    )
+
+
+def draw_picture(path: Path = PICTURE, folder: Path = CELLS) -> None:
+    """Accuracy above and F1 below, by length of training; hollow marks where there is one seed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    cells = read_cells(folder)
+    networks = dict.fromkeys(key[:2] for key in cells if key[2] == _PICTURE_RATE)
+    figure, axes = pyplot.subplots(
+        2, len(networks), figsize=(4.4 * len(networks), 6.4), layout="constrained", squeeze=False,
+        sharey="row",
+    )  # fmt: skip
+    for at, network in enumerate(networks):
+        lengths = {
+            key[3]: rows
+            for key, rows in cells.items()
+            if key[:2] == network and key[2] == _PICTURE_RATE
+        }
+        for source, style in _SOURCE_STYLES.items():
+            samples = [collect_accuracy(rows, source) for rows in lengths.values()]
+            _plot(axes[0, at], lengths, samples, _SOURCES[source], style)
+        for column, style in _STYLES.items():
+            samples = [collect_f1(rows, *column) for rows in lengths.values()]
+            _plot(axes[1, at], lengths, samples, _name_column(*column), style)
+        title = f"{'with' if network[1] else 'without'} batch norm, width {network[0]:g}"
+        axes[0, at].set(title=title, ylabel="accuracy (%)" if at == 0 else "")
+        axes[1, at].set(xlabel="epochs", ylabel="F1 (%)" if at == 0 else "")
+    for row in axes:
+        handles, labels = row[0].get_legend_handles_labels()
+        row[0].legend(handles, labels, fontsize=7, loc="best")
+    figure.suptitle(f"MNIST digits, noise rate {_PICTURE_RATE:g}")
+    with replace_file(path) as part:
+        figure.savefig(part, dpi=120, format="png", metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def _plot(
+    axis: Any, epochs: Iterable[int], samples: list[SeedSample], label: str, style: tuple[str, str]
+) -> None:
+    colour, marker = style
+    repeated = all(sample.n > 1 for sample in samples)
+    axis.errorbar(
+        list(epochs), [100 * sample.mean for sample in samples],
+        yerr=[100 * sample.sd for sample in samples] if repeated else None,
+        marker=marker, color=colour, label=label, capsize=2, linewidth=1.3,
+        markerfacecolor=colour if repeated else "none",
+    )  # fmt: skip
+    axis.set_xscale("log")
+    axis.set_xticks(list(epochs), labels=[str(number) for number in epochs], minor=False)
+    axis.minorticks_off()
+    axis.grid(alpha=0.3)
+
+
+def write_page() -> None:
+    """Write the page and the picture."""
+    draw_picture()
+    with replace_file(PAGE) as part:
+        part.write_text(build_page(), encoding="utf-8", newline="\n")
+    print(f"wrote {PAGE}")

@@ -1,0 +1,263 @@
+"""Does Monte Carlo dropout help less here than in the paper because training is shorter?
+
+In `benchmarks/`:
+
+    python -m training.longer_training --data FOLDER --work FOLDER
+    python -m training.longer_training --tables-only
+
+The paper trains for 15 to 350 epochs; the benchmark of `docs/results.md` for a handful. A network
+that was trained for long may be surer than it is right, and the mean over dropout passes take that
+back; one that was trained briefly is not too sure to begin with. So: the same images, noise, folds
+and seeds, and longer and longer training. `--work` keeps the runs: a killed one continues.
+
+writes `results/longer-training.json`, `.md` and `.png`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from sklearn.metrics import f1_score
+
+import machine
+from uqled.bench.results.formatting import format_method, format_percent
+from uqled.data.loading import load
+from uqled.detect.find import find_label_errors
+from uqled.noise.kinds import noise_of_kind
+from uqled.predict.crossval import cross_validate
+
+RESULTS = machine.RESULTS
+RATE, FOLDS, PASSES, SEEDS = 0.1, 4, 5, (0, 1, 2)
+METHODS = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "alg-ens-2")
+PACKAGES = ("uqled", "numpy", "scikit-learn", "torch")
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    place: str
+    limit: int
+    model: str
+    epochs: tuple[int, ...]
+    split: str | None = None
+
+
+SETTINGS = (
+    Setting("CIFAR-10, pretrained features", "cifar10/train.parquet", 10_000, "probe",
+            (2, 5, 20, 80)),
+    Setting("MNIST", "mnist", 2_000, "small", (2, 8, 32), split="train"),
+)  # fmt: skip
+
+
+def measure_training(
+    setting: Setting, seed: int, epochs: int, data: Any, work: Path
+) -> dict[str, Any]:
+    """One cross-validation on noisy labels, and what methods make of it."""
+    true = data.labels.codes
+    # Which classes look alike, by a network that was trained on clean labels, briefly.
+    clean = cross_validate(
+        data, setting.model, folds=FOLDS, passes=1, uncertainty="none", seed=seed,
+        epochs=setting.epochs[1], out=work / f"{setting.place[:5]}-clean-{seed}",
+    )  # fmt: skip
+    noisy = noise_of_kind("similarity", true, rate=RATE, pred_probs=clean.pred_probs, seed=seed)
+    found = cross_validate(
+        data.with_labels(noisy.labels), setting.model, folds=FOLDS, passes=PASSES, seed=seed,
+        epochs=epochs, out=work / f"{setting.place[:5]}-{epochs}-{seed}",
+    )  # fmt: skip
+    assert found.passes is not None
+    mean = found.passes.mean(axis=0)
+    flags = find_label_errors(noisy.labels, found.pred_probs, found.passes, method="all")
+    return {
+        "setting": setting.name,
+        "seed": seed,
+        "epochs": epochs,
+        "f1": {
+            name: float(f1_score(noisy.is_error, flags.by_method[name].mask)) for name in METHODS
+        },
+        "accuracy": {
+            "softmax": float((found.pred_probs.argmax(axis=1) == true).mean()),
+            "mean": float((mean.argmax(axis=1) == true).mean()),
+        },
+        "too_sure": {
+            "softmax": _too_sure(found.pred_probs, noisy.labels),
+            "mean": _too_sure(mean, noisy.labels),
+        },
+    }
+
+
+def _too_sure(probs: Any, labels: Any) -> float:
+    """By how much the most probable class is more probable than it is the label."""
+    return float(probs.max(axis=1).mean() - (probs.argmax(axis=1) == labels).mean())
+
+
+def _format_spread(values: list[float]) -> str:
+    return f"{format_percent(statistics.mean(values))} ± {format_percent(statistics.stdev(values))}"
+
+
+def page(result: dict[str, Any]) -> str:
+    m = result["machine"]
+    versions = ", ".join(f"{n} {v}" for n, v in m["versions"].items())
+    head = [
+        "# Longer training, and what dropout passes are worth",
+        "Made by `benchmarks/training/longer_training.py`: the same images, similarity noise at "
+        f"{RATE}, {FOLDS} folds, F = {PASSES} and seeds; only the training is longer. "
+        f"Mean ± sample standard deviation over {len(SEEDS)} seeds; differences are paired. "
+        f"{m['date']}, code {m['code']}; {m['cpu']}, {m['cores']} cores; Python {m['python']}, "
+        f"{versions}.",
+    ]
+    return "\n\n".join([*head, *tables(result)]) + "\n"
+
+
+def section(result: dict[str, Any], link: str) -> list[str]:
+    """For the page of results: the reason that was looked for, and what was seen."""
+    return [
+        "### Why: the length of training?",
+        "The paper trains for 15 to 350 epochs, this benchmark for a handful. A network that was "
+        "trained for long may be surer than it is right, and the mean over dropout passes takes "
+        "that back; one that was trained briefly is not too sure to begin with. So the same "
+        f"images, noise (similarity, {RATE}), folds and seeds were trained for longer and longer "
+        f"([all]({link}/longer-training.md)).",
+        *(_describe_finding(setting, result) for setting in SETTINGS if _cells(setting, result)),
+        *tables(result),
+        f"![gain on CL-PBNR against how much too sure a softmax is]({link}/longer-training.png)",
+    ]
+
+
+def _describe_finding(setting: Setting, result: dict[str, Any]) -> str:
+    """What changed from the shortest to the longest training, and if the gain follows."""
+    cells = _cells(setting, result)
+    said = []
+    for epochs in (setting.epochs[0], setting.epochs[-1]):
+        some = [c for c in cells if c["epochs"] == epochs]
+        sure = _format_spread([c["too_sure"]["softmax"] for c in some])
+        gain = _format_spread([c["f1"]["cl-mcd"] - c["f1"]["cl-pbnr"] for c in some])
+        right = _format_spread([c["accuracy"]["mean"] - c["accuracy"]["softmax"] for c in some])
+        said.append(
+            f"after {epochs} epochs the softmax is by {sure} points surer than it is right, the "
+            f"mean of the passes is by {right} points more often right than the softmax, and "
+            f"CL-MCD has {gain} points of F1 more than CL-PBNR"
+        )
+    told, clear = [], []
+    for name in ("cl-mcd", "cl-mcd-e"):
+        first, last = (
+            [_gain(cells, name, seed, epochs) for seed in SEEDS]
+            for epochs in (setting.epochs[0], setting.epochs[-1])
+        )
+        change = [after - before for before, after in zip(first, last, strict=True)]
+        told.append(f"{format_method(name)} by {_format_spread(change)}")
+        clear.append(statistics.mean(change) > statistics.stdev(change))
+    verdict = (  # of CL-MCD, which was the question
+        "So brief training is one reason why CL-MCD is behind."
+        if clear[0]
+        else "For CL-MCD that is no rise outside the spread."
+    )
+    return (
+        f"{setting.name} (`{setting.model}`, {setting.limit:,} images): {'; '.join(said)}. From "
+        "the shortest to the longest training the gain on CL-PBNR changes, paired by seed: of "
+        f"{', of '.join(told)} points. {verdict}"
+    )
+
+
+def _gain(cells: list[dict[str, Any]], name: str, seed: int, epochs: int) -> float:
+    (one,) = (c for c in cells if c["seed"] == seed and c["epochs"] == epochs)
+    return float(one["f1"][name] - one["f1"]["cl-pbnr"])
+
+
+def _cells(setting: Setting, result: dict[str, Any]) -> list[dict[str, Any]]:
+    return [c for c in result["cells"] if c["setting"] == setting.name]
+
+
+def tables(result: dict[str, Any]) -> list[str]:
+    """One per setting, each after a line that names it."""
+    found = []
+    for setting in SETTINGS:
+        lines = [
+            "| epochs | accuracy, softmax | mean of passes | surer than right, softmax | mean of "
+            "passes | F1 of CL-PBNR | CL-MCD minus CL-PBNR | CL-MCD-E minus CL-PBNR | "
+            "Alg-Ens (agreement 2) minus CL-PBNR |",
+            "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        ]
+        for epochs in setting.epochs:
+            some = [c for c in _cells(setting, result) if c["epochs"] == epochs]
+            if len(some) < len(SEEDS):
+                continue
+            row = [
+                [c["accuracy"]["softmax"] for c in some],
+                [c["accuracy"]["mean"] for c in some],
+                [c["too_sure"]["softmax"] for c in some],
+                [c["too_sure"]["mean"] for c in some],
+                [c["f1"]["cl-pbnr"] for c in some],
+                *([c["f1"][name] - c["f1"]["cl-pbnr"] for c in some] for name in METHODS[1:]),
+            ]
+            lines.append(f"| {epochs} | {' | '.join(map(_format_spread, row))} |")
+        found += [f"{setting.name}; per cent and points:", "\n".join(lines)]
+    return found
+
+
+def picture(result: dict[str, Any], path: Path) -> None:
+    """How much each method gains on CL-PBNR against how much too sure the softmax is."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(
+        1, len(SETTINGS), figsize=(4.6 * len(SETTINGS), 3.6), layout="constrained", squeeze=False
+    )
+    for setting, axis in zip(SETTINGS, axes[0], strict=True):
+        cells = _cells(setting, result)
+        for name in METHODS[1:]:
+            x = [100 * c["too_sure"]["softmax"] for c in cells]
+            y = [100 * (c["f1"][name] - c["f1"]["cl-pbnr"]) for c in cells]
+            axis.plot(x, y, "o", label=name, alpha=0.7)
+        axis.axhline(0, color="grey", linewidth=0.8)
+        axis.set(
+            title=setting.name,
+            xlabel="softmax surer than right (points)",
+            ylabel="F1 minus that of CL-PBNR (points)",
+        )
+        axis.legend()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--work", type=Path)
+    parser.add_argument("--tables-only", action="store_true", help="of what was measured")
+    options = parser.parse_args()
+    stored = RESULTS / "longer-training.json"
+    if not options.tables_only:
+        if options.data is None or options.work is None:
+            parser.error("--data and --work are missing")
+        stored.write_text(json.dumps(all_measured(options.data, options.work), indent=1) + "\n")
+    result = json.loads(stored.read_text())
+    (RESULTS / "longer-training.md").write_text(page(result))
+    picture(result, RESULTS / "longer-training.png")
+
+
+def all_measured(folder: Path, work: Path) -> dict[str, Any]:
+    cells = []
+    for setting in SETTINGS:
+        data = load(folder / setting.place, limit=setting.limit, split=setting.split)
+        for epochs, seed in product(setting.epochs, SEEDS):
+            cells.append(measure_training(setting, seed, epochs, data, work))
+            print(json.dumps(cells[-1]), flush=True)
+    return {
+        "machine": machine.describe_machine(PACKAGES),
+        "settings": [asdict(setting) for setting in SETTINGS],
+        "cells": cells,
+    }
+
+
+if __name__ == "__main__":
+    main()

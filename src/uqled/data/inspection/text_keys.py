@@ -1,0 +1,56 @@
+"""Texts without what makes no difference to whoever labels them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_SIGNS = "#%&@/\\"  # punctuation by Unicode that says something: C#, 5%
+_FACE = re.compile(r"[:;=8xX][-^'o]?[()\[\]{}|/\\<>*3dDpP]+$|[()\[\]<][-^'o]?[:;=]$|<3|\^_*\^")
+
+
+def fold_text(text: str) -> str:
+    """A text without case and spacing.
+
+    >>> fold_text("Good  FILM!")
+    'good film!'
+    """
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def strip_punctuation(text: str) -> list[str]:
+    """The words of a text without the marks around them that say nothing.
+
+    What stands inside a word (C++, 5.00, don't) stays, and so do faces.
+
+    >>> strip_punctuation("well, (this) is c++... isn't it?! :-)")
+    ['well', 'this', 'is', 'c++', "isn't", 'it', ':-)']
+    """
+    words = (piece if _FACE.search(piece) else _strip_marks(piece) for piece in text.split())
+    return [word for word in words if word]
+
+
+def _strip_marks(piece: str) -> str:
+    start, end = 0, len(piece)
+    while start < end and _is_mark(piece[start]):
+        start += 1
+    while end > start and _is_mark(piece[end - 1]):
+        end -= 1
+    return piece[start:end]
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "P" and character not in _SIGNS
+
+
+def is_one_edit(short: str, long: str) -> bool:
+    """Whether one letter makes one name of the other; a digit is no slip of the pen.
+
+    >>> is_one_edit("adeli", "adelie"), is_one_edit("model1", "model2")
+    (True, False)
+    """
+    at = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    if any(text[at : at + 1].isdigit() for text in (short, long)):
+        return False
+    rest = at + 1 if len(short) == len(long) else at
+    return short[rest:] == long[at + 1 :]

@@ -1,0 +1,198 @@
+"""New samples, read the same way as the samples of a finished run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled.arrays import Labels
+from uqled.data.dataset import Dataset
+from uqled.data.loading import decode_raw, find_missing_labels, name_dataset
+from uqled.data.memory import is_place, read_object
+from uqled.data.raw_dataset import ObjectName, RawDataset, name_source
+from uqled.data.reader import ReadRequest, Source
+from uqled.data.readers import find_reader, read_source
+from uqled.data.reopening import make_request
+from uqled.data.spellings import match_names
+from uqled.errors import InputError
+from uqled.progress import Progress
+
+_ARGUMENT = "new_data"
+_SHOWN = 8  # names in a message
+
+
+def load_new_samples(
+    new_data: Any,
+    known: Dataset,
+    *,
+    label: Any = None,
+    progress: Progress | bool | None = None,
+) -> Dataset:
+    """Samples with the columns, classes and image size of `known`.
+
+    Refused where a column is missing or a label is of another class. Columns that `known` does not
+    have are left out, and so are samples without a label.
+
+    Parameters
+    ----------
+    new_data
+        A file, a folder or an object in memory, as `load` takes it.
+    label
+        The column of labels, or the labels of an object without columns, one per sample. Default:
+        the column of `known`.
+    """
+    bar = progress if isinstance(progress, Progress) else Progress(progress)
+    place = new_data if is_place(new_data) else ObjectName(f"the {type(new_data).__name__}")
+    with bar.stage(f"reading {name_source(place)}"):
+        raw = _read_new(new_data, place, known, label)
+    if raw.kind != known.kind:
+        raise InputError(
+            _ARGUMENT,
+            f"is {name_source(place)}, which holds {raw.kind}, and the run is of {known.kind}",
+            "Name data of the same kind",
+        )
+    merges = (known.source or {}).get("spellings") == "merge"
+    labels = _match_classes(raw, known.labels, place, merges_spellings=merges)
+    missing = find_missing_labels(raw)
+    raw = replace(raw, labels=labels).take(raw.labelled_rows)
+    size = known.inputs.shape[1:3] if known.kind == "images" else None
+    raw, skipped = decode_raw(
+        raw,
+        place,
+        image_size=size,
+        skip_unreadable=(known.source or {}).get("skip_unreadable", False),
+        cache=False,
+        progress=bar,
+    )
+    return Dataset(
+        raw.kind,
+        _match_inputs(raw.inputs, known, place),
+        raw.labels,
+        raw.ids,
+        name_dataset(place),
+        skipped=skipped,
+        columns=raw.columns,
+        unlabelled=missing,
+    )
+
+
+def _read_new(new_data: Any, place: Path | str, known: Dataset, label: Any) -> RawDataset:
+    label = _find_label_column(known) if label is None else label
+    wanted = [column.name for column in known.columns if column.is_used]
+    wanted += [label] if isinstance(label, str) else []
+    request = _make_request(known, label)
+    if not is_place(new_data):
+        names = getattr(new_data, "column_names", getattr(new_data, "columns", None))
+        if names is not None and not isinstance(names, Mapping):  # of splits by name
+            _refuse_missing_columns(place, wanted, list(map(str, names)))
+        return read_object(new_data, replace(request, split=None), label)
+    origin = Source(new_data)
+    read_arrow = find_reader(origin).read_arrow if origin.is_named or origin.path.exists() else None
+    if read_arrow is not None and known.columns:
+        _refuse_missing_columns(place, wanted, read_arrow(origin, request).column_names)
+    return read_source(origin, request)
+
+
+def _find_label_column(known: Dataset) -> str | None:
+    return next((column.name for column in known.columns if column.role == "label"), None)
+
+
+def _make_request(known: Dataset, label: Any) -> ReadRequest:
+    """The request of the run, with the columns and roles that its values led to."""
+    if known.source is None:
+        request = ReadRequest(label if isinstance(label, str) else None)
+    else:
+        request = replace(make_request(known.source), group=None)
+        request = replace(request, label=label) if isinstance(label, str) else request
+    used_columns = [column for column in known.columns if column.is_used]
+    if not used_columns:
+        return request
+    # A column may look different in a few rows: a category that occurs once looks like an id.
+    roles = {column.name: column.role for column in used_columns} if _is_frame(known.inputs) else {}
+    names = [column.name for column in used_columns]
+    return replace(request, inputs=names, kind=known.kind, columns=roles)
+
+
+def _refuse_missing_columns(place: Path | str, names: list[str], present: list[str]) -> None:
+    missing = [name for name in names if name not in present]
+    if missing:
+        raise InputError(
+            _ARGUMENT,
+            f"is {name_source(place)}, which lacks {_list_names('column', missing)} of the "
+            f"run and has {_list_names('column', present)}",
+            "Name a table with the columns of the run",
+        )
+
+
+def _match_classes(
+    raw: RawDataset, known: Labels, place: Path | str, *, merges_spellings: bool
+) -> Labels:
+    """The labels in the class numbers of the run; those of samples without a label mean nothing."""
+    number = {name: code for code, name in enumerate(known.names)}
+    codes = np.array([number.get(name, -1) for name in raw.labels.names], np.int32)
+    if merges_spellings:
+        codes = np.array(match_names(raw.labels.names, known.names), np.int32)
+    own = raw.labels.codes[raw.labelled_rows]
+    present = np.unique(own)
+    unknown = present[codes[present] < 0]
+    if len(unknown):
+        names = [raw.labels.names[code] for code in unknown.tolist()]
+        rows = int(np.isin(own, unknown).sum())
+        raise InputError(
+            _ARGUMENT,
+            f"is {name_source(place)}, in which {rows:,} of {len(own):,} samples have "
+            f"{_list_names('class', names)}, and the run has {_list_names('class', known.names)}",
+            "Correct or remove them, or look for errors in the new data alone with uqled find",
+        )
+    return replace(known, codes=np.maximum(codes, 0)[raw.labels.codes])
+
+
+def _match_inputs(inputs: Any, known: Dataset, place: Path | str) -> Any:
+    """The inputs with the columns or channels of the run's."""
+    if known.kind == "texts":
+        return inputs
+    if known.kind == "images":
+        return _match_channels(inputs, known.inputs.shape[3], place)
+    if _is_frame(known.inputs):
+        return inputs[list(known.inputs.columns)]
+    width = known.inputs.shape[1]
+    if inputs.shape[1] != width:
+        raise InputError(
+            _ARGUMENT,
+            f"is {name_source(place)}, with {inputs.shape[1]} numbers for each sample, and the run "
+            f"has {width}",
+            "Name data with the same features",
+        )
+    return inputs.astype(known.inputs.dtype)
+
+
+def _match_channels(images: NDArray[np.uint8], channels: int, place: Path | str) -> Any:
+    if images.shape[3] == channels:
+        return images
+    if channels == 3:
+        return np.repeat(images, 3, axis=3)
+    raise InputError(
+        _ARGUMENT,
+        f"is {name_source(place)}, whose images have colours, and those of the run are grey",
+        "Convert them to grey images",
+    )
+
+
+def _is_frame(inputs: Any) -> bool:
+    return hasattr(inputs, "columns")
+
+
+def _list_names(noun: str, names: Sequence[str]) -> str:
+    """
+    >>> _list_names("class", ["a"]), _list_names("column", ["a", "b"])
+    ("the class 'a'", "the columns 'a', 'b'")
+    """
+    plural = {"class": "classes", "column": "columns"}[noun]
+    text = ", ".join(map(repr, names[:_SHOWN]))
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"the {noun if len(names) == 1 else plural} {text}{more}"

@@ -1,0 +1,1 @@
+"""Tables: how their files are read, what each column is, and their rows as samples."""

@@ -1,0 +1,55 @@
+"""What each column of a table is, decided from its values: plain data that can be shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal[
+    "label", "number", "category", "text", "image", "date", "id", "constant", "split", "group",
+    "ignore",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table, as it was understood."""
+
+    name: str
+    role: Role
+    is_used: bool
+    """Whether a model sees it."""
+    reason: str = ""
+    """Why it was left out, or what was made of it; empty where there is nothing to say."""
+
+
+def describe_columns(columns: tuple[Column, ...]) -> list[str]:
+    """Up to three lines: the label, what a model sees, what was left out and why."""
+    lines = [f"label: {column.name}" for column in columns if column.role == "label"]
+    used_columns: dict[str, list[str]] = {}
+    for column in columns:
+        if column.is_used:
+            reason = f" ({column.reason})" if column.reason not in _UNSAID else ""
+            names = used_columns.setdefault(_PLURALS.get(column.role, column.role), [])
+            names.append(f"{column.name}{reason}")
+    if used_columns:
+        lines.append(
+            "used: " + "; ".join(f"{role} {_list(names)}" for role, names in used_columns.items())
+        )
+    unused_columns = [column for column in columns if not column.is_used and column.role != "label"]
+    if unused_columns:
+        descriptions = [
+            f"{column.name} ({column.reason or column.role})" for column in unused_columns
+        ]
+        lines.append(f"left out: {_list(descriptions)}")
+    return lines
+
+
+_PLURALS = {"number": "numbers", "category": "categories", "text": "texts", "date": "dates"}
+_UNSAID = ("", "as you said", "lists of numbers")  # reasons that say nothing new of a used column
+_SHOWN = 8  # names in a line
+
+
+def _list(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

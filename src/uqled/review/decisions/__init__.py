@@ -1,0 +1,36 @@
+"""What reviewers decided: about samples, about classes, and as a second opinion.
+
+store        every decision about a sample, with its history; `Decisions`
+classes      classes that were merged or renamed
+opinions     second opinions, and how far two reviewers agree
+database     the SQLite file, made whole and opened only if it is one of ours
+rows         its rows, each checked where it is read
+state        the decisions as arrays, up to date with the file
+"""
+
+from uqled.review.decisions.rows import ACTIONS, Action, Change, Decision
+from uqled.review.decisions.store import (
+    FILE_NAME,
+    ConflictError,
+    Decisions,
+    Item,
+    action_number,
+    has_decisions,
+    read_decisions,
+    read_verdicts,
+)
+
+__all__ = [
+    "ACTIONS",
+    "FILE_NAME",
+    "Action",
+    "Change",
+    "ConflictError",
+    "Decision",
+    "Decisions",
+    "Item",
+    "action_number",
+    "has_decisions",
+    "read_decisions",
+    "read_verdicts",
+]

@@ -1,0 +1,99 @@
+"""Classes that reviewers merged or renamed: decisions about all samples of a class at once.
+
+The file keeps every change; the last one about a class holds. Taking one back is one more change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from uqled.errors import InputError
+from uqled.review.decisions.rows import (
+    CLASS_ACTIONS,
+    CLASS_COLUMNS,
+    LONGEST_CLASS,
+    ClassAction,
+    ClassDecision,
+    is_class_name,
+    read_class_decision,
+)
+from uqled.review.decisions.store import Decisions, check_name, has_decisions
+from uqled.storage.run import Predictions
+
+
+def decide_class(
+    decisions: Decisions,
+    index: int,
+    action: ClassAction | None,
+    *,
+    reviewer: str,
+    target: int | None = None,
+    name: str | None = None,
+) -> dict[int, ClassDecision]:
+    """Merge a class into `target`, give it the name `name`, or (None) leave it as it was.
+
+    Returns what holds for all classes then. A class that others were merged into cannot be merged
+    itself, so that none is led in a circle.
+    """
+    names, reviewer = decisions.about.classes, check_name(reviewer)
+    _check_class(index, "class", len(names))
+    if action is not None and action not in CLASS_ACTIONS:
+        raise InputError("action", f"is {action!r:.40}", "Choose merge or rename")
+    if action == "merge":
+        _check_class(target, "target", len(names))
+        if target == index:
+            raise InputError("target", "is the class itself", "Choose another class")
+    target, name = (target if action == "merge" else None), (name if action == "rename" else None)
+    with decisions.writing() as connection:
+        current = read_class_decisions(decisions)
+        merged = {one.target for one in current.values()}
+        others = {i: one for i, one in current.items() if i != index}
+        if action == "merge" and index in merged:
+            raise InputError(
+                "class", f"{names[index]!r} holds merged classes", "Take that back first"
+            )
+        if action == "merge" and target in others and others[target].action == "merge":
+            raise InputError("target", f"{names[target]!r} is merged itself", "Choose another one")
+        if action == "rename":
+            _check_new_name(name, names, others)
+        last = connection.execute("SELECT max(number) FROM class_changes").fetchone()[0]
+        row = ((last or 0) + 1, index, action, target, name, reviewer, time.time())
+        read_class_decision(row, decisions.path, decisions.about)
+        connection.execute("INSERT INTO class_changes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        return read_class_decisions(decisions)
+
+
+def read_class_decisions(decisions: Decisions) -> dict[int, ClassDecision]:
+    """What holds for every class that is merged or renamed."""
+    current: dict[int, ClassDecision] = {}
+    with decisions.reading():
+        query = f"SELECT {CLASS_COLUMNS} FROM class_changes ORDER BY number"
+        for row in decisions.select(query):
+            change = read_class_decision(row, decisions.path, decisions.about)
+            current.pop(change.index, None)
+            if change.action is not None:
+                current[change.index] = change
+    return current
+
+
+def read_run_classes(predictions: Predictions) -> dict[int, ClassDecision]:
+    """The same of a run; no file is made where nobody reviewed."""
+    if not has_decisions(predictions):
+        return {}
+    with Decisions.of(predictions) as decisions:
+        return read_class_decisions(decisions)
+
+
+def _check_class(index: int | None, what: str, K: int) -> None:
+    if type(index) is not int or not 0 <= index < K:
+        raise InputError(what, f"is {index!r:.40}", f"Pass a class number below {K}")
+
+
+def _check_new_name(name: str | None, names: object, others: Mapping[int, ClassDecision]) -> None:
+    if not is_class_name(name):
+        raise InputError(
+            "name", f"is {name!r:.40}", f"Pass a name of 1 to {LONGEST_CLASS} characters"
+        )
+    if name in list(names) or name in {one.name for one in others.values()}:  # type: ignore[call-overload]
+        raise InputError("name", f"{name!r} is that of a class", "Merge the class into it instead")

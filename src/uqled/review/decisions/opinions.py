@@ -1,0 +1,117 @@
+"""Second opinions: what another reviewer thinks of a decided sample, without deciding it again.
+
+They are asked for without showing the first decision, so that the two are independent and their
+agreement can be measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from uqled.errors import InputError
+from uqled.review.decisions.rows import OPINION_COLUMNS, Decision, Opinion, read_opinion
+from uqled.review.decisions.store import Decisions, Item, check_name
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far two reviewers agree on the samples that both looked at."""
+
+    reviewers: tuple[str, str]
+    n: int
+    n_same: int
+    kappa: float | None
+    """Cohen's kappa; None where both always said the same one thing, so that it is undefined."""
+    disagreements: list[int]
+    """The samples on which they differ."""
+
+
+def give_opinions(decisions: Decisions, items: Sequence[Item], *, reviewer: str) -> None:
+    """Write what a reviewer thinks of samples; a later opinion on a sample replaces an earlier one.
+
+    A sample must be decided, and by somebody else.
+    """
+    reviewer = check_name(reviewer)
+    checked = [decisions.check_item(*item) for item in items]
+    with decisions.writing() as connection:
+        current = decisions.current()
+        for index, _, _ in checked:
+            if index not in current or current[index].reviewer == reviewer:
+                raise InputError(
+                    "items",
+                    f"name sample {index}, which nobody else decided",
+                    "Give second opinions on others' decisions",
+                )
+        last = connection.execute("SELECT max(number) FROM opinions").fetchone()[0] or 0
+        now = time.time()
+        for number, (index, action, label) in enumerate(checked, last + 1):
+            row = (number, index, action, label, reviewer, now)
+            connection.execute("INSERT INTO opinions VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def undo_opinions(decisions: Decisions, reviewer: str, *, after: float) -> list[int]:
+    """Remove the opinions of the reviewer's last call of `give_opinions`, if it was later than
+    `after` (seconds since 1970). Returns their samples, on which an earlier opinion holds again."""
+    reviewer = check_name(reviewer)
+    with decisions.writing() as connection:
+        query = f"SELECT {OPINION_COLUMNS} FROM opinions WHERE reviewer = ? ORDER BY number"
+        rows = [
+            read_opinion(row, decisions.path, decisions.about)
+            for row in decisions.select(query, (reviewer,))
+        ]
+        if not rows or rows[-1].at <= after:
+            return []
+        last = [one for one in rows if one.at == rows[-1].at]  # one call, one time
+        for one in last:
+            connection.execute("DELETE FROM opinions WHERE number = ?", (one.number,))
+    return [one.index for one in last]
+
+
+def read_opinions(decisions: Decisions) -> dict[int, dict[str, Opinion]]:
+    """Sample -> reviewer -> their last opinion."""
+    current: dict[int, dict[str, Opinion]] = {}
+    with decisions.reading():
+        for row in decisions.select(f"SELECT {OPINION_COLUMNS} FROM opinions ORDER BY number"):
+            one = read_opinion(row, decisions.path, decisions.about)
+            current.setdefault(one.index, {})[one.reviewer] = one
+            if one.action is None:
+                del current[one.index][one.reviewer]
+    return {index: by for index, by in current.items() if by}
+
+
+def measure_agreement(
+    decided: Mapping[int, Decision], opinions: Mapping[int, Mapping[str, Opinion]], codes: Any
+) -> list[Agreement]:
+    """How far each pair of reviewers agrees; `codes` [N] are the given labels."""
+    from sklearn.metrics import cohen_kappa_score
+
+    pairs: dict[tuple[str, str], list[tuple[int, str, str]]] = {}
+    for index, by in opinions.items():
+        first = decided.get(index)
+        for reviewer, opinion in by.items():
+            if first is not None and first.reviewer != reviewer:
+                given = int(codes[index])
+                said = {
+                    first.reviewer: _name_verdict(first, given),
+                    reviewer: _name_verdict(opinion, given),
+                }
+                one, other = sorted(said)
+                pairs.setdefault((one, other), []).append((index, said[one], said[other]))
+    agreements = []
+    for names, rows in sorted(pairs.items()):
+        left, right = [row[1] for row in rows], [row[2] for row in rows]
+        differing = sorted(index for index, a, b in rows if a != b)
+        is_defined = len({*left, *right}) > 1
+        kappa = float(cohen_kappa_score(left, right)) if is_defined else None
+        agreements.append(Agreement(names, len(rows), len(rows) - len(differing), kappa, differing))
+    return agreements
+
+
+def _name_verdict(one: Decision | Opinion, given: int) -> str:
+    """The class that somebody thinks is right, or `drop`."""
+    if one.action == "drop":
+        return "drop"
+    return f"class {given if one.label is None else one.label}"

@@ -1,0 +1,431 @@
+"""Decisions on disk: one SQLite file per run, and every change that was ever made to it.
+
+A decision is on the disk when `decide` returns: the log is flushed at every commit. Versions
+count the changes of a sample. Whoever decides says which version they saw, so that nobody
+overwrites a decision they did not know of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uqled import arrays
+from uqled.errors import FileError, InputError, UqledError
+from uqled.limits import exceed_limit, get_limit
+from uqled.review.decisions.database import (
+    BoundedConnection,
+    explain_database_problems,
+    open_decision_file,
+    refuse_file,
+)
+from uqled.review.decisions.rows import (
+    ACTIONS,
+    COLUMNS,
+    LONGEST_NAME,
+    Action,
+    Change,
+    Decision,
+    Description,
+    is_reviewer_name,
+    read_change,
+    read_description,
+    refuse_row,
+)
+from uqled.storage.reading import name_file
+from uqled.storage.run import Predictions
+
+FILE_NAME = "decisions.sqlite"
+
+Item = tuple[int, Action | None, int | None]
+"""Sample, action, class number of a relabel."""
+
+_LATEST = f"SELECT {COLUMNS} FROM latest JOIN changes USING (number, sample)"
+#: A sample whose `latest` is not the last of its changes, or names none of them.
+_MISFITS = (
+    "SELECT changes.sample FROM changes LEFT JOIN latest ON latest.sample = changes.sample"
+    " WHERE latest.number IS NULL OR latest.number < changes.number LIMIT 1",
+    "SELECT latest.sample FROM latest LEFT JOIN changes ON changes.number = latest.number"
+    " WHERE changes.sample IS NOT latest.sample LIMIT 1",
+)
+
+
+class ConflictError(UqledError):
+    """Somebody decided in the meantime; nothing was written."""
+
+    def __init__(self, now: Sequence[Decision]) -> None:
+        self.now = list(now)
+        """What holds for the samples in question."""
+        self.indices = [decision.index for decision in now]
+        listed = ", ".join(map(str, self.indices[:10])) + (" ..." if len(now) > 10 else "")
+        by = ", ".join(sorted({decision.reviewer for decision in now}))
+        super().__init__(
+            f"samples {listed} were decided by {by} in the meantime. Look at them again"
+        )
+
+
+class Decisions:
+    """A run's decisions, for reading and writing.
+
+    With `n_samples` and `classes` the file is made if there is none, and one of other samples or
+    classes is refused; `Decisions.of(predictions)` passes a run's. Without them the file must
+    exist.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        n_samples: int | None = None,
+        classes: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        if (n_samples is None) != (classes is None):
+            raise InputError("n_samples", "and classes belong together", "Pass both or neither")
+        expected = None
+        if n_samples is not None and classes is not None:
+            expected = {"samples": n_samples, "classes": list(classes)}
+            expected |= {} if ids is None else {"ids": _digest(ids)}
+        # One connection for all threads of a server: the lock keeps their statements apart.
+        self._lock = threading.RLock()
+        self._connection: BoundedConnection = open_decision_file(self.path, expected)
+        try:
+            with self.reading():
+                self.about = self._check(expected or {})
+        except BaseException:
+            self._connection.close()
+            raise
+
+    @classmethod
+    def of(cls, predictions: Predictions) -> Decisions:
+        """The decisions of a run."""
+        return cls(
+            predictions.path / FILE_NAME,
+            n_samples=len(predictions),
+            classes=predictions.labels.names,
+            ids=predictions.ids,
+        )
+
+    def __enter__(self) -> Decisions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def decide(
+        self,
+        items: Sequence[Item],
+        *,
+        reviewer: str,
+        seen: Mapping[int, int] | None = None,
+        tab: str = "",
+    ) -> list[Decision]:
+        """Write decisions (sample, action, class number of a relabel), all or none.
+
+        The action None makes a sample undecided. `seen` are the versions that the reviewer saw, 0
+        where it has none: a newer one raises `ConflictError`. What a sample already has is no
+        change. `tab` tells apart the windows of one reviewer, for `undo`.
+        """
+        return self.decide_for_reviewers({reviewer: items}, seen=seen, tab=tab)
+
+    def decide_for_reviewers(
+        self,
+        by_reviewer: Mapping[str, Sequence[Item]],
+        *,
+        seen: Mapping[int, int] | None = None,
+        tab: str = "",
+    ) -> list[Decision]:
+        """The same for several reviewers, each with samples of their own, all or none."""
+        checked = {
+            check_name(who): [self.check_item(*item) for item in items]
+            for who, items in by_reviewer.items()
+        }
+        indices = [index for items in checked.values() for index, _, _ in items]
+        if len(set(indices)) < len(indices):
+            raise InputError("items", "name a sample twice", "Decide once per sample")
+        with self.writing():
+            before = self._latest(indices)
+            if seen is not None:
+                newer = [now for i, now in before.items() if now.version > seen.get(i, 0)]
+                if newer:
+                    raise ConflictError(newer)
+            return [
+                decision
+                for who, items in checked.items()
+                for decision in self._write(items, before, who, tab)
+            ]
+
+    def undo(self, reviewer: str, *, tab: str | None = None) -> list[int]:
+        """Take back the reviewer's last call of `decide` that was not taken back yet.
+
+        Returns the samples that have their earlier decision again. What somebody changed since
+        then stays as it is. With `tab`, only calls from that tab count.
+        """
+        reviewer = check_name(reviewer)
+        with self.writing():
+            last = self.find_last_change(reviewer, tab=tab)
+            if last is None:
+                return []
+            batch = last.batch
+            # Also where nothing of it can be taken back, so that the next undo looks further.
+            self._connection.execute("INSERT INTO undone VALUES (?)", (batch,))
+            query = f"SELECT {COLUMNS} FROM changes WHERE batch = ? ORDER BY number"
+            items = []
+            for written in list(self._changes(query, (batch,))):
+                if self._holding(written.index) == written.version:
+                    earlier = self._version(written.index, written.version - 1)
+                    restored = (None, None) if earlier is None else (earlier.action, earlier.label)
+                    items.append((written.index, *restored))
+            now = self._latest(index for index, _, _ in items)
+            back = self._write(items, now, reviewer, tab or "", undoes=batch)
+            return [decision.index for decision in back]
+
+    def find_last_change(self, reviewer: str, *, tab: str | None = None) -> Change | None:
+        """What `undo` would take back: the last change of its call."""
+        with self.reading():
+            row = self._connection.execute(
+                f"SELECT {COLUMNS} FROM changes WHERE reviewer = ? AND undoes IS NULL"
+                " AND (? IS NULL OR tab = ?) AND batch NOT IN (SELECT batch FROM undone)"
+                " ORDER BY number DESC LIMIT 1",
+                (reviewer, tab, tab),
+            ).fetchone()
+            return None if row is None else self._change(row)
+
+    def current(self) -> dict[int, Decision]:
+        """What holds now, for every sample that is decided."""
+        current: dict[int, Decision] = {}
+        with self.reading():
+            for change in self._changes(f"{_LATEST} WHERE action IS NOT NULL"):
+                if change.index in current:  # a page that is in the file more than once
+                    raise refuse_row(self.path, change.number, "is there twice")
+                current[change.index] = _decision(change)
+        return current
+
+    def history(self, after: int = 0) -> list[Change]:
+        """Every change ever made, oldest first; with `after`, those of higher numbers."""
+        changes: list[Change] = []
+        with self.reading():
+            query = f"SELECT {COLUMNS} FROM changes WHERE number > ? ORDER BY number"
+            for change in self._changes(query, (after,)):
+                if changes and change.number <= changes[-1].number:
+                    raise refuse_row(self.path, change.number, "is there twice")
+                changes.append(change)
+        return changes
+
+    def verdicts(self, N: int) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+        """For `N` samples, (actions [N], labels [N]).
+
+        Actions: 0 undecided, 1 keep, 2 relabel, 3 drop. Labels: the class number of a relabel,
+        -1 elsewhere.
+        """
+        if self.about.samples != N:
+            raise InputError(
+                "N",
+                f"is {N}",
+                f"{str(self.path)!r} holds decisions on {self.about.samples} samples",
+            )
+        actions, labels = np.zeros(N, np.int8), np.full(N, -1, np.int32)
+        for i, decision in self.current().items():
+            actions[i] = action_number(decision.action)
+            if decision.label is not None:
+                labels[i] = decision.label
+        return actions, labels
+
+    def _check(self, expected: Mapping[str, Any]) -> Description:
+        """See whose decisions these are, and that they fit together."""
+        about = read_description(
+            self._connection.execute("SELECT key, value FROM about"), self.path
+        )
+        what = {"samples": "number of samples", "classes": "classes", "ids": "samples"}
+        for key, value in expected.items():
+            # Files without a hash of the names are older than it.
+            if getattr(about, key) not in (value, None):
+                raise FileError(
+                    name_file(self.path),
+                    f"holds decisions of a run with other {what[key]}",
+                    "Move it back to the run it belongs to",
+                )
+        for query in _MISFITS:
+            if (row := self._connection.execute(query).fetchone()) is not None:
+                raise refuse_file(
+                    self.path, f"the decision on sample {row[0]!r:.100} does not fit its changes"
+                )
+        return about
+
+    def check_item(self, index: int, action: Action | None, label: int | None) -> Item:
+        """A decision that can be about this run."""
+        index = arrays.check_whole_number(index, "index", low=0)
+        if index >= self.about.samples:
+            raise InputError("index", f"is {index}", f"There are {self.about.samples} samples")
+        if action is not None and action not in ACTIONS:
+            raise InputError("action", f"is {action!r}", f"Choose one of {', '.join(ACTIONS)}")
+        if (label is not None) != (action == "relabel"):
+            raise InputError(
+                "label", f"is {label!r} for {action!r}", "Name a class for relabel, and only there"
+            )
+        if label is not None:
+            label = arrays.check_whole_number(label, "label", low=0)
+            if label >= len(self.about.classes):
+                raise InputError(
+                    "label", f"is {label}", f"There are {len(self.about.classes)} classes"
+                )
+        return index, action, label
+
+    @contextmanager
+    def writing(self) -> Iterator[BoundedConnection]:
+        """A transaction: the block's changes are on the disk after it, or none of them."""
+        with self.reading():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[BoundedConnection]:
+        """One thread at a time; problems of the file are named."""
+        with self._lock, explain_database_problems(self.path):
+            yield self._connection
+
+    def _change(self, row: Any) -> Change:
+        return read_change(row, self.path, self.about)
+
+    def _changes(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[Change]:
+        """The changes that a query lists."""
+        return map(self._change, self.select(query, parameters))
+
+    def select(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[Any]:
+        """The rows of a query, as many as a file may have."""
+        most = get_limit("decision_rows")
+        for count, row in enumerate(self._connection.execute(query, parameters), 1):
+            if count > most:
+                raise exceed_limit("decision_rows", f"more than {most:,}", name_file(self.path))
+            yield row
+
+    def _latest(self, indices: Any) -> dict[int, Decision]:
+        """The last change of each of these samples that has one."""
+        latest = {}
+        for i in indices:
+            row = self._connection.execute(f"{_LATEST} WHERE sample = ?", (i,)).fetchone()
+            if row is not None:
+                latest[i] = _decision(self._change(row))
+        return latest
+
+    def _version(self, index: int, version: int) -> Change | None:
+        row = self._connection.execute(
+            f"SELECT {COLUMNS} FROM changes WHERE sample = ? AND version = ?", (index, version)
+        ).fetchone()
+        return None if row is None else self._change(row)
+
+    def _holding(self, index: int) -> int:
+        """The version whose decision holds: an undo brings back an earlier one."""
+        latest = self._latest([index]).get(index)
+        version = 0 if latest is None else latest.version
+        while (change := self._version(index, version)) is not None and change.undoes is not None:
+            row = self._connection.execute(
+                f"SELECT {COLUMNS} FROM changes WHERE batch = ? AND sample = ?",
+                (change.undoes, index),
+            ).fetchone()
+            if row is None or (earlier := self._change(row).version) >= version:
+                raise refuse_row(self.path, change.number, "takes back what is not there")
+            version = earlier - 1
+        return version
+
+    def _write(
+        self,
+        items: Sequence[Item],
+        before: Mapping[int, Decision],
+        reviewer: str,
+        tab: str,
+        undoes: int | None = None,
+    ) -> Iterator[Decision]:
+        """Write what is a change, and yield what holds then."""
+        execute, at = self._connection.execute, time.time()
+        last = execute(f"SELECT {COLUMNS} FROM changes ORDER BY number DESC LIMIT 1").fetchone()
+        number = 0 if last is None else self._change(last).number
+        batch = number + 1
+        for index, action, label in items:
+            was = before.get(index)
+            if was is not None and (was.action, was.label) == (action, label) and undoes is None:
+                yield was
+                continue
+            number += 1
+            version = 1 if was is None else was.version + 1
+            execute(
+                "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (number, batch, index, action, label, reviewer, tab, at, version, undoes),
+            )
+            execute("INSERT OR REPLACE INTO latest VALUES (?, ?)", (index, number))
+            yield Decision(index, action, label, reviewer, at, version)
+
+
+def read_verdicts(predictions: Predictions) -> tuple[NDArray[np.int8], NDArray[np.int32]] | None:
+    """A run's (actions [N], labels [N]), as `find_label_errors` takes verdicts.
+
+    None where nothing is decided; no file is made where nobody reviewed.
+    """
+    if not has_decisions(predictions):
+        return None
+    with Decisions.of(predictions) as decisions:
+        actions, labels = decisions.verdicts(len(predictions))
+    return (actions, labels) if actions.any() else None
+
+
+def read_decisions(predictions: Predictions) -> dict[int, Decision]:
+    """What reviewers of a run decided so far; no file is made where nobody reviewed."""
+    if not has_decisions(predictions):
+        return {}
+    with Decisions.of(predictions) as store:
+        return store.current()
+
+
+def has_decisions(predictions: Predictions) -> bool:
+    """If the run has a file of decisions, or something in its place that opening will refuse."""
+    return os.path.lexists(predictions.path / FILE_NAME)
+
+
+def action_number(action: Action | None) -> int:
+    """0 undecided, 1 keep, 2 relabel, 3 drop."""
+    return 0 if action is None else 1 + ACTIONS.index(action)
+
+
+def _decision(change: Change) -> Decision:
+    return Decision(
+        change.index, change.action, change.label, change.reviewer, change.at, change.version
+    )
+
+
+def check_name(reviewer: str) -> str:
+    """The name of a reviewer, without spaces around it."""
+    name = reviewer.strip() if isinstance(reviewer, str) else ""
+    if not is_reviewer_name(name):
+        raise InputError(
+            "reviewer", f"is {reviewer!r:.100}", f"Pass a name of 1 to {LONGEST_NAME} characters"
+        )
+    return name
+
+
+def _digest(ids: Sequence[str]) -> str:
+    """A hash of the samples' names: another run's samples have another one."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in ids:
+        data = name.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()

@@ -1,0 +1,101 @@
+// Groups: a contact sheet of suspects with one question, answered with one key, exceptions by click.
+
+import { ask } from "./api.js";
+import { makeItem, onDecisions, saver } from "./decide.js";
+import { describeDecision, drawContent, formatNumber, makeElement } from "./drawing.js";
+import { announce, find, state } from "./state.js";
+
+let groups = [];
+let total = 0; // of groups, those behind the ones that are loaded among them
+let at = 0; // the group on the sheet
+let exceptions = new Set(); // indices that the group's answer leaves out
+
+export const isGrouped = () => state.view === "groups";
+
+export async function loadGroups({ place = 0, like = "" } = {}) {
+  const answer = await ask("api/groups", { method: state.info.method, like });
+  groups = answer.groups;
+  total = answer.n_groups;
+  at = Math.max(0, Math.min(place, groups.length - 1));
+  exceptions = new Set();
+  draw();
+}
+
+function draw() {
+  const box = find("groups");
+  const group = groups[at];
+  if (!group) {
+    box.replaceChildren(makeElement("p", { class: "empty" }, "Every flag is decided: there is no group left."));
+    return;
+  }
+  const names = state.info.classes;
+  const question = group.given === null ? ["Labelled otherwise. Are these all ", makeElement("b", {}, names[group.suggested]), "?"] : ["Labelled ", makeElement("b", {}, names[group.given]), ". Are these all ", makeElement("b", {}, names[group.suggested]), "?"];
+  const errors = group.errors === null ? "" : ` About ${formatNumber(Math.round(group.errors))} of them are wrong labels.`;
+  const more = group.n_more ? ` ${formatNumber(group.n_more)} more of this kind follow.` : "";
+  const cards = group.samples.map((sample) => makeTile(sample, group));
+  box.replaceChildren(
+    makeElement("h2", {}, ...question),
+    makeElement("p", { class: "note" }, `Group ${formatNumber(at + 1)} of ${formatNumber(Math.max(total, groups.length))}: ${formatNumber(group.samples.length)} samples.${errors}${more} Click those that do not belong: they stay undecided.`),
+    makeElement(
+      "div",
+      { class: "group-actions", role: "group", "aria-label": "Decide the group" },
+      makeElement("button", { type: "button", class: "relabel", onclick: () => decideGroup("accept") }, makeElement("kbd", {}, "W"), ` Accept ${names[group.suggested]}`),
+      makeElement("button", { type: "button", class: "keep", onclick: () => decideGroup("keep") }, makeElement("kbd", {}, "Q"), " Keep the labels"),
+      makeElement("button", { type: "button", class: "drop", onclick: () => decideGroup("drop") }, makeElement("kbd", {}, "E"), " Drop"),
+      makeElement("button", { type: "button", onclick: () => moveGroup(-1), disabled: at === 0 }, "Previous"),
+      makeElement("button", { type: "button", onclick: () => moveGroup(1), disabled: at + 1 >= total }, "Skip"),
+    ),
+    makeElement("ul", { class: `sheet kind-${state.info.kind}`, "aria-label": "Samples of the group" }, ...cards),
+  );
+}
+
+function makeTile(sample, group) {
+  const out = exceptions.has(sample.index);
+  const name = group.given === null ? makeElement("span", { class: "caption" }, state.info.classes[sample.given]) : null;
+  const decided = sample.action ? makeElement("span", { class: "caption" }, describeDecision(sample.action, sample.label, state.info.classes)) : null;
+  const button = makeElement("button", { type: "button", class: out ? "tile out" : "tile", "aria-pressed": String(!out), title: sample.id, "aria-label": `${sample.id}: ${out ? "left out" : "in the group"}` }, drawContent(sample, state.info, "thumbnail"), name, decided);
+  button.addEventListener("click", () => {
+    if (exceptions.has(sample.index)) exceptions.delete(sample.index);
+    else exceptions.add(sample.index);
+    button.classList.toggle("out");
+    button.setAttribute("aria-pressed", String(!button.classList.contains("out")));
+  });
+  return makeElement("li", {}, button);
+}
+
+// One answer for the whole sheet but its exceptions: one request, one undo.
+export function decideGroup(action) {
+  const group = groups[at];
+  if (!group) return;
+  const chosen = group.samples.filter((sample) => !exceptions.has(sample.index));
+  if (!chosen.length) return announce("Every sample of this group is left out", true);
+  saver.decide(chosen.map((sample) => makeItem(sample, action)));
+  groups.splice(at, 1);
+  total -= 1;
+  exceptions = new Set();
+  if (at >= groups.length) loadGroups();
+  else draw();
+}
+
+export async function moveGroup(step) {
+  const place = at + step;
+  if (place < 0 || place >= total) return;
+  if (place >= groups.length) {
+    const answer = await ask("api/groups", { method: state.info.method, from: groups.length });
+    total = answer.n_groups;
+    groups.push(...answer.groups);
+    if (!answer.groups.length) return draw();
+  }
+  at = place;
+  exceptions = new Set();
+  draw();
+}
+
+// What is taken back, or decided by others, changes the groups.
+onDecisions((rows) => {
+  if (!isGrouped()) return;
+  const samplesByIndex = new Map(groups.flatMap((group) => group.samples.map((sample) => [sample.index, sample])));
+  const reopened = rows.some((row) => row.action === null);
+  for (const row of rows) if (samplesByIndex.has(row.index)) Object.assign(samplesByIndex.get(row.index), row);
+  if (reopened) loadGroups({ place: at });
+});

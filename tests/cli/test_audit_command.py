@@ -1,0 +1,110 @@
+"""`uqled audit` of a run: samples are drawn once, verdicts are read back, the answer follows."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import uqled
+from made_predictions import make_predictions
+from uqled.arrays import Labels
+from uqled.cli import app
+from uqled.review.audits import open_audit, read_audit_verdicts
+from uqled.review.decisions import Decisions
+from uqled.storage.run import Run
+
+
+@pytest.fixture
+def run(tmp_path):
+    data = make_predictions(7, N=400, K=4)
+    run = Run.begin(tmp_path / "run", {})
+    names = ("ant", "bee", "cat", "dog")
+    labels = Labels(data.labels.astype(np.int32), np.array(names), names)
+    run.write_data(labels, [f"{z}.png" for z in range(400)], None, np.zeros(400, np.int32))
+    run.write_fold(0, data.softmax.astype(np.float32), data.passes.astype(np.float32))
+    run.write_predictions([np.arange(400)], 4)
+    return run, data.is_error
+
+
+def audit(run, *options):
+    result = CliRunner().invoke(app, ["audit", str(run.path), *options])
+    return result.exit_code, result.output
+
+
+def note(path, verdict_of):
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows({**row, "is_wrong": verdict_of(int(row["index"]))} for row in rows)
+    return rows
+
+
+def test_the_first_call_draws_and_later_ones_answer(run):
+    run, is_error = run
+    code, output = audit(run, "--size", "12")
+    assert code == 0
+    assert "12 samples are drawn" in output
+    rows = note(run.path / "audit.csv", lambda z: "yes" if is_error[z] else "no")
+    assert len(rows) == 12
+    assert all(row["given_label"] != row["suggested_label"] for row in rows)
+    code, output = audit(run, "--size", "300")  # the audit that was begun goes on
+    assert code == 0
+    wrong = sum(is_error[int(row["index"])] for row in rows)
+    assert f"12 of 12 samples judged, {wrong} of them wrong" in output
+    errors = uqled.find_label_errors(run.predictions())
+    drawn = open_audit(run.path, errors, [], 1, 0)
+    verdicts = {int(row["index"]): bool(is_error[int(row["index"])]) for row in rows}
+    expected = uqled.estimate_audit(errors, drawn, verdicts).n_errors[0.8]
+    assert f"80 % interval {expected.low:,.0f} to {expected.high:,.0f}" in output
+
+
+def test_verdicts_of_the_audit_change_the_flags(run):
+    run, is_error = run
+    assert audit(run, "--size", "40")[0] == 0
+    note(run.path / "audit.csv", lambda z: "yes" if is_error[z] else "no")
+    code, output = audit(run, "--json")
+    assert code == 0
+    told = json.loads(output)["result"]
+    detected = CliRunner().invoke(app, ["detect", str(run.path), "--method", "auto", "--json"])
+    assert detected.exit_code == 0, detected.output
+    flags = json.loads(detected.output)["result"]["flagged"]
+    assert flags == told["flagged"] != uqled.find_label_errors(run.predictions()).n_flagged
+
+
+def test_decisions_of_the_review_page_count_and_the_file_wins(run):
+    run, _ = run
+    assert audit(run, "--size", "5")[0] == 0
+    predictions = run.predictions()
+    drawn = json.loads((run.path / "audit.json").read_text())["indices"]
+    with Decisions.of(predictions) as decisions:
+        decisions.decide([(drawn[0], "keep", None), (drawn[1], "drop", None)], reviewer="ann")
+    assert read_audit_verdicts(predictions) == {drawn[0]: False, drawn[1]: True}
+    note(run.path / "audit.csv", lambda z: {drawn[1]: "no", drawn[2]: " YES "}.get(z, ""))
+    assert read_audit_verdicts(predictions) == {drawn[0]: False, drawn[1]: False, drawn[2]: True}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("audit.json", '{"indices": [0, 0], "inclusion": [0.5, 0.5]}', "is no audit of this run"),
+        ("audit.json", '{"indices": [400], "inclusion": [0.5]}', "is no audit of this run"),
+        ("audit.json", '{"indices": [1], "inclusion": [0]}', "is no audit of this run"),
+        ("audit.json", "[1, 2]", "is no audit of this run"),
+        ("audit.csv", "index,is_wrong\n3,perhaps\n", "in line 2"),
+        ("audit.csv", "index,is_wrong\n-3,yes\n", "in line 2"),
+        ("audit.csv", "index,is_wrong\n400,yes\n", "in line 2"),
+    ],
+)
+def test_what_does_not_fit_is_refused(run, name, content, message):
+    run, _ = run
+    audit(run, "--size", "5")
+    (run.path / name).write_text(content)
+    code, output = audit(run)
+    assert code != 0
+    assert message in " ".join(output.split())

@@ -1,0 +1,409 @@
+"""The command line as a whole: help, errors in the user's words, JSON, settings and output."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import uqled
+from uqled.cli import COMMANDS, app
+from uqled.cli.wording import describe_error
+from uqled.errors import InputError
+from uqled.predict.learners import LEARNERS
+
+SOURCE = Path(uqled.__file__).parent
+DOCUMENT = SOURCE.parents[1] / "docs" / "command-line.md"
+NAMED = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+OF_OTHERS = {"--head", "--config"}  # of `ray start`, and of `uqled` itself
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def list_commands():
+    return typer.main.get_command(app).commands
+
+
+def list_options(command):
+    return {flag for one in list_commands()[command].params for flag in one.opts} | {"--help"}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Two well separated classes, and three wrong labels."""
+    folder = tmp_path_factory.mktemp("table")
+    rng = np.random.default_rng(0)
+    true = np.repeat([0, 1], 60)
+    labels = true.copy()
+    labels[[3, 70, 90]] ^= 1
+    frame = pd.DataFrame({"a": true + 0.1 * rng.normal(size=120), "b": rng.normal(size=120)})
+    frame["species"] = np.array(["cat", "dog"])[labels]
+    frame.to_csv(folder / "pets.csv", index=False)
+    return folder / "pets.csv"
+
+
+@pytest.fixture(scope="module")
+def run(table):
+    result = invoke(
+        "find", table, "--label", "species", "--model", "logistic", "--uncertainty", "none",
+        "--out", table.parent / "run", "--json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    return table.parent / "run", json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("name", list(list_commands()))
+def test_help_is_in_sentences_and_names_options_that_exist(name):
+    command = list_commands()[name]
+    texts = [command.help, *(one.help for one in command.params)]
+    for text in texts:
+        assert re.match(r"[A-Z]", text), text
+        assert text.rstrip().endswith((".", "...")), text
+        assert set(NAMED.findall(text)) <= list_options(name), text
+    assert command.epilog.startswith("Examples:\n$ uqled ")
+    for line in command.epilog.splitlines()[1:]:
+        words = shlex.split(line.removeprefix("$ "))
+        assert words[:2] == ["uqled", name]
+        assert {word for word in words if word.startswith("--")} <= list_options(name), line
+
+
+def test_commands_come_in_the_order_of_a_persons_day():
+    order = [name for commands in COMMANDS.values() for name in commands]
+    day = ["find", "inspect", "review", "audit", "export", "check", "predict", "detect", "report"]
+    day += ["noise", "bench", "demo"]
+    assert [name for name in order if name != "import"] == [name for name in day if name in order]
+    assert list(list_commands()) == order
+
+
+@pytest.mark.parametrize("name", [None, *list_commands()])
+def test_short_help_and_options_of_the_output(name):
+    words = [name] if name else []
+    short, long = invoke(*words, "-h"), invoke(*words, "--help")
+    assert short.exit_code == long.exit_code == 0
+    assert short.output == long.output
+    assert not re.search(r"<\w+>|\{", long.output)  # types of Python
+    if name:
+        assert {"--json", "--quiet", "-q", "--verbose", "-v"} <= list_options(name)
+
+
+def test_version_and_completion():
+    assert invoke("--version").output == f"uqled {uqled.__version__}\n"
+    assert "--install-completion" in invoke("-h").output
+    [engine] = [one for one in list_commands()["find"].params if one.name == "engine"]
+    assert engine.metavar == "[local|ray]"
+
+
+def test_choices_are_those_of_the_rooms():
+    from uqled.export.corrections import Unreviewed
+    from uqled.noise.kinds import KINDS
+    from uqled.predict.training_options import PRESETS
+    from uqled.predict.uncertainty import SOURCES
+
+    def choices(command, option):
+        [one] = [one for one in list_commands()[command].params if option in one.opts]
+        return one.metavar.strip("[]").split("|")
+
+    assert set(choices("find", "--uncertainty")) == {"auto", *SOURCES.names()}
+    assert choices("find", "--preset") == list(PRESETS)
+    assert set(choices("noise", "--kind")) == set(KINDS)
+    assert set(choices("export", "--unreviewed")) == set(Unreviewed.__args__)
+    [model] = [one for one in list_commands()["find"].params if one.name == "model"]
+    for name in LEARNERS.own:
+        assert name == "auto" or re.search(rf"\b{name}\b", model.help), name
+
+
+# Every failure that a person meets, in the words of what was typed.
+
+FAILURES = [
+    (["find", "{table}", "--model", "forrest"], "--model is 'forrest'. Did you mean 'forest'?"),
+    (["find", "{table}", "--precision", "0.9"], "Use --min-precision for the flags, or --dtype"),
+    (["find", "{table}", "--wanted-precision", "1"], "Use --min-precision"),
+    (["predict", "{table}", "--precision", "32-true"], "Use --dtype"),
+    (["detect", "{run}", "--precision", "0.9"], "Use --min-precision"),
+    (["export", "{run}", "--to", "csv", "--out", "x.csv", "--flags", "keep"], "Use --unreviewed"),
+    (["find", "{table}", "--label", "kind"], "--label is 'kind'"),
+    (["find", "{table}", "--inputs", "a,zz", "--label", "species"], "--inputs"),
+    (["find", "{table}", "--label", "species", "--image-size", "8"], "--image-size is 8"),
+    (["find", "{table}", "--label", "species", "--epochs", "3", "--model", "forest"], "--epochs"),
+    (["find", "{table}", "--label", "species", "--folds", "1"], "--folds is 1"),
+    (["find", "{table}", "--label", "species", "--folds", "99"], "--folds is 99"),
+    (["find", "{table}", "--label", "species", "--passes", "0"], "--passes is 0"),
+    (["find", "{table}", "--label", "species", "--seed", "-1"], "--seed is -1"),
+    (["find", "{table}", "--label", "species", "--workers", "2"], "--workers is 2"),
+    (["find", "{table}", "--label", "species", "--cpus-per-fold", "2"], "--cpus-per-fold is 2"),
+    (["find", "{table}", "--label", "species", "--uncertainty", "bagging"], "--uncertainty is"),
+    (["find", "{table}", "--min-precision", "7"], "--min-precision is 7"),
+    (["find", "{table}", "--recall", "0.5", "--budget", "3"], "--recall is given beside --budget"),
+    (["find", "{table}", "--cost", "1"], "--cost is"),
+    (["find", "{table}", "--method", "autto"], "--method is 'autto'"),
+    (["find", "nowhere.csv"], "nowhere.csv' does not exist"),
+    (["detect"], "--labels are missing"),
+    (["detect", "{run}", "--labels", "x.npy"], "--labels are given beside a run"),
+    (["detect", "{run}", "--engine", "local"], "--engine is 'local'"),
+    (["detect", "{run}", "--frac-noise", "2"], "--frac-noise is 2.0"),
+    (["detect", "{run}", "--agreement", "9", "--method", "alg-ens"], "--agreement is 9"),
+    (["detect", "{run}", "--min-examples-per-class", "-1"], "--min-examples-per-class is -1"),
+    (["detect", "--labels", "x.npy", "--no-decisions"], "--no-decisions goes with a run"),
+    (["report", "{run}", "--method", "cl-x"], "--method"),
+    (["report", "{run}", "--top", "-1"], "--top is -1"),
+    (["export", "{run}", "--to", "xml", "--out", "x.xml"], "--to is 'xml'"),
+    (["export", "{run}", "--to", "csv", "--out", "x.csv", "--link"], "--link"),
+    (["export", "{run}", "--to", "csv", "--out", "x.csv", "--url", "u"], "--url"),
+    (["export", "{run}", "--to", "csv", "--out", "x.csv", "--unreviewed", "burn"], "--unreviewed"),
+    (["noise", "--labels", "{table}::species", "--out", "n", "--rate", "1"], "--pred-probs is"),
+    (["noise", "--labels", "{table}::species", "--out", "n", "--kind", "pair"], "--rate is"),
+    (["bench", "smokey"], "SUITE is 'smokey'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "message"), FAILURES)
+def test_errors_are_in_the_words_of_what_was_typed(
+    table, run, tmp_path, monkeypatch, words, message
+):
+    monkeypatch.chdir(tmp_path)
+    words = [word.format(table=table, run=run[0]) for word in words]
+    result = invoke(*words)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert message in result.stderr
+    *read, error = result.stderr.strip().splitlines()
+    assert error.startswith("error: ")
+    assert not read or read[0] == "pets: 120 rows, 2 classes"  # what was read is said before
+    assert set(NAMED.findall(result.stderr)) <= list_options(words[0])
+    assert not re.search(r"(?<![\w-])[a-z_]+=['\"(\d]", result.stderr)  # as Python writes it
+    assert not list(tmp_path.iterdir())
+
+
+def find_errors_in_source(path):
+    """(line, text) of every error that a module raises with a text of its own."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "").endswith("Error"):
+            for part in ast.walk(node):
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    yield node.lineno, part.value
+
+
+def test_options_named_in_errors_exist():
+    everywhere = set().union(*map(list_options, list_commands())) | OF_OTHERS
+    seen = set()
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.stem.rstrip("_")
+        is_command = path.parent.name == "commands" and name in list_commands()
+        known = list_options(name) if is_command else everywhere
+        for line, text in find_errors_in_source(path):
+            named = set(NAMED.findall(text))
+            assert named <= known, f"{path.name}:{line}: {named - known}"
+            seen |= named
+    assert len(seen) > 4
+
+
+def test_python_names_become_options_and_english_words_stay():
+    flags = {
+        "pred_probs": "--pred-probs",
+        "classes": "--classes",
+        "min_precision": "--min-precision",
+    }
+    error = InputError("precision", "is 7, and pred_probs has 3 classes", "Pass `classes`, not 7")
+    described = describe_error(error, flags)
+    assert described["message"] == (
+        "--min-precision is 7, and --pred-probs has 3 classes. Pass --classes, not 7."
+    )
+    other = InputError("file 'a/pred_probs.npy'", "has no classes=", "Name it classes='a,b'")
+    assert describe_error(other, flags)["message"] == (
+        "file 'a/pred_probs.npy' has no classes=. Name it --classes 'a,b'."
+    )
+
+
+def read_documented_keys(command):
+    """The keys that the page on the command line names for a command's result."""
+    text = DOCUMENT.read_text()
+    if command in ("find", "detect", "demo"):
+        rows = text.split("have this result:")[1].split("The other commands:")[0]
+        return set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.*?) \|", rows, re.M))))
+    [row] = re.findall(rf"^\| (?:`\w+`, )*`{command}`(?:, `\w+`)* \| (.*) \|", text, re.M)
+    return set(re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", row)))
+
+
+def test_json_of_find_is_what_the_page_says(run):
+    folder, document = run
+    assert list(document) == ["schema", "command", "result"]
+    assert document["schema"] == "uqled/1"
+    assert document["command"] == "find"
+    result = document["result"]
+    assert set(result) == read_documented_keys("find")
+    assert result["samples"] == 120
+    assert {one["id"] for one in result["most_suspect"][:3]} == {"3", "70", "90"}
+    assert set(result["most_suspect"][0]) == {
+        "index", "id", "given", "suggested", "score", "votes", "error_probability", "tier",
+        "duplicate", "is_exact",
+    }  # fmt: skip
+    assert result["wrong_labels"]["confidence"] == 0.8
+    assert Path(result["files"]["report"]) == folder / "report.html"
+
+
+def test_json_of_the_other_commands_is_what_the_page_says(run, table, tmp_path):
+    folder = run[0]
+    commands = {
+        "inspect": [table, "--label", "species"],
+        "check": [folder, "--max-error-rate", 0.9],
+        "predict": [table, "--label", "species", "--model", "logistic", "--out", tmp_path / "run"],
+        "detect": [folder, "--method", "cl-pbnr"],
+        "report": [folder, "--out", tmp_path / "r.html"],
+        "export": [folder, "--to", "csv", "--out", tmp_path / "clean.csv"],
+        "noise": [
+            "--labels",
+            f"{table}::species",
+            "--kind",
+            "pair",
+            "--rate",
+            0.1,
+            "--out",
+            tmp_path / "noise",
+        ],
+    }
+    for command, words in commands.items():
+        result = invoke(command, *words, "--json")
+        assert result.exit_code == 0, result.output
+        document = json.loads(result.stdout)
+        assert document["schema"] == "uqled/1"
+        assert document["command"] == command
+        assert set(document["result"]) == read_documented_keys(command), command
+        for path in document["result"].get("files", {}).values():
+            assert Path(path).exists()
+
+
+def test_the_result_of_every_command_is_documented(run):
+    for command in list_commands():
+        assert read_documented_keys(command), command
+    result = invoke("audit", run[0], "--size", 5, "--json")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)["result"]
+    assert {"samples", "judged", "files"} == set(content) < read_documented_keys("audit")
+
+
+def test_json_of_errors():
+    result = invoke("find", "nowhere.csv", "--device", "gpu", "--json")
+    assert result.exit_code == 2
+    error = json.loads(result.stdout)["error"]
+    assert error["argument"] == "--device"
+    assert result.stderr.strip() == f"error: {error['message']}"
+
+
+def test_quiet_and_verbose(table, tmp_path):
+    words = ["predict", table, "--label", "species", "--model", "logistic"]
+    quiet = invoke(*words, "--out", tmp_path / "a", "-q")
+    assert quiet.stderr == ""
+    assert "predicted as labelled" in quiet.stdout
+    loud = invoke(*words, "--out", tmp_path / "b", "-v")
+    assert "--label species" in loud.stderr
+    assert re.search(r"predict took \d+\.\d s", loud.stderr)
+    failed = invoke("find", "nowhere.csv", "-v")
+    assert "Traceback" in failed.stderr
+
+
+def test_a_run_is_called_as_its_data(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = invoke("predict", table, "--label", "species", "--model", "logistic")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "runs" / "pets" / "run.json").is_file()
+
+
+def test_settings_that_one_repeats(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = tmp_path / "uqled.toml"
+    settings.write_text('folds = 3\n[predict]\nlabel = "species"\nmodel = "logistic"\n'
+                        'inputs = ["a", "b"]\nuncertainty = "none"\n')  # fmt: skip
+    assert invoke("predict", table).exit_code == 0
+    configuration = json.loads((tmp_path / "runs/pets/run.json").read_text())["configuration"]
+    assert configuration["folds"] == 3
+    assert configuration["model"] == "logistic"
+    result = invoke("predict", table, "--folds", 5, "--out", "five")
+    assert result.exit_code == 0, result.output
+    assert json.loads(Path("five/run.json").read_text())["configuration"]["folds"] == 5
+    for text, message in [
+        ('fold = 3', "has 'fold', which is not an option. Did you mean 'folds'?"),
+        ('[predikt]\nfolds = 3', "has 'predikt', which is not a command. Did you mean 'predict'?"),
+        ('[noise]\nfolds = 3', "has 'folds', which is not an option of noise"),
+        ('folds = ', "cannot be read"),
+    ]:  # fmt: skip
+        settings.write_text(text)
+        result = invoke("predict", table)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+    result = invoke("--config", "none.toml", "predict", table)
+    assert "'none.toml' does not exist" in result.stderr
+
+
+def test_the_summary_prints_the_probability_of_an_error(run):
+    text = invoke("detect", run[0]).output
+    assert "P(wrong)" in text
+    assert re.search(r"\d+%  almost certainly wrong\n", text.split("P(wrong)")[1])
+    assert "score" not in text
+    assert "score" in invoke("detect", run[0], "--method", "cl-pbnr").output
+
+
+def test_a_missing_package_is_said_before_the_work(table, tmp_path):
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import uqled.data\n"
+        "uqled.data.load = None\n"  # reading the data would fail otherwise than for want of torch
+        "from uqled.cli import app; app()\n"
+    )
+    for words in (["find", table, "--model", "resnet50"], ["demo"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *map(str, words), "--out", str(tmp_path / "run")],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2, done.stderr
+        assert "uqled[torch]" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_images_without_pytorch_are_refused_before_they_are_decoded(tmp_path):
+    from exports import image_folder
+
+    folder = image_folder(tmp_path / "photos")
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from uqled.data import image_cache, loading\n"
+        "loading.decode_images = image_cache.decode_images = None\n"
+        "from uqled.cli import app; app()\n"
+    )
+    words = ["find", str(folder), "--out", str(tmp_path / "run")]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "uqled[torch]" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_importing_the_command_line_is_light():
+    code = (
+        "import sys, uqled.cli; "
+        "print(sorted({'numpy', 'numba', 'scipy', 'pandas', 'torch', 'sklearn', 'pyarrow', "
+        "'matplotlib', 'PIL'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_paragraphs_of_a_help_break_where_the_terminal_ends():
+    result = CliRunner().invoke(app, ["audit", "--help"], env={"COLUMNS": "200"})
+    described = [line for line in result.output.splitlines() if "RUN/audit.csv" in line]
+    assert len(described) == 1
+    assert "decide the same samples on the review page" in described[0]

@@ -1,0 +1,124 @@
+"""`uqled.find`: one call from a frame to errors that go back into the frame."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.ensemble import ExtraTreesClassifier
+
+import uqled
+from made_tables import make_penguins
+from uqled import InputError
+from uqled.storage.run import Run
+
+WRONG = [3, 50, 90]
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """Penguins with their own index, three wrong labels, one missing."""
+    frame = make_penguins()
+    frame.loc[WRONG, "species"] = ["Gentoo", "Adelie", "Chinstrap"]
+    frame.loc[7, "species"] = None
+    return frame.set_axis([f"bird {i}" for i in range(120)])
+
+
+@pytest.fixture(scope="module")
+def errors(frame):
+    model = ExtraTreesClassifier(50, random_state=0)
+    return uqled.find(frame, label="species", model=model, method="cl-pbnr", progress=False)
+
+
+def test_errors_are_shown_in_one_line(errors):
+    assert repr(errors).startswith("<DataErrors cl-pbnr: ")
+    assert len(repr(errors)) < 80
+
+
+def test_errors_go_back_into_the_frame(frame, errors):
+    table = errors.apply_to(frame)
+    assert isinstance(table, pd.DataFrame)
+    assert table.index.tolist() == frame.index.tolist()
+    assert table.columns.tolist()[:5] == frame.columns.tolist()
+    flagged = table[table["is_label_issue"].astype(bool)]
+    assert set(flagged.index) == set(errors.data.ids[errors.mask])
+    assert {"bird 3", "bird 90"} <= set(flagged.index)
+    assert not table.loc["bird 7", "is_label_issue"]
+    assert table.loc["bird 7", "suggested_label"] in {"Adelie", "Chinstrap"}  # predicted
+    assert pd.isna(table.loc["bird 7", "error_probability"])
+    assert "is_label_issue" not in frame
+
+
+def test_corrected_frames(frame, errors):
+    fixed = errors.corrected(frame)
+    assert fixed.loc["bird 3", "species"] == "Adelie"
+    changed = fixed["species"].fillna("") != frame["species"].fillna("")
+    assert set(frame.index[changed]) == set(errors.data.ids[errors.mask])
+    with pytest.raises(InputError, match="label is 'kind', and the frame has the columns"):
+        errors.corrected(frame, label="kind")
+    with pytest.raises(InputError, match="frame has no row 'bird 0'"):
+        errors.apply_to(frame.iloc[1:])
+    with pytest.raises(InputError, match="frame is a list"):
+        errors.apply_to([1, 2])
+    shuffled = frame.sample(frac=1, random_state=0)
+    assert errors.corrected(shuffled).loc["bird 3", "species"] == "Adelie"
+
+
+@pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas], ids=["polars", "arrow"])
+def test_other_frames_stay_what_they_are(frame, convert, tmp_path):
+    own = convert(frame.reset_index(drop=True))
+    model = ExtraTreesClassifier(50, random_state=0)
+    errors = uqled.find(
+        own, label="species", model=model, method="cl-pbnr", out=tmp_path / "run", progress=False
+    )
+    assert type(errors.apply_to(own)) is type(own)
+    fixed = errors.corrected(own)
+    assert type(fixed) is type(own)
+    is_arrow = isinstance(fixed, pa.Table)
+    labels = (fixed.to_pydict() if is_arrow else fixed.to_dict(as_series=False))["species"]
+    assert labels[3] == "Adelie"
+    assert labels[7] is None
+    assert len(Run.open(tmp_path / "run").predictions()) == 119
+    assert (tmp_path / "run" / "issues.parquet").exists()
+
+
+def test_findings_and_refusals(frame, errors):
+    assert [finding.check for finding in errors.findings] == ["missing-labels"]
+    data = uqled.load(frame, label="species")
+    with pytest.raises(InputError, match="kind is given beside a Dataset"):
+        uqled.find(data, kind="table")
+    assert np.array_equal(errors.data.labels.codes, data.labels.codes)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"modle": "forest"}, "modle is no argument. Did you mean 'model'?"),
+        ({"epoch": 3}, "epoch is no argument. Did you mean 'epochs'?"),
+    ],
+)
+def test_misspelt_arguments_are_no_options_of_training(frame, options, message):
+    with pytest.raises(uqled.InputError, match=re.escape(message)):
+        uqled.find(frame, label="species", progress=False, **options)
+
+
+def test_a_column_of_ids_is_no_label(frame):
+    numbered = frame.assign(number=[f"n{i}" for i in range(len(frame))])
+    with pytest.raises(uqled.InputError, match="this one looks like ids"):
+        uqled.find(numbered, label="number", progress=False)
+
+
+def test_a_missing_label_is_said_to_be_missing(frame):
+    two = frame.assign(other=frame["species"].to_numpy())
+    with pytest.raises(uqled.InputError, match=r"^label is missing, and the DataFrame has"):
+        uqled.find(two, progress=False)
+
+
+def test_the_summary_names_samples_as_the_frame_does(errors):
+    text = errors.summary()
+    assert text.startswith(f"{errors.n_flagged} of {len(errors)} labels flagged")
+    assert errors.data.ids[errors.ranked[0]] in text

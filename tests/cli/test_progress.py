@@ -1,0 +1,212 @@
+"""Long work says what it is and how long it still takes, truly, from its first second."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from uqled import progress
+from uqled.progress import Progress, Stage, describe_seconds
+
+DELAY = 0.03  # in place of the second that work may take unnoticed
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that is set by hand."""
+    now = [1_000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_epochs_of_minutes_have_a_true_estimate(clock):
+    stage = Stage("training", total=10)
+    assert stage.seconds_left is None
+    for _ in range(3):
+        clock[0] += 100
+        stage.advance(1)
+    assert stage.seconds_left == pytest.approx(700)
+    clock[0] += 90  # within an epoch the time runs down
+    assert stage.seconds_left == pytest.approx(610)
+    clock[0] += 5_000  # and never below nothing
+    assert stage.seconds_left == 0
+
+
+def test_a_slow_beginning_is_forgotten(clock):
+    stage = Stage("sweep", total=100)
+    clock[0] += 60  # compiling
+    for _ in range(50):
+        stage.advance(1)
+        clock[0] += 1
+    clock[0] -= 1
+    assert stage.seconds_left == pytest.approx(50)
+
+
+@pytest.mark.parametrize("before", [100, 400, 700])
+def test_what_an_interrupted_run_had_done_is_no_speed(clock, before):
+    stage = Stage("cross-validation", total=1_000)
+    stage.advance(before)  # finished folds, reported at once
+    assert stage.seconds_left is None
+    for done in range(before + 1, before + 101):
+        clock[0] += 10
+        stage.advance(1)
+        assert stage.seconds_left == pytest.approx(10 * (1_000 - done))
+
+
+def test_many_reports_take_little_memory_and_keep_the_estimate(clock):
+    stage = Stage("training", total=200_000)
+    for _ in range(100_000):
+        clock[0] += 0.01
+        stage.advance(1)
+    assert len(stage._points) <= 128
+    assert stage.seconds_left == pytest.approx(1_000, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (59, "59 s"), (60, "1:00 min"), (2_125, "35:25 min"), (7_300, "2:01:40 h")],
+)  # fmt: skip
+def test_durations(seconds, text):
+    assert describe_seconds(seconds) == text
+
+
+def test_a_step_without_reports_says_what_it_is_at_once(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", DELAY)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", DELAY)
+    with Progress(True).stage("compiling"):
+        time.sleep(10 * DELAY)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "compiling: 0 s so far"
+    assert lines[-1] == "compiling: took 0 s"
+    assert len(lines) > 2
+
+
+def test_compiling_says_so_until_the_work_goes_on(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", DELAY)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", DELAY)
+    progress.note_activity("of no stage")
+    with Progress(True).stage("sweep", 10) as advance:
+        progress.note_activity("compiling")
+        time.sleep(4 * DELAY)
+        advance(1)
+        time.sleep(4 * DELAY)
+    first, *_, last, _ = capsys.readouterr().err.splitlines()
+    assert first == "sweep: 0%, 0 s so far (compiling)"
+    assert "compiling" not in last
+    assert not progress._running
+
+
+def test_lines_say_how_far_it_is(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", DELAY)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", DELAY)
+    with Progress(True).stage("sweep 1 of 3", 10) as advance:
+        for _ in range(5):
+            advance(1)
+            time.sleep(2 * DELAY)
+    text = capsys.readouterr().err
+    assert "sweep 1 of 3: 50%, 0 s so far, about 0 s left" in text
+
+
+def test_a_short_step_and_a_silent_one_say_nothing(capsys, monkeypatch):
+    with Progress(True).stage("short", 10) as advance:
+        advance(10)
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
+    for show in (None, False):  # None: silent without a terminal
+        with Progress(show).stage("silent", 10) as advance:
+            time.sleep(DELAY)
+            advance(10)
+    assert capsys.readouterr().err == ""
+
+
+def test_one_stage_is_shown_at_a_time(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", DELAY)
+    with Progress(True).stage("outer"):
+        time.sleep(3 * DELAY)
+        with Progress(True).stage("inner"):
+            time.sleep(3 * DELAY)
+    with Progress(True).stage("next"):
+        time.sleep(3 * DELAY)
+    text = capsys.readouterr().err
+    assert "outer" in text
+    assert "inner" not in text
+    assert "next" in text
+
+
+def test_an_error_in_a_stage_ends_its_display(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
+
+    def fail():
+        with Progress(True).stage("reading"):
+            time.sleep(DELAY)
+            raise ValueError("damaged")
+
+    with pytest.raises(ValueError, match="damaged"):
+        fail()
+    assert "reading: took" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+def test_a_terminal_has_a_bar_before_the_first_report():
+    code = (
+        "import time\n"
+        "from uqled import progress\n"
+        "progress._QUIET_SECONDS = 0.0\n"
+        "with progress.Progress().stage('training a network', 10) as advance:\n"
+        "    time.sleep(0.5); advance(5); time.sleep(0.1); advance(1); time.sleep(0.5)\n"
+    )
+    master, slave = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stderr=slave, env={**os.environ, "COLUMNS": "120"}
+    )
+    os.close(slave)
+    shown = b""
+    try:
+        while part := os.read(master, 4096):
+            shown += part
+    except OSError:  # the other end is closed
+        pass
+    finally:
+        os.close(master)
+    assert process.wait() == 0
+    text = shown.decode()
+    assert "training a network" in text
+    assert text.index("0%") < text.index("60%")
+    assert "so far, about" in text
+
+
+def test_a_notebook_shows_lines(monkeypatch):
+    class Stream(io.StringIO):
+        """As a kernel replaces standard error."""
+
+    monkeypatch.setattr(sys, "stderr", Stream())
+    assert Progress()._view is None
+    Stream.__module__ = "ipykernel.iostream"
+    assert Progress()._view is not None
+    assert Progress(False)._view is None
+
+
+def test_a_download_says_how_much_came(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "_WATCH_SECONDS", 0.01)
+    activities = []
+    with Progress(False).stage("reading 'hf:photos'"):
+        stage = progress._running[-1]
+        with progress.note_download(tmp_path / "files", 4_000_000):
+            activities.append(stage.activity)
+            for number in range(1, 4):
+                (tmp_path / "files").mkdir(exist_ok=True)
+                (tmp_path / "files" / f"{number}.incomplete").write_bytes(bytes(1_000_000))
+                until = time.monotonic() + 10
+                while f"{number}.0 of" not in stage.activity and time.monotonic() < until:
+                    time.sleep(0.005)
+                activities.append(stage.activity)
+    assert activities[0] == "downloaded 0.0 of 4.0 MB"
+    assert [text.split(" MB")[0] for text in activities[1:]] == [
+        f"downloaded {number}.0 of 4.0" for number in (1, 2, 3)
+    ]
+    assert activities[3].endswith(" left")
+    assert progress.describe_download(Stage("download")) == "downloaded 0.0 MB"

@@ -1,0 +1,162 @@
+"""Objects in memory are loaded as files are: frames, arrays, lists, other libraries' data sets."""
+
+from __future__ import annotations
+
+import datasets
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from PIL import Image
+
+import uqled
+from made_tables import make_news, make_penguins
+from uqled import InputError, load
+
+FRAME = make_penguins()
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda frame: frame,
+        pl.from_pandas,
+        pa.Table.from_pandas,
+        lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+        lambda frame: frame.to_dict("list"),
+        datasets.Dataset.from_pandas,
+    ],
+    ids=["pandas", "polars", "arrow", "pandas-arrow", "dict", "datasets"],
+)
+def test_frames_are_alike(tmp_path, convert):
+    FRAME.to_csv(tmp_path / "t.csv", index=False)
+    expected = load(tmp_path / "t.csv", label="species")
+    data = load(convert(FRAME), label="species")
+    assert (data.kind, data.labels.names) == ("table", expected.labels.names)
+    assert data.labels.codes.tolist() == expected.labels.codes.tolist()
+    assert [(c.name, c.role) for c in data.columns] == [(c.name, c.role) for c in expected.columns]
+    for name in ("bill_length_mm", "flipper_length_mm"):
+        found = data.inputs[name].astype(float).to_numpy()
+        np.testing.assert_array_equal(found, expected.inputs[name].to_numpy())
+    assert data.source is None
+
+
+def test_the_frames_own_index_is_the_id():
+    frame = FRAME.set_axis([f"bird {i}" for i in range(120)])
+    assert load(frame, label="species").ids[:2].tolist() == ["bird 0", "bird 1"]
+    shuffled = FRAME.sample(frac=1, random_state=0)
+    data = load(shuffled, label="species")
+    assert data.ids.tolist() == list(map(str, shuffled.index))
+    missing = shuffled.assign(species=shuffled.species.where(shuffled.index != 7, None))
+    data = load(missing, label="species")
+    assert data.unlabelled == ("7",)
+    assert "7" not in data.ids.tolist()
+    assert load(FRAME.set_axis([0] * 120), label="species").ids[:2].tolist() == ["0", "1"]
+
+
+def test_labels_beside_a_frame():
+    features = FRAME.drop(columns="species")
+    for labels in (FRAME["species"], FRAME["species"].tolist(), FRAME["species"].to_numpy()):
+        data = load(features, label=labels)
+        assert data.inputs.columns.tolist() == features.columns.tolist()
+        assert data.labels.names == ("Adelie", "Chinstrap", "Gentoo")
+    with pytest.raises(InputError, match="label has 3 entries for 120 samples"):
+        load(features, label=[1, 2, 3])
+
+
+def test_arrays_texts_and_paths(tmp_path):
+    rng = np.random.default_rng(0)
+    data = load(rng.normal(size=(6, 2)), label=[0, 1] * 3)
+    assert (data.kind, data.inputs.shape) == ("table", (6, 2))
+    assert load(torch.zeros(4, 3), label=torch.tensor([0, 1, 0, 1])).labels.n_classes == 2
+    news = make_news()
+    data = load(news["title"].tolist(), label=news["label"])
+    assert (data.kind, data.inputs[0]) == ("texts", news.loc[0, "title"])
+    paths = []
+    for i in range(4):
+        path = tmp_path / ("cat", "dog")[i % 2] / f"{i}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.new("RGB", (4, 4), (60 * i, 0, 0)).save(path)
+        paths.append(path)
+    for some in (paths, list(map(str, paths))):
+        data = load(some, cache=False)
+        assert (data.kind, data.labels.names) == ("images", ("cat", "dog"))
+        assert data.inputs[:, 0, 0, 0].tolist() == [0, 60, 120, 180]
+        assert data.ids[0] == str(paths[0])
+    assert load(paths, label=["a", "a", "b", "b"], cache=False).labels.names == ("a", "b")
+    with pytest.raises(InputError, match="a list has no columns"):
+        load(["one", "two"])
+
+
+class Endless(torch.utils.data.Dataset):
+    """As people write them: no IndexError at the end."""
+
+    classes = ("no", "yes")
+
+    def __init__(self, make=lambda i: torch.full((3, 4, 4), i / 10), length=6):
+        self.make, self.length = make, length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, at):
+        return self.make(at), at % 2
+
+
+def test_torch_data_sets_are_read_to_their_length():
+    for samples in (Endless(), torch.utils.data.DataLoader(Endless(), batch_size=4)):
+        data = load(samples)
+        assert (data.kind, data.inputs.shape) == ("images", (6, 4, 4, 3))
+        assert data.inputs[:, 0, 0, 0].tolist() == [0, 26, 51, 76, 102, 128]
+        assert data.labels.codes.tolist() == [0, 1] * 3
+        assert data.labels.names == ("no", "yes")
+    vectors = load(Endless(lambda i: torch.tensor([i, 1.0])))
+    assert (vectors.kind, vectors.inputs.tolist()[2]) == ("table", [2, 1])
+    assert load(Endless(lambda i: f"text {i}")).inputs[3] == "text 3"
+    pictures = load(Endless(lambda i: Image.new("RGB", (4, 4), (i, 0, 0))))
+    assert pictures.inputs[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(InputError, match=r"from -2 to 3.*Leave the normalisation out"):
+        load(Endless(lambda i: torch.full((3, 4, 4), i - 2.0)))
+    with pytest.raises(InputError, match="inputs of different shapes"):
+        load(Endless(lambda i: torch.zeros(3, 4, 4 + i)))
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        while True:
+            yield torch.zeros(2), 0
+
+
+@pytest.mark.parametrize(
+    ("samples", "words"),
+    [
+        (Stream(), "place is a Stream"),
+        (torch.utils.data.DataLoader(Stream()), "without a length"),
+        (iter([1]), "place is a list_iterator. Pass a path, a pandas"),
+        (7, "place is a int. Pass a path"),
+        (None, "place is a NoneType"),
+        (pl.LazyFrame({"label": [1]}), "Collect it first"),
+        ({"a": [1, 2], "label": [1]}, "cannot be read"),
+        (Endless(lambda i: i / 0), "place is a Endless that cannot be read"),
+        ([], "label is None"),
+        (pd.DataFrame({"a": [1]}), "label is missing, and the DataFrame has the columns a"),
+    ],
+)
+def test_whatever_is_not_understood_gets_our_own_error(samples, words):
+    with pytest.raises(uqled.UqledError, match=words):
+        load(samples)
+
+
+def test_images_of_a_hugging_face_data_set():
+    pictures = [Image.new("RGB", (4, 4), (50 * i, 0, 0)) for i in range(4)]
+    features = datasets.Features(
+        {"image": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog"])}
+    )
+    rows = datasets.Dataset.from_dict({"image": pictures, "label": [0, 1, 0, 1]}, features)
+    data = load(rows, cache=False)
+    assert (data.kind, data.labels.names) == ("images", ("cat", "dog"))
+    assert data.inputs[:, 0, 0, 0].tolist() == [0, 50, 100, 150]
+    splits = datasets.DatasetDict({"train": rows, "test": rows.select([0, 1, 3])})
+    assert len(load(splits, split="test", cache=False)) == 3

@@ -1,0 +1,267 @@
+"""`auto`: its answers beside the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score
+
+import uqled
+from made_predictions import make_predictions
+from uqled.answer import describe_answer, measure_flags
+from uqled.errors import InputError, MissingInputError
+
+
+@pytest.mark.parametrize(("noise", "sharpness"), [(0.05, 6), (0.2, 6), (0.1, 2), (0.3, 2)])
+def test_with_noise_by_class_the_level_is_how_many_are_wrong(noise, sharpness):
+    """Of strong and of weak models, whatever the temperature of their probabilities."""
+    labels, probs, true = noisy_model(noise=noise, N=30_000, sharpness=sharpness)
+    wrong = (labels != true).sum()
+    for power in (1.0, 0.5):
+        found = uqled.find_label_errors(labels, probs**power / (probs**power).sum(1)[:, None])
+        assert found.estimate.readings["level"].sum() == pytest.approx(wrong, rel=0.25)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.1])
+def test_of_a_weak_model_the_ranking_is_as_good_as_self_confidence(noise):
+    """With even noise nothing is better, and a matrix of the model's own confusions is worse."""
+    labels, probs, true = confusing_model(noise)
+    found = uqled.find_label_errors(labels, probs)
+    is_error = labels != true
+    own = average_precision_score(is_error, -probs[np.arange(len(labels)), labels])
+    assert average_precision_score(is_error, -found.scores) > own - 0.01
+
+
+def confusing_model(noise, *, N=20_000, K=6, seed=3):
+    """Classes 2 k and 2 k + 1 are hard to tell apart; noise is even."""
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, K, N)
+    logits = rng.normal(size=(N, K))
+    logits[np.arange(N), true] += 6
+    logits[np.arange(N), true ^ 1] += rng.normal(3, 1.5, N)
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    wrong = rng.random(N) < noise
+    labels = np.where(wrong, (true + rng.integers(1, K, N)) % K, true)
+    return labels, probs, true
+
+
+def test_where_noise_has_favourites_the_ranking_is_better_than_self_confidence():
+    labels, probs, true = noisy_model(noise=0.1, N=20_000, sharpness=2, favourites=True)
+    found = uqled.find_label_errors(labels, probs)
+    is_error = labels != true
+    own = average_precision_score(is_error, -probs[np.arange(len(labels)), labels])
+    assert average_precision_score(is_error, -found.scores) > own + 0.05
+
+
+def test_of_curated_data_few_are_flagged():
+    """Far fewer than the model contradicts, and better than what cl-pbnr flags."""
+    labels, probs, true = confusing_model(0.003)
+    found = uqled.find_label_errors(labels, probs, method="all")
+    is_error = labels != true
+    contradicted = (probs.argmax(axis=1) != labels).sum()
+    assert is_error.sum() < contradicted / 20
+    assert found.n_flagged < contradicted / 5
+    f1 = {name: measure_flags(one.mask, is_error).f1 for name, one in found.by_method.items()}
+    assert f1["auto"] > f1["cl-pbnr"]
+    assert found.estimate.unsure is not None
+
+
+def test_members_of_different_kinds_are_stronger_evidence_than_dropout_passes():
+    rng = np.random.default_rng(0)
+    N, K, F = 6000, 10, 5
+    true = rng.integers(0, K, N)
+    logits = rng.normal(size=(F, N, K))
+    logits[:, np.arange(N), true] += 4
+    passes = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
+    labels = np.where(rng.random(N) < 0.1, rng.integers(0, K, N), true)
+    by_kind = {
+        kind: uqled.find_label_errors(labels, passes=passes, passes_kind=kind).estimate.readings
+        for kind in ("networks", "bootstrap", None)
+    }
+    wrong = (labels != true).sum()
+    total = {kind: readings["members"].sum() for kind, readings in by_kind.items()}
+    assert total["networks"] == pytest.approx(wrong, rel=0.2)
+    assert total["bootstrap"] < total[None] < total["networks"]
+
+
+def test_of_a_strong_model_the_stated_precision_is_the_real_one():
+    labels, probs, true = noisy_model(noise=0.2, N=20_000, sharpness=20)
+    # Uneven, as networks are: the probabilities of improbable classes scatter.
+    rng = np.random.default_rng(5)
+    uneven = probs * np.exp(rng.normal(0, 1, probs.shape))
+    uneven /= uneven.sum(axis=1, keepdims=True)
+    found = uqled.find_label_errors(labels, uneven)
+    assert found.estimate.unsure is None
+    real = (labels != true)[found.mask].mean()
+    assert found.estimate.precision(found.mask).value == pytest.approx(real, abs=0.07)
+
+
+def noisy_model(*, noise, N=6000, K=5, seed=0, sharpness=6, favourites=False):
+    """A calibrated model of labels: their true class mixed by a transition matrix, which mistakes
+    each class for any other or, with favourites, for the next one.
+
+    The model knows the truth's posterior, from which the truth is drawn: it is 95 % right, less so
+    if it is less sharp.
+    """
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.full(K, 0.4), N) ** sharpness
+    truth /= truth.sum(axis=1, keepdims=True)
+    T = np.full((K, K), noise / (K - 1))
+    if favourites:
+        T = noise * np.roll(np.eye(K), 1, axis=1)
+    np.fill_diagonal(T, 1 - noise)
+    true = (truth.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
+    labels = (T[true].cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
+    return labels, truth @ T, true
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.2, 0.4])
+def test_with_noise_by_class_the_number_is_right_and_the_ranking_near_the_best(noise):
+    labels, probs, true = noisy_model(noise=noise)
+    is_error = labels != true
+    found = uqled.find_label_errors(labels, probs)
+    assert found.method == "auto"
+    number = found.estimate.number
+    assert number.low <= is_error.sum() <= number.high
+    pbnr = uqled.find_label_errors(labels, probs, method="cl-pbnr")
+    theirs = measure_flags(pbnr.mask, is_error).f1
+    assert measure_flags(found.mask, is_error).f1 > theirs - 0.02
+
+
+@pytest.mark.parametrize("given", ["softmax", "passes", "both"])
+def test_whatever_is_given(given):
+    data = make_predictions(3, N=2000)
+    softmax = data.softmax if given != "passes" else None
+    passes = data.passes if given != "softmax" else None
+    found = uqled.find_label_errors(data.labels, softmax, passes)
+    assert found.probability.shape == (2000,)
+    assert ((found.probability >= 0) & (found.probability <= 1)).all()
+    assert ("members" in found.estimate.readings) == (given != "softmax")
+    assert found.scores == pytest.approx(1 - found.probability)
+    hits = (found.mask & data.is_error).sum()
+    assert 2 * hits / (found.n_flagged + data.is_error.sum()) > 0.6
+    assert (found.best[found.mask] != found.labels.codes[found.mask]).all()
+    assert (found.ranked == found.estimate.order[: found.n_flagged]).all()
+
+
+def test_the_same_for_any_number_of_threads():
+    data = make_predictions(5, N=40_000)
+    one, four = (
+        uqled.find_label_errors(data.labels, data.softmax, data.passes, threads=threads)
+        for threads in (1, 4)
+    )
+    assert (one.probability == four.probability).all()
+    assert (one.mask == four.mask).all()
+
+
+def test_many_classes_few_samples():
+    rng = np.random.default_rng(8)
+    probs = rng.dirichlet(np.full(3000, 0.01), 500).astype(np.float32)
+    probs /= probs.sum(axis=1, keepdims=True)
+    labels = probs.argmax(axis=1)
+    labels[:25] = rng.integers(0, 3000, 25)
+    found = uqled.find_label_errors(labels, probs, classes=range(3000))
+    assert np.isfinite(found.probability).all()
+    assert found.probability[:25].mean() > found.probability[25:].mean()
+
+
+def test_operating_points_and_verdicts():
+    data = make_predictions(9, N=3000)
+    arrays = data.labels, data.softmax, data.passes
+    few = uqled.find_label_errors(*arrays, budget=40)
+    assert few.n_flagged == 40
+    assert (few.ranked == few.estimate.order[:40]).all()
+    every = uqled.find_label_errors(*arrays, budget=3000)  # also where the model agrees
+    assert (every.best != every.labels.codes).all()
+    sure = uqled.find_label_errors(*arrays, precision=0.9)
+    assert sure.n_flagged == 0 or sure.estimate.precision(sure.mask).value >= 0.9 - 1e-9
+    most = uqled.find_label_errors(*arrays, recall=0.9)
+    assert most.estimate.recall(most.mask).value >= 0.9 - 1e-9
+    worth = uqled.find_label_errors(*arrays, cost=(1, 4))
+    assert (worth.mask == (worth.probability > 0.25)).all()
+    actions = np.zeros(3000, int)
+    actions[few.ranked] = np.where(data.is_error[few.ranked], 2, 1)
+    more = uqled.find_label_errors(*arrays, verdicts=(actions, data.true), budget=40)
+    assert more.n_flagged == 40  # others: these were looked at
+    assert not (more.mask & few.mask).any()
+    after = uqled.find_label_errors(*arrays, verdicts=(actions, data.true))
+    assert (after.probability[few.ranked] == data.is_error[few.ranked]).all()
+    assert after.estimate.number.value != few.estimate.number.value
+
+
+def test_all_is_headed_by_auto_and_says_how_good_each_methods_flags_are():
+    data = make_predictions(2)
+    found = uqled.find_label_errors(data.labels, data.softmax, data.passes, method="all")
+    assert found.method == "auto" == next(iter(found.by_method))
+    for one in found.by_method.values():
+        precision = one.estimate.precision(one.mask)
+        assert precision.value == pytest.approx(found.probability[one.mask].mean())
+
+
+def test_rates_by_name():
+    data = make_predictions(4, K=3, N=900)
+    names = np.array(["ant", "bee", "cat"])
+    found = uqled.find_label_errors(names[data.labels], data.softmax)
+    rates = found.class_rates()
+    assert list(rates) == ["ant", "bee", "cat"]
+    assert rates["bee"].value == pytest.approx(found.probability[data.labels == 1].mean())
+    pairs = found.pair_rates()
+    assert sum(rate.value for (given, _), rate in pairs.items() if given == "bee") == pytest.approx(
+        rates["bee"].value, abs=0.01
+    )
+    plain = uqled.find_label_errors(data.labels, data.softmax, method="cl-pbnr")
+    assert plain.probability is None
+    assert plain.class_rates() == plain.pair_rates() == {}
+
+
+def test_a_weak_model_is_unsure_and_the_range_has_the_truth():
+    labels, probs, true = noisy_model(noise=0.05, sharpness=2)
+    found = uqled.find_label_errors(labels, probs)
+    is_error = labels != true
+    real, stated = (
+        is_error[found.mask].mean(),
+        found.estimate.precision(found.mask, confidence=0.95),
+    )
+    assert stated.low <= real <= stated.high
+    assert abs(stated.value - real) > 0.1  # a single number would have been wrong by far
+    assert f"{stated.low:.0%} to {stated.high:.0%}" in found.estimate.unsure
+    sure = uqled.find_label_errors(*noisy_model(noise=0.4)[:2])
+    assert sure.estimate.unsure is None
+    # A hundred verdicts, and it is known.
+    doubtful = np.flatnonzero(probs.argmax(axis=1) != labels)
+    some = np.random.default_rng(0).choice(doubtful, 100, replace=False)
+    actions = np.zeros(len(labels), int)
+    actions[some] = np.where(is_error[some], 2, 1)
+    after = uqled.find_label_errors(labels, probs, verdicts=(actions, true))
+    assert after.estimate.unsure is None
+    real, stated = is_error[after.mask].mean(), after.estimate.precision(after.mask)
+    assert stated.value == pytest.approx(real, abs=0.15)
+
+
+def test_the_summary_says_how_many_and_where_it_is_unsure():
+    weak, strong = noisy_model(noise=0.05, sharpness=2), noisy_model(noise=0.4)
+    for labels, probs, _ in (weak, strong):
+        found = uqled.find_label_errors(labels, probs)
+        text = describe_answer(found.answer)
+        assert "labels are wrong" in text
+        assert "80 % interval" in text
+        confidence = 0.8 if found.estimate.unsure is None else 0.95
+        precision = found.estimate.precision(found.mask, confidence=confidence)
+        interval = f"{precision.low:.0%} to {precision.high:.0%}"
+        if found.estimate.unsure is None:
+            assert f"of the flags about {precision.value:.0%} ({interval}) are real" in text
+            assert "unsure" not in text
+        else:
+            assert f"of the flags about {interval} are real" in text
+            assert f"unsure: {found.estimate.unsure}" in text
+            assert f"about {precision.value:.0%} (" not in text
+
+
+def test_only_auto_knows_probabilities():
+    data = make_predictions(1)
+    with pytest.raises(InputError, match="knows no probabilities"):
+        uqled.find_label_errors(data.labels, data.softmax, method="cl-pbnr", precision=0.9)
+    with pytest.raises(InputError, match="verdicts are not a pair"):
+        uqled.find_label_errors(data.labels, data.softmax, verdicts=data.labels)
+    with pytest.raises(MissingInputError):
+        uqled.find_label_errors(data.labels, data.softmax, method="cl-mcd")

@@ -1,0 +1,160 @@
+"""Tiers, verdicts and audits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import uqled
+from made_predictions import make_predictions
+from uqled.answer import describe_answer
+from uqled.detect.auto.audit import Audit, _spread_evenly
+from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
+from uqled.detect.auto.tiers import TIERS, assign_tiers
+from uqled.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def reviewed():
+    data = make_predictions(11, N=3000)
+    return uqled.find_label_errors(data.labels, data.softmax, data.passes), data.is_error
+
+
+def test_tiers_by_hand():
+    low, high = np.array([0.9, 0.7, 0.3, 0.1, 0.0]), np.array([0.9, 0.9, 0.7, 0.4, 0.1])
+    readings = {"low": low, "high": high, "bound": np.zeros(5)}
+    weights = {"low": 1.0, "high": 1.0, "bound": 0.0}
+    estimate = ErrorEstimate(readings, weights, dict.fromkeys(readings, 1.0))
+    mask = np.array([True, True, True, False, False])
+    assert assign_tiers(estimate, mask).tolist() == [0, 1, 1, 3, -1]
+
+
+def test_a_flag_that_is_rather_right_than_wrong_is_not_called_probably_wrong():
+    """A budget flags whatever is next in the ranking, however improbable it is."""
+    data = make_predictions(11, N=3000)
+    errors = uqled.find_label_errors(data.labels, data.softmax, data.passes, budget=1500)
+    flagged, p = errors.mask, errors.probability
+    assert (p[flagged] < 0.5).sum() > 100
+    assert (errors.tier[flagged & (p < 0.5)] == "possibly wrong").all()
+    assert (p[errors.tier == "probably wrong"] >= 0.5).all()
+    assert {one.name for one in errors.tiers} >= {"probably wrong", "possibly wrong"}
+
+
+def test_tiers_are_the_flags_in_three_and_what_comes_next(reviewed):
+    errors, is_error = reviewed
+    tier = errors.tier
+    flagged = np.isin(tier, TIERS[:3])
+    assert (flagged == errors.mask).all()
+    share = {name: is_error[tier == name].mean() for name in TIERS}
+    assert share[TIERS[0]] > share[TIERS[1]] > share[TIERS[2]] > share[TIERS[3]]
+    assert [one.name for one in errors.tiers] == list(TIERS)
+    assert sum(one.n_samples for one in errors.tiers[:3]) == errors.n_flagged
+    assert errors.to_frame()["tier"].tolist() == tier.tolist()
+    for one in errors.tiers:
+        assert f"{one.n_samples:,}  {one.name}" in describe_answer(errors.answer)
+
+
+def test_without_auto_there_are_no_tiers_verdicts_or_audits():
+    data = make_predictions(1, N=300)
+    plain = uqled.find_label_errors(data.labels, data.softmax, method="cl-pbnr")
+    assert plain.tiers == []
+    assert set(plain.tier) == {""}
+    with pytest.raises(InputError, match="verdicts need 'auto', not 'cl-pbnr'"):
+        plain.with_verdicts({0: True})
+    with pytest.raises(InputError, match="errors are those of 'cl-pbnr'"):
+        uqled.audit_sample(plain)
+
+
+def test_verdicts_are_certain_and_the_flags_follow(reviewed):
+    errors, is_error = reviewed
+    some = np.random.default_rng(0).choice(len(errors), 100, replace=False).tolist()
+    after = errors.with_verdicts({z: bool(is_error[z]) for z in some})
+    assert (after.probability[some] == is_error[some]).all()
+    assert (after.mask[some] == is_error[some]).all()
+    assert (after.scores == 1 - after.probability).all()
+    assert after.answer.n_verdicts == 100
+    few = errors.with_verdicts({some[0]: True}, point=OperatingPoint("budget", 7))
+    assert few.n_flagged == 7
+    with pytest.raises(InputError, match="name sample 3000 of 3000"):
+        errors.with_verdicts({3000: True})
+
+
+def test_probabilities_of_being_drawn_add_up_and_none_is_above_1():
+    sizes = np.array([100.0, 10.0, 1.0, 1.0, 1.0, 1.0])
+    found = _spread_evenly(sizes, 4)
+    assert found.sum() == pytest.approx(4)
+    assert found == pytest.approx([1, 1, 0.5, 0.5, 0.5, 0.5])
+
+
+def test_each_sample_is_drawn_as_often_as_is_said(reviewed):
+    errors, _ = reviewed
+    times, said = np.zeros(len(errors)), np.zeros(len(errors))
+    for seed in range(400):
+        audit = uqled.audit_sample(errors, 60, seed=seed)
+        assert len(audit) == 60 == len(set(audit.indices.tolist()))
+        times[audit.indices] += 1
+        said[audit.indices] = audit.inclusion
+    groups = np.digitize(said, [1e-9, 0.02, 0.03, 0.04])
+    for group in range(1, 5):
+        drawn = groups == group
+        # Samples that were never drawn are not known to be of the group: the rarest are left out.
+        if group > 2:
+            assert times[drawn].mean() / 400 == pytest.approx(said[drawn].mean(), rel=0.05)
+
+
+def test_the_estimate_is_right_in_the_mean_of_all_draws_whatever_the_model(reviewed):
+    errors, is_error = reviewed
+    values, covered = [], []
+    for seed in range(120):
+        audit = uqled.audit_sample(errors, 40, seed=seed)
+        found = uqled.estimate_audit(
+            errors, audit, {z: bool(is_error[z]) for z in audit.indices.tolist()}
+        )
+        number = found.n_errors[0.8]
+        assert number.low <= number.value <= number.high
+        assert found.n_errors[0.95].low <= number.low
+        values.append(number.value)
+        covered.append(number.low <= is_error.sum() <= number.high)
+        assert found.n_judged == 40
+    assert np.mean(values) == pytest.approx(is_error.sum(), rel=0.05)
+    assert np.mean(covered) > 0.7
+
+
+def test_verdicts_from_working_down_the_list_are_not_taken_for_random(reviewed):
+    """The top of the list has far more errors than the rest; the number does not go up for it."""
+    errors, is_error = reviewed
+    top = {z: bool(is_error[z]) for z in errors.ranked[:150].tolist()}
+    with_top, without = [], []
+    for seed in range(30):
+        audit = uqled.audit_sample(errors, 40, seed=seed)
+        judged = {z: bool(is_error[z]) for z in audit.indices.tolist()}
+        without.append(uqled.estimate_audit(errors, audit, judged).n_errors[0.8].value)
+        with_top.append(uqled.estimate_audit(errors, audit, judged | top).n_errors[0.8].value)
+    wrong = is_error.sum()
+    assert np.mean(with_top) == pytest.approx(wrong, rel=0.1)
+    assert np.std(with_top) < np.std(without)
+
+
+def test_a_part_of_an_audit_is_an_audit_and_all_samples_are_a_census(reviewed):
+    errors, is_error = reviewed
+    audit = uqled.audit_sample(errors, 40, seed=3)
+    first = {z: bool(is_error[z]) for z in audit.indices[:15].tolist()}
+    found = uqled.estimate_audit(errors, audit, first)
+    assert found.n_judged == 15
+    assert "25 that are left" in found.advice or "Enough" in found.advice
+    census = uqled.audit_sample(errors, len(errors))
+    every = {z: bool(wrong) for z, wrong in enumerate(is_error)}
+    known = uqled.estimate_audit(errors, census, every)
+    assert known.n_errors[0.95].low == known.n_errors[0.95].high == is_error.sum()
+    assert known.precision[0.8].value == pytest.approx(is_error[errors.mask].mean())
+    assert known.advice.startswith("Enough")
+    with pytest.raises(InputError, match="none of the audit's samples"):
+        uqled.estimate_audit(errors, Audit(np.array([1]), np.array([0.5])), {2: True})
+
+
+def test_decided_samples_are_not_drawn(reviewed):
+    errors, is_error = reviewed
+    top = errors.ranked[:200].tolist()
+    after = errors.with_verdicts({z: bool(is_error[z]) for z in top})
+    audit = uqled.audit_sample(after, 50)
+    assert not set(audit.indices.tolist()) & set(top)

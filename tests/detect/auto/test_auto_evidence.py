@@ -1,0 +1,219 @@
+"""What `auto` reads off all samples together, beside slow and obvious twins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import naive
+from uqled.detect.auto import evidence, explanations
+from uqled.detect.auto.evidence import (
+    BANDS,
+    LEAST_ROWS,
+    Alternatives,
+    BandCounts,
+    Calibration,
+    Quantiles,
+    SampleRows,
+    Structure,
+    VoteCounts,
+)
+from uqled.detect.auto.explanations import Explanations, weigh
+from uqled.detect.core.kernels import compiled, plain
+
+
+def distributions(rng, *shape):
+    probs = rng.dirichlet(np.full(shape[-1], 0.5), shape[:-1]).astype(np.float32)
+    return probs / probs.sum(axis=-1, keepdims=True)
+
+
+@pytest.fixture(params=[compiled, plain], ids=["compiled", "numpy"])
+def kernels(request):
+    return request.param
+
+
+def alternatives_of(labels, probs, kernels=plain):
+    n = len(labels)
+    columns = np.empty(n, np.int32), np.empty(n, np.float32), np.empty(n, np.float32)
+    kernels.find_alternatives(probs, labels, *columns)
+    return Alternatives(labels, *columns)
+
+
+@pytest.mark.parametrize("K", [2, 3, 11])
+def test_the_alternative_is_the_most_probable_class_beside_the_label(K, kernels):
+    rng = np.random.default_rng(K)
+    probs, labels = distributions(rng, 200, K), rng.integers(0, K, 200).astype(np.int32)
+    probs[:50] = np.round(probs[:50], 1)  # equals
+    found = alternatives_of(labels, probs, kernels)
+    expected = [naive.best_other(p, y) for p, y in zip(probs, labels, strict=True)]
+    assert found.other.tolist() == expected
+    assert (found.best == probs[np.arange(200), expected]).all()
+    assert (found.given == probs[np.arange(200), labels]).all()
+
+
+def test_the_log_ratio_of_half_and_a_quarter_is_log_2_and_nothing_is_infinite():
+    probs = np.array([[0.25, 0.5, 0.25], [0.0, 0.0, 1.0]], np.float32)
+    found = alternatives_of(np.array([0, 1], np.int32), probs)
+    assert found.log_ratio == pytest.approx([np.log(2), -np.log(evidence.LEAST_PROBABILITY)])
+
+
+def test_votes_are_counted(kernels):
+    rng = np.random.default_rng(0)
+    passes, labels = distributions(rng, 4, 60, 5), rng.integers(0, 5, 60).astype(np.int32)
+    counts = np.zeros(2, np.int64)
+    kernels.count_votes(passes.reshape(-1, 5), 0, 60, 4, labels, counts)
+    assert tuple(counts) == naive.contradictions(passes, labels)
+
+
+def test_members_that_err_independently_tell_how_many_labels_are_wrong():
+    rng = np.random.default_rng(1)
+    N, K, F, own, wrong = 200_000, 50, 5, 0.06, 0.1
+    true = rng.integers(0, K, N)
+    members = np.where(rng.random((F, N)) < own, rng.integers(0, K, (F, N)), true)
+    labels = np.where(rng.random(N) < wrong, rng.integers(0, K, N), true)
+    with_label = int((members != labels).sum())
+    with_each_other = sum(int((members[f] != members[g]).sum()) for f in range(F) for g in range(f))
+    counts = VoteCounts(with_label, with_each_other, F, N)
+    alike, members_error = evidence.LIKENESS["networks"], own * (K - 1) / K
+    # As many as there are, less the error that stands for what such members have in common.
+    expected = N * wrong * (K - 1) / K - N * members_error * alike / (1 - alike)
+    assert counts.estimate_errors("networks") == pytest.approx(expected, rel=0.05)
+    assert counts.estimate_errors("bootstrap") < counts.estimate_errors("networks")
+
+
+@pytest.mark.parametrize("power", [0.3, 1.0, 4.0])
+def test_a_power_of_probabilities(power):
+    rng = np.random.default_rng(2)
+    probs, labels = distributions(rng, 30, 4).astype(np.float64), rng.integers(0, 4, 30)
+    probs = np.maximum(probs, 1e-6)
+    out = evidence.raise_to_power(np.log(probs), labels, power)
+    expected = [naive.powered(p, y, power) for p, y in zip(probs, labels, strict=True)]
+    assert out == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("power", "share"), [(0.5, 0.0), (2.0, 0.1), (1.0, 0.3)])
+def test_calibration_finds_the_power_and_the_even_share(power, share):
+    rng = np.random.default_rng(3)
+    N, K = 20_000, 6
+    p = rng.dirichlet(np.full(K, 0.3), N) + 1e-9
+    raised = p**power
+    raised /= raised.sum(axis=1, keepdims=True)
+    mixed = (1 - share) * raised + share / K
+    labels = (mixed.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
+    found = Calibration.fit(SampleRows(p.astype(np.float32), labels.astype(np.int32)))
+    assert found.power == pytest.approx(power, rel=0.2)
+    assert found.even_share == pytest.approx(share, abs=0.04)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_labels_are_counted_in_bands(ties):
+    rng = np.random.default_rng(4)
+    N, K = 400, 4
+    probs, labels = distributions(rng, N, K), rng.integers(0, K, N).astype(np.int32)
+    if ties:
+        probs = np.round(probs, 1)
+    quantiles = Quantiles.of(SampleRows(probs, labels))
+    found = BandCounts.of(alternatives_of(labels, probs), quantiles)
+    samples, hits = naive.band_counts(labels, probs, BANDS, LEAST_ROWS)
+    clear = np.sort(probs, axis=1)
+    if not ties or (clear[:, -1] > clear[:, -2]).all():
+        assert (found.hits == hits).all()
+    expected = quantiles.shares * found.predicted[:, None]
+    if not ties:
+        assert expected == pytest.approx(samples)
+    assert found.differing == np.count_nonzero(probs.max(axis=1) > probs[np.arange(N), labels])
+
+
+def test_counts_of_parts_add_up():
+    rng = np.random.default_rng(5)
+    probs, labels = distributions(rng, 300, 3), rng.integers(0, 3, 300).astype(np.int32)
+    quantiles = Quantiles.of(SampleRows(probs, labels))
+    whole = BandCounts.of(alternatives_of(labels, probs), quantiles)
+    first, second = (
+        BandCounts.of(alternatives_of(labels[some], probs[some]), quantiles)
+        for some in (slice(100), slice(100, None))
+    )
+    merged = first.merge_with(second)
+    assert (merged.hits == whole.hits).all()
+    assert (merged.predicted == whole.predicted).all()
+    assert merged.differing == whole.differing
+
+
+def structure_of(labels, probs):
+    quantiles = Quantiles.of(SampleRows(probs, labels))
+    return Structure.of(BandCounts.of(alternatives_of(labels, probs), quantiles), quantiles)
+
+
+def model_of(T, *, N=40_000, sharpness=3, seed=0):
+    """Labels, and a calibrated model of them that cannot tell all classes apart."""
+    rng = np.random.default_rng(seed)
+    K = len(T)
+    truth = rng.dirichlet(np.full(K, 0.4), N) ** sharpness
+    truth /= truth.sum(axis=1, keepdims=True)
+    true = (truth.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
+    labels = (T[true].cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
+    return labels.astype(np.int32), (truth @ T).astype(np.float32), true
+
+
+def test_even_noise_has_no_favourites_and_its_level_is_its_number():
+    T = np.full((5, 5), 0.1 / 4)
+    np.fill_diagonal(T, 0.9)
+    labels, probs, true = model_of(T)
+    found = structure_of(labels, probs)
+    assert found.log_ratio is None or np.abs(found.log_ratio).max() < 0.2
+    assert found.level == pytest.approx((labels != true).sum(), rel=0.25)
+
+
+def test_noise_with_favourites_shows_them():
+    T = np.eye(5)
+    for t in range(5):
+        T[t, t], T[t, (t + 1) % 5] = 0.85, 0.15
+    labels, probs, _ = model_of(T)
+    ratio = structure_of(labels, probs).log_ratio
+    assert ratio is not None
+    favourites = np.array([ratio[t, (t + 1) % 5] for t in range(5)])
+    others = np.array([ratio[t, (t + 2) % 5] for t in range(5)])
+    assert favourites.min() > 0.3
+    assert others.max() < -0.3
+
+
+def test_with_many_classes_all_predicted_classes_share_their_quantiles(monkeypatch):
+    monkeypatch.setattr(evidence, "PAIR_CLASSES", 3)
+    T = np.full((5, 5), 0.1 / 4)
+    np.fill_diagonal(T, 0.9)
+    labels, probs, true = model_of(T, sharpness=8)
+    found = structure_of(labels, probs)
+    assert found.log_ratio is None
+    assert found.level == pytest.approx((labels != true).sum(), rel=0.4)
+
+
+def test_the_shift_makes_the_probabilities_add_up_to_the_number():
+    scores = np.random.default_rng(6).normal(-2, 3, 5_000)
+    numbers = {"level": 40.0, "confident": 90.0, "trusting": 2_000.0}
+    found = Explanations.of(numbers, explanations.count_scores(scores)).estimate(scores)
+    for name, number in numbers.items():
+        assert found.readings[name].sum() == pytest.approx(number, rel=0.01)
+
+
+def test_weights_of_explanations():
+    numbers = {"level": 40.0, "confident": 50.0, "members": 70.0, "trusting": 100.0}
+    assert weigh(numbers) == {"level": 1, "confident": 1.875, "members": 1, "trusting": 0}
+    # Noise by class explains most of what the model contradicts.
+    assert weigh(numbers | {"level": 75.0}) == {
+        "level": 1.5, "confident": 0.9375, "members": 1, "trusting": 0,
+    }  # fmt: skip
+    # `confident` takes all that the model contradicts for wrong.
+    assert weigh(numbers | {"confident": 100.0})["confident"] == 1.25
+    # No label is where the model holds it for impossible.
+    assert weigh(numbers | {"level": 1.0})["trusting"] == pytest.approx(3.2)
+
+
+def test_scores_go_on_where_probabilities_would_all_be_1():
+    labels = np.zeros(4, np.int32)
+    best = np.array([0.5, 0.9, 0.99, 0.99], np.float32)
+    given = np.array([0.5, 1e-9, 1e-20, 1e-30], np.float32)
+    found = Alternatives(labels, np.ones(4, np.int32), given, best)
+    scores = explanations.Scorer(1.0, Structure(None, 1.0)).score(found)
+    assert scores[0] == 0
+    assert (np.diff(scores) > 0).all()
+    assert scores.max() < explanations.CERTAIN + 5

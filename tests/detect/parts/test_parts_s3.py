@@ -1,0 +1,172 @@
+"""Detection in parts where nothing is local: shards and the result are in an object store."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from part_arrays import COLUMNS, made_up
+from stores import s3_address
+from uqled.cli import app
+from uqled.detect.find import find_label_errors
+from uqled.detect.parts.prepare import ErrorsInParts, find_label_errors_in_parts
+from uqled.errors import FileError, InputError
+from uqled.storage.location import Location
+
+pytest.importorskip("s3fs")
+NAMES = np.array(["ant", "bee", "cat", "dog", "eel"])
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    with s3_address() as address:
+        yield Location.of(address)
+
+
+@pytest.fixture(scope="module")
+def uploaded(bucket: Location) -> Any:
+    """(arrays, addresses): labels as names, softmax in `.npy` shards, a folder for each pass."""
+    labels, softmax, passes = made_up(11)
+    _upload(bucket / "labels", NAMES[labels], [110])
+    _upload(bucket / "probs", softmax, [60, 200])
+    for f, one in enumerate(passes):
+        _upload(bucket / "passes" / str(f), one, [150])
+    addresses = [str(bucket / name) for name in ("labels", "probs", "passes")]
+    return (NAMES[labels], softmax, passes), addresses
+
+
+def _upload(folder: Location, array: Any, cuts: list[int]) -> None:
+    for k, part in enumerate(np.split(array, cuts)):
+        file = io.BytesIO()
+        np.save(file, part)
+        (folder / f"part-{k}.npy").write(file.getvalue())
+
+
+def test_all_of_it_in_the_store(bucket: Location, uploaded: Any) -> None:
+    arrays, addresses = uploaded
+    out = bucket / "out-all"
+    found = find_label_errors_in_parts(*addresses, out=str(out), method="all", part_rows=64)
+    whole = find_label_errors(*arrays, method="all")
+    one = whole.by_method[found.method]
+    table = found.table().to_table().to_pandas().sort_values("index", ignore_index=True)
+    assert len(table) == 300
+    for name, number in found.about["flagged"].items():
+        assert (table[name].to_numpy() == whole.by_method[name].mask).all(), name
+        assert number == whole.by_method[name].n_flagged > 0
+    for column in COLUMNS:
+        assert (table[column].to_numpy() == one.to_frame()[column].to_numpy()).all(), column
+    assert (found.joint == one.joint).all()
+    names = sorted(entry.name for entry in out.tree())
+    assert names == [
+        "detection.json", *(f"issues/{k:06d}.parquet" for k in range(5)), "joint.npz", "result.json"
+    ]  # fmt: skip
+    assert json.loads((out / "result.json").read())["flagged"][found.method] == one.n_flagged
+
+
+def test_a_repeated_call_finds_it_finished(
+    bucket: Location, uploaded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays, addresses = uploaded
+    out = bucket / "out-again"
+    find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, workers=2, method="alg-ens")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(out), "write", _refused)
+        found = find_label_errors_in_parts(
+            *addresses, out=str(out), part_rows=64, workers=1, method="alg-ens"
+        )
+    assert (found.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
+    with pytest.raises(InputError, match="other entropy_class"):
+        find_label_errors_in_parts(
+            *addresses, out=str(out), part_rows=64, entropy_class="given", method="alg-ens"
+        )
+
+
+def _refused(place: Location, _: bytes) -> None:
+    raise AssertionError(f"{place} is written")
+
+
+def test_zarr_in_the_store(bucket: Location, uploaded: Any) -> None:
+    import zarr
+
+    (labels, softmax, passes), addresses = uploaded
+    for name, array, chunks in (("p.zarr", softmax, (64, 5)), ("f.zarr", passes, (1, 64, 5))):
+        made = zarr.create_array(
+            str(bucket / name), shape=array.shape, chunks=chunks, dtype=array.dtype
+        )
+        made[...] = array
+    found = find_label_errors_in_parts(
+        addresses[0],
+        str(bucket / "p.zarr"),
+        str(bucket / "f.zarr"),
+        out=str(bucket / "out-zarr"),
+        method="alg-ens",
+    )
+    whole = find_label_errors(labels, softmax, passes, method="alg-ens")
+    assert (found.mask() == whole.mask).all()
+    flags = found.read_flag_table()
+    assert flags["suggested_label"].tolist() == whole.suggested[whole.ranked].tolist()
+
+
+def test_a_detection_that_stopped_continues(
+    bucket: Location, uploaded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from uqled.detect.core.sweeps import Sweeps
+    from uqled.detect.parts import tasks as parts
+
+    arrays, addresses = uploaded
+    out = bucket / "out-stopped"
+
+    def lost(*_: Any) -> Any:
+        raise ConnectionError("lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "select_part_samples", lost)
+        with pytest.raises(ConnectionError):
+            find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, method="alg-ens")
+    with pytest.raises(FileError, match="not finished"):
+        ErrorsInParts.open(str(out))
+    swept = {entry.name for entry in out.tree() if entry.name.startswith("work/")}
+    assert swept == {f"work/{k:06d}-sweep-{s}.bin" for k in range(5) for s in (1, 2)}
+    with monkeypatch.context() as patch:
+        patch.setattr(Sweeps, "collect_class_statistics", lost)  # not a second time
+        patch.setattr(Sweeps, "count_confident_joints", lost)
+        found = find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, method="alg-ens")
+    assert (found.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
+
+
+def test_a_shard_that_is_missing_is_named(bucket: Location, uploaded: Any) -> None:
+    (labels, softmax, _), _ = uploaded
+    _upload(bucket / "gap" / "labels", labels, [])
+    _upload(bucket / "gap" / "probs", softmax, [60, 100, 200])
+    (bucket / "gap" / "probs" / "part-2.npy").remove()
+    with pytest.raises(FileError, match=r"part-2\.npy"):
+        find_label_errors_in_parts(
+            str(bucket / "gap" / "labels"),
+            str(bucket / "gap" / "probs"),
+            method="cl-pbnr",
+            out=str(bucket / "out-gap"),
+        )
+    assert not (bucket / "out-gap").exists()
+
+
+def test_the_command(bucket: Location, uploaded: Any) -> None:
+    arrays, (labels, probs, passes) = uploaded
+    out = str(bucket / "out-command")
+    inputs = ["--labels", labels, "--pred-probs", probs, "--passes", passes]
+    asked = ["detect", *inputs, "--method", "alg-ens", "--out", out]
+    planned = CliRunner().invoke(app, [*asked, "--plan"])
+    assert planned.exit_code == 0, planned.output
+    assert "to read" in planned.output
+    assert not Location.of(out).exists()
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    expected = find_label_errors(*arrays, method="alg-ens")
+    assert f"{expected.n_flagged:,} of 300 labels flagged" in done.output
+    table = pd.concat(ErrorsInParts.open(out).frames(), ignore_index=True)
+    assert (table["is_label_issue"].to_numpy() == expected.mask).all()

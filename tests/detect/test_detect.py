@@ -1,0 +1,432 @@
+"""Every method against its naive twin, and the same flags however the rows arrive."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+import zarr
+
+import naive
+import uqled
+from made_predictions import make_predictions
+from uqled.detect.core import inputs as inputs_module
+from uqled.detect.core.joint import DENSE_CLASSES, PairCounter, calibrate_joint
+from uqled.detect.core.kernels import plain
+from uqled.detect.methods.registry import METHODS
+
+
+def masks(errors):
+    return {name: one.mask for name, one in errors.by_method.items()}
+
+
+def assert_same(found, expected):
+    assert found.keys() - {"auto"} == expected.keys() - {"auto"}  # which has no naive twin
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+
+
+CASES = {
+    "plain": {},
+    "two classes": {"K": 2},
+    "single precision": {"dtype": np.float32},
+    "half precision": {"dtype": np.float16},
+    "weak model": {"sharpness": 0.5},
+    "heavy noise": {"noise": 0.6},
+    "no noise, sure model": {"noise": 0.0, "sharpness": 9.0},
+    "one pass": {"F": 1},
+    "even number of passes": {"F": 4},
+}
+
+
+@pytest.mark.usefixtures("every_kernel")
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("entropy_class", ["candidate", "given"])
+def test_every_method_is_its_naive_twin(case, entropy_class):
+    data = make_predictions(7, N=150, **CASES[case])
+    found = uqled.find_label_errors(
+        data.labels, data.softmax, data.passes, method="all", entropy_class=entropy_class
+    )
+    assert_same(
+        masks(found), naive.all_methods(data.labels, data.softmax, data.passes, entropy_class)
+    )
+
+
+@pytest.mark.usefixtures("every_kernel")
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("entropy_class", ["candidate", "given"])
+def test_every_limit_of_uncertainty_is_its_naive_twin(case, entropy_class):
+    data = make_predictions(8, N=150, **CASES[case])
+    twins = naive.limited_methods(data.labels, data.passes, entropy_class)
+    errors = uqled.find_label_errors(
+        data.labels, None, data.passes, method=list(twins), entropy_class=entropy_class
+    )
+    assert errors.method == "cl-mcd-e"
+    assert_same(masks(errors), twins)
+    for name in twins:
+        alone = uqled.find_label_errors(
+            data.labels, None, data.passes, method=name, entropy_class=entropy_class
+        )
+        assert (alone.mask == twins[name]).all()
+        assert (alone.joint == errors.by_method[name].joint).all()
+
+
+def test_limits_of_uncertainty_differ():
+    data = make_predictions(8, N=600, noise=0.3)
+    names = ["cl-mcd", "cl-mcd-e", "cl-mcd-m", "cl-mcd-mi", "cl-mcd-vr", "cl-mcd-sd"]
+    errors = uqled.find_label_errors(data.labels, None, data.passes, method=names)
+    assert len({one.mask.tobytes() for one in errors.by_method.values()}) == len(names)
+    every = uqled.find_label_errors(data.labels, None, data.passes, method="all")
+    assert "cl-mcd-m" not in every.by_method
+
+
+@pytest.mark.usefixtures("every_kernel")
+@pytest.mark.parametrize("seed", range(5))
+def test_ties_missing_classes_and_certainty(seed):
+    """Probabilities in tenths, equal rows, a class nobody was given and one with one sample."""
+    rng = np.random.default_rng(seed)
+    passes = rng.multinomial(10, [0.1, 0.2, 0.3, 0.2, 0.2], size=(3, 90)) / 10
+    passes[:, 10:20] = passes[:, :10]
+    passes[:, 20:30] = np.eye(5)[rng.integers(0, 5, 10)]
+    labels = rng.integers(0, 3, 90)
+    labels[0] = 4
+    found = uqled.find_label_errors(labels, passes[0], passes, method="all")
+    assert_same(masks(found), naive.all_methods(labels, passes[0], passes))
+    twins = naive.limited_methods(labels, passes)
+    assert_same(masks(uqled.find_label_errors(labels, None, passes, method=list(twins))), twins)
+
+
+@pytest.mark.usefixtures("every_kernel")
+@pytest.mark.parametrize("min_examples", [0, 1, 3, 40])
+@pytest.mark.parametrize("frac_noise", [0.0, 0.25, 0.5, 1.0])
+def test_options_of_pruning(min_examples, frac_noise):
+    data = make_predictions(11, N=150, noise=0.5, sharpness=1.0)
+    options = {"min_examples_per_class": min_examples, "frac_noise": frac_noise}
+    naive_options = {"min_examples": min_examples, "frac_noise": frac_noise}
+    pbnr = uqled.find_label_errors(data.labels, data.softmax, method="cl-pbnr", **options)
+    assert (pbnr.mask == naive.cl_pbnr(data.labels, data.softmax, **naive_options)).all()
+    pbc = uqled.find_label_errors(data.labels, data.softmax, method="cl-pbc", **options)
+    assert (pbc.mask == naive.cl_pbc(data.labels, data.softmax, **naive_options)).all()
+    both = uqled.find_label_errors(data.labels, data.softmax, method="cl-both", **options)
+    assert (both.mask == (pbnr.mask & pbc.mask)).all()
+
+
+def test_one_method_alone_gives_what_it_gives_among_all(predictions):
+    together = uqled.find_label_errors(
+        predictions.labels, predictions.softmax, predictions.passes, method="all"
+    )
+    for name in METHODS.names():
+        if not METHODS.load(name).is_in_all:
+            continue
+        options = [{"agreement": 2}, {"agreement": 3}] if name == "alg-ens" else [{}]
+        for option in options:
+            alone = uqled.find_label_errors(
+                predictions.labels, predictions.softmax, predictions.passes, method=name, **option
+            )
+            same = together.by_method[alone.method]
+            assert (alone.mask == same.mask).all()
+            assert (alone.votes == same.votes).all()
+            assert (alone.ranked == same.ranked).all()
+            assert (alone.joint == same.joint).all()
+
+
+def test_agreement_counts_four_algorithms(predictions):
+    arguments = predictions.labels, predictions.softmax, predictions.passes
+    four = [
+        uqled.find_label_errors(*arguments, method=name).mask
+        for name in ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens")
+    ]
+    votes = np.sum(four, axis=0)
+    for m in (1, 2, 3, 4):
+        found = uqled.find_label_errors(*arguments, method="alg-ens", agreement=m)
+        assert (found.votes == votes).all()
+        assert (found.mask == (votes >= m)).all()
+        assert found.method == f"alg-ens-{m}"
+    default = uqled.find_label_errors(*arguments, method="alg-ens")
+    assert (default.mask == (votes >= 3)).all()
+
+
+@pytest.fixture(params=[1, 2, 5])
+def threads(request):
+    return request.param
+
+
+@pytest.fixture(params=[1, 7, 64, None])
+def block_rows(request, monkeypatch):
+    if request.param is not None:
+        row_bytes = 5 * 8 * (1 + 5)  # K float64 of the softmax and of five passes
+        monkeypatch.setattr(inputs_module, "BLOCK_BYTES", request.param * row_bytes)
+
+
+@pytest.mark.usefixtures("every_kernel", "block_rows")
+def test_threads_and_blocks_do_not_matter(predictions, threads):
+    arguments = predictions.labels, predictions.softmax, predictions.passes
+    found = uqled.find_label_errors(*arguments, method="all", threads=threads)
+    expected = naive.all_methods(*arguments)
+    assert_same(masks(found), expected)
+    assert found.entropy == pytest.approx(
+        [naive.entropy(row) for row in naive.mean_of_passes(predictions.passes)], abs=1e-12
+    )
+
+
+@pytest.mark.usefixtures("block_rows", "compiled_kernels")  # quicker in blocks of one row
+def test_where_the_rows_lie_does_not_matter(predictions, tmp_path):
+    labels, softmax, passes = predictions.labels, predictions.softmax, predictions.passes
+    expected = masks(uqled.find_label_errors(labels, softmax, passes, method="all"))
+
+    def same(*arguments, **options):
+        found = uqled.find_label_errors(*arguments, method="all", **options)
+        assert_same(masks(found), expected)
+
+    np.save(tmp_path / "softmax.npy", softmax)
+    np.save(tmp_path / "passes.npy", passes)
+    mapped = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("softmax", "passes")]
+    same(labels, *mapped)
+    np.save(tmp_path / "fortran.npy", np.asfortranarray(softmax))
+    same(labels, np.load(tmp_path / "fortran.npy", mmap_mode="r"), passes)
+    same(labels, np.asfortranarray(softmax), np.asfortranarray(passes))
+    same(labels, np.repeat(softmax, 2, axis=0)[::2], passes[::-1][::-1])
+    same(labels, torch.from_numpy(softmax), torch.from_numpy(passes).requires_grad_())
+    same(labels, pd.DataFrame(softmax), passes)
+    stored = zarr.create_array(tmp_path / "a.zarr", shape=passes.shape, chunks=(2, 33, 3),
+                               dtype=passes.dtype)  # fmt: skip
+    stored[...] = passes
+    same(labels, softmax, stored)
+    same(labels.tolist(), softmax.tolist(), passes.tolist())
+    same(pd.Series(labels, index=labels + 5), softmax, passes)
+    same(pa.array(labels), softmax, passes)
+    same(pa.chunked_array([labels[:100], labels[100:]]), softmax, passes)
+    same(torch.from_numpy(labels), softmax, passes)
+    same(labels.astype(float), softmax, passes)
+    same(labels.astype(np.uint8)[:, None], softmax, passes)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_from_torch(dtype):
+    data = make_predictions(5, N=200)
+    tensor = torch.from_numpy(data.passes).to(getattr(torch, dtype))
+    wide = tensor.double().numpy()
+    wide = wide / wide.sum(axis=2, keepdims=True)
+    found = uqled.find_label_errors(data.labels, passes=tensor, method="cl-mcd")
+    exact = naive.cl_pbnr(data.labels, tensor.double().numpy().mean(axis=0))
+    assert (found.mask == exact).all()
+
+
+def test_a_memory_map_of_a_replaced_file_is_still_what_was_opened(predictions, tmp_path):
+    path = tmp_path / "softmax.npy"
+    np.save(path, predictions.softmax)
+    mapped = np.load(path, mmap_mode="r")
+    np.save(tmp_path / "other.npy", np.full_like(predictions.softmax, 0.2))
+    (tmp_path / "other.npy").replace(path)
+    found = uqled.find_label_errors(predictions.labels, mapped, method="cl-pbnr")
+    assert (found.mask == naive.cl_pbnr(predictions.labels, predictions.softmax)).all()
+
+
+def test_a_part_of_a_memory_map(predictions, tmp_path):
+    path = tmp_path / "softmax.npy"
+    np.save(path, predictions.softmax)
+    part = np.load(path, mmap_mode="r")[50:]
+    found = uqled.find_label_errors(predictions.labels[50:], part, method="cl-pbnr")
+    assert (found.mask == naive.cl_pbnr(predictions.labels[50:], predictions.softmax[50:])).all()
+
+
+def test_changed_copies_of_a_map_are_not_read_from_the_file(predictions, tmp_path):
+    path = tmp_path / "softmax.npy"
+    np.save(path, np.full_like(predictions.softmax, 0.2))
+    mapped = np.load(path, mmap_mode="c")
+    mapped[...] = predictions.softmax
+    found = uqled.find_label_errors(predictions.labels, mapped, method="cl-pbnr")
+    assert (found.mask == naive.cl_pbnr(predictions.labels, predictions.softmax)).all()
+
+
+def test_inputs_are_not_changed(predictions):
+    before = predictions.softmax.copy(), predictions.passes.copy(), predictions.labels.copy()
+    uqled.find_label_errors(
+        predictions.labels, predictions.softmax, predictions.passes, method="all"
+    )
+    for array, copy in zip(
+        (predictions.softmax, predictions.passes, predictions.labels), before, strict=True
+    ):
+        assert (array == copy).all()
+        assert array.flags.writeable
+
+
+def test_string_labels_come_back_as_strings(predictions):
+    names = np.array(["ant", "bee", "cat", "dog", "eel"])
+    by_number = uqled.find_label_errors(predictions.labels, predictions.softmax, method="cl-pbnr")
+    for labels in (
+        names[predictions.labels],
+        names[predictions.labels].tolist(),
+        pd.Series(names[predictions.labels]),
+        pd.Series(names[predictions.labels], dtype="category"),
+        pa.array(names[predictions.labels].tolist()),
+        pa.array(names[predictions.labels].tolist()).dictionary_encode(),
+    ):
+        found = uqled.find_label_errors(labels, predictions.softmax, method="cl-pbnr")
+        assert (found.mask == by_number.mask).all()
+        assert found.suggested.tolist() == names[by_number.suggested].tolist()
+        assert found.given.tolist() == names[predictions.labels].tolist()
+
+
+def test_the_order_of_the_columns_can_be_given(predictions):
+    order = [3, 1, 4, 0, 2]
+    names = np.array(["ant", "bee", "cat", "dog", "eel"])
+    expected = uqled.find_label_errors(predictions.labels, predictions.softmax, method="cl-pbnr")
+    shuffled, labels = predictions.softmax[:, order], names[predictions.labels]
+    given = uqled.find_label_errors(labels, shuffled, method="cl-pbnr", classes=names[order])
+    frame = pd.DataFrame(shuffled, columns=names[order])
+    from_frame = uqled.find_label_errors(labels, frame, method="cl-pbnr")
+    category = pd.Series(pd.Categorical(labels, categories=names[order]))
+    from_category = uqled.find_label_errors(category, shuffled, method="cl-pbnr")
+    for found in (given, from_frame, from_category):
+        assert (found.mask == expected.mask).all()
+        assert (found.suggested == names[expected.suggested]).all()
+
+
+def test_numbers_with_names_are_shown_by_name(predictions):
+    names = ["ant", "bee", "cat", "dog", "eel"]
+    found = uqled.find_label_errors(
+        predictions.labels, predictions.softmax, method="cl-pbnr", classes=names
+    )
+    assert found.suggested.dtype.kind == "i"
+    assert {given for given, _, _ in found.confused_pairs()} <= set(names)
+
+
+def test_ranking_is_votes_then_score_then_index(predictions):
+    found = uqled.find_label_errors(
+        predictions.labels, predictions.softmax, predictions.passes, method="alg-ens", agreement=2
+    )
+    keys = [(-found.votes[z], found.scores[z], z) for z in found.ranked]
+    assert keys == sorted(keys)
+    assert sorted(found.ranked.tolist()) == np.flatnonzero(found.mask).tolist()
+    assert (found.ranking[: found.n_flagged] == found.ranked).all()
+    rest = [(-found.votes[z], found.scores[z], z) for z in found.ranking[found.n_flagged :]]
+    assert rest == sorted(rest)
+    assert sorted(found.ranking.tolist()) == list(range(len(found)))
+
+
+def test_scores_are_of_the_methods_probabilities(predictions):
+    N = len(predictions.labels)
+    at = np.arange(N), predictions.labels
+    softmax = uqled.find_label_errors(predictions.labels, predictions.softmax, method="cl-pbnr")
+    assert (softmax.scores == predictions.softmax[at]).all()
+    assert (softmax.suggested == predictions.softmax.argmax(axis=1)).all()
+    mean = predictions.passes.mean(axis=0)
+    mcd = uqled.find_label_errors(predictions.labels, passes=predictions.passes, method="cl-mcd")
+    assert mcd.scores == pytest.approx(mean[at], abs=1e-15)
+    assert (mcd.suggested == mean.argmax(axis=1)).all()
+
+
+def test_the_frame(predictions):
+    found = uqled.find_label_errors(
+        predictions.labels, predictions.softmax, predictions.passes, method="alg-ens"
+    )
+    frame = found.to_frame()
+    assert list(frame) == [
+        "is_label_issue", "label_score", "given_label", "suggested_label", "votes", "entropy",
+        "mutual_information", "error_probability", "tier",
+    ]  # fmt: skip
+    assert (frame["is_label_issue"] == found.mask).all()
+    assert frame["entropy"].to_numpy() == pytest.approx(
+        uqled.uncertainty.entropy(predictions.passes.mean(axis=0)), abs=1e-12
+    )
+    assert frame["mutual_information"].to_numpy() == pytest.approx(
+        uqled.uncertainty.mutual_information(predictions.passes), abs=1e-12
+    )
+    plain = uqled.find_label_errors(predictions.labels, predictions.softmax, method="cl-pbnr")
+    assert plain.to_frame()["entropy"].isna().all()
+
+
+def test_confident_joint_and_noise_matrix(predictions):
+    joint = uqled.confident_joint(predictions.labels, predictions.softmax)
+    guess = naive.guesses(predictions.labels, predictions.softmax)
+    raw = naive.confident_joint(predictions.labels, guess, 5)
+    assert joint.tolist() == naive.calibrated(raw, predictions.labels)
+    raw_found = uqled.confident_joint(predictions.labels, predictions.softmax, calibrate=False)
+    assert raw_found.tolist() == raw
+    assert joint.sum(axis=1).tolist() == np.bincount(predictions.labels).tolist()
+    matrix = uqled.noise_matrix(joint)
+    assert matrix.sum(axis=1) == pytest.approx(np.ones(5))
+    assert matrix[2, 0] == pytest.approx(joint[0, 2] / joint[:, 2].sum())
+
+
+@pytest.mark.usefixtures("every_kernel")
+def test_more_classes_than_a_plain_matrix_holds():
+    """Above 2,000 classes pairs are sparse, and the flags are the same."""
+    K, N = DENSE_CLASSES + 1, 6_000
+    rng = np.random.default_rng(0)
+    true = np.concatenate([np.arange(K), rng.integers(0, 40, N - K)])
+    labels = true.copy()
+    wrong = rng.choice(np.arange(K, N), 300, replace=False)
+    labels[wrong] = (true[wrong] + 1) % 40
+    probs = np.full((N, K), 0.1 / K, np.float32)
+    probs[np.arange(N), true] += rng.uniform(0.3, 0.9, N).astype(np.float32)
+    probs /= probs.sum(axis=1, keepdims=True)
+    found = uqled.find_label_errors(labels, probs, method="cl-pbnr")
+    assert found.mask[wrong].mean() > 0.9
+    assert found.joint.shape == (K, K)
+    assert found.joint.nnz < 4 * K
+    assert found.joint.sum() == N
+    dense = uqled.find_label_errors(
+        labels[labels < 40], _folded(probs[labels < 40]), method="cl-pbnr"
+    )
+    assert (np.flatnonzero(found.mask) == np.flatnonzero(labels < 40)[dense.mask]).all()
+
+
+def _folded(probs):
+    """The first 40 classes and the rest as one, which nobody was given."""
+    return np.column_stack([probs[:, :40], probs[:, 40:].sum(axis=1)])
+
+
+def test_pairs_are_counted_the_same_dense_and_sparse():
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 30, 2_000).astype(np.int32)
+    guess = rng.integers(-1, 30, 2_000).astype(np.int32)
+    counters = PairCounter(30), PairCounter(DENSE_CLASSES + 30)
+    for counter in counters:
+        for start in range(0, 2_000, 300):
+            counter.add(labels[start : start + 300], guess[start : start + 300], plain)
+    dense, sparse = (counter.get_joint() for counter in counters)
+    part = sparse.to_matrix().toarray()
+    assert (part[:30, :30] == dense.to_matrix()).all()
+    assert (part[30:, 30:] == np.eye(DENSE_CLASSES)).all()
+    counts = np.bincount(labels, minlength=30)
+    padded = np.concatenate([counts, np.zeros(DENSE_CLASSES, int)])
+    whole = calibrate_joint(dense, counts).to_matrix()
+    assert (calibrate_joint(sparse, padded).to_matrix().toarray()[:30, :30] == whole).all()
+    assert whole.tolist() == naive.calibrated(dense.to_matrix().tolist(), labels)
+
+
+@pytest.mark.usefixtures("every_kernel")
+def test_negative_zeros_are_zeros():
+    passes = np.tile(np.array([[0.7, 0.3, 0.0]]), (2, 60, 1))
+    passes[:, ::2] = passes[:, ::2, [1, 0, 2]]
+    labels = np.arange(60) % 3
+    plain = uqled.find_label_errors(labels, passes[0], passes, method="all")
+    signed = np.where(passes == 0, -0.0, passes)
+    found = uqled.find_label_errors(labels, signed[0], signed, method="all")
+    assert_same(masks(found), masks(plain))
+    assert found.entropy == pytest.approx(plain.entropy)
+
+
+def test_a_sure_label_has_the_best_score():
+    probs = [[1.0, 0.0], [1 - 1e-7, 1e-7], [0.9, 0.1], [0.1, 0.9]]
+    scores = uqled.label_quality_scores([0] * 4, probs, method="confidence-weighted-entropy")
+    assert scores[0] == 1
+    assert (np.diff(scores) < 0).all()
+
+
+@pytest.mark.usefixtures("every_kernel")
+def test_label_quality_scores(predictions):
+    from cleanlab.rank import get_label_quality_scores
+
+    for ours, theirs in (
+        ("self-confidence", "self_confidence"),
+        ("normalized-margin", "normalized_margin"),
+        ("confidence-weighted-entropy", "confidence_weighted_entropy"),
+    ):
+        found = uqled.label_quality_scores(predictions.labels, predictions.softmax, method=ours)
+        expected = get_label_quality_scores(predictions.labels, predictions.softmax, method=theirs)
+        assert found == pytest.approx(expected, abs=1e-12)

@@ -1,0 +1,79 @@
+"""The registry of methods: names are read in one place, and other packages can add a method."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import uqled
+from made_predictions import make_predictions
+from uqled.detect.methods.registry import METHODS, list_method_names
+from uqled.detect.parts.prepare import find_label_errors_in_parts
+
+SOURCE = Path(uqled.__file__).parent
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "extending.md"
+
+
+def install(folder, module, text, points):
+    """A package as pip leaves it: a module, and a dist-info folder that names its entry points."""
+    (folder / f"{module}.py").write_text(text)
+    about = folder / f"{module}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(points)
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """The example of the documentation, installed."""
+    text = DOCUMENT.read_text()
+    code = re.search(r"```python\n# sure_contradiction.py\n(.*?)```", text, re.DOTALL)[1]
+    points = re.search(r"(\[project.entry-points.\"uqled.methods\"\]\n.*?)```", text, re.DOTALL)[1]
+    points = points.replace('project.entry-points."uqled.methods"', "uqled.methods")
+    install(tmp_path, "sure_contradiction", code, points.replace('"', ""))
+    assert len(code.splitlines()) <= 30
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    METHODS._loaded.pop("sure-contradiction", None)
+    sys.modules.pop("sure_contradiction", None)
+
+
+@pytest.mark.usefixtures("package")
+def test_another_package_adds_a_method(tmp_path):
+    data = make_predictions(3, N=200)
+    name = "sure-contradiction"
+    assert name in METHODS.names()
+    errors = uqled.find_label_errors(data.labels, None, data.passes, method=name)
+    mean = data.passes.mean(axis=0, dtype=np.float64)
+    own = mean[np.arange(200), data.labels]
+    expected = (mean.argmax(axis=1) != data.labels) & (own < 0.05)
+    assert errors.method == name
+    assert 0 < expected.sum() == errors.n_flagged
+    assert (errors.mask == expected).all()
+    parts = find_label_errors_in_parts(
+        data.labels, None, data.passes, out=tmp_path / "out", method=name, part_rows=33
+    )
+    assert (parts.mask() == expected).all()
+    table = pd.concat(parts.frames(), ignore_index=True)
+    assert table["suggested_label"].tolist() == errors.suggested.tolist()
+    every = uqled.find_label_errors(data.labels, None, data.passes, method="all", headline=name)
+    assert every.method == name
+    with pytest.raises(uqled.MissingInputError, match="'sure-contradiction' needs passes"):
+        uqled.find_label_errors(data.labels, data.softmax, method=name)
+
+
+def test_only_the_registry_knows_the_names_of_methods():
+    """Outside the examples of docstrings and the benchmark of one paper."""
+    names = {*METHODS.own, *list_method_names()} - {METHODS.names()[0]}
+    for path in SOURCE.rglob("*.py"):
+        room = path.relative_to(SOURCE).parts[0]
+        if room == "bench" or path == SOURCE / "detect" / "methods" / "registry.py":
+            continue
+        code = re.sub(r'"""(.*?)"""|#[^\n]*', "", path.read_text(), flags=re.DOTALL)
+        for name in names:
+            assert f'"{name}"' not in code, f"{path} knows {name}"

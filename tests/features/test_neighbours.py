@@ -1,0 +1,58 @@
+"""An index finds nearly the same neighbours as comparing all samples, and the same every time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from uqled.features import neighbours
+from uqled.features.components import reduce_features
+from uqled.features.neighbours import find_neighbours, find_neighbours_in_class
+
+pytest.importorskip("usearch")
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(20, 64))
+    return (centres[rng.integers(0, 20, 1_500)] + rng.normal(size=(1_500, 64))).astype(np.float32)
+
+
+def test_the_index_finds_what_comparing_all_finds(vectors, monkeypatch):
+    groups = np.arange(1_500) // 2
+    exact, similarities = find_neighbours(vectors, 10, groups=groups)
+    monkeypatch.setattr(neighbours, "_EXACT_PRODUCTS", 0)
+    indices, own = find_neighbours(vectors, 10, groups=groups)
+    again, _ = find_neighbours(vectors, 10, groups=groups)
+    np.testing.assert_array_equal(indices, again)
+    assert (groups[indices] != groups[:, None]).all()
+    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(exact, indices, strict=True)])
+    assert recall > 0.98
+    np.testing.assert_allclose(own[:, 0], similarities[:, 0], atol=0.05)
+
+
+def test_neighbours_of_a_class_are_of_that_class(vectors, monkeypatch):
+    labels = np.arange(1_500) % 3
+    rows, classes = np.arange(300), (np.arange(300) + 1) % 3
+    exact = find_neighbours_in_class(vectors, labels, rows, classes, 3)
+    monkeypatch.setattr(neighbours, "_EXACT_PRODUCTS", 0)
+    indices = find_neighbours_in_class(vectors, labels, rows, classes, 3)
+    assert (labels[indices] == classes[:, None]).all()
+    assert np.mean(indices[:, 0] == exact[:, 0]) > 0.98
+
+
+@pytest.mark.parametrize("shape", [(200, 40), (30, 90), (700, 600)])
+def test_components_keep_the_distances(shape):
+    """Of 700 x 600, the 512 components with the largest variance are kept."""
+    rng = np.random.default_rng(1)
+    X = (rng.normal(size=shape) * np.linspace(3, 0.01, shape[1]) ** 2).astype(np.float32)
+    reduced = reduce_features(X)
+    assert reduced.shape[1] == min(*shape, 512) - (shape[0] < shape[1])
+    assert np.mean(reduced**2) == pytest.approx(1, abs=1e-3)
+    covariance = reduced.T @ reduced / len(X)
+    off_diagonal = covariance - np.diag(np.diag(covariance))
+    assert np.abs(off_diagonal).max() < 1e-2 * covariance.max()
+    before = np.linalg.norm(X[0] - X[1:20], axis=1)
+    after = np.linalg.norm(reduced[0] - reduced[1:20], axis=1)
+    np.testing.assert_allclose(after / after[0], before / before[0], rtol=1e-3)

@@ -1,0 +1,409 @@
+"""What an interrupted or edited training leaves: continued to the same arrays, and then removed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import shutil
+import signal
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+
+import uqled
+from small_training import QUICK, StopError, digits, same
+from uqled.features.computing import compute_features
+from uqled.predict import checkpoints, folds, training
+from uqled.predict.crossval import cross_validate
+from uqled.predict.fold_files import read_partial
+from uqled.predict.learners import classifier_fold, network
+from uqled.predict.samples import samples_like
+from uqled.predict.training_options import Training
+
+SHORT = Training(epochs=3, batch_size=16, precision="32-true", device="cpu")
+
+
+def small(seed=0, width=6):
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(5, width), nn.ReLU(), nn.Dropout(0.2), nn.Linear(width, 3))
+
+
+def trained(folder, *, options=SHORT, model=None):
+    """The weights after a training that continues from what is in the folder."""
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.normal(size=(48, 5)), rng.integers(0, 3, 48)
+    model = model or small()
+    parts = []
+    training.train(
+        model, samples_like(inputs, np.arange(48)), labels, options,
+        seed=3, folder=folder, advance=parts.append,
+    )  # fmt: skip
+    assert sum(parts) == pytest.approx(1)
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+@contextmanager
+def stop_when(monkeypatch, module, name, *, after=0, before=False):
+    """Stop as a kill would, in call number `after` of a function: before its work, or after it."""
+    function, calls = getattr(module, name), []
+
+    def stop(*arguments, **options):
+        calls.append(None)
+        is_last = len(calls) > after
+        if is_last and before:
+            raise StopError
+        result = function(*arguments, **options)
+        if is_last:
+            raise StopError
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, stop)
+        with pytest.raises(StopError):
+            yield
+
+
+@pytest.fixture
+def half(tmp_path, monkeypatch):
+    """A folder in which a training of three epochs was killed after the first."""
+    with stop_when(monkeypatch, training, "write_checkpoint"):
+        trained(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("whole"))
+
+
+def assert_equal(found, expected):
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+
+
+# -- checkpoints ----------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_continued_to_the_same_weights(half, expected, monkeypatch):
+    epochs = []
+    write = training._write_history
+    monkeypatch.setattr(
+        training, "_write_history", lambda f, rows: (epochs.append(len(rows)), write(f, rows))
+    )
+    assert_equal(trained(half), expected)
+    assert epochs == [2, 3]
+
+
+def changed(**entries):
+    def change(path):
+        saved = torch.load(path, weights_only=True)
+        torch.save({**saved, **entries}, path)
+
+    return change
+
+
+def without(key):
+    def change(path):
+        saved = torch.load(path, weights_only=True)
+        del saved[key]
+        torch.save(saved, path)
+
+    return change
+
+
+def of_model(edit):
+    def change(path):
+        saved = torch.load(path, weights_only=True)
+        edit(saved)
+        torch.save(saved, path)
+
+    return change
+
+
+def set_weight(saved, value):
+    saved["model"]["0.weight"] = value
+
+
+def set_momentum(saved, value):
+    saved["optimiser"]["state"][0]["momentum_buffer"] = value
+
+
+def save_zip(path):
+    with path.open("wb") as file:
+        np.savez(file, x=np.zeros(3))
+
+
+DAMAGE = {
+    "empty": lambda path: path.write_bytes(b""),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-400]),
+    "halved": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "text": lambda path: path.write_text("checkpoint"),
+    "a pickle": lambda path: path.write_bytes(pickle.dumps({"model": 1})),
+    "the old format": lambda path: torch.save(
+        torch.load(path, weights_only=True), path, _use_new_zipfile_serialization=False
+    ),
+    "a zip of something": save_zip,
+    "a list": lambda path: torch.save([1, 2], path),
+    "a tensor": lambda path: torch.save(torch.zeros(3), path),
+    "no model": without("model"),
+    "no optimiser": without("optimiser"),
+    "no epochs": without("epochs"),
+    "no history": without("history"),
+    "one more key": changed(extra=1),
+    "no state": changed(model=None),
+    "another model": changed(model=small(width=7).state_dict()),
+    "other layers": changed(model=nn.Linear(5, 3).state_dict()),
+    "a weight that is a number": of_model(lambda s: set_weight(s, 3)),
+    "a weight of other shape": of_model(lambda s: set_weight(s, torch.zeros(6, 6))),
+    "a weight of other type": of_model(lambda s: set_weight(s, torch.zeros(6, 5).long())),
+    "a sparse weight": of_model(lambda s: set_weight(s, torch.zeros(6, 5).to_sparse())),
+    "one weight more": of_model(lambda s: s["model"].update(more=torch.zeros(1))),
+    "no optimiser's state": changed(optimiser=3),
+    "an empty optimiser": changed(optimiser={}),
+    "no groups": of_model(lambda s: s["optimiser"].update(param_groups=[])),
+    "a group of other keys": of_model(lambda s: s["optimiser"]["param_groups"][0].pop("lr")),
+    "a rate that is a text": of_model(lambda s: s["optimiser"]["param_groups"][0].update(lr="1")),
+    "momentum of other shape": of_model(lambda s: set_momentum(s, torch.zeros(2))),
+    "momentum that is a text": of_model(lambda s: set_momentum(s, "fast")),
+    "momentum of no weight": of_model(lambda s: s["optimiser"]["state"].update({99: {}})),
+    "state of other kind": of_model(lambda s: s["optimiser"].update(state=[1])),
+    "more epochs than asked for": changed(epochs=4),
+    "no epoch": changed(epochs=0),
+    "negative epochs": changed(epochs=-1),
+    "epochs that are a text": changed(epochs="1"),
+    "epochs that are true": changed(epochs=True),
+    "a history of other length": changed(history=[]),
+    "a history of texts": changed(history=["abc"]),
+    "a history of wrong rows": changed(history=[[1, 0.5]]),
+    "a history of another epoch": changed(history=[[2, 0.5, 0.5]]),
+    "a history of no numbers": changed(history=[[1, "x", None]]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_checkpoint_begins_the_training_again(half, expected, damage):
+    DAMAGE[damage](half / "checkpoint.pt")
+    assert_equal(trained(half), expected)
+
+
+def test_a_checkpoint_that_is_no_file_is_not_waited_for(half, expected):
+    (half / "checkpoint.pt").unlink()
+    os.mkfifo(half / "checkpoint.pt")
+    assert_equal(trained(half), expected)
+    (half / "checkpoint.pt").unlink()
+    (half / "checkpoint.pt").mkdir()
+    with pytest.raises(uqled.FileError, match=r"checkpoint\.pt' is a folder"):
+        trained(half)
+
+
+class Planted:
+    """Makes a folder when it is unpickled: stands for a command."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def test_a_forged_checkpoint_runs_nothing(half, expected):
+    planted = str(half / "ran")
+    forged = {"model": Planted(planted), "optimiser": {}, "epochs": 1, "history": [[1, 0.5, 0.5]]}
+    torch.save(forged, half / "checkpoint.pt")
+    assert_equal(trained(half), expected)
+    assert not os.path.exists(planted)  # noqa: PTH110
+
+
+def test_a_checkpoint_that_unpacks_to_too_much_is_not_read(half):
+    with uqled.limits.override_limits(memory_bytes=100):
+        assert checkpoints.read_checkpoint(half / "checkpoint.pt", "cpu") is None
+    assert checkpoints.read_checkpoint(half / "checkpoint.pt", "cpu") is not None
+
+
+def test_an_optimiser_of_ones_own_continues_too(tmp_path, monkeypatch):
+    class Own(nn.Sequential):
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters(), lr=0.01)
+
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir()
+    killed.mkdir()
+    expected = trained(whole, model=Own(*small()))
+    with stop_when(monkeypatch, training, "write_checkpoint", after=1):
+        trained(killed, model=Own(*small()))
+    epochs = []
+    write = training._write_history
+    monkeypatch.setattr(
+        training, "_write_history", lambda f, rows: (epochs.append(len(rows)), write(f, rows))
+    )
+    assert_equal(trained(killed, model=Own(*small())), expected)
+    assert epochs == [3]
+
+
+@contextmanager
+def files_of_at_most(n):
+    """As on a full disk: writing more fails."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_a_full_disk_is_named_and_leaves_the_old_checkpoint(half, expected):
+    before = (half / "checkpoint.pt").read_bytes()
+    message = r"checkpoint\.pt' cannot be written"
+    with files_of_at_most(1_000), pytest.raises(uqled.FileError, match=message):
+        trained(half)
+    assert (half / "checkpoint.pt").read_bytes() == before
+    assert {path.name for path in half.iterdir()} == {"checkpoint.pt", "history.csv"}
+    assert_equal(trained(half), expected)
+
+
+# -- what is left behind --------------------------------------------------------------------------
+
+
+def left_behind(run):
+    """What a finished run should not have."""
+    usual = {"pred_probs.npy", "passes.npy", "history.csv"}
+    files = [path for path in (run / "folds").rglob("*") if path.is_file()]
+    return sorted(str(path.relative_to(run)) for path in files if path.name not in usual) + sorted(
+        path.name for path in run.rglob(".*")
+    )
+
+
+MODELS = {
+    "a network": ("small", {**QUICK, "folds": 2}),
+    "an ensemble": ("small", {**QUICK, "uncertainty": "ensemble", "folds": 2, "epochs": 1}),
+    "bootstrap": (
+        LogisticRegression(max_iter=50),
+        {"uncertainty": "bootstrap", "folds": 2, "passes": 3, "seed": 1},
+    ),
+}
+MOMENTS = {
+    "before a fold is written": (folds.Run, "write_fold", {"before": True}),
+    "after a fold is written": (folds.Run, "write_fold", {}),
+    "before the leftovers are removed": (folds, "remove_partial_files", {"before": True}),
+    "while the predictions are put together": (folds.Run, "write_predictions", {"before": True}),
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    def make(kind):
+        if kind not in runs:
+            model, options = MODELS[kind]
+            out = tmp_path_factory.mktemp("finished") / "run"
+            runs[kind] = cross_validate(digits(120), model, out=out, **options)
+        return runs[kind]
+
+    runs = {}
+    return make
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_rerun_leaves_nothing_behind(kind, moment, finished, tmp_path, monkeypatch):
+    model, options = MODELS[kind]
+    module, name, when = MOMENTS[moment]
+    with stop_when(monkeypatch, module, name, **when):
+        cross_validate(digits(120), model, out=tmp_path / "run", **options)
+    same(cross_validate(digits(120), model, out=tmp_path / "run", **options), finished(kind))
+    assert left_behind(tmp_path / "run") == []
+    assert left_behind(finished(kind).path) == []
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("kind", "file", "module"),
+    [
+        ("an ensemble", "folds/0/member-1/softmax.npy", network),
+        ("bootstrap", "folds/0/fit-1.npy", classifier_fold),
+    ],
+)
+def test_a_damaged_part_of_a_fold_is_computed_again(
+    kind, file, module, finished, tmp_path, monkeypatch
+):
+    model, options = MODELS[kind]
+    with stop_when(monkeypatch, module, "write_array", after=1):
+        cross_validate(digits(120), model, out=tmp_path, **options)
+    path = tmp_path / file
+    path.write_bytes(path.read_bytes()[:-100])
+    same(cross_validate(digits(120), model, out=tmp_path, **options), finished(kind))
+
+
+def test_parts_of_a_fold_are_used_only_if_they_fit(tmp_path):
+    path, whole = tmp_path / "fit-0.npy", np.full((4, 3), 1 / 3, np.float32)
+    assert read_partial(path, (4, 3)) is None
+    for array in (whole[:, :2], whole[:3], whole.astype(np.float64), whole * np.nan, whole[None]):
+        np.save(path, array)
+        assert read_partial(path, (4, 3)) is None
+    np.save(path, np.array([{}]), allow_pickle=True)
+    assert read_partial(path, (4, 3)) is None
+    np.save(path, whole)
+    assert (read_partial(path, (4, 3)) == whole).all()
+    for content in (b"", path.read_bytes()[:-3], b"\x93NUMPY\x09\x09" + bytes(200)):
+        path.write_bytes(content)
+        assert read_partial(path, (4, 3)) is None
+    path.unlink()
+    os.mkfifo(path)
+    assert read_partial(path, (4, 3)) is None
+
+
+def test_a_note_of_progress_is_no_more_than_a_note(tmp_path):
+    run = folds.Run(tmp_path)
+    note = run.fold_folder(0) / "progress"
+    for text, share in (("0.25", 0.25), ("nan", 0.0), ("1e999", 1.0), ("-3", 0.0), ("x", 0.0)):
+        note.write_text(text)
+        assert folds._share(run, 0) == share
+    note.unlink()
+    os.mkfifo(note)
+    assert folds._share(run, 0) == 0.0
+
+
+def test_a_history_of_something_else_is_named(finished, tmp_path):
+    model, options = MODELS["a network"]
+    run = tmp_path / "run"
+    shutil.copytree(finished("a network").path, run)
+    path = run / "folds" / "0" / "history.csv"
+    head = "epoch,loss,accuracy\n"
+    for content in ("", "epoch,loss\n1,2\n", f"{head}1,x,0.5\n", f"{head}1\n", "\0", "\udce9"):
+        path.write_text(content, encoding="utf-8", errors="surrogateescape")
+        with pytest.raises(uqled.FileError, match=r"history\.csv' .* Delete it"):
+            cross_validate(digits(120), model, out=run, **options)
+    path.unlink()
+    (run / "folds" / "0" / "member-x$").mkdir()
+    cross_validate(digits(120), model, out=run, **options)
+
+
+# -- features -------------------------------------------------------------------------------------
+
+
+def test_kept_features_of_something_else_are_named(tmp_path):
+    images = np.zeros((4, 8, 8, 1), np.uint8)
+    backbone = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 5))
+    kept = compute_features(images, backbone, cache_folder=tmp_path)
+    (path,) = tmp_path.iterdir()
+    assert (compute_features(images, backbone, cache_folder=tmp_path) == kept).all()
+    content = path.read_bytes()
+    for wrong in (kept[:3], kept[:, None], kept.astype(np.float64), kept * np.nan, kept > 0):
+        np.save(path, wrong)
+        with pytest.raises(uqled.FileError, match=r"features-.* Delete it; it is made anew"):
+            compute_features(images, backbone, cache_folder=tmp_path)
+    for damaged in (b"", content[:-3], content[:20], b"\x93NUMPY\x01\x00\xff\xff" + content):
+        path.write_bytes(damaged)
+        with pytest.raises(uqled.FileError, match=r"features-.* Delete it; it is made anew"):
+            compute_features(images, backbone, cache_folder=tmp_path)
+    path.unlink()
+    assert (compute_features(images, backbone, cache_folder=tmp_path) == kept).all()
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]

@@ -1,0 +1,79 @@
+"""Training: schedules, augmentation, normalised batches, two processes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from small_training import QUICK, digits, tiny
+from uqled.predict import samples as samples_module
+from uqled.predict.crossval import cross_validate
+from uqled.predict.training import PRESETS, pace
+
+
+def test_schedules():
+    fast = PRESETS["fast"]
+    rates, momenta = zip(
+        *(pace(fast, epoch) for epoch in np.linspace(0, fast.epochs, 101)), strict=True
+    )
+    assert max(rates) == pytest.approx(fast.lr, rel=1e-2)
+    assert np.argmax(rates) == 25
+    assert rates[-1] == pytest.approx(0, abs=1e-12)
+    assert momenta[25] == min(momenta) == pytest.approx(0.85)
+    assert momenta[-1] == pytest.approx(0.95)
+    paper = PRESETS["paper"]
+    found = [pace(paper, epoch) for epoch in (0, 149.9, 150, 249.9, 250, 349)]
+    assert [rate for rate, _ in found] == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+    assert {momentum for _, momentum in found} == {0.9}
+    assert (paper.epochs, paper.batch_size) == (350, 256)
+    mnist = PRESETS["paper-mnist"]
+    assert (mnist.epochs, mnist.batch_size, mnist.lr, mnist.milestones) == (15, 256, 0.01, ())
+    for training in (paper, mnist):
+        assert (training.momentum, training.weight_decay) == (0.9, 5e-4)
+        assert not training.nesterov
+        assert training.decay_all
+
+
+def test_crops_and_flips_are_shifts_and_mirrors():
+    images = torch.randint(1, 255, (40, 6, 5, 3), dtype=torch.uint8)
+    found = samples_module._cropped_and_flipped(images, torch.Generator().manual_seed(0))
+    assert found.shape == images.shape
+    seen = set()
+    for image, other in zip(images.numpy(), found.numpy(), strict=True):
+        padded = np.pad(image, ((4, 4), (4, 4), (0, 0)))
+        matches = [
+            (y, x, mirrored)
+            for y in range(9)
+            for x in range(9)
+            for mirrored in (False, True)
+            if (padded[y : y + 6, x : x + 5][:, :: -1 if mirrored else 1] == other).all()
+        ]
+        assert matches
+        seen.add(matches[0])
+    assert len(seen) > 25
+
+
+def test_batches_are_normalised_by_the_training_part():
+    data = digits()
+    train = np.arange(100)
+    seen = samples_module.samples_like(data.inputs, train)
+    batch = seen.batch(torch.arange(100))
+    assert batch.shape == (100, 1, 8, 8)
+    assert batch.is_contiguous(memory_format=torch.channels_last)
+    assert float(batch.mean()) == pytest.approx(0, abs=1e-4)
+    assert float(batch.std(correction=0)) == pytest.approx(1, abs=1e-4)
+    other = samples_module.other_samples(seen, data.inputs, np.arange(100, 110))
+    expected = (data.inputs[100:110].astype(float) - seen.mean.item()) * seen.scale.item()
+    found = other.batch(slice(0, 10)).permute(0, 2, 3, 1).numpy()
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_batch(tmp_path):
+    """On a machine with several devices; here two processes of the same one."""
+    found = cross_validate(
+        digits(), tiny, out=tmp_path, device="cpu", devices=2, precision="32-true",
+        **{**QUICK, "epochs": 4},
+    )  # fmt: skip
+    assert found.accuracy > 0.5

@@ -1,0 +1,219 @@
+"""Every screen of the review page in a browser: axe-core, the map, classes, two people."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from review_pages import CHROMIUM, settle, stored, until, wait_until
+from review_runs import image_run
+from uqled.review.decisions import Decisions
+from uqled.review.decisions.classes import read_class_decisions
+from uqled.review.decisions.opinions import read_opinions
+from uqled.review.serve import serve_review
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("starlette")
+pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+
+SCREENS = ("grid", "single", "groups", "map", "classes")
+
+
+def show_screen(page, screen):
+    page.locator(f"#as-{screen}").click()
+    page.wait_for_selector(f"#{'list' if screen == 'grid' else screen}:not([hidden])")
+    settle(page)
+
+
+def list_serious(answer):
+    """What axe-core calls serious or critical."""
+    assert len(answer["passes"]) > 10  # the rules were really run
+    return [
+        (one["id"], node["target"], node.get("failureSummary", "")[:200])
+        for one in answer["violations"]
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_on_any_screen(opened, address, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = opened(address, color_scheme=scheme, bypass_csp=True)
+    page.locator("#estimates-box summary").click()
+    for screen in SCREENS:
+        show_screen(page, screen)
+        if screen == "classes":
+            page.locator(".class-table button").first.click()
+            page.wait_for_selector("#class-merge")
+        assert list_serious(axe.run(page).response) == [], screen
+    page.keyboard.press("?")
+    assert list_serious(axe.run(page).response) == [], "help"
+    page.keyboard.press("Escape")
+    show_screen(page, "grid")
+    page.keyboard.press("c")
+    page.wait_for_selector("#picker[open] [role=option]")
+    assert list_serious(axe.run(page).response) == [], "class picker"
+    page.keyboard.press("Escape")
+    page.locator("#audit").click()
+    until(page, "document.querySelector('#order-note').textContent.startsWith('Drawn at random')")
+    page.keyboard.press("q")
+    page.wait_for_selector(".card.keep")
+    settle(page)
+    assert list_serious(axe.run(page).response) == [], "audit"
+    page.evaluate("localStorage.setItem('reviewer', 'bo')")
+    page.reload()
+    page.locator("#second").click()
+    page.wait_for_selector("#single:not([hidden]) .evidence")
+    assert list_serious(axe.run(page).response) == [], "second opinions"
+
+
+def test_a_lasso_on_the_map_fills_the_grid_and_a_click_opens_a_sample(opened, run, address):
+    page = opened(address)
+    page.keyboard.press("m")
+    wait_until((run.path / "map.npy").exists, "the map")
+    until(page, "document.querySelector('#map-note').textContent.startsWith('200 samples')")
+    places = np.load(run.path / "map.npy")
+    box = page.locator("#map-canvas").bounding_box()
+    half = min(box["width"], box["height"]) * 0.47
+    x = box["x"] + box["width"] / 2 + places[:, 0] * half
+    y = box["y"] + box["height"] / 2 - places[:, 1] * half
+    right = box["x"] + box["width"] / 2
+    corners = [(right, box["y"] + 2), (box["x"] + box["width"] - 2, box["y"] + 2),
+               (box["x"] + box["width"] - 2, box["y"] + box["height"] - 2),
+               (right, box["y"] + box["height"] - 2)]  # fmt: skip
+    page.mouse.move(*corners[0])
+    page.mouse.down()
+    for corner in corners[1:]:
+        page.mouse.move(*corner, steps=5)
+    page.mouse.up()
+    page.wait_for_selector("#list:not([hidden]) .card")
+    inside = np.flatnonzero(x > right)
+    until(page, f"document.querySelector('#where').textContent.endsWith(' of {len(inside)}')")
+    listed = {int(card.get_attribute("data-index")) for card in page.locator(".card").all()}
+    assert listed <= set(inside.tolist())
+    page.locator("#as-map").click()
+    page.wait_for_selector("#map:not([hidden])")
+    lone = int(np.argmin(x))
+    page.mouse.click(float(x[lone]), float(y[lone]))
+    page.wait_for_selector("#single:not([hidden])")
+    until(page, f"location.hash.includes('only={lone}')")
+    page.keyboard.press("e")
+    wait_until(lambda: stored(run) == {lone: ("drop", None)}, "deciding")
+
+
+def test_the_map_by_keyboard_alone(opened, run, address):
+    page = opened(address)
+    press = page.keyboard.press
+    press("m")
+    wait_until((run.path / "map.npy").exists, "the map")
+    until(page, "document.querySelector('#map-note').textContent.startsWith('200 samples')")
+    until(page, "document.activeElement.id === 'map-canvas'")
+    places = np.load(run.path / "map.npy")
+    box = page.locator("#map-canvas").bounding_box()
+    half = min(box["width"], box["height"]) * 0.47
+    for _ in range(3):
+        press("ArrowRight")  # the map moves by 60 pixels, so that the cross is over its right
+    until(page, "!document.querySelector('#map-hint').hidden")
+    nearest = int(np.argmin(np.linalg.norm(places - [180 / half, 0], axis=1)))
+    press("Enter")
+    page.wait_for_selector("#single:not([hidden])")
+    until(page, f"location.hash.includes('only={nearest}')")
+    press("Escape")
+    press("m")
+    page.wait_for_selector("#map:not([hidden])")
+    for _ in range(3):
+        press("+")
+    while page.evaluate("document.activeElement.id") != "map-view":
+        press("Shift+Tab")
+    press("Enter")  # what is in sight, in the grid
+    until(page, "location.hash.includes('lasso=')")  # written once its list is there
+    scale = half * 1.4**3
+    x, y = (places[:, 0] * scale - 180 * 1.4**3), places[:, 1] * scale
+    inside = (abs(x) < box["width"] / 2) & (abs(y) < box["height"] / 2)
+    total = int(page.locator("#where").inner_text().split(" of ")[1])
+    assert abs(total - np.count_nonzero(inside)) <= 2  # corners are rounded to thousandths
+    assert page.locator("#tiers [aria-pressed=true]").count() == 0  # these need not be flags
+    press("m")
+    press("Escape")
+    page.wait_for_selector("#list:not([hidden]) .card")
+
+
+def test_two_people_in_two_browsers(opened, run, address):
+    ana = opened(address)
+    for key in "wqw":
+        ana.keyboard.press(key)
+    wait_until(lambda: len(stored(run)) == 3, "ana's decisions")
+    bo = opened(address)
+    bo.locator("#reviewer").fill("bo")
+    bo.locator("#reviewer").press("Enter")
+    bo.reload()
+    bo.locator("#second").click()
+    bo.wait_for_selector("#single:not([hidden])")
+    until(bo, "document.querySelector('#order-note').textContent.startsWith('Second opinions')")
+    assert not bo.locator("#single .state").is_visible()  # ana's decision is hidden
+    for _ in range(3):
+        before = bo.locator("#where").inner_text()
+        bo.keyboard.press("w")
+        if not before.startswith("3 "):
+            until(bo, f"document.querySelector('#where').textContent !== '{before}'")
+    until(bo, "document.querySelector('#agreement').textContent.includes('agree on 2 of 3')")
+    bo.keyboard.press("Control+z")
+    until(bo, "document.querySelector('#toast').textContent.includes('your opinion')")
+    until(bo, "document.querySelector('#agreement').textContent.includes(' of 2')")
+    assert not bo.locator("#single .state").is_visible()
+    bo.keyboard.press("w")
+    until(bo, "document.querySelector('#agreement').textContent.includes('agree on 2 of 3')")
+    with Decisions(run.path / "decisions.sqlite") as decisions:
+        assert len(read_opinions(decisions)) == 3
+        assert {one.reviewer for one in decisions.current().values()} == {"ana"}
+    bo.locator("#as-grid").click()
+    bo.locator("#differ").click()
+    until(bo, "document.querySelector('#where').textContent === '1 of 1'")
+    until(bo, "document.querySelector('.opinions')?.textContent.includes('bo: now')")
+
+
+def test_a_class_is_renamed_by_keyboard_and_taken_back(opened, run, address):
+    page = opened(address)
+    page.keyboard.press("k")
+    page.locator(".class-table button").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#class-name")
+    page.locator("#class-name").focus()
+    page.keyboard.type("<i>new</i>")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#class-undo")
+    assert "renamed to <i>new</i> by ana" in page.locator("#classes .state").inner_text()
+    with Decisions(run.path / "decisions.sqlite") as decisions:
+        assert [one.name for one in read_class_decisions(decisions).values()] == ["<i>new</i>"]
+    page.locator("#classes h2").click()
+    page.keyboard.press("Control+z")
+    page.wait_for_selector("#class-undo", state="detached")
+    with Decisions(run.path / "decisions.sqlite") as decisions:
+        assert read_class_decisions(decisions) == {}
+
+
+def test_a_box_with_the_mouse_and_alike_ones_are_one_undo_each(opened, tmp_path):
+    run = image_run(tmp_path, N=400, margin=3.0)
+    with serve_review(run, port=0, reviewer="ana") as address:
+        page = opened(address)
+        first, third = (page.locator(".card").nth(at).bounding_box() for at in (0, 2))
+        page.mouse.move(first["x"] + 5, first["y"] + first["height"] / 2)
+        page.mouse.down()
+        page.mouse.move(third["x"] + 5, third["y"] + first["height"] / 2, steps=4)
+        page.mouse.up()
+        assert page.locator(".card[aria-selected=true]").count() == 3
+        page.keyboard.press("e")
+        wait_until(lambda: len(stored(run)) == 3, "dropping three")
+        page.keyboard.press("Control+z")
+        wait_until(lambda: stored(run) == {}, "one undo")
+        settle(page)
+        page.keyboard.press("l")
+        page.wait_for_selector(".tile")
+        n = page.locator(".tile").count()
+        assert n > 1
+        page.keyboard.press("w")
+        wait_until(lambda: len(stored(run)) == n, "the group")
+        page.keyboard.press("Control+z")
+        wait_until(lambda: stored(run) == {}, "one undo of the group")

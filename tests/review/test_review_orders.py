@@ -1,0 +1,97 @@
+"""The orders and tiers of the review page, against what they are said to be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from review_client import Client
+from review_runs import image_run, open_session
+from uqled.detect.auto.tiers import TIERS
+from uqled.review.audits import open_audit, read_audit_verdicts
+from uqled.review.flag_list import ListQuery
+from uqled.review.orders import measure_worth
+from uqled.review.serve import serve_review
+
+
+def list_page(client, query):
+    return [row["index"] for row in client.json(f"api/samples?size=500&{query}")["samples"]]
+
+
+def test_each_tier_lists_its_samples(tmp_path):
+    run = image_run(tmp_path, N=400, margin=3.0)
+    session, errors = open_session(run)
+    with serve_review(run, port=0) as address:
+        client = Client(address)
+        listed = {name: list_page(client, f"tier={name.replace(' ', '+')}") for name in TIERS}
+        counts = {one["name"]: one["n"] for one in client.json("api/start")["overview"]["tiers"]}
+        first = listed["worth a look"][0]
+        client.decide([first, "keep", None])
+        assert list_page(client, "tier=worth+a+look")[0] == first  # decided ones stay in front
+        start = client.json("api/samples?tier=worth+a+look&from=queue")
+        assert start["before"] == 1
+        assert client.get("api/samples?tier=other")[0] == 400
+    for name in TIERS:
+        expected = np.flatnonzero(errors.tier == name)
+        by_score = expected[np.argsort(errors.scores[expected], kind="stable")]
+        assert listed[name] == by_score.tolist()
+        assert counts[name] == len(expected)
+    assert not errors.mask[listed["worth a look"]].any()
+    session.decisions.close()
+
+
+def test_the_verdict_that_tells_most_comes_first(tmp_path):
+    session, errors = open_session(image_run(tmp_path, N=600, margin=2.5))
+    flags = session.get_list(None)
+    undecided = flags.list_undecided()
+    p = errors.probability
+    pairs = list(zip(errors.labels.codes.tolist(), errors.best.tolist(), strict=True))
+    worth = measure_worth(flags, undecided)
+    for at, i in enumerate(undecided.tolist()):  # by its definition, one by one
+        alike = [j for j in undecided.tolist() if pairs[j] == pairs[i]]
+        more_uncertain = [j for j in alike if p[j] * (1 - p[j]) > p[i] * (1 - p[i])]
+        expected = p[i] * (1 - p[i]) * len(alike) / (1 + len(more_uncertain))
+        assert worth[at] == pytest.approx(expected)
+    order = flags.order(ListQuery("auto", order="worth"))
+    assert sorted(order) == sorted(undecided)
+    best = int(order[0])
+    session.decisions.decide([(best, "keep", None)], reviewer="ana")
+    session.update()
+    after = flags.order(ListQuery("auto", order="worth"))
+    assert after[0] == best  # decided: it stays where it was
+    alike = [j for j in after[1:].tolist() if pairs[j] == pairs[best]]
+    if alike:  # a second verdict on the same pair tells less
+        now = measure_worth(flags, np.array(alike))[0]
+        assert now < p[alike[0]] * (1 - p[alike[0]]) * len(alike)
+    session.decisions.close()
+
+
+def test_an_audit_on_the_page_is_that_of_the_command(tmp_path):
+    run = image_run(tmp_path)
+    predictions = run.predictions()
+    with serve_review(run, port=0) as address:
+        client = Client(address)
+        assert client.json("api/estimates")["audit"] is None
+        assert not (run.path / "audit.json").exists()  # asking writes nothing
+        assert client.get("api/audit")[0] == 405
+        status, answer = client.post("api/audit", {})
+        assert (status, answer["audit"]["judged"]) == (200, 0)
+        listed = list_page(client, "order=audit")
+        for i in listed[:6]:
+            action = "keep" if predictions.truth[i] == predictions.labels.codes[i] else "drop"
+            client.decide([i, action, None])
+        shown = client.json("api/estimates")["audit"]
+    from uqled.detect.auto.audit import estimate_audit
+    from uqled.detect.find import find_label_errors
+
+    errors = find_label_errors(predictions)
+    audit = open_audit(run.path, errors, predictions.ids, 1, 99)  # goes on with the same
+    assert audit.indices.tolist() == listed
+    result = estimate_audit(errors, audit, read_audit_verdicts(predictions))
+    assert shown["errors"] == pytest.approx(vars(result.n_errors[0.8]))
+    assert (shown["judged"], shown["wrong"]) == (6, result.n_wrong)
+    with serve_review(run, port=0) as address:  # it is there again
+        assert list_page(Client(address), "order=audit") == listed

@@ -1,0 +1,391 @@
+"""Decisions about classes, and two people: stored, checked, exported, measured."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from decision_files import edit
+from review_client import Client
+from review_runs import finish, image_run, open_session
+from uqled import InputError
+from uqled.data import load
+from uqled.errors import FileError
+from uqled.export.plan import plan_export, write_export
+from uqled.export.record import restore_given_labels
+from uqled.review.decisions import Decisions
+from uqled.review.decisions.classes import decide_class, read_class_decisions
+from uqled.review.decisions.opinions import give_opinions, measure_agreement, read_opinions
+from uqled.review.groups import group_like, list_groups
+from uqled.review.serve import serve_review
+
+
+@pytest.fixture
+def decisions(tmp_path):
+    path = tmp_path / "decisions.sqlite"
+    with Decisions(path, n_samples=50, classes=["a", "b", "c", "d"]) as opened:
+        yield opened
+
+
+# ---- classes
+
+
+def test_the_last_decision_about_a_class_holds(decisions):
+    decide_class(decisions, 0, "rename", name="alpha", reviewer="ana")
+    decide_class(decisions, 0, "merge", target=1, reviewer="bo")
+    current = decide_class(decisions, 2, "rename", name="gamma", reviewer="ana")
+    assert {k: (one.action, one.target, one.name) for k, one in current.items()} == {
+        0: ("merge", 1, None),
+        2: ("rename", None, "gamma"),
+    }
+    decide_class(decisions, 0, None, reviewer="ana")
+    assert list(read_class_decisions(decisions)) == [2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"action": "merge", "target": 0}, "class itself"),
+        ({"action": "merge", "target": 9}, "below 4"),
+        ({"action": "merge"}, "below 4"),
+        ({"action": "rename", "name": "b"}, "Merge the class"),
+        ({"action": "rename", "name": " x"}, "1 to 200"),
+        ({"action": "rename", "name": "a\nb"}, "1 to 200"),
+        ({"action": "rename"}, "1 to 200"),
+        ({"action": "burn"}, "merge or rename"),
+    ],
+)
+def test_impossible_decisions_about_a_class_are_refused(decisions, options, message):
+    with pytest.raises(InputError, match=message):
+        decide_class(decisions, 0, reviewer="ana", **options)
+    assert read_class_decisions(decisions) == {}
+
+
+def test_no_class_is_led_in_a_circle(decisions):
+    decide_class(decisions, 0, "merge", target=1, reviewer="ana")
+    with pytest.raises(InputError, match="holds merged classes"):
+        decide_class(decisions, 1, "merge", target=2, reviewer="ana")
+    with pytest.raises(InputError, match="merged itself"):
+        decide_class(decisions, 2, "merge", target=0, reviewer="ana")
+
+
+ROWS = {
+    "class = 4": "class 4",
+    "class = 'a'": "class 'a'",
+    "action = 'burn'": "action 'burn'",
+    "action = NULL": "target 1 for action None",
+    "action = 'rename'": "target 1 for action 'rename'",
+    "target = 0": "target 0",
+    "target = 9": "target 9",
+    "target = NULL": "target None",
+    "name = 'x'": "name 'x'",
+    "reviewer = ''": "reviewer ''",
+    "at = 'soon'": "at 'soon'",
+}
+
+
+@pytest.mark.parametrize("change", ROWS)
+def test_rows_that_nobody_wrote_are_refused(decisions, change):
+    decide_class(decisions, 0, "merge", target=1, reviewer="ana")
+    decisions.close()
+    edit(decisions.path, f"UPDATE class_changes SET {change}")
+    with (
+        Decisions(decisions.path) as opened,
+        pytest.raises(FileError, match=ROWS[change].replace("'", ".")),
+    ):
+        read_class_decisions(opened)
+
+
+@pytest.mark.parametrize(
+    "change", ["sample = 50", "action = 'burn'", "label = 9", "reviewer = ''", "at = 'soon'"]
+)
+def test_opinions_that_nobody_gave_are_refused(decisions, change):
+    decisions.decide([(3, "keep", None)], reviewer="ana")
+    give_opinions(decisions, [(3, "relabel", 2)], reviewer="bo")
+    decisions.close()
+    edit(decisions.path, f"UPDATE opinions SET {change}")
+    with Decisions(decisions.path) as opened, pytest.raises(FileError, match="of an opinion has"):
+        read_opinions(opened)
+
+
+def test_a_file_of_an_earlier_version_gets_the_new_tables(decisions):
+    decisions.decide([(3, "keep", None)], reviewer="ana")
+    decisions.close()
+    edit(decisions.path, "DROP TABLE opinions", "DROP TABLE class_changes")
+    with Decisions(decisions.path) as opened:
+        assert list(opened.current()) == [3]
+        decide_class(opened, 0, "merge", target=1, reviewer="ana")
+    with closing(sqlite3.connect(decisions.path)) as connection:
+        names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    assert {"opinions", "class_changes"} <= names
+    edit(decisions.path, "DROP TABLE opinions")
+    with pytest.raises(FileError, match="lacks the table 'opinions'"):
+        Decisions(decisions.path)
+
+
+def make_table_run(folder):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, 60)
+    lines = [f"{x:.3f},{'abc'[k]}" for x, k in zip(rng.normal(size=60) + codes, codes, strict=True)]
+    (folder / "data.csv").write_text("x,label\n" + "\n".join(lines) + "\n")
+    return finish(folder / "run", load(folder / "data.csv", label="label"), wrong=0.0)
+
+
+@pytest.mark.parametrize("to", ["csv", "parquet", "cleanlab"])
+def test_export_merges_and_renames_and_can_be_undone(tmp_path, to):
+    run = make_table_run(tmp_path)
+    given = run.predictions().labels
+    truth = given.values[given.codes].tolist()
+    moved = truth.index("c")
+    with Decisions.of(run.predictions()) as decisions:
+        decide_class(decisions, 0, "merge", target=1, reviewer="ana")
+        decide_class(decisions, 1, "rename", name="beta", reviewer="bo")
+        decisions.decide([(moved, "relabel", 0)], reviewer="ana")
+    out = tmp_path / f"clean.{'parquet' if to == 'parquet' else 'csv'}"
+    plan = plan_export(run.path, to)
+    expected = ["c" if one == "c" and i != moved else "beta" for i, one in enumerate(truth)]
+    assert plan.corrected.values.tolist() == expected
+    write_export(plan, out)
+    with (tmp_path / f"{out.name}.changes.csv").open(newline="") as file:
+        changes = {int(row["index"]): row for row in csv.DictReader(file)}
+    assert changes[truth.index("a")]["because"] == "merged class"
+    assert changes[truth.index("a")]["reviewer"] == "ana"
+    assert changes[truth.index("b")]["because"] == "renamed class"
+    assert changes[moved]["because"] == "decision"
+    assert {row["to"] for row in changes.values()} == {"beta"}
+    if to != "cleanlab":
+        assert restore_given_labels(out).tolist() == truth
+    with Decisions.of(run.predictions()) as decisions:
+        for k in (0, 1):
+            decide_class(decisions, k, None, reviewer="ana")
+    assert len(plan_export(run.path, to).corrected.corrections) == 1
+
+
+def test_a_class_of_images_is_merged_in_folders(tmp_path):
+    run = image_run(tmp_path, N=40)
+    names = run.predictions().labels.names
+    with Decisions.of(run.predictions()) as decisions:
+        decide_class(decisions, 0, "merge", target=1, reviewer="ana")
+        decide_class(decisions, 2, "rename", name="toad", reviewer="ana")
+    write_export(plan_export(run.path, "folder"), tmp_path / "out")
+    folders = {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()}
+    assert folders == {names[1], names[3], "toad"}
+
+
+@pytest.fixture
+def changed_images(tmp_path):
+    """A run of images with a class that is merged and one that is renamed; its right labels."""
+    run = image_run(tmp_path, N=40)
+    labels = run.predictions().labels
+    assert labels.names == ("cat", "dog", "frog", "ship")
+    with Decisions.of(run.predictions()) as decisions:
+        decide_class(decisions, 0, "merge", target=2, reviewer="ana")
+        decide_class(decisions, 2, "rename", name="toad", reviewer="ana")
+        decisions.decide([(5, "relabel", 0)], reviewer="ana")
+    expected = [
+        {"cat": "toad", "frog": "toad"}.get(one, one) for one in labels.values[labels.codes]
+    ]
+    expected[5] = "toad"
+    return run, expected
+
+
+def test_a_hub_data_set_has_the_classes_that_are_left(changed_images, tmp_path):
+    from datasets import load_dataset
+
+    run, expected = changed_images
+    write_export(plan_export(run.path, "huggingface"), tmp_path / "out")
+    data = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
+    label = data.features["label" if "label" in data.features else "labels"]
+    assert label.names == ["dog", "ship", "toad"]
+    name = "label" if "label" in data.features else "labels"
+    assert [label.int2str(row) for row in data[name]] == expected
+    labels = run.predictions().labels
+    given = labels.values[labels.codes].tolist()
+    assert restore_given_labels(tmp_path / "out").tolist() == given
+
+
+def test_fiftyone_has_the_classes_that_are_left(changed_images, tmp_path):
+    run, expected = changed_images
+    write_export(plan_export(run.path, "fiftyone"), tmp_path / "out")
+    content = json.loads((tmp_path / "out" / "labels.json").read_text())
+    # As its documentation lays it out: a list of classes, and for each file below data/ (without
+    # its ending) the place of its class in that list.
+    assert content["classes"] == ["dog", "ship", "toad"]
+    files = {path.stem for path in (tmp_path / "out" / "data").iterdir()}
+    assert files == set(content["labels"])
+    found = [content["classes"][content["labels"][f"{i:08d}"]["label"]] for i in range(40)]
+    assert found == expected
+    attributes = content["labels"]["00000005"]["attributes"]
+    labels = run.predictions().labels
+    assert attributes["given_label"] == labels.values[labels.codes[5]]
+    assert restore_given_labels(tmp_path / "out").tolist() == labels.values[labels.codes].tolist()
+
+
+# ---- two people
+
+
+def test_kappa_is_that_of_scikit_learn(decisions):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 4, 50)
+    first, second = rng.integers(0, 4, 30), rng.integers(0, 4, 30)
+    second = np.where(rng.random(30) < 0.6, first, second)
+
+    def items(answers):
+        return [
+            (i, "keep", None) if k == codes[i] else (i, "relabel", int(k))
+            for i, k in enumerate(answers)
+        ]
+
+    decisions.decide(items(first), reviewer="bo")
+    give_opinions(decisions, items(second), reviewer="ana")
+    (agreement,) = measure_agreement(decisions.current(), read_opinions(decisions), codes)
+    assert agreement.reviewers == ("ana", "bo")
+    assert agreement.kappa == pytest.approx(cohen_kappa_score(first, second))
+    assert agreement.disagreements == np.flatnonzero(first != second).tolist()
+    assert decisions.current()[0].reviewer == "bo"  # an opinion decides nothing
+
+
+def test_an_opinion_is_about_somebody_elses_decision(decisions):
+    decisions.decide([(3, "keep", None)], reviewer="ana")
+    for reviewer, sample in (("ana", 3), ("bo", 4)):
+        with pytest.raises(InputError, match="nobody else decided"):
+            give_opinions(decisions, [(sample, "keep", None)], reviewer=reviewer)
+    give_opinions(decisions, [(3, "drop", None)], reviewer="bo")
+    give_opinions(decisions, [(3, "keep", None)], reviewer="bo")  # the later one counts
+    (agreement,) = measure_agreement(decisions.current(), read_opinions(decisions), np.zeros(50))
+    assert (agreement.n, agreement.n_same, agreement.kappa) == (1, 1, None)
+
+
+def test_two_browsers_agree_and_differ(client):
+    client.decide([1, "keep", None], [2, "drop", None], reviewer="ana")
+    assert client.json("api/agreement?reviewer=bo")["waiting"] == 2
+    rows = client.json("api/samples?second=bo")["samples"]
+    assert {row["index"] for row in rows} == {1, 2}
+    assert all(row["action"] is None and row["reviewer"] is None for row in rows)  # hidden
+    body = {"items": [[1, "keep", None], [2, "keep", None]], "reviewer": "bo"}
+    assert client.post("api/opinion", body)[0] == 200
+    answer = client.json("api/agreement?reviewer=bo")
+    assert answer["waiting"] == 0
+    assert answer["pairs"][0] | {"kappa": 0} == {
+        "reviewers": ["ana", "bo"],
+        "n": 2,
+        "same": 1,
+        "kappa": 0,
+    }
+    assert [row["index"] for row in client.json("api/samples?differ=1")["samples"]] == [2]
+    opinions = client.json("api/sample/2")["opinions"]
+    assert opinions == [{"reviewer": "bo", "action": "keep", "label": None}]
+    for bad in ({}, {"items": []}, {"items": [[1]]}, body | {"reviewer": ""},
+                body | {"items": [[9, "keep", None]]}):  # fmt: skip
+        assert client.post("api/opinion", bad)[0] == 400
+
+
+def test_undo_takes_back_what_was_done_last_opinions_too(client):
+    def undo(reviewer="bo"):
+        status, answer = client.post("api/undo", {"reviewer": reviewer, "tab": "t"})
+        assert status == 200
+        return answer["opinions"], answer["number_undone"]
+
+    def read_opinions():
+        rows = {i: client.json(f"api/sample/{i}")["opinions"] for i in (1, 2)}
+        return {i: one[0]["action"] for i, one in rows.items() if one}
+
+    client.decide([1, "keep", None], [2, "drop", None], reviewer="ana")
+    client.decide([5, "drop", None], reviewer="bo")
+    for items in ([[1, "drop", None]], [[1, "keep", None], [2, "keep", None]]):
+        assert client.post("api/opinion", {"items": items, "reviewer": "bo"})[0] == 200
+    assert undo("ana") == ([], 2)  # another person's opinions stay
+    client.decide([1, "keep", None], [2, "drop", None], reviewer="ana")
+    assert read_opinions() == {1: "keep", 2: "keep"}
+    assert undo() == ([1, 2], 0)
+    assert read_opinions() == {1: "drop"}  # the earlier one holds again
+    client.decide([6, "drop", None], reviewer="bo")
+    assert undo() == ([], 1)  # the decision was later
+    assert undo() == ([1], 0)
+    assert undo() == ([], 1)
+    assert undo() == ([], 0)
+    assert read_opinions() == {}
+
+
+# ---- class pages and alike ones
+
+
+def test_a_class_page_is_what_the_arrays_say(run, client):
+    errors = open_session(run)[1]
+    codes, k = errors.labels.codes, 1
+    rows = {row["index"]: row for row in client.json("api/classes")["classes"]}
+    assert rows[k]["given"] == np.count_nonzero(codes == k)
+    assert rows[k]["wrong"] == pytest.approx(errors.probability[codes == k].sum())
+    page = client.json(f"api/class/{k}")
+    assert page["rate"]["low"] <= page["rate"]["value"] <= page["rate"]["high"]
+    assert page["rate"]["value"] == pytest.approx(errors.probability[codes == k].mean(), abs=0.01)
+    flagged = errors.mask & (codes == k)
+    assert sum(n for _, n in page["taken_for"]) == np.count_nonzero(flagged)
+    oddest = [row["index"] for row in page["oddest"]]
+    members = np.flatnonzero(codes == k)
+    assert oddest == members[np.argsort(errors.scores[members], kind="stable")][:12].tolist()
+    body = {"index": k, "action": "rename", "name": "<b>x</b>", "reviewer": "ana"}
+    assert client.post("api/class", body)[1]["decision"]["name"] == "<b>x</b>"
+    assert client.json(f"api/class/{k}")["decision"]["name"] == "<b>x</b>"
+    for bad in ({}, body | {"index": 99}, body | {"name": 3}, body | {"action": ["merge"]},
+                body | {"action": "merge", "target": "x"}):  # fmt: skip
+        assert client.post("api/class", bad)[0] == 400, bad
+    assert client.get("api/class/99")[0] == 404
+
+
+def test_all_like_this_one_are_the_nearest(tmp_path):
+    run = image_run(tmp_path, N=400, margin=3.0)
+    session, errors = open_session(run)
+    flags = session.get_list(None)
+    vectors = np.random.default_rng(0).normal(size=(400, 6)).astype(np.float32)
+    index = int(errors.ranked[5])
+    group = group_like(index, flags, session.predictions, vectors)
+    alike = [i for i in errors.ranked.tolist() if errors.best[i] == errors.best[index]]
+    by_distance = sorted(alike, key=lambda i: float(((vectors[i] - vectors[index]) ** 2).sum()))
+    assert group.indices.tolist() == by_distance[:48]
+    without = group_like(index, flags, session.predictions)
+    pair = [i for i in alike if errors.labels.codes[i] == errors.labels.codes[index]]
+    assert without.indices[0] == index
+    assert set(without.indices.tolist()) == set(pair[:48])
+    groups, _ = list_groups(flags, session.predictions, 1, vectors)
+    walk = groups[0].indices
+    rest = ((vectors[walk[1:]] - vectors[walk[0]]) ** 2).sum(axis=1)
+    assert rest.argmin() == 0  # the nearest of the group comes next
+    session.decisions.close()
+
+
+# ---- the guard
+
+
+def test_every_address_is_behind_the_guard(run):
+    from uqled.review.server.application import make_application
+
+    session = open_session(run)[0]
+    routes = [(route.path, route.methods) for route in make_application(session).routes]
+    session.decisions.close()
+    assert len(routes) > 20
+    with serve_review(run, port=0) as address:
+        client = Client(address)
+        for path, methods in routes:
+            target = path.removeprefix("/").replace("{index}", "0").replace("{name}", "page.js")
+            body = {} if "POST" in methods else None
+            method = "POST" if "POST" in methods else "GET"
+            ask = client.request
+            assert ask(method, f"/{target}", body, whole_path=True)[0] == 403, path
+            assert ask(method, f"/wrong/{target}", body, whole_path=True)[0] == 403, path
+            evil = {"Origin": "http://evil.example"}
+            assert ask(method, target, body, headers=evil)[0] == 403, path
+            assert ask(method, target, body, headers={"Host": "evil.example"})[0] == 421, path
+            site = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}
+            assert ask(method, target, body, headers=site)[0] == 403, path
+            headers = ask(method, target, body)[1]
+            assert "script-src 'self'" in headers["content-security-policy"], path

@@ -1,0 +1,277 @@
+"""Shards read as one array: beside NumPy, Zarr and PyArrow reading the same files whole."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+from shard_files import (
+    LAYOUTS,
+    PASSES,
+    PROBS,
+    RNG,
+    K,
+    N,
+    check,
+    columns,
+    fresh,
+    npy_folder,
+    parquet_folder,
+    read_as,
+    rows,
+    zarr_folder,
+)
+from stores import s3_address
+from uqled.errors import FileError, InputError
+from uqled.storage.arrays import parquet_files, row_files
+from uqled.storage.arrays.shards import open_shards
+from uqled.storage.location import Location
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_all_layouts_read_as_one_array(tmp_path, layout):
+    whole, make = LAYOUTS[layout]
+    check(open_shards(make(tmp_path), ndim=whole.ndim, name="x"), whole)
+
+
+def test_the_files_are_what_other_readers_see(tmp_path):
+    """The expected arrays above are those that others read from the same files."""
+    folder = npy_folder(tmp_path / "npy", PROBS)
+    whole = np.concatenate([np.load(folder / f"part-{n}.npy") for n in range(8, 13)])
+    check(open_shards(folder, ndim=2, name="x"), whole)
+    folder = parquet_folder(tmp_path / "pq", columns, PROBS)
+    whole = np.concatenate(
+        [pq.read_table(folder / f"part-{n}.parquet").to_pandas().to_numpy() for n in range(8, 13)]
+    )
+    check(open_shards(folder, ndim=2, name="x"), whole)
+    folder = zarr_folder(tmp_path / "z.zarr", PASSES, chunks=(2, 64, K))
+    check(open_shards(folder, ndim=3, name="x"), zarr.open_array(str(folder), mode="r")[...])
+
+
+@pytest.fixture(scope="module")
+def s3():
+    with s3_address() as address:
+        yield address
+
+
+@pytest.mark.parametrize("store", ["memory", "s3"])
+def test_all_layouts_read_the_same_from_a_store(tmp_path, store, request):
+    base = request.getfixturevalue("s3") if store == "s3" else "memory:/"
+    for layout, (whole, make) in LAYOUTS.items():
+        address = str(make(fresh(tmp_path / layout)))
+        there = f"{base}/{uuid4().hex}"
+        for entry in Location.of(tmp_path / layout).tree():
+            (Location.of(there) / entry.name).write((tmp_path / layout / entry.name).read_bytes())
+        found = open_shards(
+            address.replace(str(tmp_path / layout), there), ndim=whole.ndim, name="x"
+        )
+        assert found.dtype == whole.dtype
+        np.testing.assert_array_equal(np.asarray(found), whole)
+        np.testing.assert_array_equal(rows(found, 85, 260), rows(whole, 85, 260))
+
+
+@pytest.mark.parametrize("stored_as", ["f2", "f4", "f8", ">f4", ">f8", "i1", "u2", ">i8"])
+@pytest.mark.parametrize("wanted", ["f2", "f4", "f8"])
+def test_numbers_are_converted_as_numpy_does(tmp_path, stored_as, wanted):
+    whole = (PASSES * 100).astype(stored_as)
+    found = open_shards(npy_folder(tmp_path / "a", whole, axis=1), ndim=3, name="passes")
+    assert found.dtype == whole.dtype.newbyteorder("=")
+    assert found.dtype.isnative
+    assert read_as(found, 30, 333, wanted).dtype == wanted
+    np.testing.assert_array_equal(read_as(found, 30, 333, wanted), whole[:, 30:333].astype(wanted))
+
+
+def test_conversion_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_files, "_PIECE_BYTES", 64)
+    monkeypatch.setattr(row_files, "_PIECE_BYTES", 64)  # three rows at a time, then batches of them
+    found = open_shards(npy_folder(tmp_path / "a", PROBS), ndim=2, name="x")
+    np.testing.assert_array_equal(read_as(found, 3, 398, np.float64), PROBS[3:398])
+    table = LAYOUTS["columns"][1](fresh(tmp_path / "b"))
+    check(open_shards(table, ndim=2, name="x"), PROBS)
+
+
+def test_fractions_do_not_become_integers(tmp_path):
+    found = open_shards(npy_folder(tmp_path / "a", PROBS), ndim=2, name="x")
+    with pytest.raises(InputError, match="buffer has type int64, which cannot hold float32"):
+        read_as(found, 0, 10, np.int64)
+
+
+def test_half_precision_in_parquet(tmp_path):
+    half = PROBS.astype(np.float16)
+    folder = parquet_folder(tmp_path / "a", columns, half)
+    check(open_shards(folder, ndim=2, name="x"), half)
+
+
+def test_columns_of_different_types(tmp_path):
+    table = pa.table({"a": pa.array([0.5, 1.0], pa.float32()), "b": pa.array([0.5, 0.0])})
+    pq.write_table(table, tmp_path / "a.parquet")
+    found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
+    assert found.dtype == np.float64
+    assert np.asarray(found).tolist() == [[0.5, 0.5], [1.0, 0.0]]
+    assert found.columns == ("a", "b")
+
+
+def test_a_frame_with_an_index(tmp_path):
+    frame = pd.DataFrame({"cat": [0.5, 1.0], "dog": [0.5, 0.0]}, index=["x", "y"])
+    frame.to_parquet(tmp_path / "a.parquet")
+    found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
+    assert found.columns == ("cat", "dog")
+
+
+def test_what_a_plan_needs(tmp_path):
+    folder = npy_folder(tmp_path / "a", PROBS)
+    found = open_shards(folder, ndim=2, name="x")
+    assert found.starts.tolist() == [0, 90, 91, 250, 400]  # of the shards that hold rows
+    assert found.bytes == sum(path.stat().st_size for path in folder.iterdir())
+    assert found.chunks is None
+    assert found.group_rows == 1
+    assert open_shards(folder, ndim=2, name="x").fingerprint == found.fingerprint
+    np.save(folder / "part-8.npy", PROBS[:90] * 0.5)
+    assert open_shards(folder, ndim=2, name="x").fingerprint != found.fingerprint
+    table = LAYOUTS["columns"][1](fresh(tmp_path / "b"))
+    assert open_shards(table, ndim=2, name="x").chunks == (37, K)
+    assert open_shards(table, ndim=2, name="x").group_rows == 37
+    array = zarr_folder(tmp_path / "z", PASSES, chunks=(1, 64, K))
+    assert open_shards(array, ndim=3, name="x").chunks == (1, 64, K)
+
+
+def test_a_large_row_group_is_no_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_files, "_CHUNK_BYTES", 1000)
+    pq.write_table(columns(PROBS), tmp_path / "a.parquet")
+    found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
+    assert found.chunks == (50, K)
+    assert found.group_rows == N
+
+
+def test_reading_on_decodes_nothing_twice(tmp_path, monkeypatch):
+    pq.write_table(columns(PROBS), tmp_path / "a.parquet", row_group_size=200)
+    found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
+    begun = []
+    original = parquet_files._Cursor._begin
+    monkeypatch.setattr(
+        parquet_files._Cursor,
+        "_begin",
+        lambda self, group: (begun.append(group), original(self, group)),
+    )
+    for start in range(0, N, 25):
+        assert np.array_equal(found[start : start + 25], PROBS[start : start + 25])
+    assert begun == [0, 1]
+    assert np.array_equal(found[30:40], PROBS[30:40])
+    assert np.array_equal(found[90:140], PROBS[90:140])
+    assert begun == [0, 1, 0]
+
+
+def test_opening_reads_headers_only(tmp_path, monkeypatch):
+    np.save(tmp_path / "a.npy", np.zeros((100_000, 10), np.float32))
+    pq.write_table(columns(np.zeros((100_000, 10))), tmp_path / "a.parquet")
+    read = []
+    original = row_files.read_ranges
+
+    def counted(ranges):
+        read.extend(length for _, _, length in ranges)
+        return original(ranges)
+
+    monkeypatch.setattr(row_files, "read_ranges", counted)
+    monkeypatch.setattr(parquet_files, "read_ranges", counted)
+    for name in ("a.npy", "a.parquet"):
+        open_shards(tmp_path / name, ndim=2, name="x")
+    assert len(read) == 2
+    assert sum(read) < 100_000
+
+
+def test_a_long_footer_is_read_whole(tmp_path):
+    wide = RNG.dirichlet(np.ones(900), 20).astype(np.float32)
+    pq.write_table(columns(wide), tmp_path / "a.parquet")
+    footer = int.from_bytes((tmp_path / "a.parquet").read_bytes()[-8:-4], "little")
+    assert footer > parquet_files._FOOTER_BYTES
+    found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
+    np.testing.assert_array_equal(np.asarray(found), wide)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_another_process_reads_what_was_pickled(tmp_path, layout):
+    whole, make = LAYOUTS[layout]
+    found = open_shards(make(tmp_path), ndim=whole.ndim, name="x")
+    _ = rows(found, 0, 10)  # whatever reading left open stays here
+    np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(found))), whole)
+    if layout not in ("npy folder", "columns", "zarr passes"):
+        return
+    code = (
+        "import pickle, sys, numpy as np; found = pickle.load(sys.stdin.buffer);"
+        "sys.stdout.buffer.write(np.asarray(found).tobytes())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps(found),
+        capture_output=True,
+        check=True,
+        cwd="/",
+    )
+    assert done.stdout == whole.tobytes()
+
+
+def test_many_shards_pickle_small(tmp_path):
+    wide = RNG.dirichlet(np.ones(50), 200)
+    for n in range(200):
+        pq.write_table(columns(wide[n : n + 1]), tmp_path / f"{n}.parquet")
+    found = open_shards(tmp_path, ndim=2, name="x")
+    assert len(pickle.dumps(found)) < 200 * 300  # the columns' names once, not 200 times
+
+
+@pytest.mark.parametrize("layout", ["npy folder", "columns", "zarr", "pass tables", "names"])
+def test_threads_read_at_the_same_time(tmp_path, layout):
+    whole, make = LAYOUTS[layout]
+    found = open_shards(make(tmp_path), ndim=whole.ndim, name="x")
+    ranges = np.sort(np.random.default_rng(2).integers(0, N + 1, (100, 2))).tolist()
+    with ThreadPoolExecutor(4) as pool:
+        read = list(pool.map(lambda r: rows(found, *r), ranges))
+    for (start, stop), part in zip(ranges, read, strict=True):
+        np.testing.assert_array_equal(part, rows(whole, start, stop))
+
+
+def test_keys_that_cannot_be_read(tmp_path):
+    found = open_shards(npy_folder(tmp_path / "a", PROBS), ndim=2, name="x")
+    stacked = open_shards(npy_folder(tmp_path / "b", PASSES, axis=1), ndim=3, name="x")
+    for array, key in [
+        (found, 3), (found, slice(0, 9, 2)), (found, (slice(3), slice(2))), (found, [1, 2]),
+        (stacked, slice(3)), (stacked, 0), (stacked, (0, slice(3))),
+    ]:  # fmt: skip
+        with pytest.raises(IndexError, match="shards are read by"):
+            _ = array[key]
+    assert found[:0].shape == (0, K)
+    assert found[300:100].shape == (0, K)
+    np.testing.assert_array_equal(found[-10:], PROBS[-10:])
+    np.testing.assert_array_equal(stacked[...], PASSES)
+    np.testing.assert_array_equal(stacked[:, 5:7], PASSES[:, 5:7])
+    with pytest.raises(InputError, match="rows 390 to 401 are not among 400"):
+        found.read_into(np.empty((11, K)), 390, 401)
+    with pytest.raises(InputError, match=r"buffer has shape \(10, 4\). Pass \(10, 5\)"):
+        found.read_into(np.empty((10, 4)), 0, 10)
+    with pytest.raises(InputError, match="in C order"):
+        found.read_into(np.empty((10, K), order="F"), 0, 10)
+    with pytest.raises(ValueError, match="reading them is a copy"):
+        np.asarray(found, copy=False)
+
+
+def test_fortran_order(tmp_path):
+    np.save(tmp_path / "a.npy", np.asfortranarray(PROBS))
+    with pytest.raises(FileError, match=r"a.npy' is in Fortran order.*np.ascontiguousarray"):
+        open_shards(tmp_path / "a.npy", ndim=2, name="x")
+    np.save(tmp_path / "b.npy", np.asfortranarray(PROBS[:1]))  # in which both orders are one
+    np.testing.assert_array_equal(open_shards(tmp_path / "b.npy", ndim=2, name="x"), PROBS[:1])
+
+
+def test_a_newer_npy_header(tmp_path):
+    with (tmp_path / "a.npy").open("wb") as file:
+        np.lib.format.write_array(file, PROBS, version=(2, 0))
+    check(open_shards(tmp_path / "a.npy", ndim=2, name="x"), PROBS)
