@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.datasets import load_iris, load_wine
 from typer.testing import CliRunner
 
 import uqled
-from made_tables import WORDS, make_news, make_penguins, make_sentence, make_titanic
-from uqled import InputError, cross_validate, load
+from made_tables import WORDS, make_adult, make_mushrooms, make_news, make_penguins, make_sentence
+from uqled import InputError, load
 from uqled.cli import app
 from uqled.data.tables.columns import describe_columns
 from uqled.data.tables.number_texts import detect_number_format
@@ -21,22 +21,6 @@ def roles(data):
             for column in data.columns}  # fmt: skip
 
 
-def make_adult(n=150):
-    """A space behind each comma, and ? for what is missing, as the well-known adult.data."""
-    rng = np.random.default_rng(0)
-    income = rng.choice(["<=50K", ">50K"], n)
-    return pd.DataFrame(
-        {
-            "age": rng.integers(18, 80, n),
-            "workclass": rng.choice(["Private", "Self-emp-inc", "?"], n),
-            "fnlwgt": rng.integers(10_000, 900_000, n),
-            "education-num": np.where(income == ">50K", 12, 8) + rng.integers(-3, 4, n),
-            "hours-per-week": rng.integers(10, 90, n),
-            "income": income,
-        }
-    )
-
-
 def make_iris():
     iris = load_iris(as_frame=True)
     frame = iris.frame.drop(columns="target").assign(Species=iris.target_names[iris.target])
@@ -45,25 +29,6 @@ def make_iris():
 
 def make_wine():
     return load_wine(as_frame=True).frame.rename(columns={"target": "quality"})
-
-
-def make_mushrooms(n=160):
-    """Nothing but categories."""
-    rng = np.random.default_rng(0)
-    label = np.sort(rng.choice(["edible", "poisonous"], n))
-    odour = np.where(
-        label == "edible", rng.choice(["none", "anise"], n), rng.choice(["foul", "none"], n)
-    )
-    return pd.DataFrame(
-        {
-            "class": label,
-            "odour": odour,
-            "cap": rng.choice(["flat", "bell", "conic"], n),
-            "ring": np.where(
-                rng.random(n) < 0.8, np.where(label == "edible", "one", "two"), "none"
-            ),
-        }
-    )
 
 
 def make_questions(n=150):
@@ -123,59 +88,6 @@ def test_a_space_behind_each_comma(tmp_path):
     assert result.exit_code == 0, result.output
     before, after = content.split("\n"), (tmp_path / "o.csv").read_text().split("\n")
     assert [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b] == [8]
-
-
-def add_columns(frame):
-    """Ids, dates and times in file order, constants: none of which says anything of the label."""
-    n = len(frame)
-    rng = np.random.default_rng(1)
-    days = pd.date_range("2021-03-01", periods=n, freq="7h")
-    nearly = np.arange(n)
-    nearly[[3, 9]] = nearly[[9, 3]]
-    holes = np.arange(n, dtype=float)
-    holes[::17] = np.nan
-    return frame.assign(
-        serial=np.arange(500, 500 + n),
-        user_id=rng.permutation(n) + 10**6,
-        uuid=[f"{x:016x}" for x in rng.integers(0, 2**62, n)],
-        day=days.strftime("%Y-%m-%d"),
-        written=days.strftime("%d %b %Y %H:%M"),
-        stamp=days.astype("int64") // 10**9,
-        nearly_in_order=days[nearly].strftime("%Y-%m-%dT%H:%M:%S"),
-        with_holes=holes,
-        invoice=[f"{x:,}" for x in range(10_000, 10_000 + n)],
-        constant="v1.2",
-        empty=np.nan,
-    )
-
-
-TABLES = {
-    "numbers": (make_wine(), "quality"),
-    "more numbers": (
-        load_breast_cancer(as_frame=True).frame.iloc[::3].sort_values("target"), "target",
-    ),
-    "categories": (make_mushrooms(), "class"),
-    "mixed": (make_titanic().sort_values("survived").drop(columns="alive"), "survived"),
-    "texts and numbers": (
-        make_news().assign(size=np.arange(120) % 7).sort_values("label"), "label",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_ids_dates_and_constants_change_no_accuracy(tmp_path, name):
-    frame, label = TABLES[name]
-    frame = frame.reset_index(drop=True)
-    accuracy = []
-    for at, table in enumerate((frame, add_columns(frame))):
-        table.to_csv(tmp_path / f"{at}.csv", index=False)
-        data = load(tmp_path / f"{at}.csv", label=label)
-        run = cross_validate(data, "boosting", folds=3, passes=1, uncertainty="none",
-                             out=tmp_path / str(at), progress=False)  # fmt: skip
-        accuracy.append(run.accuracy)
-    assert abs(accuracy[0] - accuracy[1]) <= 0.01
-    used = {column.name for column in data.columns if column.is_used}
-    assert used <= set(frame.columns)
 
 
 @pytest.mark.parametrize(

@@ -71,32 +71,6 @@ def test_penguins_and_titanic(tmp_path):
     assert data.texts[0] == make_titanic().loc[0, "name"]
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("serial", lambda n: np.arange(1000, 1000 + n)),
-        ("PassengerId", lambda n: np.random.default_rng(0).permutation(n)),
-        ("code", lambda n: [f"x{i * 7919 % 9973}" for i in range(n)]),
-        ("day", lambda n: pd.date_range("2020-01-01", periods=n).strftime("%Y-%m-%d")),
-        ("stamp", lambda n: pd.date_range("2020-01-01", periods=n, freq="h").astype(str)),
-        ("time", lambda n: 1_600_000_000 + 60 * np.arange(n)),
-        ("constant", lambda n: ["same"] * n),
-        ("empty", lambda n: [None] * n),
-    ],
-)
-def test_ids_dates_in_file_order_and_constants_change_nothing(tmp_path, name, values):
-    frame = make_penguins()
-    plain = load(save(tmp_path, frame, "plain.csv"), label="species")
-    frame.insert(1, name, values(len(frame)))
-    data = load(save(tmp_path, frame, "more.csv"), label="species")
-    assert roles(data)[name].startswith("no ")
-    assert name in describe_columns(data.columns)[2]
-    pd.testing.assert_frame_equal(data.inputs, plain.inputs)
-    before, after = accuracy(tmp_path, plain, "a"), accuracy(tmp_path, data, "b")
-    assert abs(before - after) <= 0.01
-    assert before > 0.9
-
-
 def test_dates_become_what_comes_again(tmp_path):
     frame = make_penguins()
     days = pd.date_range("2020-01-01", periods=len(frame), freq="3D")

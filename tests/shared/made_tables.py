@@ -88,3 +88,38 @@ def make_titanic(n=150, seed=0):
             "alive": np.where(survived, "yes", "no"),
         }
     )
+
+
+def make_adult(n=150):
+    """A space behind each comma, and ? for what is missing, as the well-known adult.data."""
+    rng = np.random.default_rng(0)
+    income = rng.choice(["<=50K", ">50K"], n)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, n),
+            "workclass": rng.choice(["Private", "Self-emp-inc", "?"], n),
+            "fnlwgt": rng.integers(10_000, 900_000, n),
+            "education-num": np.where(income == ">50K", 12, 8) + rng.integers(-3, 4, n),
+            "hours-per-week": rng.integers(10, 90, n),
+            "income": income,
+        }
+    )
+
+
+def make_mushrooms(n=160):
+    """Nothing but categories."""
+    rng = np.random.default_rng(0)
+    label = np.sort(rng.choice(["edible", "poisonous"], n))
+    odour = np.where(
+        label == "edible", rng.choice(["none", "anise"], n), rng.choice(["foul", "none"], n)
+    )
+    return pd.DataFrame(
+        {
+            "class": label,
+            "odour": odour,
+            "cap": rng.choice(["flat", "bell", "conic"], n),
+            "ring": np.where(
+                rng.random(n) < 0.8, np.where(label == "edible", "one", "two"), "none"
+            ),
+        }
+    )

@@ -25,13 +25,21 @@ _IN_ORDER = 0.99  # rank correlation with the row number, from which on a column
 _PARSED_SHARE = 0.95  # of the values that must be dates or numbers
 _ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|index|idx|key)$|[a-z]I[dD]$", re.ASCII)
 _ID_NAME_START = re.compile(r"^(id|uuid|guid)([_\s.-]|$)", re.IGNORECASE)
+_COUNTER_SHARE = 0.9  # of the steps from row to row that are one, of a serial number
+_COUNTER_DISTINCT = 0.3  # of its values: fewer are a cycle, such as hours
+_DENSE = 1.02  # numbers from the lowest to the highest per row, of serial numbers in any order
+_FEW_BLOCKS = 10  # below which equally long blocks of rows may be a design
 _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+_WEEKDAY = r"(mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6}\.?,?\s"
 _NUMERIC_DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}"
 _DATE = re.compile(
-    rf"\s*({_NUMERIC_DATE}|\d{{1,2}}[-\s]{_MONTH},?[-\s]\d{{2,4}}"
-    rf"|{_MONTH}\s\d{{1,2}},?\s\d{{4}})([T,\s]+\d{{1,2}}:\d{{2}}.{{0,20}})?\s*",
+    rf"\s*({_WEEKDAY})?({_NUMERIC_DATE}|\d{{1,2}}[-\s]{_MONTH},?[-\s]\d{{2,4}}"
+    rf"|{_MONTH}\s\d{{1,2}},?\s\d{{4}}|{_MONTH}[-\s]\d{{4}}|(19|20)\d\d[-/](0[1-9]|1[0-2]))"
+    rf"([T,\s]+\d{{1,2}}:\d{{2}}.{{0,20}})?\s*",
     re.IGNORECASE,
 )
+_COMPACT_DATES = (19000101, 21001231)  # of year, month and day as one number
+_NUMBER_IN_TEXT = re.compile(r"\d+")
 _DAY_FIRST = re.compile(r"\s*(\d{1,2})[-/.]\d{1,2}[-/.]\d{2,4}")
 _TIME_NAME = re.compile(r"time|date|stamp", re.IGNORECASE)
 
@@ -126,6 +134,9 @@ def parse_dates(values: Any) -> Any:
     if getattr(values.dtype, "kind", "O") == "M":
         return values
     if getattr(values.dtype, "kind", "O") in "iuf":
+        if _are_compact_dates(values.dropna()):
+            digits = values.astype("Int64").astype("string")
+            return pd.to_datetime(digits, format="%Y%m%d", errors="coerce")
         unit: Any = "s" if values.max() < 1e11 else "ms"
         return pd.to_datetime(values, unit=unit, errors="coerce")
     unique = values.dropna().unique()
@@ -153,8 +164,12 @@ def _understand_number(name: str, values: Any, present: Any) -> Column:
     distinct = present.nunique() / len(present)
     if is_whole and present.min() > 10**8 and present.max() < 10**13 and _TIME_NAME.search(name):
         return _understand_date(name, values)
+    if is_whole and _are_compact_dates(present):
+        return _understand_date(name, values)
     if distinct > 0.5 and _is_in_file_order(present):
         return Column(name, "id", False, "a serial number or time in file order")
+    if is_whole and (reason := _explain_counter(present, distinct)):
+        return Column(name, "id", False, reason)
     if is_whole and distinct == 1 and is_id_name(name):
         return Column(name, "id", False, "a different number in every row")
     return Column(name, "number", True)
@@ -166,6 +181,32 @@ def _is_in_file_order(present: Any) -> bool:
         return True
     ranks = present.rank().to_numpy()
     return bool(abs(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1]) > _IN_ORDER)
+
+
+def _are_compact_dates(present: Any) -> bool:
+    """Whether numbers are dates such as 20240131."""
+    import pandas as pd
+
+    lowest, highest = _COMPACT_DATES
+    if not len(present) or not present.between(lowest, highest).all() or (present % 1 != 0).any():
+        return False
+    digits = present.astype(np.int64).astype(str)
+    return bool(pd.to_datetime(digits, format="%Y%m%d", errors="coerce").notna().all())
+
+
+def _explain_counter(present: Any, distinct: float) -> str:
+    """Why whole numbers say nothing but where a row stands or stood; else empty."""
+    numbers = present.to_numpy(dtype=np.float64)
+    steps = np.diff(numbers)
+    if distinct > _COUNTER_DISTINCT and np.mean(steps == 1) > _COUNTER_SHARE:
+        return "a serial number that begins again"
+    if distinct == 1 and numbers.max() - numbers.min() + 1 <= _DENSE * len(numbers):
+        return "serial numbers in another order"
+    starts = np.flatnonzero(steps) + 1
+    lengths = np.diff(starts)
+    if len(lengths) >= _FEW_BLOCKS and (steps[starts - 1] == 1).all() and len(set(lengths)) == 1:
+        return f"counts blocks of {lengths[0]} rows"
+    return ""
 
 
 def _understand_date(name: str, values: Any) -> Column:
@@ -193,6 +234,8 @@ def _understand_strings(name: str, values: Any, present: Any) -> Column:
         if not column.is_used and (numbers.dropna() % 1 == 0).all():
             return column
         return Column(name, "number", True, reason)
+    if len(values) >= _FEW_ROWS and _are_numbered(examples):
+        return Column(name, "id", False, "the same words with another number in every row")
     words = [text.split() for text in examples]
     length = float(np.mean([len(one) for one in words]))
     distinct = len(set(examples)) / len(examples)
@@ -205,6 +248,14 @@ def _understand_strings(name: str, values: Any, present: Any) -> Column:
     if distinct > 0.5:
         return Column(name, "category", False, f"{distinct:.0%} of the values are different")
     return Column(name, "category", True)
+
+
+def _are_numbered(texts: list[str]) -> bool:
+    """Whether texts differ in one number and nothing else, such as `Invoice 17`."""
+    if len(set(texts)) < len(texts) or len({_NUMBER_IN_TEXT.sub("0", text) for text in texts}) > 1:
+        return False
+    numbers = zip(*map(_NUMBER_IN_TEXT.findall, texts), strict=True)
+    return sum(len(set(column)) > 1 for column in numbers) == 1
 
 
 def _is_prose(words: list[list[str]], length: float, distinct: float) -> bool:
