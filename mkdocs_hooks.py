@@ -18,8 +18,13 @@ _LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)")
 
 def on_files(files: Files, config: Any) -> Files:
     files.append(File.generated(config, "index.md", content=(ROOT / "README.md").read_text()))
-    for source in _list_linked_files():
-        files.append(File.generated(config, f"repository/{source}", abs_src_path=ROOT / source))
+    linked = _list_linked_files()
+    for source in linked:
+        address = _address_of(Path(source))
+        if (ROOT / source).is_dir():
+            files.append(File.generated(config, address, content=_list_folder(source, linked)))
+        else:
+            files.append(File.generated(config, address, abs_src_path=ROOT / source))
     return files
 
 
@@ -38,21 +43,32 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _list_linked_files() -> list[str]:
-    """Files outside docs/ that a document or a file so linked links to, from the root."""
+    """What lies outside docs/ and a document or a file so linked links to, from the root.
+
+    Of a folder, its documents are part of the site too.
+    """
     todo = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     linked: set[str] = set()
     while todo:
         document = todo.pop()
         for _, link in _LINK.findall(document.read_text()):
             target = (document.parent / link).resolve()
-            if not target.is_file() or not target.is_relative_to(ROOT):
+            if not target.exists() or not target.is_relative_to(ROOT):
                 continue
-            name = target.relative_to(ROOT).as_posix()
-            if name != "README.md" and not name.startswith("docs/") and name not in linked:
-                linked.add(name)
-                if target.suffix == ".md":
-                    todo.append(target)
+            for one in [target, *(target.glob("*.md") if target.is_dir() else [])]:
+                name = one.relative_to(ROOT).as_posix()
+                if name != "README.md" and not name.startswith("docs/") and name not in linked:
+                    linked.add(name)
+                    if one.suffix == ".md":
+                        todo.append(one)
     return sorted(linked)
+
+
+def _list_folder(folder: str, linked: list[str]) -> str:
+    """A page that stands for a folder: its documents."""
+    names = [Path(one).name for one in linked if Path(one).parent == Path(folder)]
+    lines = [f"- [{name}]({name})" for name in names if (ROOT / folder / name).is_file()]
+    return "\n".join([f"# {folder}", "", *lines, ""])
 
 
 def _home_of(name: str) -> Path:
@@ -70,7 +86,8 @@ def _address_of(source: Path) -> str:
         return "index.md"
     if source.parts[0] == "docs":
         return source.relative_to("docs").as_posix()
-    return f"repository/{source.as_posix()}"
+    page = "/index.md" if (ROOT / source).is_dir() else ""
+    return f"repository/{source.as_posix()}{page}"
 
 
 def _relative(address: str, page: str) -> str:

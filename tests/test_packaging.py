@@ -158,3 +158,13 @@ def test_no_placeholder_stands_for_an_address():
     workflow = read_yaml(".github/workflows/publish.yml")
     address = workflow["jobs"]["build"]["env"]["UQLED_REPOSITORY"]
     assert address == "${{ github.server_url }}/${{ github.repository }}"
+
+
+def test_every_page_of_the_site_has_its_place():
+    """`make docs` fails where a page is not in the navigation, or is there and does not exist."""
+    text = (ROOT / "mkdocs.yml").read_text()
+    listed = re.findall(r"[\w/-]+\.md$", text.split("\nnav:")[1], flags=re.MULTILINE)
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert sorted(listed) == sorted({"index.md", *pages})
+    # What mkdocs_hooks.py adds from outside docs/ is linked to, and in no list.
+    assert re.search(r"^not_in_nav: /repository/", text, flags=re.MULTILINE)
