@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from uqled.answer import describe_answer
 from uqled.data.dataset import Dataset
+from uqled.data.frames import open_frame
 from uqled.data.inspection import Finding, inspect
 from uqled.data.inspection.prediction_checks import check_predictions
 from uqled.data.loading import load
@@ -161,17 +162,15 @@ class DataErrors(LabelErrors):
         rare have none of these. Once somebody has reviewed some, `decision` says `keep`, `relabel`
         or `drop`, and `is_label_issue` and `suggested_label` are as decided.
         """
-        import narwhals as nw
-
-        native = _open_frame(frame)
-        rows = self._find_rows(frame, len(native))
+        own = open_frame(frame)
+        rows = self._find_rows(frame, len(own))
         table = self.to_frame()
         ids, predicted = (
             ([], [])
             if self.unlabelled is None
             else (self.unlabelled["id"], self.unlabelled["predicted_label"])
         )
-        aside = self._find_rows(frame, len(native), ids)
+        aside = self._find_rows(frame, len(own), ids)
         names = ["is_label_issue", "label_score", "suggested_label", "error_probability"]
         columns = {name: table[name].to_numpy(object, copy=True) for name in names}
         if decisions := self._read_decisions():
@@ -181,16 +180,16 @@ class DataErrors(LabelErrors):
             columns["is_label_issue"][index] = decision.action != "keep"
             if decision.label is not None:
                 columns["suggested_label"][index] = self.labels.values.tolist()[decision.label]
-        new_columns = []
+        new_columns = {}
         for name, entries in columns.items():
-            column = np.full(len(native), False if name == "is_label_issue" else None, dtype=object)
+            column = np.full(len(own), False if name == "is_label_issue" else None, dtype=object)
             column[rows] = entries
             if name == "suggested_label":
                 column[aside] = predicted
-            plain = [None if value is None or value != value else value for value in column]
-            series = nw.new_series(name, plain, backend=native.implementation)
-            new_columns.append(series)
-        return cast(Frame, _restore_index(native.with_columns(*new_columns).to_native(), frame))
+            new_columns[name] = [
+                None if value is None or value != value else value for value in column
+            ]
+        return cast(Frame, own.add_columns(new_columns))
 
     def report(
         self,
@@ -222,7 +221,7 @@ class DataErrors(LabelErrors):
     def corrected(
         self,
         frame: Frame,
-        label: str | None = None,
+        label: Any = None,
         *,
         unreviewed: Literal["relabel", "keep", "drop"] = "relabel",
     ) -> Frame:
@@ -239,21 +238,19 @@ class DataErrors(LabelErrors):
             What becomes of flags that nobody reviewed: `"relabel"` gives them the suggested label,
             `"keep"` leaves them as they are, `"drop"` leaves them out.
         """
-        import narwhals as nw
-
         if unreviewed not in ("relabel", "keep", "drop"):
             raise InputError(
                 "unreviewed", f"is {unreviewed!r}", "Choose one of relabel, keep, drop"
             )
-        native = _open_frame(frame)
-        name = label or self._name_label()
-        if name not in native.columns:
+        own = open_frame(frame)
+        name = self._name_label() if label is None else str(label)
+        if name not in own.names:
             raise InputError(
-                "label", f"is {name!r}, and the frame has the columns {', '.join(native.columns)}",
+                "label", f"is {name!r}, and the frame has the columns {', '.join(own.names)}",
                 "Name the column of labels",
             )  # fmt: skip
-        rows = self._find_rows(frame, len(native))
-        labels: list[Any] = native[name].to_list()
+        rows = self._find_rows(frame, len(own))
+        labels = own.read_column(name)
         actions = dict.fromkeys(self.ranked.tolist(), unreviewed)
         codes, values = self.suggested_codes.copy(), self.labels.values.tolist()
         for index, decision in self._read_decisions().items():
@@ -265,9 +262,7 @@ class DataErrors(LabelErrors):
             if action == "relabel":
                 labels[row] = values[codes[index]]
             is_kept[row] = action != "drop"
-        series = nw.new_series(name, labels, native[name].dtype, backend=native.implementation)
-        table = native.with_columns(series).filter(is_kept.tolist())
-        return cast(Frame, _restore_index(table.to_native(), frame, is_kept))
+        return cast(Frame, own.replace_column(name, labels, is_kept))
 
     def _name_label(self) -> str:
         columns = () if self.data is None else self.data.columns
@@ -376,22 +371,3 @@ def _read_unlabelled(run: Run, data: Dataset) -> Any:
     with explain_file_problems(run.unlabelled_path, "Remove it, and repeat the command"):
         table["predicted_label"] = [values[name] for name in table["predicted_label"]]
     return table
-
-
-def _open_frame(frame: Any) -> Any:
-    import narwhals as nw
-
-    native = nw.from_native(frame, pass_through=True, eager_only=False)
-    if not isinstance(native, nw.DataFrame):
-        raise InputError(
-            "frame",
-            f"is a {type(frame).__name__}",
-            "Pass a pandas, polars or Arrow frame, such as that of dataset.to_pandas()",
-        )
-    if hasattr(frame, "index"):  # narwhals aligns pandas columns by their index
-        native = nw.from_native(frame.reset_index(drop=True), eager_only=True)
-    return native
-
-
-def _restore_index(native: Any, frame: Any, rows: Any = slice(None)) -> Any:
-    return native.set_axis(frame.index[rows], axis=0) if hasattr(frame, "index") else native

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import datasets
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -64,26 +65,97 @@ def test_corrected_frames(frame, errors):
         errors.apply_to(frame.iloc[1:])
     with pytest.raises(InputError, match="frame is a list"):
         errors.apply_to([1, 2])
+    with pytest.raises(InputError, match=r"frame is a lazy LazyFrame. Collect it first"):
+        errors.apply_to(pl.LazyFrame({"species": ["Adelie"]}))
     shuffled = frame.sample(frac=1, random_state=0)
     assert errors.corrected(shuffled).loc["bird 3", "species"] == "Adelie"
+
+
+def find_by_forest(own, **options):
+    model = ExtraTreesClassifier(50, random_state=0)
+    return uqled.find(
+        own, label="species", model=model, method="cl-pbnr", progress=False, **options
+    )
+
+
+def list_entries(own, name):
+    """The column of a frame of any kind."""
+    if isinstance(own, datasets.Dataset):
+        return list(own.with_format(None)[name])
+    return (
+        own[name].to_pylist()
+        if hasattr(own, "schema") and hasattr(own, "to_pylist")
+        else own[name].to_list()
+    )
 
 
 @pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas], ids=["polars", "arrow"])
 def test_other_frames_stay_what_they_are(frame, convert, tmp_path):
     own = convert(frame.reset_index(drop=True))
-    model = ExtraTreesClassifier(50, random_state=0)
-    errors = uqled.find(
-        own, label="species", model=model, method="cl-pbnr", out=tmp_path / "run", progress=False
-    )
+    errors = find_by_forest(own, out=tmp_path / "run")
     assert type(errors.apply_to(own)) is type(own)
     fixed = errors.corrected(own)
     assert type(fixed) is type(own)
-    is_arrow = isinstance(fixed, pa.Table)
-    labels = (fixed.to_pydict() if is_arrow else fixed.to_dict(as_series=False))["species"]
-    assert labels[3] == "Adelie"
-    assert labels[7] is None
+    assert list_entries(fixed, "species")[3] == "Adelie"
+    assert list_entries(fixed, "species")[7] is None
     assert len(Run.open(tmp_path / "run").predictions()) == 119
     assert (tmp_path / "run" / "issues.parquet").exists()
+
+
+def encode_arrow(frame, index_type):
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    kind = pa.dictionary(index_type, pa.large_string())
+    species = pa.array(frame["species"].fillna("").replace("", None), type=kind)
+    return table.set_column(table.schema.get_field_index("species"), "species", species)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda frame: frame.astype({"species": "category"}),
+        lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+        lambda frame: frame.convert_dtypes(),
+        lambda frame: encode_arrow(frame, pa.int8()),
+        lambda frame: pa.RecordBatch.from_pandas(frame, preserve_index=False),
+        lambda frame: pl.from_pandas(frame).with_columns(pl.col("species").cast(pl.Categorical)),
+        lambda frame: datasets.Dataset.from_pandas(frame, preserve_index=False),
+        lambda frame: datasets.Dataset.from_pandas(frame, preserve_index=False).cast_column(
+            "species", datasets.ClassLabel(names=["Gentoo", "Adelie", "Chinstrap"])
+        ),
+        lambda frame: datasets.Dataset.from_pandas(frame, preserve_index=False).with_format(
+            "torch"
+        ),
+    ],
+    ids=[
+        *("category", "pandas-arrow", "nullable", "dictionary", "batch", "categorical"),
+        *("datasets", "class-label", "torch-format"),
+    ],
+)
+def test_columns_keep_their_types(frame, convert):
+    own = convert(frame.reset_index(drop=True))
+    errors = find_by_forest(own)
+    added, fixed = errors.apply_to(own), errors.corrected(own, unreviewed="relabel")
+    assert type(added) is type(fixed) is type(own)
+    for kinds in ("schema", "dtypes", "features"):
+        if hasattr(own, kinds):
+            assert str(getattr(fixed, kinds)) == str(getattr(own, kinds))
+    flags = [bool(flag) for flag in list_entries(added, "is_label_issue")]
+    assert flags.count(True) == errors.n_flagged > 0
+    before, after = list_entries(own, "species"), list_entries(fixed, "species")
+    suggested = list_entries(added, "suggested_label")
+    for old, new, flag, better in zip(before, after, flags, suggested, strict=True):
+        assert (pd.isna(new) and pd.isna(old)) or new == (better if flag else old)
+    assert len(errors.corrected(own, unreviewed="drop")) == 120 - errors.n_flagged
+    assert type(errors.apply_to(added)) is type(own)  # once more: the columns are replaced
+
+
+def test_columns_without_names_are_found_by_their_number(frame):
+    own = frame.set_axis(range(frame.shape[1]), axis=1)
+    at = frame.columns.get_loc("species")
+    model = ExtraTreesClassifier(50, random_state=0)
+    errors = uqled.find(own, label=at, model=model, method="cl-pbnr", progress=False)
+    assert errors.corrected(own).loc["bird 3", at] == "Adelie"
+    assert errors.corrected(own, label=at).columns.tolist() == own.columns.tolist()
 
 
 def test_findings_and_refusals(frame, errors):

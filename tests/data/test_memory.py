@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse
 import torch
 from PIL import Image
 
@@ -26,9 +27,22 @@ FRAME = make_penguins()
         pa.Table.from_pandas,
         lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
         lambda frame: frame.to_dict("list"),
+        lambda frame: frame.to_dict("records"),
+        lambda frame: frame.to_records(index=False),
+        pa.RecordBatch.from_pandas,
         datasets.Dataset.from_pandas,
     ],
-    ids=["pandas", "polars", "arrow", "pandas-arrow", "dict", "datasets"],
+    ids=[
+        "pandas",
+        "polars",
+        "arrow",
+        "pandas-arrow",
+        "dict",
+        "dicts",
+        "records",
+        "batch",
+        "datasets",
+    ],
 )
 def test_frames_are_alike(tmp_path, convert):
     FRAME.to_csv(tmp_path / "t.csv", index=False)
@@ -64,6 +78,9 @@ def test_labels_beside_a_frame():
         assert data.labels.names == ("Adelie", "Chinstrap", "Gentoo")
     with pytest.raises(InputError, match="label has 3 entries for 120 samples"):
         load(features, label=[1, 2, 3])
+    unnamed = FRAME.set_axis(range(FRAME.shape[1]), axis=1)
+    at = FRAME.columns.get_loc("species")
+    assert load(unnamed, label=at).labels.names == ("Adelie", "Chinstrap", "Gentoo")
 
 
 def test_arrays_texts_and_paths(tmp_path):
@@ -88,6 +105,10 @@ def test_arrays_texts_and_paths(tmp_path):
     assert load(paths, label=["a", "a", "b", "b"], cache=False).labels.names == ("a", "b")
     with pytest.raises(InputError, match="a list has no columns"):
         load(["one", "two"])
+    with pytest.raises(
+        uqled.FileError, match=r"the list has 1 unreadable of 5 images.*\n.*gone.png"
+    ):
+        load([*paths, tmp_path / "cat" / "gone.png"], cache=False)
 
 
 class Endless(torch.utils.data.Dataset):
@@ -141,6 +162,12 @@ class Stream(torch.utils.data.IterableDataset):
         ({"a": [1, 2], "label": [1]}, "cannot be read"),
         (Endless(lambda i: i / 0), "place is a Endless that cannot be read"),
         ([], "label is None"),
+        (b"photos", "place is a bytes. Pass a path"),
+        (scipy.sparse.eye(3).tocsr(), "place is a sparse csr_matrix. Make it dense"),
+        (
+            datasets.Dataset.from_dict({"label": [1]}).to_iterable_dataset(),
+            "place is an IterableDataset, which streams its rows. Load it without streaming",
+        ),
         (pd.DataFrame({"a": [1]}), "label is missing, and the DataFrame has the columns a"),
     ],
 )

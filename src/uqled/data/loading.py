@@ -14,7 +14,7 @@ from uqled import arrays
 from uqled.data.dataset import Dataset, Kind, draw_stratified
 from uqled.data.image_cache import EncodedImages, decode_images, resize_images
 from uqled.data.memory import is_place, read_object
-from uqled.data.raw_dataset import RawDataset, is_data_name, name_source
+from uqled.data.raw_dataset import ObjectName, RawDataset, is_data_name, name_source
 from uqled.data.reader import ReadRequest, Source
 from uqled.data.readers import read_source
 from uqled.data.spellings import Spellings, check_spellings
@@ -138,9 +138,10 @@ def load(
     full_raw = raw
     raw = raw.take(choose_rows(raw, limit, seed))
     arrays.check_two_classes(raw.labels)
+    source_name = place if in_files else ObjectName(f"the {type(place).__name__}")
     raw, skipped = decode_raw(
         raw,
-        place,
+        source_name,
         image_size=image_size,
         skip_unreadable=skip_unreadable,
         cache=cache,
@@ -148,7 +149,7 @@ def load(
     )
     if skipped:
         arrays.check_two_classes(raw.labels)
-    missing, missing_inputs = read_unlabelled(full_raw, raw, place, skipped, cache)
+    missing, missing_inputs = read_unlabelled(full_raw, raw, source_name, skipped, cache)
     where, name = "", type(place).__name__
     if in_files:
         with explain_file_problems(place, "Check the path"):

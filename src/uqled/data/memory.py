@@ -13,6 +13,7 @@ import numpy as np
 from uqled.arrays import to_numpy
 from uqled.data.classes import encode_column
 from uqled.data.dataset import Dataset
+from uqled.data.frames import is_hugging_face, is_record_batch
 from uqled.data.image_cache import EncodedImages
 from uqled.data.images import is_image_name
 from uqled.data.raw_dataset import (
@@ -58,24 +59,40 @@ def read_object(samples: Any, request: ReadRequest, label: Any) -> RawDataset:
 
 
 def _read_object(samples: Any, request: ReadRequest, label: Any) -> RawDataset:
-    if _is_datasets(samples):
+    if is_hugging_face(samples):
         return _read_hugging_face(samples, request, label)
     if isinstance(samples, Mapping):
         return _read_mapping(samples, request, label)
+    if is_record_batch(samples):
+        import pyarrow as pa
+
+        samples = pa.Table.from_batches([samples])
+    if hasattr(samples, "tocsr"):
+        raise InputError(
+            "place", f"is a sparse {type(samples).__name__}", "Make it dense: data.toarray()"
+        )
     frame = _convert_frame(samples)
     if frame is not None:
         return _read_frame(frame, samples, request, label)
     if isinstance(samples, list | tuple) or _is_array(samples):
         return _read_sequence(samples, label)
+    if isinstance(samples, bytes | bytearray):
+        raise InputError("place", f"is a {type(samples).__name__}", _TAKES)
     if hasattr(samples, "__getitem__") or (hasattr(samples, "dataset") and _is_iterable(samples)):
         return _read_torch(samples, label)
     raise InputError("place", f"is a {type(samples).__name__}", _TAKES)
 
 
 def _convert_frame(samples: Any) -> Any | None:
-    """A frame of any library as a pandas frame; None if it is no frame."""
+    """A frame of any library, or records with names, as a pandas frame; None if it is no frame."""
     import narwhals as nw
+    import pandas as pd
 
+    is_list = isinstance(samples, list | tuple) and len(samples) > 0
+    if is_list and all(isinstance(one, Mapping) for one in samples):
+        return pd.DataFrame(list(samples))
+    if isinstance(samples, np.ndarray) and samples.dtype.names:
+        return pd.DataFrame.from_records(samples)
     frame = nw.from_native(samples, pass_through=True, eager_only=False)
     if isinstance(frame, nw.LazyFrame):
         raise InputError(
@@ -119,6 +136,8 @@ def _place_label(request: ReadRequest, frame: Any, label: Any) -> tuple[ReadRequ
     """The request that names the label's column, and the frame that has it."""
     if label is None or isinstance(label, str):
         return replace(request, label=label), frame
+    if isinstance(label, int | np.integer):  # a column without a name
+        return replace(request, label=str(label)), frame
     labels = _flatten_labels(label, len(frame))
     name = str(getattr(label, "name", None) or _OWN_LABEL)
     while name in frame.columns:
@@ -136,6 +155,12 @@ def _flatten_labels(label: Any, n: int) -> list[Any]:
 
 def _read_hugging_face(samples: Any, request: ReadRequest, label: Any) -> RawDataset:
     """A `datasets.Dataset`, whose images stay encoded and whose classes have names."""
+    if not hasattr(samples, "__len__"):
+        raise InputError(
+            "place",
+            f"is an {type(samples).__name__}, which streams its rows",
+            "Load it without streaming, or take some: Dataset.from_list(list(data.take(N)))",
+        )
     table = samples.with_format("arrow")[:]
     table = table.replace_schema_metadata(samples.features.arrow_schema.metadata)
     name = ObjectName("the Dataset")
@@ -152,7 +177,7 @@ def _read_mapping(samples: Mapping[Any, Any], request: ReadRequest, label: Any) 
     """Splits by name, or columns by name."""
     import pandas as pd
 
-    if samples and all(_is_datasets(one) for one in samples.values()):
+    if samples and all(is_hugging_face(one) for one in samples.values()):
         split = choose_split(request.split, list(map(str, samples)), ObjectName("the data"))
         return _read_hugging_face(samples[split], replace(request, split=None), label)
     frame = pd.DataFrame(dict(samples))
@@ -269,10 +294,6 @@ def _are_paths(samples: Any) -> bool:
         isinstance(one, Path) or (isinstance(one, str) and is_image_name(one) and "\n" not in one)
         for one in samples
     )
-
-
-def _is_datasets(samples: Any) -> bool:
-    return hasattr(samples, "features") and hasattr(samples, "with_format")
 
 
 def _is_arrow(samples: Any) -> bool:
