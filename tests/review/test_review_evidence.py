@@ -94,16 +94,24 @@ def test_columns_that_are_unusual_for_the_given_class(tmp_path):
             "width": codes * 10 + rng.normal(size=120),
             "noise": rng.normal(size=120),
             "colour": ["red", "blue"] * 60,
+            "shape": ["round", "round", "square", "square"] * 30,
         }
     )
     data = Dataset.from_arrays(frame, np.array(["small", "large"])[codes])
     session, errors = open_session(finish(tmp_path / "run", data), data)
     truth = data.labels.codes
     index = next(i for i in errors.ranked.tolist() if errors.best[i] == truth[i])
-    rows = collect(session, index)["columns"]
-    assert [row[0] for row in rows] == ["width"]
+    evidence = collect(session, index)
+    rows = evidence["columns"]
+    assert [row[0] for row in rows] == ["width", "colour"]
     assert rows[0][1] == f"{frame['width'][index]:.4g}"
     given = session.predictions.labels.codes == session.predictions.labels.codes[index]
     low, high = np.percentile(frame["width"][given], [25, 75])
     assert rows[0][2] == f"{low:.4g} to {high:.4g}"
+    same = frame["colour"] == frame["colour"][index]
+    usual = [f"{same[given].mean():.0%} have it", f"{same[~given].mean():.0%} have it"]
+    assert rows[1] == ["colour", frame["colour"][index], *usual]
+    beside = evidence["typical"]["suggested"][0]  # what tells the classes apart comes first
+    assert [name for name, _ in beside["preview"]] == ["width", "colour", "noise", "shape"]
+    assert beside["preview"][1] == ["colour", frame["colour"][beside["index"]]]
     session.decisions.close()

@@ -69,7 +69,7 @@ def find_reasons(
             probs = stack.mean(axis=0, dtype=np.float64)  # [F,n,K] -> [n,K]
         else:
             assert pred_probs is not None
-            probs = np.asarray(pred_probs[some], np.float64)
+            probs = np.array(pred_probs[some], np.float64)
         reasons[start : start + len(some)] = _find_block_reasons(labels[some], probs, stack)
     reasons[np.isin(rows, contradicted_rows)] = CONTRADICTED
     return reasons
@@ -78,8 +78,7 @@ def find_reasons(
 def _find_block_reasons(
     given: NDArray[Any], probs: NDArray[np.float64], passes: NDArray[Any] | None
 ) -> NDArray[np.object_]:
-    best = probs.argmax(axis=1)
-    second, first = np.partition(probs, -2, axis=1)[:, -2:].T  # [n] each
+    best, first, second = _find_top_two(probs)
     ahead = first >= SURE_ODDS * second
     agree = np.ones(len(probs), np.bool_)
     if passes is not None:
@@ -92,6 +91,22 @@ def _find_block_reasons(
     reasons[two] = "ambiguous"
     reasons[wrong] = "wrong label"
     return reasons
+
+
+def _find_top_two(
+    probs: NDArray[np.float64],
+) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+    """[n] the most probable class, its probability and that of the next one.
+
+    Two looks for the largest are many times quicker than partitioning rows of 1,000 classes.
+    """
+    rows = np.arange(len(probs))
+    best = probs.argmax(axis=1)
+    first = probs[rows, best]
+    probs[rows, best] = -1.0
+    second = probs.max(axis=1)
+    probs[rows, best] = first
+    return best, first, second
 
 
 def explain_reason(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,16 +55,20 @@ class SampleSource:
         """The beginning of a text."""
         return _shorten(str(self.data.inputs[index]), characters)
 
-    def read_fields(self, index: int, n: int) -> list[tuple[str, str]]:
-        """(column, value) of the first `n` columns of a row."""
+    def read_fields(
+        self, index: int, n: int, *, leading: Sequence[str] = ()
+    ) -> list[tuple[str, str]]:
+        """(column, value) of the first `n` columns of a row, those named in `leading` in front."""
         inputs = self.data.inputs
-        if hasattr(inputs, "columns"):
-            names = [str(name) for name in inputs.columns[:n]]
-            values = [inputs.iat[index, at] for at in range(len(names))]
-        else:
-            values = inputs[index, :n].tolist()
-            names = [str(at) for at in range(len(values))]
-        return [(name, _format_cell(value)) for name, value in zip(names, values, strict=True)]
+        is_frame = hasattr(inputs, "columns")
+        names = list(map(str, inputs.columns if is_frame else range(inputs.shape[1])))
+        places = [names.index(name) for name in leading if name in names]
+        places += [at for at in range(min(len(names), n)) if at not in places]
+        cells = [
+            (names[at], inputs.iat[index, at] if is_frame else inputs[index, at].item())
+            for at in places[:n]
+        ]
+        return [(name, _format_cell(value)) for name, value in cells]
 
 
 def open_sample_source(predictions: Predictions) -> SampleSource | None:

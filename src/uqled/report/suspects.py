@@ -212,6 +212,7 @@ def describe_duplicate(errors: LabelErrors, z: int, ids: Sequence[str] | None) -
         return {}
     index, is_exact = errors.duplicates[z]
     name = f"sample {index}" if ids is None else ids[index]
+    name = f"row {name}" if name.isdecimal() else name  # of a table
     return {"duplicate": name, "is_exact": is_exact}
 
 

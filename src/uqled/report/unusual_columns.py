@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 
 _MAX_COLUMNS = 400  # compared
 _LISTED = 4  # the most telling ones
+_CELL = 80  # characters of a value
+_USUAL = 0.05  # share of a class from which a category is usual in it
+_RARER = 3.0  # a category is unusual where it is so many times rarer than in the other class
 
 
 @dataclass(frozen=True)
 class UnusualColumn:
-    """A number of a row, and the quartiles between which it usually lies in either class."""
+    """A value of a row, and what is usual in either class: the quartiles between which a number
+    lies, or the share that has the same category."""
 
     name: str
     value: str
@@ -26,25 +30,57 @@ def find_unusual_columns(
     inputs: Any, codes: NDArray[Any], index: int, given: int, suggested: int
 ) -> list[UnusualColumn]:
     """Of row `index` of `inputs` [N,D], a frame or an array with labels `codes` [N]: the most
-    telling columns first. Only numbers are compared."""
+    telling columns first."""
     if given == suggested:
         return []
     is_frame = hasattr(inputs, "columns")
-    members = [codes == k for k in (given, suggested)]
+    members = [np.flatnonzero(codes == k) for k in (given, suggested)]
     telling = []
     for at in range(min(inputs.shape[1], _MAX_COLUMNS)):
         column = inputs.iloc[:, at].to_numpy() if is_frame else inputs[:, at]
-        if column.dtype.kind not in "iuf" or not np.isfinite(column[index]):
-            continue
-        quartiles = [np.nanpercentile(column[mask], [25, 75]) for mask in members]
-        widths = [max(high - low, 1e-12) for low, high in quartiles]
-        distances = [
-            max(low - column[index], column[index] - high, 0) / width
-            for (low, high), width in zip(quartiles, widths, strict=True)
-        ]
-        if distances[0] > 1 > distances[1]:  # outside of one, within or near the other
+        compare = _compare_numbers if column.dtype.kind in "iuf" else _compare_categories
+        comparison = compare(column, index, *members)
+        if comparison is not None:
+            strength, *texts = comparison
             name = str(inputs.columns[at]) if is_frame else str(at)
-            usual = [f"{low:.4g} to {high:.4g}" for low, high in quartiles]
-            row = UnusualColumn(name, f"{column[index]:.4g}", *usual)
-            telling.append((distances[1] - distances[0], at, row))
+            telling.append((-strength, at, UnusualColumn(name, *texts)))
     return [row for _, _, row in sorted(telling, key=lambda one: one[:2])[:_LISTED]]
+
+
+_Comparison = tuple[float, str, str, str]
+"""How telling it is, the value, what is usual in the given class and in the suggested one."""
+
+
+def _compare_numbers(
+    column: NDArray[Any], index: int, given: NDArray[np.intp], suggested: NDArray[np.intp]
+) -> _Comparison | None:
+    """None unless the number is outside of what is usual in one class, within or near it in the
+    other; strength is by how many interquartile ranges."""
+    value = column[index]
+    if not np.isfinite(value) or not len(given) or not len(suggested):
+        return None
+    quartiles = [np.nanpercentile(column[rows], [25, 75]) for rows in (given, suggested)]
+    distances = [
+        max(low - value, value - high, 0) / max(high - low, 1e-12) for low, high in quartiles
+    ]
+    if not distances[0] > 1 > distances[1]:
+        return None
+    usual = [f"{low:.4g} to {high:.4g}" for low, high in quartiles]
+    return distances[0] - distances[1], f"{value:.4g}", usual[0], usual[1]
+
+
+def _compare_categories(
+    column: NDArray[Any], index: int, given: NDArray[np.intp], suggested: NDArray[np.intp]
+) -> _Comparison | None:
+    """None unless the category is usual in the suggested class and much rarer in the given one;
+    strength is how often it would have to double there."""
+    value = column[index]
+    if value is None or value != value or not len(suggested):  # missing
+        return None
+    sizes = [max(1, len(rows)) for rows in (given, suggested)]
+    counts = [int(np.count_nonzero(column[rows] == value)) for rows in (given, suggested)]
+    shares = [(n + 0.5) / (size + 1) for n, size in zip(counts, sizes, strict=True)]
+    if shares[1] < _USUAL or shares[1] < _RARER * shares[0]:
+        return None
+    usual = [f"{n / size:.0%} have it" for n, size in zip(counts, sizes, strict=True)]
+    return float(np.log2(shares[1] / shares[0])), str(value)[:_CELL], usual[0], usual[1]

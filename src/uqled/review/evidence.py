@@ -6,7 +6,9 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import astuple
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -49,19 +51,22 @@ class Evidence:
         given = int(self._predictions.labels.codes[index])
         suggested = int(flags.current.suggested_codes[index])
         with self._lock:  # what is computed for one request serves the others
+            columns = self._compare_columns(index, given, suggested)
+            describe = partial(self.describe, flags=flags, leading=[name for name, *_ in columns])
             return {
                 "votes": self._count_votes(index),
                 "typical": {
-                    "given": self.describe(self._list_typical(given, index), flags),
-                    "suggested": self.describe(self._list_typical(suggested, index), flags),
+                    "given": describe(self._list_typical(given, index)),
+                    "suggested": describe(self._list_typical(suggested, index)),
                 },
                 "neighbours": {
-                    side: self.describe(self.similar.list_neighbours(index, side), flags)
+                    side: describe(self.similar.list_neighbours(index, side))
                     for side in get_args(Side)
                 },
-                "duplicates": self.describe(self.similar.list_duplicates(index), flags),
+                "duplicates": describe(self.similar.list_duplicates(index)),
+                "is_exact": flags.current.duplicates.get(index, (-1, False))[1],
                 "words": self._weigh_words(index, given, suggested),
-                "columns": self._compare_columns(index, given, suggested),
+                "columns": columns,
             }
 
     def _count_votes(self, index: int) -> list[list[Any]]:
@@ -84,8 +89,11 @@ class Evidence:
         candidates = self.similar.list_typical(k, 4 * _TYPICAL)
         return [i for i in candidates if i != index and not rejected[i]][:_TYPICAL]
 
-    def describe(self, indices: list[int], flags: FlagList) -> list[dict[str, Any]]:
-        """Samples beside another one, or of a class, as the page gets them."""
+    def describe(
+        self, indices: list[int], flags: FlagList, leading: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        """Samples beside another one, or of a class, as the page gets them: of a table's row, the
+        columns in `leading` come first."""
         labels, is_flagged = self._predictions.labels, flags.current.mask
         return [
             {
@@ -93,7 +101,7 @@ class Evidence:
                 "id": self._predictions.ids[i],
                 "given": int(labels.codes[i]),
                 "flagged": bool(is_flagged[i]),
-                "preview": read_preview(self._source, i),
+                "preview": read_preview(self._source, i, leading=leading),
                 **self._state.describe(i),
             }
             for i in indices

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 from uqled.data.images import identify_format
@@ -57,9 +58,10 @@ class Pictures:
         return picture.content, picture.form
 
 
-def read_preview(source: SampleSource | None, index: int) -> Any:
-    """For the grid: the beginning of a text, some fields of a row; None for images."""
-    return _read(source, index, _PREVIEW, _PREVIEW_FIELDS)
+def read_preview(source: SampleSource | None, index: int, *, leading: Sequence[str] = ()) -> Any:
+    """For the grid: the beginning of a text, some fields of a row, those of the columns in
+    `leading` first; None for images."""
+    return _read(source, index, _PREVIEW, _PREVIEW_FIELDS, leading)
 
 
 def read_content(source: SampleSource | None, index: int) -> Any:
@@ -67,9 +69,15 @@ def read_content(source: SampleSource | None, index: int) -> Any:
     return _read(source, index, _TEXT, _FIELDS)
 
 
-def _read(source: SampleSource | None, index: int, characters: int, fields: int) -> Any:
+def _read(
+    source: SampleSource | None,
+    index: int,
+    characters: int,
+    fields: int,
+    leading: Sequence[str] = (),
+) -> Any:
     if source is None or source.kind == "images":
         return None
     if source.kind == "texts":
         return source.read_text(index, characters)
-    return [list(pair) for pair in source.read_fields(index, fields)]
+    return [list(pair) for pair in source.read_fields(index, fields, leading=leading)]

@@ -13,7 +13,8 @@ export function makeElement(tag, properties = {}, ...children) {
 
 const MOSTLY = 3; // so many times as many flags outside of the heat map as inside: a list says more
 const LISTED_PAIRS = 12;
-const TINY = 96; // pixels up to which every pixel of a picture is shown as a square
+const TINY = 40; // pixels up to which every pixel of a picture is shown as a square: larger ones are told better smoothed
+const SMALL = 128; // pixels up to which a picture is enlarged further
 
 // A name that may be broken behind its separators, where it is too long for a line.
 export function breakName(name) {
@@ -102,17 +103,17 @@ export function drawSingle(sample, info, { content: text, decide }) {
       makeElement("h2", {}, "Labelled ", makeElement("b", {}, ...breakName(names[sample.given])), ...(sample.suggested === sample.given ? [". Is that right?"] : [". Is it ", makeElement("b", {}, ...breakName(names[sample.suggested])), "?"])),
       makeElement("p", { class: `state ${sample.action ?? "undecided"}`, hidden: !sample.action && !sample.waiting }, decided, sample.action && !sample.waiting ? makeElement("span", { class: "by" }, ` by ${sample.reviewer}, ${formatTime(sample.at)}`) : null),
       makeElement("ul", { class: "bars", "aria-label": "Most probable classes: click the right one" }, ...bars),
-      makeElement("p", { class: "why" }, sample.tier && !sample.action ? makeElement("span", { class: "badge tier" }, sample.tier) : null, " ", makeElement("span", { class: "badge" }, sample.reason), " ", wrong, sample.why),
+      makeElement("p", { class: "why" }, sample.tier && sample.tier !== sample.reason && !sample.action ? makeElement("span", { class: "badge tier" }, sample.tier) : null, " ", makeElement("span", { class: "badge" }, sample.reason), " ", wrong, sample.why),
       makeElement("p", { class: "note id" }, sample.id),
     ),
   ];
 }
 
 // What speaks for either class, beside the sample.
-export function drawEvidence({ votes, typical, neighbours, duplicates, columns }, sample, info) {
+export function drawEvidence({ votes, typical, neighbours, duplicates, is_exact, columns }, sample, info) {
   const names = info.classes;
   const parts = [];
-  if (duplicates.length) parts.push(drawStrip("Nearly the same, with another label", duplicates, info, "duplicates"));
+  if (duplicates.length) parts.push(drawStrip(`${is_exact ? "The same" : "Nearly the same"}, with another label`, duplicates, info, "duplicates"));
   if (votes.length) {
     const all = votes.reduce((sum, [, n]) => sum + n, 0);
     const lines = votes.slice(0, 4).map(([k, n, who]) => makeElement("li", {}, makeElement("b", {}, names[k]), ` ${n} of ${all} votes`, who.length ? makeElement("span", { class: "note" }, ` ${who.join(", ")}`) : null));
@@ -158,10 +159,10 @@ export function drawContent(sample, info, size, text = sample.preview) {
     const large = size === "picture";
     const image = makeElement("img", { src: `${size}/${sample.index}`, alt: large ? `Sample ${sample.id}` : "", loading: large ? "eager" : "lazy", decoding: "async", draggable: "false" });
     image.addEventListener("load", () => {
-      const isTiny = Math.max(image.naturalWidth, image.naturalHeight) <= TINY;
-      image.classList.toggle("small", isTiny);
+      const side = Math.max(image.naturalWidth, image.naturalHeight);
+      image.classList.toggle("small", side <= TINY);
       // A picture that is enlarged much further is a blur: Z does that for those who want it.
-      if (large) image.style.setProperty("--most", `${(isTiny ? 6 : 2) * image.naturalWidth}px`);
+      if (large) image.style.setProperty("--most", `${(side <= SMALL ? 6 : 2) * image.naturalWidth}px`);
     });
     return makeElement("span", { class: "picture" }, image);
   }

@@ -75,11 +75,11 @@ const count = (n) => `${formatNumber(n)} ${n === 1 ? "decision" : "decisions"}`;
 const whole = (value) => formatNumber(Math.max(0, Math.round(value)));
 
 function draw(estimates) {
-  const { verdicts, samples, flagged, wrong, real, left, left_flagged, next_errors } = estimates;
+  const { verdicts, samples, flagged, wrong, real, real_confidence, left, left_flagged, next_errors } = estimates;
   const scale = Math.max(1, flagged, 1.5 * wrong.value); // labels at the right end of the bars
   find("estimates-head").textContent = `about ${whole(wrong.value)} (${whole(wrong.low)}–${whole(wrong.high)})`;
   const rows = [row(`Of ${formatNumber(samples)} labels`, wrong, whole, scale), row("Not decided yet", left, whole, scale)];
-  if (real !== null) rows.splice(1, 0, row(`Of ${formatNumber(flagged)} ${flagged === 1 ? "flag" : "flags"}`, real, formatPercent, 1));
+  if (real !== null) rows.splice(1, 0, row(`Of ${formatNumber(flagged)} ${flagged === 1 ? "flag" : "flags"}`, real, formatPercent, 1, real_confidence === 0.8 ? "" : ` (${formatPercent(real_confidence)} interval)`));
   find("estimates").replaceChildren(...rows.flat());
   const [n, errors] = next_errors;
   const done = n === 0;
@@ -101,14 +101,14 @@ function drawDoubt({ unsure, flagged, open_hundred }) {
 }
 
 // A line of the table, and below it where the interval lies.
-function row(name, { value, low, high }, text, scale) {
+function row(name, { value, low, high }, text, scale, note = "") {
   const range = makeElement("span", { class: "interval" });
   range.style.left = `${(100 * low) / scale}%`;
   range.style.width = `${(100 * (Math.min(high, scale) - low)) / scale}%`;
   const point = makeElement("span", { class: "point" });
   point.style.left = `${(100 * value) / scale}%`;
   return [
-    makeElement("tr", {}, makeElement("th", { scope: "row" }, name), makeElement("td", { class: "value" }, text(value)), makeElement("td", { class: "ends-at" }, `${text(low)} to ${text(high)}`)),
+    makeElement("tr", {}, makeElement("th", { scope: "row" }, name), makeElement("td", { class: "value" }, text(value)), makeElement("td", { class: "ends-at" }, `${text(low)} to ${text(high)}`, note ? makeElement("span", { class: "note" }, note) : null)),
     makeElement("tr", { class: "scale", "aria-hidden": "true" }, makeElement("td", { colspan: 3 }, makeElement("span", { class: "range" }, range, point))),
   ];
 }

@@ -2,8 +2,10 @@
 
 import { ask } from "./api.js";
 import { makeItem, onDecisions, saver } from "./decide.js";
-import { describeDecision, drawContent, formatNumber, makeElement } from "./drawing.js";
+import { breakName, describeDecision, drawContent, formatNumber, makeElement } from "./drawing.js";
 import { announce, find, state } from "./state.js";
+
+const FEW = 18; // samples that fit on a screen when they are shown larger
 
 let groups = [];
 let total = 0; // of groups, those behind the ones that are loaded among them
@@ -29,7 +31,7 @@ function draw() {
     return;
   }
   const names = state.info.classes;
-  const question = group.given === null ? ["Labelled otherwise. Are these all ", makeElement("b", {}, names[group.suggested]), "?"] : ["Labelled ", makeElement("b", {}, names[group.given]), ". Are these all ", makeElement("b", {}, names[group.suggested]), "?"];
+  const question = group.given === null ? ["Labelled otherwise. Are these all ", makeElement("b", {}, ...breakName(names[group.suggested])), "?"] : ["Labelled ", makeElement("b", {}, ...breakName(names[group.given])), ". Are these all ", makeElement("b", {}, ...breakName(names[group.suggested])), "?"];
   const errors = group.errors === null ? "" : ` About ${formatNumber(Math.round(group.errors))} of them are wrong labels.`;
   const more = group.n_more ? ` ${formatNumber(group.n_more)} more of this kind follow.` : "";
   const cards = group.samples.map((sample) => makeTile(sample, group));
@@ -39,13 +41,13 @@ function draw() {
     makeElement(
       "div",
       { class: "group-actions", role: "group", "aria-label": "Decide the group" },
-      makeElement("button", { type: "button", class: "relabel", onclick: () => decideGroup("accept") }, makeElement("kbd", {}, "W"), ` Accept ${names[group.suggested]}`),
+      makeElement("button", { type: "button", class: "relabel", onclick: () => decideGroup("accept") }, makeElement("kbd", {}, "W"), " Accept ", ...breakName(names[group.suggested])),
       makeElement("button", { type: "button", class: "keep", onclick: () => decideGroup("keep") }, makeElement("kbd", {}, "Q"), " Keep the labels"),
       makeElement("button", { type: "button", class: "drop", onclick: () => decideGroup("drop") }, makeElement("kbd", {}, "E"), " Drop"),
       makeElement("button", { type: "button", onclick: () => moveGroup(-1), disabled: at === 0 }, "Previous"),
       makeElement("button", { type: "button", onclick: () => moveGroup(1), disabled: at + 1 >= total }, "Skip"),
     ),
-    makeElement("ul", { class: `sheet kind-${state.info.kind}`, "aria-label": "Samples of the group" }, ...cards),
+    makeElement("ul", { class: `sheet kind-${state.info.kind}${group.samples.length <= FEW ? " few" : ""}`, "aria-label": "Samples of the group" }, ...cards),
   );
 }
 

@@ -34,10 +34,10 @@ export async function showMap() {
   if (!painter) begin();
   fit();
   if (!state.byMouse) find("map-canvas").focus({ preventScroll: true });
-  await checkMap();
+  await checkMap(true);
 }
 
-async function checkMap() {
+async function checkMap(isReturn = false) {
   const about = await ask("api/map");
   find("map-note").textContent = describe(about);
   if (about.version > version) {
@@ -45,7 +45,7 @@ async function checkMap() {
     version = about.version;
     painter.setPlaces(places);
     await colour();
-  }
+  } else if (isReturn) await colour(); // decisions were made meanwhile
   if (!about.ready && !about.problem && isMap()) setTimeout(() => isMap() && checkMap().catch(() => {}), STEP);
 }
 
@@ -92,13 +92,18 @@ export async function colour() {
   const by = find("map-by").value;
   const bytes = await askBytes("api/map/values", { by, method: state.info.method });
   values = by === "given" || by === "suggested" ? new Uint32Array(bytes) : new Uint8Array(bytes);
-  const largest = values.reduce((most, value) => Math.max(most, value), 0);
+  let largest = 0;
+  for (let at = 0; at < values.length; at += 1) if (values[at] > largest) largest = values[at];
   const palette = Uint32Array.from({ length: largest + 1 }, (_, value) => packColour(chooseColour(by, value)));
   const counts = new Uint32Array(largest + 1);
-  for (const value of values) counts[value] += 1;
-  painter.setColours(Uint32Array.from(values, (value) => palette[value]));
+  const colours = new Uint32Array(values.length);
+  for (let at = 0; at < values.length; at += 1) {
+    counts[values[at]] += 1;
+    colours[at] = palette[values[at]];
+  }
+  painter.setColours(colours);
   drawLegend(by, [...counts.entries()].filter(([, n]) => n));
-  draw();
+  drawMoving();
 }
 
 function drawLegend(by, counts) {
@@ -121,7 +126,7 @@ function drawLegend(by, counts) {
 // ---- drawing and moving
 
 let waiting = false;
-let budget = Infinity; // points that are drawn while the map moves
+let budget = LEAST; // points that are drawn while the map moves
 let lastMove = 0; // when that was last done, 0: the map rests
 let resting = null; // draws all points when it has not moved for a while
 
@@ -135,7 +140,8 @@ function draw() {
   });
 }
 
-// A frame of a movement: as many points as can be drawn without a stutter, all of them at the end.
+// A frame of a movement, or the first one: as many points as can be drawn without a stutter, all of
+// them when it rests.
 function drawMoving() {
   clearTimeout(resting);
   resting = setTimeout(() => {
@@ -167,7 +173,7 @@ function drawAbove() {
 function fit() {
   const box = find("map-canvas").getBoundingClientRect();
   painter.resize(box.width, box.height);
-  draw();
+  drawMoving();
 }
 
 const measureHalf = () => Math.min(painter.width, painter.height) * 0.47 * view.scale;

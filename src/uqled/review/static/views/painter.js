@@ -20,16 +20,16 @@ export function makePainter(canvas, above) {
     setPlaces(places) {
       order = shuffle(places.length / 2);
       const shuffled = new Float32Array(places.length);
-      order.forEach((from, at) => {
-        shuffled[2 * at] = places[2 * from];
-        shuffled[2 * at + 1] = places[2 * from + 1];
-      });
+      for (let at = 0; at < order.length; at += 1) {
+        shuffled[2 * at] = places[2 * order[at]];
+        shuffled[2 * at + 1] = places[2 * order[at] + 1];
+      }
       points.setPlaces(shuffled);
     },
     // A colour for each point: red + 256 green + 65536 blue.
     setColours(colours) {
       const shuffled = new Uint32Array(colours.length);
-      order.forEach((from, at) => (shuffled[at] = 0xff000000 | colours[from]));
+      for (let at = 0; at < order.length; at += 1) shuffled[at] = 0xff000000 | colours[order[at]];
       points.setColours(new Uint8Array(shuffled.buffer));
     },
     resize(width, height) {
@@ -65,12 +65,15 @@ export function makePainter(canvas, above) {
 
 // The numbers below n in a random order that is always the same.
 function shuffle(n) {
-  const order = Uint32Array.from({ length: n }, (_, at) => at);
+  const order = new Uint32Array(n);
+  for (let at = 0; at < n; at += 1) order[at] = at;
   let random = 1;
   for (let at = n - 1; at > 0; at -= 1) {
     random = (Math.imul(random, 1664525) + 1013904223) >>> 0;
     const other = Math.floor((random / 2 ** 32) * (at + 1));
-    [order[at], order[other]] = [order[other], order[at]];
+    const last = order[at];
+    order[at] = order[other];
+    order[other] = last;
   }
   return order;
 }

@@ -44,10 +44,7 @@ function draw(sample, answer) {
   if (answer && state.info.kind === "table") markColumns(figure.querySelector(".row"), answer.evidence.columns);
   // A picture that is on the page stays, with its zoom.
   const same = drawnIndex === sample.index && state.info.kind === "images" && box.querySelector("figure");
-  // Beside a picture or a row, below a text: that is short.
-  const isBelow = state.info.kind === "texts";
-  if (!isBelow) about.append(evidence);
-  box.replaceChildren(makeElement("div", { class: "left" }, same || figure, isBelow ? evidence : ""), about);
+  box.replaceChildren(same || figure, about, evidence);
   if (!same && state.info.kind === "images") watchZoom(figure);
   drawnIndex = sample.index;
 }
