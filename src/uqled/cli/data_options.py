@@ -27,8 +27,8 @@ SpellingsOption = Annotated[
     str,
     Choices("merge", "keep"),
     typer.Option(
-        help="Read names of classes as one that differ only in spaces or Unicode form, or in "
-        "case where one of them is rare (merge), or keep them apart (keep)."
+        help="Treat class names as one class if they differ only in spaces or Unicode form, or only "
+        "in case and one of them is rare (merge), or as different classes (keep)."
     ),
 ]
 
@@ -92,7 +92,7 @@ class ReadingOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Sheet of an Excel file that holds the table. "
+            help="Read the table from this sheet of an Excel file. "
             "Default: the first that is not empty.",
         ),
     ] = None
@@ -101,8 +101,8 @@ class ReadingOptions:
         str | None,
         Choices("yes", "no"),
         typer.Option(
-            help="Take the first line of a text file for the names of the columns (yes) or for "
-            "data (no), whose columns are then called column 1, column 2 and so on. Default: "
+            help="Treat the first line of a text file as the names of the columns (yes) or as data "
+            "(no); columns without names are called column 1, column 2 and so on. Default: "
             "decided from its entries."
         ),
     ] = None
@@ -175,7 +175,7 @@ class DataOptions(ReadingOptions):
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Read the labels from this file, one per row, where DATA is an .npy or Parquet "
+            help="Read the labels from this file, one per row, if DATA is an .npy or Parquet "
             "file of embeddings, one row per sample. Default: DATA has its own labels.",
         ),
     ] = None
@@ -183,9 +183,9 @@ class DataOptions(ReadingOptions):
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Judge the samples by these embeddings, an .npy or Parquet file with one row per "
-            "sample of DATA in the same order. Default: embeddings are computed where they are "
-            "needed.",
+            help="Judge the samples by these embeddings: an .npy or Parquet file with one row per "
+            "sample of DATA in the same order. Default: embeddings are computed if the model "
+            "needs them.",
         ),
     ] = None
 

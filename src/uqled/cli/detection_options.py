@@ -55,16 +55,16 @@ class FileOptions:
         typer.Option(
             metavar="DATA",
             help="Read the samples themselves, in the same order, from data.csv or a folder, or "
-            "from data.csv::COLUMN with the column of labels. --out is then the folder of a run, "
-            "on which report, review and export work. Default: no run is made.",
+            "from data.csv::COLUMN to name the column of labels. --out is then the folder of a "
+            "run, which report, review and export can open. Default: no run is made.",
         ),
     ] = None
     run: Annotated[
         bool,
         typer.Option(
             "--run",
-            help="Make --out a run, on which report, review, audit, export and check work, also "
-            "without --data.",
+            help="Make --out a run even without --data, which report, review, audit, export and "
+            "check can open.",
         ),
     ] = False
 
@@ -92,16 +92,16 @@ class MethodOptions:
         int | None,
         typer.Option(
             metavar="N",
-            help="Flag what at least N of the four algorithms of alg-ens flag, from 2 to 4. "
-            "Default: 3.",
+            help="For alg-ens: flag samples that at least N of its four algorithms flag, from 2 to "
+            "4. Default: 3.",
         ),
     ] = None
     entropy_class: Annotated[
         str,
         Choices("candidate", "given"),
         typer.Option(
-            help="Compare a sample with the entropy threshold of its candidate class or of its "
-            "given class, in cl-mcd-e."
+            help="For methods with an uncertainty threshold, such as cl-mcd-e: use the threshold of "
+            "a sample's candidate class or of its given class."
         ),
     ] = "candidate"
     min_examples_per_class: Annotated[
@@ -111,7 +111,7 @@ class MethodOptions:
     frac_noise: Annotated[
         float,
         typer.Option(
-            metavar="SHARE", help="Flag this share, from 0 to 1, of what the method would flag."
+            metavar="SHARE", help="Flag only this share, from 0 to 1, of what the method selects."
         ),
     ] = 1.0
 
@@ -131,7 +131,7 @@ class PartOptions:
     part_rows: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Work on parts of N rows. Default: as many as fit in memory well."
+            metavar="N", help="Work on parts of N rows. Default: as many as memory allows."
         ),
     ] = None
     memory: Annotated[

@@ -101,7 +101,7 @@ class ModelOptions:
         str | None,
         Choices("re-estimated", "as-trained"),
         typer.Option(
-            help="Predict without dropout by these batch-norm statistics of a network: "
+            help="Compute the softmax, which is without dropout, with batch-norm statistics that are "
             "re-estimated without dropout, or as they were trained. Default: re-estimated."
         ),
     ] = None

@@ -32,8 +32,8 @@ Method = Annotated[
     str,
     typer.Option(
         metavar="METHOD",
-        help="Flag samples by this method: auto, one of the paper's (alg-ens, cl-mcd, cl-mcd-e, "
-        "cl-mcd-ens, cl-pbnr), another one that docs/choosing.md lists, or all.",
+        help="Flag samples by this method: auto, one of the UQ-LED paper's (alg-ens, cl-mcd, "
+        "cl-mcd-e, cl-mcd-ens, cl-pbnr), another one listed in docs/predictions.md, or all.",
     ),
 ]
 RunMethod = Annotated[
@@ -50,7 +50,7 @@ RunData = Annotated[
         "--data",
         metavar="PATH",
         help="Read the samples from here if they were moved after the run was made. "
-        "Default: the place where the run found them.",
+        "Default: where they were when the run was made.",
     ),
 ]
 Seed = Annotated[

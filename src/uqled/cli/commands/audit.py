@@ -13,16 +13,19 @@ from uqled.cli.options import RunArgument, Seed
 def audit(
     folder: RunArgument,
     size: Annotated[
-        int, typer.Option(metavar="N", help="Draw N samples, unless an audit of the run was begun.")
+        int,
+        typer.Option(
+            metavar="N", help="Draw N samples, unless an audit of the run has already begun."
+        ),
     ] = 40,
     seed: Seed = 0,
 ) -> CommandOutput:
     """Estimate how many labels are wrong from samples that a person judges.
 
-    The first call draws the samples and writes them to RUN/audit.csv. Write yes or no into the
-    column is_wrong, or decide the same samples on the review page, and repeat the command. The
-    estimate follows from how the samples were drawn, so it holds for any model. The command may be
-    repeated after every verdict.
+    The first call draws the samples and writes them to RUN/audit.csv. Write yes or no in the
+    column is_wrong, or review the same samples on the review page, then repeat the command. The
+    estimate follows from how the samples were drawn, so it holds for any model. You can repeat the
+    command after every verdict.
 
     Examples:
         uqled audit runs/photos

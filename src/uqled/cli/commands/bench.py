@@ -94,7 +94,8 @@ def bench(
 ) -> CommandOutput:
     """Compare detection methods where the truth is known.
 
-    This is the paper's two-stage benchmark: labels are made wrong, found again, and cleaned.
+    This is the two-stage benchmark of the UQ-LED paper: labels are made wrong on purpose, each method
+    flags them, and networks are trained on what is left.
 
     Examples:
         uqled bench smoke

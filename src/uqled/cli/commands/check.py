@@ -28,7 +28,7 @@ def check(
         typer.Option(
             metavar="SHARE",
             help="Fail if more than this share of the labels is wrong, from 0 to 1, such as 0.03. "
-            "Default: no limit, which needs --baseline.",
+            "Default: no limit; then --baseline is required.",
         ),
     ] = None,
     confidence: Annotated[
@@ -50,9 +50,8 @@ def check(
         str | None,
         typer.Option(
             metavar="DATA",
-            help="Judge this new data by the model of the run, instead of the run's own: a "
-            "file or folder of the same form, with the same columns and classes. Default: the data "
-            "of the run.",
+            help="Judge this new data with the model of the run: a file or folder of the same form, "
+            "with the same columns and classes. Default: judge the data of the run.",
         ),
     ] = None,
     data: RunData = None,
@@ -61,7 +60,7 @@ def check(
         typer.Option(
             metavar="COLUMN",
             help="Read the labels of the new data from this column, and those of --data if the run "
-            "was made of data in memory. Default: the column that the run has them from.",
+            "was made from data in memory. Default: the column that the run used.",
         ),
     ] = None,
     junit: Annotated[
@@ -75,13 +74,13 @@ def check(
     """Fail if too many labels of a run are wrong, as a gate for CI.
 
     The exit code is 0 if the data passes, 1 if it fails, 2 if the command was used wrongly, and 3
-    if the data cannot be judged. A check fails only if the lower end of the interval of the error
-    rate is above the limit. Decisions of reviewers count. In a GitHub workflow, the summary of the
-    job gets a table.
+    if the data cannot be judged. A check fails only if the whole interval of the error rate lies
+    above the limit. Labels that reviewers decided on count as certain. In a GitHub workflow, a
+    table is added to the summary of the job.
 
     With --against, the model is fitted again on the data of the run without its suspects, and the
     labels of the new data are judged. The data of the run must still be where it was, or where
-    --data says; a run made of data in memory needs --data.
+    --data says; a run made from data in memory needs --data.
 
     Examples:
         uqled check runs/photos --max-error-rate 0.03

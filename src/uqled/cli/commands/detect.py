@@ -44,7 +44,7 @@ def detect(
         ),
     ] = None,
     no_decisions: Annotated[
-        bool, typer.Option("--no-decisions", help="Ignore what reviewers of the run have decided.")
+        bool, typer.Option("--no-decisions", help="Ignore the decisions of reviewers.")
     ] = False,
     threads: Annotated[
         int | None,
@@ -54,7 +54,7 @@ def detect(
         ),
     ] = None,
 ) -> CommandOutput:
-    """Flag wrong labels by predictions, from a run or from your own files.
+    """Flag wrong labels from the predictions of a run or from your own files.
 
     FILE::KEY names an array of an .npz or Zarr group, or a column of a table. Labels and
     probabilities may also be folders of .npy or Parquet shards, or addresses such as s3://...

@@ -55,7 +55,7 @@ def export(
         bool, typer.Option("--overwrite", help="Replace the file if it exists.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be done, and write nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be done and write nothing.")
     ] = False,
 ) -> CommandOutput:
     """Write the data with the labels that reviewers corrected.

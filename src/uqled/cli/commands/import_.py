@@ -27,7 +27,7 @@ def import_(
         bool, typer.Option("--dry-run", help="Print what would be decided, and write nothing.")
     ] = False,
 ) -> CommandOutput:
-    """Read decisions that were made in Label Studio into a run.
+    """Import decisions made in Label Studio into a run.
 
     The tasks must be those that uqled export wrote for Label Studio.
 

@@ -30,7 +30,7 @@ def noise(
     kind: Annotated[
         str,
         Choices("similarity", "symmetric", "pair", "sparse", "confusion", "matrix", "instance"),
-        typer.Option(help="Confuse labels in this way. docs/noise.md describes each kind."),
+        typer.Option(help="Make labels wrong in this way. docs/noise.md describes each kind."),
     ] = "similarity",
     rate: Annotated[
         float | None,
@@ -43,7 +43,8 @@ def noise(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Never confuse this share of the pairs of classes, from 0 to 1, in --kind sparse.",
+            help="For --kind sparse: never flip labels between this share of the pairs of classes, "
+            "from 0 to 1.",
         ),
     ] = None,
     pred_probs: Annotated[

@@ -18,9 +18,9 @@ def predict(
     out: RunFolder = None,
     seed: Seed = 0,
 ) -> CommandOutput:
-    """Predict each sample by a model that was not trained on it.
+    """Predict each sample with a model that was not trained on it.
 
-    The predictions are written to the folder of a run. Then uqled detect flags labels by them.
+    The predictions are written to the folder of a run. uqled detect then flags labels from them.
 
     Examples:
         uqled predict photos/

@@ -41,7 +41,7 @@ def review(
         typer.Option("--no-browser", help="Print the address of the page instead of opening it."),
     ] = False,
 ) -> None:
-    """Decide about the flagged samples, on a page in the browser.
+    """Review the flagged samples on a page in the browser.
 
     Each decision is stored in the run before the page confirms it. Stop with Ctrl+C.
 
