@@ -406,4 +406,4 @@ def test_paragraphs_of_a_help_break_where_the_terminal_ends():
     result = CliRunner().invoke(app, ["audit", "--help"], env={"COLUMNS": "200"})
     described = [line for line in result.output.splitlines() if "RUN/audit.csv" in line]
     assert len(described) == 1
-    assert "decide the same samples on the review page" in described[0]
+    assert "judge the same samples on the review page" in described[0]

@@ -27,8 +27,8 @@ SpellingsOption = Annotated[
     str,
     Choices("merge", "keep"),
     typer.Option(
-        help="Treat class names as one class if they differ only in spaces or Unicode form, or only "
-        "in case and one of them is rare (merge), or as different classes (keep)."
+        help="Treat class names as one class if they differ only in spaces or Unicode form, or "
+        "only in case and one of them is rare (merge), or as different classes (keep)."
     ),
 ]
 

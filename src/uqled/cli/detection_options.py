@@ -100,8 +100,8 @@ class MethodOptions:
         str,
         Choices("candidate", "given"),
         typer.Option(
-            help="For methods with an uncertainty threshold, such as cl-mcd-e: use the threshold of "
-            "a sample's candidate class or of its given class."
+            help="For methods with an uncertainty threshold, such as cl-mcd-e: use the threshold "
+            "of a sample's candidate class or of its given class."
         ),
     ] = "candidate"
     min_examples_per_class: Annotated[

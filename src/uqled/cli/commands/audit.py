@@ -23,7 +23,7 @@ def audit(
     """Estimate how many labels are wrong from samples that a person judges.
 
     The first call draws the samples and writes them to RUN/audit.csv. Write yes or no in the
-    column is_wrong, or review the same samples on the review page, then repeat the command. The
+    column is_wrong, or judge the same samples on the review page, then repeat the command. The
     estimate follows from how the samples were drawn, so it holds for any model. You can repeat the
     command after every verdict.
 

@@ -94,8 +94,8 @@ def bench(
 ) -> CommandOutput:
     """Compare detection methods where the truth is known.
 
-    This is the two-stage benchmark of the UQ-LED paper: labels are made wrong on purpose, each method
-    flags them, and networks are trained on what is left.
+    This is the two-stage benchmark of the UQ-LED paper: labels are made wrong on purpose, each
+    method flags them, and networks are trained on what is left.
 
     Examples:
         uqled bench smoke

@@ -50,8 +50,8 @@ def check(
         str | None,
         typer.Option(
             metavar="DATA",
-            help="Judge this new data with the model of the run: a file or folder of the same form, "
-            "with the same columns and classes. Default: judge the data of the run.",
+            help="Judge this new data with the model of the run: a file or folder of the same "
+            "form, with the same columns and classes. Default: judge the data of the run.",
         ),
     ] = None,
     data: RunData = None,
