@@ -81,10 +81,7 @@ def test_a_source_of_uncertainty_of_another_package(iris, tmp_path):
 
 
 @pytest.mark.usefixtures("my_package")
-def test_an_encoder_and_a_member_of_another_package(tmp_path, monkeypatch):
-    from uqled.predict.learners import committee
-
-    monkeypatch.setattr(committee, "FEATURE_MEMBERS", ("neighbours", "naive-bayes"))
+def test_an_encoder_and_a_member_of_another_package(tmp_path):
     texts = np.array(["zzz zebra", "zoo zz", "aaa banana", "a baa aa"] * 10, object)
     data = Dataset.from_arrays(texts, ["z", "z", "a", "a"] * 10)
     data = replace(data, groups=np.arange(40))

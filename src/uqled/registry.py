@@ -38,8 +38,11 @@ class Registry(Generic[Entry]):
 
     def names(self) -> list[str]:
         """Every name, our own first."""
-        others = sorted(point.name for point in self._entry_points())
-        return list(dict.fromkeys([*self.own, *others]))
+        return [*self.own, *self.list_additions()]
+
+    def list_additions(self) -> list[str]:
+        """The names that other packages add."""
+        return sorted({point.name for point in self._entry_points()} - self.own.keys())
 
     def load(self, name: str) -> Entry:
         """The entry of this name; an unknown name is refused with the ones that exist."""

@@ -25,7 +25,7 @@ from uqled.features.computing import compute_features
 from uqled.features.encoders import EncoderOptions, find_installed_encoder
 from uqled.features.neighbours import group_near_duplicates, number_groups
 from uqled.predict.committee.combining import Combination, combine_members
-from uqled.predict.committee.heads import CommitteeFold
+from uqled.predict.committee.heads import HEADS, CommitteeFold
 from uqled.predict.committee.members import predict_by_members, share_threads
 from uqled.predict.learner import Advance, FoldPredictions
 from uqled.predict.uncertainty import AUTO
@@ -107,10 +107,10 @@ def group_appended(data: Dataset) -> NDArray[np.intp] | None:
 
 
 def choose_feature_members(data: Dataset) -> tuple[str, ...]:
-    """The members of features: with a network where PyTorch is installed, with words for texts."""
+    """With a network if PyTorch is installed, words for texts, and members of other packages."""
     network = ("network",) if find_spec("torch") is not None else ()
     words = ("tf-idf",) if data.texts is not None else ()
-    return (*FEATURE_MEMBERS, *network, *words)
+    return (*FEATURE_MEMBERS, *network, *words, *HEADS.list_additions())
 
 
 @dataclass(frozen=True, eq=False)
