@@ -7,6 +7,7 @@ not depend on how the samples are divided.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,10 +68,10 @@ class Alternatives:
     def log_ratio(self) -> Floats:
         """[N] of the other class's probability to the label's."""
         best, given = (
-            np.log(np.maximum(p.astype(np.float64), LEAST_PROBABILITY))
-            for p in (self.best, self.given)
+            np.maximum(p, LEAST_PROBABILITY, dtype=np.float64) for p in (self.best, self.given)
         )
-        ratio: Floats = best - given
+        best /= given
+        ratio: Floats = np.log(best, out=best)
         return ratio
 
 
@@ -110,12 +111,14 @@ class Calibration:
         """By halving the step of the power; the even share is fitted to each power."""
         n, K = sample.rows.shape
         some = slice(None, None, max(1, n // min(FIT_ROWS, max(FIT_ROWS * 100 // K, 500))))
-        logs = np.log(np.maximum(sample.rows[some].astype(np.float64), LEAST_PROBABILITY))
-        labels = np.ascontiguousarray(sample.labels[some])
+        powers = LabelPowers(sample.rows[some], sample.labels[some])
+        tried: dict[float, Calibration] = {}
 
         def at(exponent: float) -> Calibration:
-            given = raise_to_power(logs, labels, 2.0**exponent)
-            return cls(2.0**exponent, *_fit_even_share(given, K))
+            if exponent not in tried:  # after a step forward, one step back was tried before
+                given = powers.raise_to(2.0**exponent)
+                tried[exponent] = cls(2.0**exponent, *_fit_even_share(given, K))
+            return tried[exponent]
 
         best_at, step = 0.0, 2.0
         best = at(best_at)
@@ -129,12 +132,27 @@ class Calibration:
         return best
 
 
-def raise_to_power(logs: Floats, labels: Ints32, power: float) -> Floats:
-    """[n] the label's probability, where probabilities of these logarithms [n,K] are raised to a
-    power and their sum is 1 again."""
-    powers = np.exp(power * (logs - logs.max(axis=1, keepdims=True)))
-    label_share: Floats = powers[np.arange(len(powers)), labels] / powers.sum(axis=1)
-    return label_share
+class LabelPowers:
+    """The labels' probabilities where all are raised to a power and their sum is 1 again.
+
+    The sums over classes are in single precision, relative to the most probable class: that moves
+    the mean log-likelihood by less than 1e-7, far less than two powers that are compared differ by.
+    """
+
+    def __init__(self, rows: Singles, labels: Ints32) -> None:
+        """Of probabilities [n,K]."""
+        logs = np.maximum(rows.T, LEAST_PROBABILITY, dtype=np.float64, order="C")  # [K,n]
+        np.log(logs, out=logs)
+        logs -= logs.max(axis=0)
+        self._label: Floats = logs[labels, np.arange(len(labels))]
+        self._every: Singles = logs.astype(np.float32)
+
+    def raise_to(self, power: float) -> Floats:
+        """[n] the label's probability."""
+        powers = self._every * np.float32(power)
+        np.exp(powers, out=powers)
+        label_share: Floats = np.exp(power * self._label) / powers.sum(axis=0, dtype=np.float64)
+        return label_share
 
 
 def _fit_even_share(label_share: Floats, K: int) -> tuple[float, float]:
@@ -143,11 +161,14 @@ def _fit_even_share(label_share: Floats, K: int) -> tuple[float, float]:
     Newton's steps on a concave function, halved where they would leave (0, 1).
     """
     change, share = 1 / K - label_share, 0.02
+    base = label_share + LEAST_PROBABILITY
     for _ in range(12):
-        slope = change / (label_share + share * change + LEAST_PROBABILITY)
-        step = slope.sum() / max(float(slope @ slope), 1e-300)
-        share = min(max(share + step, share / 4), (1 + share) / 2)
-    likelihood = np.log(label_share + share * change + LEAST_PROBABILITY)
+        slope = change / (base + share * change)
+        step = float(slope.sum()) / max(float(slope @ slope), 1e-300)
+        before, share = share, min(max(share + step, share / 4), (1 + share) / 2)
+        if abs(share - before) <= 1e-14:
+            break
+    likelihood = np.log(base + share * change)
     return float(share), float(likelihood.mean())
 
 
@@ -169,17 +190,35 @@ class Quantiles:
         G, B = K if K <= PAIR_CLASSES else 1, len(BANDS)
         limits, shares = np.full((B, G, K), -1, np.float32), np.zeros((B, G, K))
         group = rows.argmax(axis=1) if G > 1 else np.zeros(len(rows), np.int64)
-        order = np.argsort(group, kind="stable")
-        for g, some in enumerate(np.split(order, np.searchsorted(group[order], np.arange(1, G)))):
-            if len(some) < LEAST_ROWS:
+        order = np.argsort(group.astype(np.int16), kind="stable")  # which is linear in 16 bits
+        starts = [0, *np.cumsum(np.bincount(group, minlength=G)).tolist()]
+        columns = np.take(rows.T, order, axis=1)  # [K,n] the samples of a group side by side
+        for g in range(G):
+            n = starts[g + 1] - starts[g]
+            if n < LEAST_ROWS:
                 continue
-            own = np.sort(np.ascontiguousarray(rows[some].T), axis=1)  # [K,n]
-            limits[:, g] = [own[:, int(np.ceil(part * len(some))) - 1] for part in BANDS]
-            below = [np.mean(own <= limit[:, None], axis=1) for limit in limits[:, g]]
-            shares[:, g] = np.diff(below, axis=0, prepend=0)
+            own = np.sort(columns[:, starts[g] : starts[g + 1]], axis=1)
+            ends = [math.ceil(part * n) for part in BANDS]
+            below = np.array([_count_up_to(own, end) for end in ends]) / n
+            limits[:, g] = own[:, [end - 1 for end in ends]].T
+            shares[:, g] = below
+            shares[1:, g] -= below[:-1]
         if G > 1:
             shares[:, np.arange(K), np.arange(K)] = 0  # a predicted class is no other class
         return cls(limits, shares)
+
+
+def _count_up_to(values: Singles, n: int) -> Ints:
+    """[K] how many of each row's sorted values [K,N] are up to its n-th: n, or more where later
+    ones equal it."""
+    counts = np.full(len(values), n, np.int64)
+    if n < values.shape[1]:
+        ties = np.flatnonzero(values[:, n] == values[:, n - 1])
+        if 8 * len(ties) > len(values):
+            counts[ties] = np.count_nonzero(values[ties] <= values[ties, n - 1, None], axis=1)
+        else:
+            counts[ties] = [np.searchsorted(row, row[n - 1], "right") for row in values[ties]]
+    return counts
 
 
 @dataclass(frozen=True)

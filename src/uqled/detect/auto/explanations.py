@@ -23,6 +23,7 @@ explanations of the data each give a number, and thereby a probability for every
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -159,13 +160,14 @@ class Scorer:
 
     def score(self, alternatives: Alternatives) -> Floats:
         """[N] log-odds that the label is wrong, but for one number that is the same for all."""
-        score = self.power * alternatives.log_ratio
+        score = alternatives.log_ratio
+        score *= self.power
         if self.structure.log_ratio is not None:
             score += self.structure.log_ratio[alternatives.other, alternatives.labels]
-        beyond = np.abs(score) - CERTAIN
-        return np.where(
-            beyond > 0, np.copysign(CERTAIN + np.log1p(np.maximum(beyond, 0)), score), score
-        )
+        is_certain = np.flatnonzero(np.abs(score) > CERTAIN)
+        certain = score[is_certain]
+        score[is_certain] = np.copysign(CERTAIN + np.log1p(np.abs(certain) - CERTAIN), certain)
+        return score
 
 
 def explain(
@@ -212,13 +214,13 @@ class Explanations:
         """So that the probabilities of all samples add up to each explanation's number; `counts`
         [steps] are of scores."""
         some = counts > 0
-        counts, scores = counts[some], _MIDDLES[some]
+        counts, odds_against = counts[some].astype(np.float64), np.exp(-_MIDDLES[some])
         shifts = {}
         for name, number in numbers.items():
             low, high = -2 * LARGEST, 2 * LARGEST
             for _ in range(40):
                 middle = (low + high) / 2
-                if counts @ to_probability(scores + middle) < number:
+                if counts @ (1 / (1 + odds_against * math.exp(-middle))) < number:
                     low = middle
                 else:
                     high = middle
@@ -227,7 +229,10 @@ class Explanations:
 
     def estimate(self, scores: Floats) -> ErrorEstimate:
         """[N] probabilities by each explanation, and how much each counts."""
-        readings = {name: to_probability(scores + shift) for name, shift in self.shifts.items()}
+        odds_against = np.exp(-scores)
+        readings = {
+            name: to_probability(odds_against, shift) for name, shift in self.shifts.items()
+        }
         return ErrorEstimate(readings, self.weights, dict.fromkeys(readings, 1.0))
 
 
@@ -253,7 +258,8 @@ def weigh(numbers: Mapping[str, float]) -> dict[str, float]:
     return {name: weights[name] for name in numbers}
 
 
-def to_probability(log_odds: Floats) -> Floats:
-    """Of log-odds that are no further from 0 than 200."""
-    probability: Floats = 1 / (1 + np.exp(-log_odds))
-    return probability
+def to_probability(odds_against: Floats, shift: float) -> Floats:
+    """[N] of odds exp(-score), where a shift is added to the scores."""
+    probability: Floats = odds_against * np.exp(-shift)
+    probability += 1
+    return np.divide(1, probability, out=probability)

@@ -18,6 +18,8 @@ Ints = NDArray[np.int64]
 
 LEVELS = 2**16
 UNITS = 2.0**32
+#: So many probabilities in whole units add up in floating point without rounding: below 2^53.
+_EXACT_SAMPLES = 2**20
 
 
 def find_levels(probability: Floats) -> Ints:
@@ -31,7 +33,13 @@ def find_levels(probability: Floats) -> Ints:
 
 def to_units(values: Floats) -> Ints:
     """[N] probabilities in whole units, whose sums are exact."""
-    return np.rint(values * UNITS).astype(np.int64)
+    return _round_to_units(values).astype(np.int64)
+
+
+def _round_to_units(values: Floats) -> Floats:
+    """[N] the same as whole numbers in floating point."""
+    units: Floats = values * UNITS
+    return np.rint(units, out=units)
 
 
 @dataclass(frozen=True)
@@ -48,10 +56,12 @@ class Levels:
         """Of samples ranked by `probability` [N]; `readings` [N] are probabilities too."""
         at = find_levels(probability)
         counts = np.bincount(at, minlength=LEVELS).astype(np.int64)
-        errors = {}
-        for name, values in readings.items():
-            errors[name] = np.zeros(LEVELS, np.int64)
-            np.add.at(errors[name], at, to_units(values))
+        errors = {name: np.zeros(LEVELS, np.int64) for name in readings}
+        for start in range(0, len(at), _EXACT_SAMPLES):
+            some = slice(start, start + _EXACT_SAMPLES)
+            for name, values in readings.items():
+                sums = np.bincount(at[some], _round_to_units(values[some]), LEVELS)
+                errors[name] += sums.astype(np.int64)
         return cls(counts, errors)
 
     def merge_with(self, other: Levels) -> Levels:
@@ -60,7 +70,7 @@ class Levels:
         return Levels(self.counts + other.counts, errors)
 
     def _down(self, sums: Ints) -> Floats:
-        """[LEVELS] the sum of all levels from the highest down to each, the highest first."""
+        """The sum of all levels from the highest down to each, the highest first."""
         return np.cumsum(sums[::-1]).astype(np.float64)
 
     def best_f1(self, weights: Mapping[str, float]) -> int:
@@ -68,14 +78,17 @@ class Levels:
 
         If a reading is right, a set of k has an F1 of 2 (errors in it) / (k + all errors).
         """
-        k = self._down(self.counts)
-        mean = np.zeros(LEVELS)
+        some = np.flatnonzero(self.counts)  # where there are none, a lower cut changes nothing
+        if not len(some):
+            return LEVELS
+        k = self._down(self.counts[some])
+        mean = np.zeros(len(some))
         for name, weight in weights.items():
             if weight:
-                hits = self._down(self.errors[name]) / UNITS
+                hits = self._down(self.errors[name][some]) / UNITS
                 mean += weight * 2 * hits / np.maximum(k + hits[-1], 1e-300)
         best = int(mean.argmax())
-        return LEVELS - 1 - best if mean[best] > 0 else LEVELS
+        return int(some[len(some) - 1 - best]) if mean[best] > 0 else LEVELS
 
     def at_precision(self, name: str, precision: float) -> int:
         """The lowest level down to which so large a part of the flags is expected to be real."""
