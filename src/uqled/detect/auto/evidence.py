@@ -214,7 +214,7 @@ def _count_up_to(values: Singles, n: int) -> Ints:
     counts = np.full(len(values), n, np.int64)
     if n < values.shape[1]:
         ties = np.flatnonzero(values[:, n] == values[:, n - 1])
-        if 8 * len(ties) > len(values):
+        if len(ties) > 16:
             counts[ties] = np.count_nonzero(values[ties] <= values[ties, n - 1, None], axis=1)
         else:
             counts[ties] = [np.searchsorted(row, row[n - 1], "right") for row in values[ties]]

@@ -1,6 +1,9 @@
 """The kernels in NumPy: the names, arguments and results of `compiled`.
 
 What each writes is said there. `count_in_ranges` is missing: only detection in parts needs it.
+
+Rows are transposed first: NumPy goes through a long row per class many times faster than through a
+short one per sample.
 """
 
 from __future__ import annotations
@@ -19,22 +22,16 @@ Ints = NDArray[Any]
 # -- rows -----------------------------------------------------------------------------------------
 
 
-def find_bad_row(rows: Rows, keys: Ints, tolerance: float) -> int:
-    if tolerance == np.inf:
-        return -1
-    with np.errstate(invalid="ignore", over="ignore"):  # infinite values: their sum is no 1
-        is_good = np.abs(rows.sum(axis=1) - 1.0) <= tolerance
-    if keys.min(initial=0) < 0:  # a negative value, or -0.0, which is not one
-        is_good &= (rows >= 0.0).all(axis=1)
-    return -1 if is_good.all() else int(is_good.argmin())
+def find_bad_row(rows: Rows, keys: Ints, tolerance: float) -> int:  # noqa: ARG001 - as compiled
+    return -1 if tolerance == np.inf else _find_bad_column(_transpose(rows), tolerance)
 
 
 def read_given_probability(rows: Rows, labels: Ints, out: Rows) -> None:
-    out[:] = rows[np.arange(len(rows)), labels]
+    out[:] = _take_class(rows, labels)
 
 
 def find_best_other(rows: Rows, labels: Ints, out: Rows) -> None:
-    out[:] = _hide_labels(rows, labels).max(axis=1)
+    out[:] = _hide_labels(_transpose(rows), labels).max(axis=0)
 
 
 def add_class_sums(labels: Ints, values: Rows, sums: Ints) -> None:
@@ -89,33 +86,37 @@ def scan_rows(
     predicted: Ints,
     agrees: Ints,
 ) -> int:
-    predicted[:] = keys.argmax(axis=1)
-    confident[:] = _choose_confident(keys >= thresholds, predicted)
-    every = np.arange(len(rows))
-    slack = np.float32(SLACK) if single_precision else SLACK
-    given = rows[every, labels] if single_precision else rows[every, labels].astype(np.float64)
-    raised, top = (given + slack).astype(np.float64), rows[every, predicted].astype(np.float64)
+    columns = _transpose(rows)
+    is_view = np.may_share_memory(rows, keys)
+    key_columns = columns.view(keys.dtype) if is_view else _transpose(keys)
+    predicted[:] = _find_largest(key_columns)
+    confident[:] = _choose_confident(key_columns >= thresholds[:, None], predicted)
+    given, top = _take_class(rows, labels), _take_class(rows, predicted)
+    raised = given + np.float32(SLACK) if single_precision else given.astype(np.float64) + SLACK
+    raised, top = raised.astype(np.float64, copy=False), top.astype(np.float64, copy=False)
     agrees[:] = (raised > top) | ((raised == top) & (labels <= predicted))
-    return find_bad_row(rows, keys, tolerance)
+    return -1 if tolerance == np.inf else _find_bad_column(columns, tolerance)
 
 
 def find_confident_within_limits(
     keys: Ints, thresholds: Ints, uncertainty: Rows, limits: Rows, predicted: Ints, confident: Ints
 ) -> None:
-    reached = (keys >= thresholds) & (uncertainty[:, None] <= limits)
+    reached = _transpose(keys) >= thresholds[:, None]
+    reached &= uncertainty <= limits[:, None]
     confident[:] = _choose_confident(reached, predicted)
 
 
 def count_pairs(labels: Ints, confident: Ints, counts: Ints) -> None:
     some = confident >= 0
-    np.add.at(counts, (labels[some], confident[some]), 1)
+    pairs = labels[some] * np.int64(len(counts)) + confident[some]
+    counts += np.bincount(pairs, minlength=counts.size).reshape(counts.shape)
 
 
 def find_alternatives(rows: Rows, labels: Ints, other: Ints, given: Rows, best: Rows) -> None:
-    every = np.arange(len(rows))
-    others = _hide_labels(rows.astype(np.float32, copy=False), labels)
-    other[:] = others.argmax(axis=1)
-    given[:], best[:] = rows[every, labels], others[every, other]
+    others = _hide_labels(_transpose(rows).astype(np.float32, copy=False), labels)
+    top = others.max(axis=0)
+    other[:] = _find_first(others == top)
+    given[:], best[:] = _take_class(rows, labels), top
 
 
 def count_votes(flat: Rows, first: int, step: int, F: int, labels: Ints, counts: Ints) -> None:
@@ -125,17 +126,49 @@ def count_votes(flat: Rows, first: int, step: int, F: int, labels: Ints, counts:
         counts[1] += np.count_nonzero(votes[:f] != votes[f])
 
 
-def _hide_labels(rows: Rows, labels: Ints) -> Rows:
-    """A copy in which no label is the most probable class of its row."""
-    others = rows.copy()
-    others[np.arange(len(rows)), labels] = -np.inf
-    return others
+def _transpose(rows: Rows) -> Rows:
+    """[K,n] a copy whose classes lie one behind the other."""
+    return rows.T.copy()
+
+
+def _take_class(rows: Rows, classes: Ints) -> Rows:
+    """[n] of each row, the value of its class."""
+    n, K = rows.shape
+    return rows.reshape(-1).take(np.arange(0, n * K, K) + classes)
+
+
+def _hide_labels(columns: Rows, labels: Ints) -> Rows:
+    """Make no label the most probable class of its sample, in place."""
+    columns[labels, np.arange(len(labels))] = -np.inf
+    return columns
+
+
+def _find_bad_column(columns: Rows, tolerance: float) -> int:
+    """The first sample of [K,n] that is no probability distribution, or -1."""
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite values: their sum is no 1
+        is_good = np.abs(columns.sum(axis=0) - 1.0) <= tolerance
+        if columns.min() < 0.0:
+            is_good &= (columns >= 0.0).all(axis=0)
+    return -1 if is_good.all() else int(is_good.argmin())
+
+
+def _find_first(is_it: Rows) -> Ints:
+    """[n] the first class of [K,n] for which it is so, K for none."""
+    K = len(is_it)
+    down = np.arange(K, 0, -1, dtype=np.uint8 if K < 256 else np.int32)
+    first: Ints = K - np.max(is_it * down[:, None], axis=0).astype(np.int32)
+    return first
+
+
+def _find_largest(columns: Rows) -> Ints:
+    """[n] the class of the largest value of [K,n], the lower one of equals."""
+    return _find_first(columns == columns.max(axis=0))
 
 
 def _choose_confident(reached: Rows, predicted: Ints) -> Ints:
     """[n] the class that is reached, the predicted one of several, -1 of none."""
-    hits = np.count_nonzero(reached, axis=1)
-    return np.where(hits == 1, reached.argmax(axis=1), np.where(hits > 1, predicted, -1))
+    hits = reached.sum(axis=0, dtype=np.int32)
+    return np.where(hits == 1, _find_first(reached), np.where(hits > 1, predicted, -1))
 
 
 def _split_passes(flat: Rows, first: int, step: int, F: int, n: int) -> list[Rows]:
@@ -145,7 +178,8 @@ def _split_passes(flat: Rows, first: int, step: int, F: int, n: int) -> list[Row
 
 def _predict_passes(flat: Rows, first: int, step: int, F: int, n: int) -> Ints:
     """[F,n] the predicted class of each pass."""
-    return np.stack([rows.argmax(axis=1) for rows in _split_passes(flat, first, step, F, n)])
+    passes = _split_passes(flat, first, step, F, n)
+    return np.stack([_find_largest(_transpose(rows)) for rows in passes])
 
 
 def _compute_entropy(rows: Rows) -> Rows:
@@ -168,25 +202,35 @@ def select_rows(
     heap_offsets: Ints,
     cuts: Rows,
     bounds: Rows,  # noqa: ARG001 - the arguments are those of the compiled kernel
-    least: Rows,  # noqa: ARG001
+    least: Rows,
     sizes: Ints,
     margins: Rows,
     indices: Ints,
 ) -> None:
-    order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], np.arange(len(class_offsets)))
-    for given in np.flatnonzero(np.diff(class_offsets) * np.diff(starts)):
-        some = order[starts[given] : starts[given + 1]]
-        own = np.ascontiguousarray(rows[some].T, rows.dtype if single_precision else np.float64)
-        for q in range(class_offsets[given], class_offsets[given + 1]):
-            margin = (own[targets[q]] - own[given]).astype(np.float64, copy=False)
-            reaches = np.flatnonzero(margin >= cuts[q])
-            heap = slice(heap_offsets[q], heap_offsets[q + 1])
-            sizes[q] = _keep_top(
-                margins[heap], indices[heap], sizes[q], margin[reaches], some[reaches] + first_index
-            )
-            if sizes[q] == heap.stop - heap.start:
-                cuts[q] = margins[heap].min()
+    n_pairs = np.diff(class_offsets)
+    least = np.full(len(n_pairs), np.inf)  # cut of each class: most rows reach none
+    np.minimum.at(least, np.repeat(np.arange(len(n_pairs)), n_pairs), cuts)
+    dtype = rows.dtype if single_precision else np.dtype(np.float64)
+    top, own = _transpose(rows).max(axis=0).astype(dtype), _take_class(rows, labels).astype(dtype)
+    samples = np.flatnonzero(top - own >= least[labels])
+    given_class = labels[samples].astype(np.int16 if len(n_pairs) < 2**15 else np.int32)
+    samples = samples[np.argsort(given_class, kind="stable")]  # linear in 16 bits
+    starts = np.searchsorted(labels[samples], np.arange(len(class_offsets)))
+    found = [_list_heaps(heap_offsets, sizes, margins, indices)]
+    for given in np.flatnonzero(n_pairs * np.diff(starts)):
+        some = samples[starts[given] : starts[given + 1]]
+        pairs = slice(class_offsets[given], class_offsets[given + 1])
+        columns = rows[some].T.astype(dtype)
+        margin = (columns[targets[pairs]] - columns[given]).astype(np.float64, copy=False)
+        reached = margin >= cuts[pairs, None]
+        room = np.diff(heap_offsets[pairs.start : pairs.stop + 1])
+        for q in np.flatnonzero(np.count_nonzero(reached, axis=1) > 2 * room):  # sort fewer
+            reached[q] &= margin[q] >= np.partition(margin[q], -room[q])[-room[q]]
+        pair, sample = np.nonzero(reached)
+        found.append((pair + pairs.start, margin[pair, sample], some[sample] + first_index))
+    _keep_top(found, heap_offsets, sizes, margins, indices)
+    full = (sizes == np.diff(heap_offsets)) & (sizes > 0)
+    cuts[full] = margins[heap_offsets[1:][full] - 1]
 
 
 def raise_cuts(
@@ -224,25 +268,35 @@ def merge_heaps(
     other_margins: Rows,
     other_indices: Ints,
 ) -> None:
-    for q in np.flatnonzero(other_sizes):
-        heap = slice(heap_offsets[q], heap_offsets[q + 1])
-        more = slice(heap.start, heap.start + other_sizes[q])
-        sizes[q] = _keep_top(
-            margins[heap], indices[heap], sizes[q], other_margins[more], other_indices[more]
-        )
+    own = _list_heaps(heap_offsets, sizes, margins, indices)
+    other = _list_heaps(heap_offsets, other_sizes, other_margins, other_indices)
+    _keep_top([own, other], heap_offsets, sizes, margins, indices)
+
+
+#: Number of the pair, margin and index of samples.
+Samples = tuple[Ints, Rows, Ints]
+
+
+def _list_heaps(heap_offsets: Ints, sizes: Ints, margins: Rows, indices: Ints) -> Samples:
+    """The samples in the heaps."""
+    pair = np.repeat(np.arange(len(sizes)), sizes)
+    at = np.arange(len(pair)) + np.repeat(heap_offsets[:-1] - np.cumsum(sizes) + sizes, sizes)
+    return pair, margins[at], indices[at]
 
 
 def _keep_top(
-    margins: Rows, indices: Ints, size: int, more_margins: Rows, more_indices: Ints
-) -> int:
-    """Keep the samples with the largest margins, of equals the lower index; return their number.
+    samples: list[Samples], heap_offsets: Ints, sizes: Ints, margins: Rows, indices: Ints
+) -> None:
+    """Fill each heap with its samples of the largest margins, of equals the lower index.
 
-    Not a heap: a list in any order, of which the first `size` are samples.
+    Not a heap: a list, the largest margin first, of which the first `sizes` are samples.
     """
-    margin = np.concatenate([margins[:size], more_margins])
-    index = np.concatenate([indices[:size], more_indices])
-    if len(margin) > len(margins):
-        top = np.lexsort((index, -margin))[: len(margins)]
-        margin, index = margin[top], index[top]
-    margins[: len(margin)], indices[: len(margin)] = margin, index
-    return len(margin)
+    pair, margin, index = (np.concatenate(columns) for columns in zip(*samples, strict=True))
+    order = np.lexsort((index, -margin, pair))
+    pair, margin, index = pair[order], margin[order], index[order]
+    counts, room = np.bincount(pair, minlength=len(sizes)), np.diff(heap_offsets)
+    rank = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
+    is_top = rank < room[pair]
+    at = heap_offsets[pair[is_top]] + rank[is_top]
+    margins[at], indices[at] = margin[is_top], index[is_top]
+    sizes[:] = np.minimum(counts, room)
