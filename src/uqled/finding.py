@@ -18,16 +18,19 @@ from uqled.data.frames import open_frame
 from uqled.data.inspection import Finding, inspect
 from uqled.data.inspection.prediction_checks import check_predictions
 from uqled.data.loading import load
+from uqled.data.tables.columns import describe_columns
 from uqled.data.tables.table_files import read_csv
 from uqled.data.tables.text_dialect import Dialect
 from uqled.detect.find import find_label_errors
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
 from uqled.features.embedding_files import attach_embeddings
+from uqled.model_quality import describe_model_quality
 from uqled.predict.crossval import cross_validate
 from uqled.storage.atomic import write_json
 from uqled.storage.reading import explain_file_problems
 from uqled.storage.run import Run
+from uqled.terminal import escape_controls
 
 Frame = TypeVar("Frame")
 
@@ -144,9 +147,15 @@ class DataErrors(LabelErrors):
         return DataErrors(**known, data=new)
 
     def summary(self, *, pairs: int = 5, suspects: int = 10) -> str:
-        """The answer in a few lines, to print, with the ids of the most suspect samples."""
+        """The answer in a few lines, to print: how many labels are wrong, the most suspect samples,
+        which columns were used as what, and which model predicted how well."""
         ids = None if self.data is None else self.data.ids.tolist()
-        return describe_answer(self.answer, ids=ids, pairs=pairs, suspects=suspects)
+        columns = () if self.data is None else self.data.columns
+        lines = [escape_controls(line) for line in describe_columns(columns)]
+        if self.model is not None:
+            lines += describe_model_quality(self.model)
+        answer = describe_answer(self.answer, ids=ids, pairs=pairs, suspects=suspects)
+        return "\n".join([answer, "", *lines] if lines else [answer])
 
     def _repr_html_(self) -> str:
         """The answer in one look, with the most suspect samples, in a notebook."""

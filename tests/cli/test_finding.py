@@ -194,3 +194,16 @@ def test_the_summary_names_samples_as_the_frame_does(errors):
     text = errors.summary()
     assert text.startswith(f"{errors.n_flagged} of {len(errors)} labels flagged")
     assert errors.data.ids[errors.ranked[0]] in text
+
+
+def test_the_summary_says_what_was_used_and_which_model_predicted(frame):
+    more = frame.assign(nr=np.arange(len(frame)))
+    plain = uqled.find(more, label="species", model="logistic", progress=False)
+    lines = plain.summary().splitlines()
+    assert "label: species" in lines
+    assert any(line.startswith("used: ") and "bill_length_mm" in line for line in lines)
+    assert "left out: nr (a serial number or time in file order)" in lines
+    assert any(
+        line.startswith(f"model logistic: predicts {plain.model.accuracy:.1%} as labelled")
+        for line in lines
+    )

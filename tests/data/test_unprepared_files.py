@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import zipfile
 from pathlib import Path
 
+import datasets
 import numpy as np
 import pandas as pd
 import pytest
@@ -151,3 +154,126 @@ def test_reading_options_go_with_data():
     words = ["detect", "--labels", "labels.npy", "--pred-probs", "probs.npy", "--sheet", "a"]
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, "--sheet goes with --data only" in result.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("t.csv", gzip.compress(b"a,label\n1,x\n"), r"is compressed \(gzip\). Call it t.csv.gz"),
+        ("t.csv", b"PK\x03\x04\0\0", "is a zip, as Excel files are. Give it its ending: .xlsx"),
+        ("t.tsv", b"PAR1\0\0", "is a Parquet file. Give it its ending: .parquet"),
+        ("t.csv", b"SQLite format 3\0", "is an SQLite database. Export the table as .csv"),
+        ("t.csv", b"\xd0\xcf\x11\xe0\0", "is an old Excel file. Save it as .xlsx"),
+        ("t.csv", b"\n<!DOCTYPE html><html>", "is a web page. Download the file itself"),
+        ("t.csv", b"version https://git-lfs.github.com/spec/v1\n", "pointer of Git LFS. Fetch"),
+        ("t.csv", b'[{"text": "a", "label": "x"}]', "is JSON. Give it its ending: .json"),
+        ("t.csv", b"\xef\xbb\xbfsep=;\na;label\n1;x\n", "'sep=', a hint for Excel. Remove the fir"),
+        ("t.csv", b"", "is empty. Name a table with samples"),
+        ("t.csv", b"\n \n", "is empty. Name a table with samples"),
+        ("t.csv", b'a,label\n1,x\n"2,y\n3,x\n', "in line 3 that is never closed. Close it"),
+        ("t.csv", b'a,label\n"1' + b"2\n" * 200_000, "in line 2 that is never closed"),
+        ("t.csv", b"birds of 2020\na,b,label\n1,2,x\n", "Remove line 1 if it stands above the col"),
+        ("t.csv", b"a,label\n1,2,x\n", "Give every column a name"),
+        ("t", b"a,label\n1,x\n", "file 't' has no ending that tells its format"),
+        ("t.tar.gz", b"", r"file 't.tar.gz', which is read as CIFAR's .tar.gz, has no columns"),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_cause(folder, name, content, problem):
+    (folder / name).write_bytes(content)
+    with pytest.raises(uqled.UqledError, match=problem):
+        uqled.load(name, label="label")
+
+
+def test_a_zip_of_one_table_and_of_several(folder):
+    table = make_penguins().to_csv(index=False)
+    for name, members in {"one": ["data/p.csv"], "two": ["train.csv", "test.csv"]}.items():
+        with zipfile.ZipFile(f"{name}.zip", "w") as archive:
+            archive.writestr("__MACOSX/data/._p.csv", "x")
+            for member in members:
+                archive.writestr(member, table)
+    assert len(uqled.load("one.zip", label="species")) == 120
+    with pytest.raises(
+        uqled.FileError, match=r"two.zip' holds tables \(test.csv, train.csv\). Unp"
+    ):
+        uqled.load("two.zip", label="species")
+    (folder / "tables").mkdir()
+    (folder / "tables" / "a.csv").write_text(table)
+    with pytest.raises(uqled.FileError, match=r"'tables' holds a table \(a.csv\). Name it"):
+        uqled.load("tables", label="species")
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("layout", ["records", "columns", "index", "split"])
+def test_json_as_pandas_writes_it(layout):
+    frame = make_news()
+    frame.to_json("news.json", orient=layout)
+    data = uqled.load("news.json")
+    assert data.inputs.tolist() == (frame.title + "\n" + frame.description).tolist()
+    assert [data.labels.names[k] for k in data.labels.codes] == frame.label.tolist()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", ["t.txt", "t.data", "t.tab", "T.TXT.gz"])
+def test_tables_under_other_endings(name):
+    frame = make_penguins()
+    compression = "gzip" if name.endswith(".gz") else None
+    frame.to_csv(name, sep="\t", index=False, compression=compression)
+    data = uqled.load(name, label="species")
+    assert data.inputs.columns.tolist() == frame.columns[1:].tolist()
+    frame.to_parquet("t.pq")
+    assert len(uqled.load("t.pq", label="species")) == 120
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_split_that_is_read_is_said():
+    frame = make_news()
+    parts = {"test": frame[:40], "train": frame[40:]}
+    splits = datasets.DatasetDict(
+        {name: datasets.Dataset.from_pandas(part) for name, part in parts.items()}
+    )
+    splits.save_to_disk("saved")
+    Path("hub").mkdir()
+    for name, part in parts.items():
+        part.to_parquet(f"hub/{name}-00000-of-00001.parquet")
+    expected = ("the split 'train' is read, not 'test'", "Choose another one with --split NAME")
+    for place in ("saved", "hub", splits):
+        data = uqled.load(place)
+        assert (len(data), data.notes) == (80, (expected,))
+        data = uqled.load(place, split="test")
+        assert (len(data), data.notes) == (40, ())
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_label_that_was_not_named_is_said():
+    make_penguins().rename(columns={"species": "Class"}).to_csv("p.csv", index=False)
+    assert "label: Class (recognised by its name)\n" in invoke("inspect", "p.csv")
+    make_news().rename(columns={"label": "topic"}).to_csv("n.csv", index=False)
+    assert "label: topic (the only column of classes)\n" in invoke("inspect", "n.csv")
+    assert "label: topic\n" in invoke("inspect", "n.csv", "--label", "topic")
+
+
+def test_images_that_cannot_be_read_are_among_what_is_found(folder):
+    for name in ("cat", "dog"):
+        for z in range(5):
+            path = folder / "pets" / name / f"{z}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            photo(z + 100 * (name == "dog")).save(path)
+    (folder / "pets" / "cat" / "9.jpg").write_bytes(b"<html>not found</html>")
+    output = invoke("inspect", "pets")
+    assert "warning: 1 image cannot be read (sample cat/9.jpg)" in output
+    assert {one.check for one in uqled.inspect("pets").findings} == {"unreadable-images"}
+    with pytest.raises(uqled.FileError, match="1 unreadable of 11 images"):
+        uqled.load("pets")
+
+
+def test_folders_called_like_sets(folder):
+    for split, n in (("training_set", 4), ("test_set", 2)):
+        for name in ("cats", "dogs"):
+            for z in range(n):
+                path = folder / "pets" / split / name / f"{z}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                photo(z).save(path)
+    data = uqled.load("pets", cache=False)
+    assert (len(data), data.labels.names) == (8, ("cats", "dogs"))
+    assert data.notes[0][0] == "the split 'training_set' is read, not 'test_set'"
+    assert len(uqled.load("pets", split="test", cache=False)) == 4

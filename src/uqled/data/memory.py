@@ -22,6 +22,7 @@ from uqled.data.raw_dataset import (
     choose_split,
     make_ids,
     make_object_array,
+    note_split,
 )
 from uqled.data.reader import ReadRequest
 from uqled.data.readers.hub import read_class_names
@@ -179,7 +180,9 @@ def _read_mapping(samples: Mapping[Any, Any], request: ReadRequest, label: Any) 
 
     if samples and all(is_hugging_face(one) for one in samples.values()):
         split = choose_split(request.split, list(map(str, samples)), ObjectName("the data"))
-        return _read_hugging_face(samples[split], replace(request, split=None), label)
+        raw = _read_hugging_face(samples[split], replace(request, split=None), label)
+        notes = note_split(split, list(map(str, samples)), request.split)
+        return replace(raw, notes=(*raw.notes, *notes))
     frame = pd.DataFrame(dict(samples))
     return _read_frame(frame, samples, request, label)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,8 @@ from uqled.data.dataset import Kind
 from uqled.data.tables.columns import Column
 from uqled.errors import InputError
 
-SPLITS = ("train", "training", "test", "testing", "val", "valid", "validation", "dev")
+_SPLITS = ("train", "training", "test", "testing", "val", "valid", "validation", "dev")
+_SPLIT_SET = re.compile(r"[_\s-]?(set|data|split)$")
 _SAME_SPLIT = {
     "training": "train",
     "testing": "test",
@@ -92,6 +94,30 @@ def make_object_array(entries: Sequence[Any]) -> NDArray[Any]:
     return objects
 
 
+def is_split_name(name: str) -> bool:
+    """Whether a folder or file of this name is a part of the data, and no class.
+
+    >>> is_split_name("train"), is_split_name("Test_Set"), is_split_name("trains")
+    (True, True, False)
+    """
+    return _SPLIT_SET.sub("", name.lower()) in _SPLITS
+
+
+def note_split(
+    chosen_split: str, names: Sequence[str], wanted: str | None
+) -> tuple[tuple[str, str], ...]:
+    """Which split is read, where there are others and the user did not say so."""
+    others = [name for name in names if name != chosen_split]
+    if not others or wanted is not None:
+        return ()
+    return (
+        (
+            f"the split {chosen_split!r} is read, not {', '.join(map(repr, others))}",
+            "Choose another one with --split NAME",
+        ),
+    )
+
+
 def choose_split(split: str | None, names: Sequence[str], place: Any) -> str:
     """The one of the splits that the user wants: the training one, unless said otherwise."""
     for one in names:
@@ -136,4 +162,5 @@ def name_source(place: Any) -> str:
 
 
 def _normalise_split(split: str) -> str:
-    return _SAME_SPLIT.get(split.lower(), split.lower())
+    plain = _SPLIT_SET.sub("", split.lower())
+    return _SAME_SPLIT.get(plain, plain)

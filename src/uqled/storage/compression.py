@@ -45,7 +45,7 @@ def find_table_name(path: Path) -> str:
         return ""
     with open_zip(path) as archive:
         members = [m.filename for m in archive.filelist if _is_content(m.filename)]
-    return members[0].lower() if len(members) == 1 and "/" not in members[0] else ""
+    return members[0].lower() if len(members) == 1 else ""
 
 
 @contextmanager

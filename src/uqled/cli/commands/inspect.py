@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from uqled.cli.console import CommandOutput
 from uqled.cli.data_options import DataArgument, DataOptions
 from uqled.cli.options import OutputOptions, Seed
@@ -23,6 +25,8 @@ def inspect(
     """
     from uqled.data.inspection import inspect as inspect_data
 
+    # Images that cannot be read are among what is found.
+    reading = replace(reading, skip_unreadable=True)
     loaded = reading.load(data, seed=seed, progress=output.progress)
     with output.stage("inspecting the data"):
         inspection = inspect_data(loaded)

@@ -21,7 +21,8 @@ def inspect(data: Any, *, folds: int = _FOLDS, **options: Any) -> Inspection:
     """What is plainly wrong with a data set: duplicates with different labels, variants of one
     class name, rare classes, a column that gives the label away, and the like.
 
-    `data` is a `Dataset`, or whatever `load` takes with its `options`.
+    `data` is a `Dataset`, or whatever `load` takes with its `options`. Images that cannot be read
+    are among the findings.
 
     >>> data = Dataset.from_arrays(["a b", "c d", "a b", "e f"] * 5, ["x", "y", "y", "x"] * 5)
     >>> print(inspect(data).findings[0].message)
@@ -30,7 +31,7 @@ def inspect(data: Any, *, folds: int = _FOLDS, **options: Any) -> Inspection:
     if not isinstance(data, Dataset):
         from uqled.data.loading import load
 
-        data = load(data, **options)
+        data = load(data, **{"skip_unreadable": True, **options})
     counts = dict.fromkeys(data.labels.names, 0)
     for code in data.labels.codes.tolist():
         counts[data.labels.names[code]] += 1

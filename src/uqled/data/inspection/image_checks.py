@@ -9,7 +9,7 @@ import numpy as np
 from uqled.data.dataset import Dataset
 from uqled.data.images import ENDINGS, identify_image
 from uqled.data.inspection.findings import Finding, count_of
-from uqled.data.raw_dataset import SPLITS
+from uqled.data.raw_dataset import is_split_name
 from uqled.errors import UqledError
 from uqled.storage.reading import open_regular
 
@@ -103,13 +103,15 @@ def _describe_tiny(data: Dataset, names: list[str]) -> Finding:
 
 def _check_classes(data: Dataset) -> list[Finding]:
     """Folders of splits, or of folders, where folders of classes are expected."""
-    splits = [name for name in data.labels.names if name.lower() in SPLITS]
+    splits = [name for name in data.labels.names if is_split_name(name)]
     if splits:
         return [
             Finding(
                 "split-folders",
                 "error",
-                f"the classes {', '.join(map(repr, splits))} are called like splits",
+                f"the class {splits[0]!r} is called like a split"
+                if len(splits) == 1
+                else f"the classes {', '.join(map(repr, splits))} are called like splits",
                 "Name the folder of one split, or move other folders out of the way",
             )
         ]
@@ -131,6 +133,6 @@ def _check_classes(data: Dataset) -> list[Finding]:
 def _remove_split(names: list[str]) -> list[str]:
     """Names of files without the folder of the split that all of them are in."""
     first = {name.split("/")[0] for name in names}
-    if len(first) == 1 and first.pop().lower() in SPLITS:
+    if len(first) == 1 and is_split_name(first.pop()):
         return [name.partition("/")[2] for name in names]
     return names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from uqled.data.images import is_image_name
 from uqled.data.raw_dataset import RawDataset, name_source, refuse_split
 from uqled.data.reader import Reader, ReadRequest, Source
 from uqled.data.spellings import merge_spellings
@@ -22,6 +23,12 @@ READERS: Registry[Reader] = Registry(
     "reader",
 )
 _KINDS = ("images", "texts", "table")
+#: Files of a folder or zip that are tables; those in .txt may be anything.
+_TABLES = (
+    *(".csv", ".tsv", ".csv.gz", ".tsv.gz", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet"),
+    *(".feather", ".arrow"),
+)
+_SHOWN = 5  # of them in a message
 
 
 def read_source(source: Source, request: ReadRequest) -> RawDataset:
@@ -35,8 +42,10 @@ def read_source(source: Source, request: ReadRequest) -> RawDataset:
                 f"file or folder {str(place)!r}", "does not exist", f"Name {list_formats()}"
             )
         reader = find_reader(source)
+        if source.is_tree and not reader.has_columns:
+            _refuse_tables(source)
         if not reader.has_columns:
-            _refuse_columns(source, request)
+            _refuse_columns(source, request, reader)
         if not reader.has_splits:
             refuse_split(request.split, place)
         if request.sheet is not None and not reader.has_sheets:
@@ -59,9 +68,10 @@ def find_reader(source: Source) -> Reader:
     for reader in map(READERS.load, names):
         if reader.matches(source):
             return reader
+    ending = source.path.suffix
     raise FileError(
         name_source(source.place),
-        f"has the ending {source.path.suffix!r}",
+        f"has the ending {ending!r}" if ending else "has no ending that tells its format",
         f"Name {list_formats()}",
     )
 
@@ -71,7 +81,23 @@ def list_formats() -> str:
     return ", ".join(READERS.load(name).summary for name in READERS.names())
 
 
-def _refuse_columns(source: Source, request: ReadRequest) -> None:
+def _refuse_tables(source: Source) -> None:
+    """Refuse a folder, or a zip, of tables, of which one must be named."""
+    files = source.tree.files
+    tables = [file for file in files if file.lower().endswith(_TABLES)]
+    if not tables or any(map(is_image_name, files)):
+        return
+    shown = ", ".join(tables[:_SHOWN]) + (", ..." if len(tables) > _SHOWN else "")
+    raise FileError(
+        name_source(source.place),
+        f"holds {'a table' if len(tables) == 1 else 'tables'} ({shown})",
+        f"Name {'it' if len(tables) == 1 else 'one of them'}"
+        if source.is_folder
+        else f"Unpack it, and name {'the table' if len(tables) == 1 else 'one of them'}",
+    )
+
+
+def _refuse_columns(source: Source, request: ReadRequest, reader: Reader) -> None:
     options = {
         "label": request.label,
         "inputs": request.inputs,
@@ -82,6 +108,7 @@ def _refuse_columns(source: Source, request: ReadRequest) -> None:
         if value is not None:
             raise InputError(
                 argument,
-                f"is {value!r}, but {name_source(source.place)} has no columns",
-                "Leave it out",
+                f"is {value!r}, but {name_source(source.place)}, which is read as "
+                f"{reader.summary}, has no columns",
+                "Leave it out, or name a table",
             )

@@ -9,12 +9,13 @@ from uqled.data.file_tree import FileTree
 from uqled.data.image_cache import EncodedImages
 from uqled.data.images import ENDINGS, is_image_name
 from uqled.data.raw_dataset import (
-    SPLITS,
     RawDataset,
     choose_split,
+    is_split_name,
     make_ids,
     make_object_array,
     name_source,
+    note_split,
     refuse_split,
 )
 from uqled.data.reader import Reader, ReadRequest, Source
@@ -25,7 +26,7 @@ _SHOWN = 5  # names in a message
 
 def choose_class_tree(tree: FileTree, split: str | None) -> tuple[FileTree, str]:
     """The tree whose folders are the classes, and its path: perhaps that of one split."""
-    splits = [name for name in tree.top_folders if name.lower() in SPLITS]
+    splits = [name for name in tree.top_folders if is_split_name(name)]
     if splits and len(splits) == len(tree.top_folders) and any("/" in f for f in tree.folders):
         chosen_split = choose_split(split, splits, tree.place)
         return tree.subtree(chosen_split), f"{chosen_split}/"
@@ -63,7 +64,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
         encode_column([file.split("/")[0] for file in images], names=classes),
         make_ids(prefix + file for file in images),
         notes=(
-            *note_split(source.tree, prefix, request.split),
+            *note_tree_split(source.tree, prefix, request.split),
             *note_empty_folders(empty, "images"),
         ),
     )
@@ -82,18 +83,9 @@ def note_empty_folders(names: list[str], kind: str) -> list[tuple[str, str]]:
     ]
 
 
-def note_split(tree: FileTree, prefix: str, wanted: str | None) -> tuple[tuple[str, str], ...]:
-    """Which split is read, where the user did not say so."""
-    chosen_split = prefix.rstrip("/")
-    other_folders = [name for name in tree.top_folders if name != chosen_split]
-    if not chosen_split or not other_folders or wanted is not None:
-        return ()
-    return (
-        (
-            f"the split {chosen_split!r} is read, not {', '.join(map(repr, other_folders))}",
-            "Choose another one with --split NAME",
-        ),
-    )
+def note_tree_split(tree: FileTree, prefix: str, wanted: str | None) -> tuple[tuple[str, str], ...]:
+    """Which split of a folder is read, where the user did not say so."""
+    return note_split(prefix.rstrip("/"), tree.top_folders, wanted) if prefix else ()
 
 
 def _refuse_one_folder(tree: FileTree) -> None:

@@ -79,7 +79,7 @@ def _read_arrow(source: Source, request: ReadRequest) -> Any:
 
 
 READER = Reader(
-    "a .csv or .tsv",
+    "a .csv, .tsv or .txt",
     lambda source: source.table_name.endswith(CSV_ENDINGS),
     _read,
     has_columns=True,

@@ -75,9 +75,30 @@ def _parse_whole(text: str, subject: str) -> tuple[list[dict[str, Any]], list[in
             content = lists[0]  # {"data": [...]}
         elif lists and len(lists) == len(content) and len(set(map(len, lists))) == 1:
             content = [dict(zip(content, row, strict=True)) for row in zip(*lists, strict=True)]
+        else:
+            content = _read_pandas_layout(content) or content
     if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
         raise FileError(subject, "holds no list of objects", _FIX)
     return content, []
+
+
+def _read_pandas_layout(content: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The objects of what `to_json` of pandas writes: by column, by row, or split."""
+    if set(content) == {"columns", "index", "data"}:
+        names, rows = content["columns"], content["data"]
+        is_sound = isinstance(rows, list) and all(
+            isinstance(row, list) and len(row) == len(names) for row in rows
+        )
+        return [dict(zip(map(str, names), row, strict=True)) for row in rows] if is_sound else None
+    inner = list(content.values())
+    if not inner or not all(isinstance(one, dict) for one in inner):
+        return None
+    if all(key.isdecimal() for key in content):  # row numbers
+        return inner
+    keys = list(inner[0])
+    if any(list(one) != keys for one in inner):
+        return None
+    return [{name: column[key] for name, column in content.items()} for key in keys]
 
 
 READER = Reader(

@@ -7,7 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from uqled.data.raw_dataset import SPLITS, RawDataset, choose_split, name_source
+from uqled.data.raw_dataset import (
+    RawDataset,
+    choose_split,
+    is_split_name,
+    name_source,
+    note_split,
+)
 from uqled.data.reader import Reader, ReadRequest, Source
 from uqled.data.readers.hub import read_class_names
 from uqled.data.tables.table import explain_table_problems, make_arrow_table, read_table
@@ -39,10 +45,10 @@ def group_by_split(files: list[Path]) -> dict[str, list[Path]]:
     for file in files:
         shard = _SHARD.match(file.stem)
         name = shard[1] if shard else file.stem
-        if name.lower() not in SPLITS and file.parent.name.lower() in SPLITS:
+        if not is_split_name(name) and is_split_name(file.parent.name):
             name = file.parent.name
         splits.setdefault(name, []).append(file)
-    if not set(map(str.lower, splits)) & set(SPLITS):  # names that mean nothing: one set
+    if not any(map(is_split_name, splits)):  # names that mean nothing: one set
         return {"train": files}
     return splits
 
@@ -53,15 +59,22 @@ def _join_files(files: list[Path], place: Path) -> Any:
 
 
 def _matches(source: Source) -> bool:
-    return source.table_name.endswith(".parquet") or bool(list_parquet(source))
+    return source.table_name.endswith((".parquet", ".pq")) or bool(list_parquet(source))
 
 
 def _read(source: Source, request: ReadRequest) -> RawDataset:
     table = read_parquet_split(source, request.split)
+    notes = _note_split(source, request.split) if source.is_folder else ()
     if source.is_folder:
         request = replace(request, split=None)
     names = read_class_names(table.schema, name_source(source.place))
-    return read_table(make_arrow_table(table, source.path, names), request)
+    raw = read_table(make_arrow_table(table, source.path, names), request)
+    return replace(raw, notes=(*raw.notes, *notes))
+
+
+def _note_split(source: Source, wanted: str | None) -> tuple[tuple[str, str], ...]:
+    splits = list(group_by_split(list_parquet(source)))
+    return note_split(choose_split(wanted, splits, source.path), splits, wanted)
 
 
 READER = Reader(

@@ -6,7 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from uqled.data.raw_dataset import RawDataset, choose_split, name_source, refuse_split
+from uqled.data.raw_dataset import (
+    RawDataset,
+    choose_split,
+    name_source,
+    note_split,
+    refuse_split,
+)
 from uqled.data.reader import Reader, ReadRequest, Source
 from uqled.data.readers.arrow import read_arrow
 from uqled.data.readers.hub import read_class_names
@@ -27,11 +33,7 @@ def _matches(source: Source) -> bool:
 def read_saved(source: Source, split: str | None) -> Any:
     """The Arrow table of a saved data set, or of one split of several."""
     folder = source.path
-    if (folder / "dataset_dict.json").is_file():
-        content = read_json(folder / "dataset_dict.json")
-        splits = content.get("splits") if isinstance(content, dict) else None
-        if not isinstance(splits, list) or not all(map(_is_plain_name, splits)) or not splits:
-            raise FileError(name_file(folder / "dataset_dict.json"), "names no splits", _FIX)
+    if splits := _list_splits(folder):
         folder = folder / choose_split(split, splits, folder)
     else:
         refuse_split(split, folder)
@@ -40,11 +42,25 @@ def read_saved(source: Source, split: str | None) -> Any:
         return join_tables((read_arrow(folder / name) for name in names), name_source(folder))
 
 
+def _list_splits(folder: Path) -> list[str]:
+    """The names of the splits; none of a data set without."""
+    if not (folder / "dataset_dict.json").is_file():
+        return []
+    content = read_json(folder / "dataset_dict.json")
+    splits = content.get("splits") if isinstance(content, dict) else None
+    if not isinstance(splits, list) or not all(map(_is_plain_name, splits)) or not splits:
+        raise FileError(name_file(folder / "dataset_dict.json"), "names no splits", _FIX)
+    return splits
+
+
 def _read(source: Source, request: ReadRequest) -> RawDataset:
     table = read_saved(source, request.split)
     names = read_class_names(table.schema, name_source(source.place))
-    table = make_arrow_table(table, source.path, names)
-    return read_table(table, replace(request, split=None))
+    raw = read_table(make_arrow_table(table, source.path, names), replace(request, split=None))
+    if not (splits := _list_splits(source.path)):
+        return raw
+    chosen_split = choose_split(request.split, splits, source.path)
+    return replace(raw, notes=(*raw.notes, *note_split(chosen_split, splits, request.split)))
 
 
 def _list_files(state: Path) -> list[str]:

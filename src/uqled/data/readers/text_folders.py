@@ -8,7 +8,7 @@ from uqled.data.reader import Reader, ReadRequest, Source
 from uqled.data.readers.class_folders import (
     choose_class_tree,
     note_empty_folders,
-    note_split,
+    note_tree_split,
 )
 from uqled.data.tables.text_dialect import decode_text
 
@@ -30,7 +30,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     ids = make_ids(prefix + file for file in files)
     used_folders = {file.split("/")[0] for file in files}
     notes = (
-        *note_split(source.tree, prefix, request.split),
+        *note_tree_split(source.tree, prefix, request.split),
         *note_empty_folders([n for n in tree.top_folders if n not in used_folders], "texts"),
     )
     return RawDataset("texts", make_object_array(texts), labels, ids, notes=notes)

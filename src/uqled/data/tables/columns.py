@@ -25,7 +25,11 @@ class Column:
 
 def describe_columns(columns: tuple[Column, ...]) -> list[str]:
     """Up to three lines: the label, what a model sees, what was left out and why."""
-    lines = [f"label: {column.name}" for column in columns if column.role == "label"]
+    lines = [
+        f"label: {column.name}{f' ({column.reason})' if column.reason else ''}"
+        for column in columns
+        if column.role == "label"
+    ]
     used_columns: dict[str, list[str]] = {}
     for column in columns:
         if column.is_used:

@@ -19,7 +19,7 @@ from uqled.limits import check_limit, get_limit
 from uqled.storage.compression import find_table_name, open_decompressed
 from uqled.storage.reading import explain_file_problems, name_file
 
-CSV_ENDINGS = (".csv", ".tsv", ".tab")
+CSV_ENDINGS = (".csv", ".tsv", ".tab", ".txt", ".data")
 _WRITE_AGAIN = "Write it again, in UTF-8"
 
 
@@ -58,7 +58,17 @@ def read_csv(path: Path | str, dialect: Dialect | None = None, **options: Any) -
                 pd.read_csv(stream, **{**common, "header": None, "nrows": 2, "dtype": str})
             with open_decompressed(path) as stream:
                 frame = pd.read_csv(stream, **{**common, **options})
-        except pd.errors.ParserError:
+        except pd.errors.EmptyDataError as error:
+            raise FileError(name_file(path), "is empty", "Name a table with samples") from error
+        except pd.errors.ParserError as error:
+            if "EOF inside string" in str(error):
+                with _open_text(path, dialect) as text:
+                    line = _find_last_record(text, dialect.separator)
+                raise FileError(
+                    name_file(path),
+                    f"has a quotation mark in line {line} that is never closed",
+                    'Close it, or write "" for one that belongs to the text',
+                ) from error
             with _open_text(path, dialect) as text:
                 _refuse_long_rows(text, dialect.separator, path)
             raise
@@ -134,14 +144,29 @@ def _open_text(path: Path | str, dialect: Dialect) -> Iterator[TextIO]:
 
 def _refuse_long_rows(text: TextIO, separator: str, path: Path | str) -> None:
     records = _iterate_records(text, separator)
-    _, header = next(records, (0, []))
-    for line, row in records:
+    top, header = next(records, (0, []))
+    for row_number, (line, row) in enumerate(records):
         if len(row) > len(header):
+            # R leaves out the name of the first column; a title above the names is shorter.
+            is_title = row_number == 0 and len(row) > len(header) + 1
             raise FileError(
                 name_file(path),
                 f"has {len(row)} entries in line {line}, and its header {len(header)}",
-                "Give every column a name, and quote entries that hold the separator",
+                f"Remove line {top} if it stands above the column names"
+                if is_title
+                else "Give every column a name, and quote entries that hold the separator",
             )
+
+
+def _find_last_record(text: TextIO, separator: str) -> int:
+    """The line in which the last record begins, or the first that is too long to read."""
+    reader, line, last = csv.reader(text, delimiter=separator), 1, 1
+    try:
+        for _ in reader:
+            last, line = line, reader.line_num + 1
+    except csv.Error:
+        return line
+    return last
 
 
 def _iterate_records(text: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from uqled.data.tables.foreign_files import refuse_foreign_file
 from uqled.data.tables.header import names_columns
 from uqled.errors import FileError, InputError
 from uqled.storage.compression import open_decompressed
@@ -62,6 +63,8 @@ def detect_dialect(
 ) -> Dialect:
     """What the user said, or else what the file shows; `header` is yes, no, or None for that."""
     with explain_file_problems(path, "Write it again, in UTF-8"):
+        with open_decompressed(path) as stream:
+            refuse_foreign_file(path, stream.read(_START_BYTES))
         errors, foreign_lines = "strict", tuple[int, ...]()
         if encoding is None:
             encoding, errors, foreign_lines = detect_encoding(path)
