@@ -159,7 +159,8 @@ def _join_lines(text: str) -> str:
     """Each paragraph as one line, which the terminal breaks to its own width; lists stay lists."""
     paragraphs = text.split("\n\n")
     return "\n\n".join(
-        one if "\n-" in f"\n{one}" or "\n " in one else one.replace("\n", " ") for one in paragraphs
+        one if "\n- " in f"\n{one}" or "\n " in one else one.replace("\n", " ")
+        for one in paragraphs
     )
 
 

@@ -146,6 +146,7 @@ def load(
         skip_unreadable=skip_unreadable,
         cache=cache,
         progress=bar,
+        fix="Repair or remove them, or go on without them (`skip_unreadable`)",
     )
     if skipped:
         arrays.check_two_classes(raw.labels)
@@ -237,15 +238,19 @@ def decode_raw(
     skip_unreadable: bool,
     cache: Path | str | bool | None = None,
     progress: Progress | bool | None = None,
+    fix: str = "Repair or remove them",
 ) -> tuple[RawDataset, dict[str, str]]:
-    """Samples as a `Dataset` has them, and what could not be read; the arguments are `load`'s."""
+    """Samples as a `Dataset` has them, and what could not be read; the arguments are `load`'s.
+
+    `fix` is what the caller can do about images that cannot be read.
+    """
     skipped: dict[str, str] = {}
     if isinstance(raw.inputs, EncodedImages):
         bar = progress if isinstance(progress, Progress) else Progress(progress)
         images = decode_images(raw.inputs, size=image_size, cache=cache, progress=bar)
         skipped = {raw.ids[i]: why for i, why in images.unreadable.items()}
         if skipped and not skip_unreadable:
-            raise _describe_unreadable(place, skipped, len(raw.ids))
+            raise _describe_unreadable(place, skipped, len(raw.ids), fix)
         readable = np.setdiff1d(np.arange(len(raw.ids)), list(images.unreadable))
         raw = replace(raw.take(readable), inputs=images.images)
     elif image_size is not None:
@@ -273,7 +278,7 @@ def _resolve_place(place: Any) -> str:
     return str(place if is_data_name(place) else Path(place).expanduser().resolve())
 
 
-def _describe_unreadable(place: Any, skipped: dict[str, str], total: int) -> FileError:
+def _describe_unreadable(place: Any, skipped: dict[str, str], total: int, fix: str) -> FileError:
     first = list(skipped.items())[:_LISTED]
     lines = ["\n  " + escape_controls(f"{name}: {why}") for name, why in first]
     if len(skipped) > _LISTED:
@@ -281,6 +286,5 @@ def _describe_unreadable(place: Any, skipped: dict[str, str], total: int) -> Fil
     return FileError(
         name_source(place),
         f"has {len(skipped):,} unreadable of {total:,} images",
-        "Repair or remove them, or go on without them (skip_unreadable, --skip-unreadable):"
-        + "".join(lines),
+        f"{fix}:{''.join(lines)}",
     )

@@ -1,0 +1,109 @@
+"""Options that errors name exist in the command that was typed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import typer
+from PIL import Image
+from typer.testing import CliRunner
+
+import uqled
+from uqled.cli import app
+from uqled.cli.wording import describe_error
+from uqled.errors import InputError
+
+SOURCE = Path(uqled.__file__).parent
+NAMED = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+OF_OTHERS = {"--head", "--config"}  # of `ray start`, and of `uqled` itself
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def list_options(command):
+    params = typer.main.get_command(app).commands[command].params
+    return {flag for one in params for flag in one.opts} | {"--help"}
+
+
+def find_errors_in_source(path):
+    """(line, text) of every error that a module raises with a text of its own."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "").endswith("Error"):
+            for part in ast.walk(node):
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    yield node.lineno, part.value
+
+
+#: Modules that name options in their errors -> the commands that call them.
+CALLERS = {
+    "bench/suite.py": ["bench"],
+    "bench/workers.py": ["bench"],
+    "cli/data_options.py": ["detect"],
+    "cli/detecting.py": ["detect"],
+    "cli/detection_options.py": ["detect"],
+    "data/reopening.py": ["review", "report", "export", "check"],
+    "export/image_files.py": ["export"],
+    "export/record.py": ["export"],
+    "export/targets.py": ["export", "noise"],
+    "report/noise.py": ["noise"],
+}
+
+
+def test_options_named_in_errors_exist():
+    seen = set()
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = path.relative_to(SOURCE).as_posix()
+        is_command = module.startswith("cli/commands/")
+        callers = [path.stem.rstrip("_")] if is_command else CALLERS.get(module, [])
+        for line, text in find_errors_in_source(path):
+            named = set(NAMED.findall(text)) - OF_OTHERS
+            assert not named or callers, f"{module}:{line} is called by unknown commands"
+            for command in callers:
+                missing = named and named - list_options(command)
+                assert not missing, f"{module}:{line}: {missing} of {command}"
+            seen |= {module} if named else set()
+    assert set(CALLERS) <= seen
+
+
+def test_unreadable_images_are_no_matter_of_an_option_that_is_not_there(tmp_path):
+    for number in range(24):
+        path = tmp_path / "photos" / ("cat", "dog")[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4), (200 * (number % 2) + number, 0, 0)).save(path)
+    out = tmp_path / "run"
+    found = invoke("find", tmp_path / "photos", "--model", "logistic", "--out", out)
+    assert found.exit_code == 0, found.output
+    (tmp_path / "photos" / "cat" / "0.png").write_bytes(b"torn")
+    words = ["find", tmp_path / "photos", "--model", "logistic", "--out", tmp_path / "other"]
+    again = invoke(*words)
+    assert again.exit_code == 2
+    assert "1 unreadable of 24 images" in again.stderr
+    assert "go on without them (--skip-unreadable):" in again.stderr
+    assert "skip_unreadable" not in again.stderr
+    against = ["check", out, "--against", tmp_path / "photos", "--max-error-rate", 0.5]
+    for words in (against, ["export", out, "--to", "folder", "--out", tmp_path / "clean"]):
+        result = invoke(*words)
+        assert result.exit_code == 2
+        assert "unreadable" in result.stderr
+        assert "skip" not in result.stderr
+
+
+def test_python_names_become_options_and_english_words_stay():
+    flags = {
+        "pred_probs": "--pred-probs",
+        "classes": "--classes",
+        "min_precision": "--min-precision",
+    }
+    error = InputError("precision", "is 7, and pred_probs has 3 classes", "Pass `classes`, not 7")
+    described = describe_error(error, flags)
+    assert described["message"] == (
+        "--min-precision is 7, and --pred-probs has 3 classes. Pass --classes, not 7."
+    )
+    other = InputError("file 'a/pred_probs.npy'", "has no classes=", "Name it classes='a,b'")
+    assert describe_error(other, flags)["message"] == (
+        "file 'a/pred_probs.npy' has no classes=. Name it --classes 'a,b'."
+    )
