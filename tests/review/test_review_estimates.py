@@ -17,7 +17,7 @@ from uqled.cli import app
 from uqled.detect.auto.estimate import ErrorEstimate
 from uqled.detect.find import find_label_errors
 from uqled.review.decisions import Decisions, read_verdicts
-from uqled.review.estimates import offer_bulk
+from uqled.review.estimates import BULK_RANDOM, count_random_verdicts, offer_bulk
 from uqled.review.flag_list import ListQuery
 from uqled.review.session import ReviewSession
 
@@ -199,7 +199,7 @@ def make_estimate(probability, *, spread=0.0, verdicts=30):
     return ErrorEstimate(readings, weights, weights, known=known if verdicts else None)
 
 
-def offers(first, current):
+def offers(first, current, n_random=0):
     class Errors(list):
         pass
 
@@ -209,7 +209,7 @@ def offers(first, current):
         errors.estimate = estimate
         pair.append(errors)
     queue = np.argsort(-current.probability[:-50], kind="stable")
-    return {(one.kind, one.n): one for one in offer_bulk(queue, *pair)}
+    return {(one.kind, one.n): one for one in offer_bulk(queue, *pair, n_random)}
 
 
 def test_many_are_offered_where_the_estimate_carries_them():
@@ -240,6 +240,22 @@ def test_nothing_is_offered_where_the_estimate_does_not_carry_it():
     # Before anybody looked at anything, probabilities are the model's word alone.
     assert offers(hopeful, make_estimate(np.full(200, 0.99), verdicts=19)) == {}
     assert offers(hopeful, make_estimate(np.full(200, 0.99), verdicts=0)) == {}
+    # Flags at random say more than the estimate before any decision; not where they leave doubt.
+    assert offers(wide, hopeful, BULK_RANDOM - 1) == offers(first, hopeful, BULK_RANDOM - 1) == {}
+    assert offers(wide, hopeful, BULK_RANDOM)
+    assert offers(first, hopeful, BULK_RANDOM)
+    assert offers(hopeful, wide, BULK_RANDOM) == offers(hopeful, first, BULK_RANDOM) == {}
+
+
+def test_only_decisions_in_the_random_order_count_as_random(errors, session):
+    flags = session.get_list("auto")
+    decide(session, [(int(i), "keep", None) for i in errors.ranked[:60]])
+    session.update()
+    from_the_top = count_random_verdicts(flags)
+    assert from_the_top < 60
+    decide(session, [(int(i), "keep", None) for i in flags.random_order[:70]])
+    session.update()
+    assert count_random_verdicts(flags) >= 70
 
 
 # ---- over HTTP

@@ -32,6 +32,9 @@ BULK_PROBABILITY = 0.95
 BULK_SHARE = 0.9
 #: Decisions before which nothing is offered: the probabilities are the model's word alone.
 BULK_VERDICTS = 20
+#: Verdicts on flags at random after which the estimate need not agree with the one before any
+#: decision: the share of real flags is then known to 0.15.
+BULK_RANDOM = 50
 
 
 @dataclass(frozen=True)
@@ -108,23 +111,35 @@ def compute_estimates(flags: FlagList, number: int) -> Estimates | None:
         next_errors=(len(next_ones), float(probability[next_ones].sum())),
         open_hundred=int(np.count_nonzero(state.actions[hundred] == 0)),
         unsure=answer.unsure,
-        bulk=offer_bulk(queue, flags.first, current),
+        bulk=offer_bulk(queue, flags.first, current, count_random_verdicts(flags)),
     )
 
 
+def count_random_verdicts(flags: FlagList) -> int:
+    """How many flags were decided in the random order, from its beginning. Decisions from the top
+    of the list do not count: they leave gaps in it."""
+    is_open = flags.state.actions[flags.random_order] == 0
+    return int(is_open.argmax()) if is_open.any() else len(is_open)
+
+
 def offer_bulk(
-    queue: NDArray[np.intp], first: LabelErrors, current: LabelErrors
+    queue: NDArray[np.intp], first: LabelErrors, current: LabelErrors, n_random: int = 0
 ) -> list[BulkOffer]:
     """What may be accepted at once, of the undecided flags in their order.
 
     Nothing before `BULK_VERDICTS` decisions, and nothing where the estimate is unsure. Decisions
     from the top of the list make the current estimate hopeful, so the one before any decision must
-    expect as many errors too.
+    be sure and expect as many errors too; unless `n_random` flags at random were decided, which
+    say more than it.
     """
     before, after = first.estimate, current.estimate
-    if before is None or after is None or before.unsure or after.unsure:
+    if before is None or after is None or after.unsure:
         return []
     if after.known is None or np.count_nonzero(after.known >= 0) < BULK_VERDICTS:
+        return []
+    if n_random >= BULK_RANDOM:
+        before = after
+    elif before.unsure:
         return []
     lowest = np.minimum(before.probability[queue], after.probability[queue])
     candidates: list[tuple[BulkKind, NDArray[np.intp]]] = [
