@@ -20,6 +20,7 @@ from uqled.detect.auto.evidence import (
 )
 from uqled.detect.auto.explanations import Explanations, weigh
 from uqled.detect.core.kernels import compiled, plain
+from uqled.detect.core.rows import view_as_keys
 
 
 def distributions(rng, *shape):
@@ -61,7 +62,7 @@ def test_votes_are_counted(kernels):
     rng = np.random.default_rng(0)
     passes, labels = distributions(rng, 4, 60, 5), rng.integers(0, 5, 60).astype(np.int32)
     counts = np.zeros(2, np.int64)
-    kernels.count_votes(passes.reshape(-1, 5), 0, 60, 4, labels, counts)
+    kernels.count_votes(view_as_keys(passes.reshape(-1, 5)), 0, 60, 4, labels, counts)
     assert tuple(counts) == naive.contradictions(passes, labels)
 
 

@@ -45,6 +45,7 @@ from uqled.detect.auto.evidence import (
     choose_step,
 )
 from uqled.detect.core.joint import PairCounts
+from uqled.detect.core.rows import view_as_keys
 from uqled.detect.core.sweeps import ConfidentJoints, Member, Sweeps
 from uqled.engines.local import Threads
 from uqled.uncertainty import PassesKind
@@ -125,7 +126,8 @@ def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
         if n_passes > 1:
             own = data.passes
             assert own is not None
-            inputs.kernels.count_votes(own.flat, own.first, own.step, n_passes, data.labels, counts)
+            keys = view_as_keys(own.flat)
+            inputs.kernels.count_votes(keys, own.first, own.step, n_passes, data.labels, counts)
         return rows, counts
 
     every: dict[PlainSource, list[Any]] = {s: [] for s in sources}

@@ -27,6 +27,9 @@ from uqled.detect.core.rows import (
 Source = Literal["softmax", "mean"] | int
 
 BLOCK_BYTES = 16 * 2**20
+#: Data of one block is divided among the threads, into blocks of at least this size: less takes no
+#: longer than handing it out does.
+_LEAST_BLOCK_BYTES = 2 * 2**20
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,14 @@ class Inputs:
         shapes = [rows.shape for rows in (self.softmax, self.passes) if rows is not None]
         return choose_kernels(sum(map(prod, shapes)))
 
-    def split_blocks(self) -> list[tuple[int, int]]:
-        """(start, stop) of blocks of a few megabytes that cover all rows."""
+    def split_blocks(self, threads: int = 1) -> list[tuple[int, int]]:
+        """(start, stop) of blocks of a few megabytes that cover all rows, some for each thread."""
         sources = [rows for rows in (self.softmax, self.passes) if rows is not None]
-        size = max(1, BLOCK_BYTES // sum(rows.row_bytes for rows in sources))
-        size = min(align_to_chunks(sources, size), MAX_BLOCK_ROWS)
-        N = len(self.labels)
+        N, row_bytes = len(self.labels), sum(rows.row_bytes for rows in sources)
+        size = BLOCK_BYTES
+        if threads > 1:
+            size = min(size, max(N * row_bytes // (2 * threads), _LEAST_BLOCK_BYTES))
+        size = min(align_to_chunks(sources, max(1, size // row_bytes)), MAX_BLOCK_ROWS)
         return [(start, min(start + size, N)) for start in range(0, N, size)]
 
     def read_block(

@@ -277,7 +277,7 @@ class Sweeps:
         self, stage: str, function: Callable[[tuple[int, int]], Result]
     ) -> Iterator[tuple[tuple[int, int], Result]]:
         """(block, result) of every block, in order, with a progress bar."""
-        blocks = self.inputs.split_blocks()
+        blocks = self.inputs.split_blocks(self.engine.threads)
         with self.progress.stage(stage, self.N) as advance:
             for block, result in zip(blocks, self.engine.map(function, blocks), strict=True):
                 yield block, result

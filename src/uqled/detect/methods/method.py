@@ -61,12 +61,6 @@ class SweepEvidence:
         """[N] prune by noise rate: selected for some pair, and not agreeing with the label."""
         return self.selected[member] & self.disagrees(member.source)
 
-    @cached_property
-    def _confidence_order(self) -> NDArray[np.int64]:
-        """[N] indices by self-confidence of the softmax, the lowest first; ties to the lower
-        index."""
-        return np.argsort(self.get_scores("self-confidence"), kind="stable")
-
     def prune_by_class(self) -> Bools:
         """[N] per class, its quota of the lowest self-confidences of the softmax."""
         return self._lowest_by_class & self.disagrees("softmax")
@@ -78,12 +72,13 @@ class SweepEvidence:
         labels = self.labels
         if len(counts) <= np.iinfo(np.int16).max:
             labels = labels.astype(np.int16)  # which NumPy sorts by digits, in linear time
-        order = self._confidence_order
-        order = order[np.argsort(labels[order], kind="stable")]
-        first = np.cumsum(counts) - counts
-        rank = np.arange(len(order)) - np.repeat(first, counts)
+        order = np.argsort(labels, kind="stable")
+        scores = self.get_scores("self-confidence")[order]
         flags = np.zeros(len(order), np.bool_)
-        flags[order[rank < np.repeat(quota, counts)]] = True
+        ends = np.cumsum(counts)
+        for given in np.flatnonzero(quota):
+            some = slice(ends[given] - counts[given], ends[given])
+            flags[order[some]] = flag_lowest(scores[some], int(quota[given]))
         return flags
 
     def find_off_diagonal(self) -> Bools:
@@ -94,12 +89,8 @@ class SweepEvidence:
 
     def find_lowest(self, score: Score) -> Bools:
         """[N] as many of the lowest scores as are off the diagonal of the confident joint."""
-        order = self._confidence_order
-        if score != "self-confidence":
-            order = np.argsort(self.get_scores(score), kind="stable")
-        flags = np.zeros(len(order), np.bool_)
-        flags[order[: np.count_nonzero(self.find_off_diagonal())]] = True
-        return flags
+        number = int(np.count_nonzero(self.find_off_diagonal()))
+        return flag_lowest(self.get_scores(score), number)
 
     def flag_by_probability(self) -> Bools:
         """[N] the flags of the operating point."""
@@ -112,6 +103,21 @@ class SweepEvidence:
             return self.statistics.self_confidence["softmax"]
         assert self.joints.margin is not None
         return self.joints.margin
+
+
+def flag_lowest(scores: NDArray[np.float64], number: int) -> Bools:
+    """[N] so many of the lowest scores; of equals the lower index.
+
+    >>> flag_lowest(np.array([0.3, 0.1, 0.3, 0.3]), 3).tolist()
+    [True, True, True, False]
+    """
+    if not 0 < number < len(scores):
+        return np.full(len(scores), number > 0)
+    limit = np.partition(scores, number - 1)[number - 1]
+    flags: Bools = scores < limit
+    at_limit = np.flatnonzero(scores == limit)
+    flags[at_limit[: number - np.count_nonzero(flags)]] = True
+    return flags
 
 
 def select_nothing(_passes: int, _entropy_class: EntropyClass) -> list[Member]:

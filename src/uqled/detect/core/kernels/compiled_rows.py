@@ -23,6 +23,8 @@ Rows = NDArray[Any]
 Ints = NDArray[Any]
 
 _LN2 = 0.6931471805599453
+#: Values that a loop over several rows goes through: their sums stay in the first cache.
+_CHUNK = 2048
 
 
 @compile_kernel
@@ -89,26 +91,32 @@ def add_class_sums(labels: Ints, values: Rows, sums: Ints) -> None:
 def average_passes(flat: Rows, first: int, step: int, F: int, out: Rows) -> None:
     """Write the mean over passes: pass f of row r is `flat[first + f * step + r]`.
 
-    The passes are added one after the other, four per loop, so that a sum stays in a register.
+    The passes are added one after the other, four per loop, so that a sum stays in a register; rows
+    of a pass lie one behind the other, and are short: a loop goes through many of them.
     """
     n, K = out.shape
-    for r in range(n):
-        mean = out[r]
-        for j in range(K):
-            mean[j] = 0.0
+    values, means = flat.reshape(-1), out.reshape(-1)
+    first, step = first * K, step * K
+    for start in range(0, n * K, _CHUNK):
+        stop = min(start + _CHUNK, n * K)
+        mean = means[start:stop]
+        size = mean.size
+        for i in range(size):
+            mean[i] = 0.0
         for f in range(F % 4):
-            row = flat[first + f * step + r]
-            for j in range(K):
-                mean[j] += row[j]
+            a = values[first + f * step + start :][:size]
+            for i in range(size):
+                mean[i] += a[i]
         for f in range(F % 4, F, 4):
-            at = first + f * step + r
-            a, b, c, d = flat[at], flat[at + step], flat[at + 2 * step], flat[at + 3 * step]
+            at = first + f * step + start
+            a, b = values[at:][:size], values[at + step :][:size]
+            c, d = values[at + 2 * step :][:size], values[at + 3 * step :][:size]
             parts = F if f + 4 == F else 1
-            for j in range(K):
-                mean[j] = ((((mean[j] + a[j]) + b[j]) + c[j]) + d[j]) / parts
+            for i in range(size):
+                mean[i] = ((((mean[i] + a[i]) + b[i]) + c[i]) + d[i]) / parts
         if F < 4:
-            for j in range(K):
-                mean[j] /= F
+            for i in range(size):
+                mean[i] /= F
 
 
 @compile_kernel
@@ -329,13 +337,20 @@ def find_alternatives(rows: Rows, labels: Ints, other: Ints, given: Rows, best: 
 
 
 @compile_kernel
-def count_votes(flat: Rows, first: int, step: int, F: int, labels: Ints, counts: Ints) -> None:
+def count_votes(keys: Ints, first: int, step: int, F: int, labels: Ints, counts: Ints) -> None:
     """Add how often a pass predicts another class than the label, and how often two passes predict
-    different classes."""
+    different classes; pass f of row r is `keys[first + f * step + r]`."""
     predicted = np.empty(F, np.int64)
+    K = np.int32(keys.shape[1])
     for r in range(labels.size):
         for f in range(F):
-            chosen = _find_largest(flat[first + f * step + r])
+            key = keys[first + f * step + r]
+            top = key[0]
+            for j in range(K):
+                top = max(top, key[j])
+            chosen = K
+            for j in range(K):
+                chosen = min(chosen, np.int32(j) if key[j] == top else K)
             predicted[f] = chosen
             counts[0] += chosen != labels[r]
             for g in range(f):

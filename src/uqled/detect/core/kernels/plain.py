@@ -119,8 +119,8 @@ def find_alternatives(rows: Rows, labels: Ints, other: Ints, given: Rows, best: 
     given[:], best[:] = _take_class(rows, labels), top
 
 
-def count_votes(flat: Rows, first: int, step: int, F: int, labels: Ints, counts: Ints) -> None:
-    votes = _predict_passes(flat, first, step, F, len(labels))
+def count_votes(keys: Ints, first: int, step: int, F: int, labels: Ints, counts: Ints) -> None:
+    votes = _predict_passes(keys, first, step, F, len(labels))
     counts[0] += np.count_nonzero(votes != labels)
     for f in range(1, F):
         counts[1] += np.count_nonzero(votes[:f] != votes[f])
