@@ -1,11 +1,15 @@
 """Speed and memory of detection, beside cleanlab in the same run.
 
-    python benchmarks/detection.py            everything; some fifteen minutes, 20 GB of memory
-    python benchmarks/detection.py --small    the same at a hundredth of the size, to try it out
+    python benchmarks/detection.py                           everything, 20 GB of memory
+    python benchmarks/detection.py --parts cifar start-up    these alone; the others' results stay
+    python benchmarks/detection.py --small                   at a hundredth of the size, to try it
 
-Each part runs in a process of its own, and two of them once more with AVX2 alone where the
-processor has AVX-512. What was finished is kept: after an interruption, the same command with the
-same code goes on behind it. The goals stated in the table are the project's.
+On two cores about: `cifar` 1 minute, `hundred` 2, `start-up` 3, `imagenet` 6, `six` 4, `growth` 4;
+`avx2` 3, which repeats the first two with AVX2 alone where the processor has AVX-512.
+
+Each part runs in a process of its own, and its result carries the machine, its instruction set, the
+date and the code it was measured with. It is written when it is there, so that an interruption
+costs one part. The goals stated in the table are the project's.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +39,7 @@ SIZES = {
     "six": (200_000, 1_000),
 }
 #: In the order in which they are measured.
-PARTS = ("start-up", "cifar", "hundred", "imagenet", "six", "growth")
+PARTS = ("cifar", "hundred", "start-up", "imagenet", "six", "growth", "avx2")
 
 
 def against_cleanlab(N: int, K: int, *, repeats: int, cleanlab_repeats: int) -> dict[str, Any]:
@@ -241,7 +246,7 @@ def _time_command() -> float:
             [sys.executable, "-m", "uqled", "detect", "--labels", "labels.npy",
              "--pred-probs", "probs.npy", "--out", "flags.parquet"],
             cwd=folder, check=True, capture_output=True,
-            env={**os.environ, "NUMBA_CACHE_DIR": f"{folder}/cache"},
+            env={**os.environ, "NUMBA_CACHE_DIR": f"{folder}/1", "UQLED_CACHE": f"{folder}/2"},
         )  # fmt: skip
         return time.perf_counter() - began
 
@@ -284,7 +289,7 @@ def growth(scale: float) -> dict[str, Any]:
         sizes = [N if "growing N" in name else K for N, K in points]
         exponent = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
         found[name] = {"points": points, "seconds": times, "exponent": exponent}
-    return found
+    return {"exponents": found}
 
 
 def _run_part(code: str, **variables: str) -> float:
@@ -300,7 +305,7 @@ def _run_part(code: str, **variables: str) -> float:
 
 def _child(part: str, *arguments: str, **variables: str) -> dict[str, Any]:
     """Run one part in a process of its own."""
-    command = [sys.executable, __file__, "--part", part, *arguments]
+    command = [sys.executable, __file__, "--child", part, *arguments]
     out = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables}
     )
@@ -327,53 +332,55 @@ def part(name: str, scale: float, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, metavar="PART")
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--part")
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--scale", type=float, default=1.0, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.part:
-        print(json.dumps(part(arguments.part, arguments.scale, arguments.folder)))
+    if arguments.child:
+        print(json.dumps(part(arguments.child, arguments.scale, arguments.folder)))
         return
-    result = measure_parts(0.01 if arguments.small else 1.0)
     if arguments.small:
+        result: dict[str, Any] = {}
+        measure_parts(arguments.parts, 0.01, result)
         print(render_page(result))
-    else:
+        return
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    for name in arguments.parts:
+        measure_parts([name], 1.0, result)
         machine.save("detection", result, render_page(result))
-    get_unfinished_path(result["scale"]).unlink()
 
 
-def get_unfinished_path(scale: float) -> Path:
-    """Where the finished parts of an interrupted measurement are."""
-    return machine.RESULTS / f"detection-unfinished-{scale:g}.json"
+RESULT = machine.RESULTS / "detection.json"
 
 
-def measure_parts(scale: float) -> dict[str, Any]:
-    """Every part; those that an interrupted measurement of the same code finished are kept."""
-    about, unfinished = machine.describe_machine(), get_unfinished_path(scale)
-    result: dict[str, Any] = {"machine": about, "scale": scale, "avx2": {}}
-    if unfinished.exists():
-        before = json.loads(unfinished.read_text())
-        if before["machine"] == about:
-            result = before
-    limits = limit_to_avx2()
-    result["avx2"] = result["avx2"] or {"limits": " ".join(f"{k}='{v}'" for k, v in limits.items())}
-    jobs = [(result, name, {}) for name in PARTS]
-    jobs += [(result["avx2"], name, limits) for name in ("cifar", "hundred") if limits]
-    for results, name, variables in jobs:
-        if name in results:
-            continue
+def measure_parts(names: Sequence[str], scale: float, result: dict[str, Any]) -> None:
+    """Measure some parts, and put what was found in their place."""
+    about, limits = machine.describe_machine(), limit_to_avx2()
+    for name in names:
         began = time.perf_counter()
-        label = f"{name}{', AVX2' if variables else ''}"
-        print(f"{label} ...", file=sys.stderr, flush=True)
-        with tempfile.TemporaryDirectory() as folder:
-            results[name] = _child(name, "--scale", str(scale), "--folder", folder, **variables)
-        unfinished.write_text(json.dumps(result))
-        print(f"{label}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
-    if not limits:
-        result["avx2"] = {}
-    return result
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        if name != "avx2":
+            measured = measure_part(name, scale)
+        elif limits:
+            shown = " ".join(f"{k}='{v}'" for k, v in limits.items())
+            repeated = {k: measure_part(k, scale, **limits) for k in ("cifar", "hundred")}
+            measured = {"limits": shown, **repeated}
+        else:  # a processor without AVX-512 was measured as it is
+            result.pop(name, None)
+            continue
+        minutes = (time.perf_counter() - began) / 60
+        result[name] = {"machine": about, "minutes": minutes, **measured}
+        print(f"{name}: {minutes:.1f} minutes", file=sys.stderr, flush=True)
+
+
+def measure_part(name: str, scale: float, **variables: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        return _child(name, "--scale", str(scale), "--folder", folder, **variables)
 
 
 if __name__ == "__main__":
