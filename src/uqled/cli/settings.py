@@ -18,9 +18,9 @@ from uqled.errors import FileError, suggest_name
 from uqled.storage.reading import explain_file_problems, name_file, read_text
 
 FILE = "uqled.toml"
-#: Options that write, replace or reach what the user did not name. A downloaded data set may bring
-#: a settings file, which is read when somebody works in its folder.
-_RISKY_OPTIONS = ("out", "overwrite", "host", "ray-address")
+#: Options that write, replace, run or reach what the user did not name. A downloaded data set may
+#: bring a settings file, which is read when somebody works in its folder.
+RISKY_OPTIONS = ("out", "overwrite", "junit", "allow-code", "host", "ray-address")
 
 
 def read_settings(
@@ -52,7 +52,7 @@ def _refuse_risky_values(path: Path, content: Mapping[str, Any]) -> None:
     for name, value in content.items():
         if isinstance(value, dict):
             _refuse_risky_values(path, value)
-        elif name in _RISKY_OPTIONS or _names_code_or_address(value):
+        elif name in RISKY_OPTIONS or _names_code_or_address(value):
             raise FileError(
                 name_file(path),
                 f"sets {name!r} to {show_value(value)}, which a file that came with data must not",

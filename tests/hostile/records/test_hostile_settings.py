@@ -5,9 +5,36 @@ from __future__ import annotations
 import os
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from uqled.cli import app
+from uqled.cli.settings import RISKY_OPTIONS
+
+#: Options that any file may set: they choose what is read and computed, and how it is shown. One
+#: that writes, deletes, runs code or connects belongs to `RISKY_OPTIONS`.
+HARMLESS_OPTIONS = """
+    against agreement all baseline batch-norm batch-size budget classes columns confidence cost
+    cpus-per-fold data device devices dry-run dtype encoding engine entropy-class epochs features
+    flags folds frac-noise gpus-per-fold group header image-size inputs jobs jobs-per-gpu json kind
+    label labels limit link lr matrix max-error-rate memory merge method min-examples-per-class
+    min-precision model model-labels no-browser no-decisions offline only part-rows passes per-class
+    pilot plan port precision pred-probs preset quiet rate recall reviewer run seed sep sheet size
+    skip-unreadable spellings split tables-only target threads to top uncertainty unreviewed url
+    verbose wanted-precision workers zeros
+"""
+
+
+def test_every_option_is_harmless_or_risky():
+    commands = typer.main.get_command(app).commands.values()
+    names = {
+        name.removeprefix("--")
+        for command in commands
+        for option in command.params
+        for name in option.opts
+        if name.startswith("--") and not name.startswith("--help")
+    }
+    assert names == {*HARMLESS_OPTIONS.split(), *RISKY_OPTIONS}
 
 
 @pytest.fixture
@@ -31,6 +58,8 @@ def find(*options):
         'method = "planted:flag"',
         'out = "/home/ana/.bashrc"',
         "overwrite = true",
+        '[check]\njunit = "/home/ana/.bashrc"',
+        "[bench]\nallow-code = true",
         'host = "0.0.0.0"',
         'ray-address = "ray.example"',
         'labels = "s3://bucket/labels.npy"',
