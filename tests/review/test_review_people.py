@@ -105,6 +105,28 @@ def test_rows_that_nobody_wrote_are_refused(decisions, change):
         read_class_decisions(opened)
 
 
+TOGETHER = {
+    "a circle": ((0, "merge", 1, None), (1, "merge", 0, None)),
+    "a chain": ((0, "merge", 1, None), (1, "merge", 2, None)),
+    "a class's name": ((0, "rename", None, "b"),),
+    "one name twice": ((0, "rename", None, "x"), (1, "rename", None, "x")),
+}
+
+
+@pytest.mark.parametrize("rows", TOGETHER.values(), ids=list(TOGETHER))
+def test_classes_that_nobody_can_have_decided_together_are_refused(decisions, rows):
+    decisions.close()
+    with closing(sqlite3.connect(decisions.path)) as connection, connection:
+        for number, row in enumerate(rows, 1):
+            values = (number, *row, "ana", 1e9)
+            connection.execute("INSERT INTO class_changes VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+    with (
+        Decisions(decisions.path) as opened,
+        pytest.raises(FileError, match=r"which is merged itself|the name of another class"),
+    ):
+        read_class_decisions(opened)
+
+
 @pytest.mark.parametrize(
     "change", ["sample = 50", "action = 'burn'", "label = 9", "reviewer = ''", "at = 'soon'"]
 )

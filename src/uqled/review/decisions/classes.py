@@ -17,6 +17,7 @@ from uqled.review.decisions.rows import (
     ClassDecision,
     is_class_name,
     read_class_decision,
+    refuse_row,
 )
 from uqled.review.decisions.store import Decisions, check_name, has_decisions
 from uqled.storage.run import Predictions
@@ -74,7 +75,23 @@ def read_class_decisions(decisions: Decisions) -> dict[int, ClassDecision]:
             current.pop(change.index, None)
             if change.action is not None:
                 current[change.index] = change
+    _check_together(decisions, current)
     return current
+
+
+def _check_together(decisions: Decisions, current: Mapping[int, ClassDecision]) -> None:
+    """Refuse what no reviewer can have said of several classes: a file may have been edited."""
+    merged = {index for index, one in current.items() if one.action == "merge"}
+    names = set(decisions.about.classes)
+    for one in current.values():
+        if one.target in merged:
+            problem = f"merges class {one.index} into class {one.target}, which is merged itself"
+            raise refuse_row(decisions.path, one.number, problem)
+        if one.name in names:
+            problem = f"gives class {one.index} the name of another class, {one.name!r:.100}"
+            raise refuse_row(decisions.path, one.number, problem)
+        if one.name is not None:
+            names.add(one.name)
 
 
 def read_run_classes(predictions: Predictions) -> dict[int, ClassDecision]:
