@@ -33,6 +33,8 @@ from uqled.progress import Progress
 from uqled.storage.run import Predictions, Run
 
 _PASSES = 5  # where the run has passes of the user's own
+#: More than anybody trains for: a stranger's run could ask for any number.
+_MOST_PASSES, _MOST_EPOCHS = 1_000, 1_000
 #: Encoders that a run may name: those that are installed, not files and not downloads, at a side of
 #: pixels that needs no more memory than images do.
 _ENCODER = re.compile(r"[a-z0-9-]+(@\d{1,3})?(\+[a-z0-9-]+(@\d{1,3})?)*")
@@ -131,19 +133,26 @@ class _RunModel:
                 f"Make the run with one of the models {', '.join(LEARNERS.names())}, or predict "
                 "the new data yourself and use uqled detect",
             )
+        training = {one: settings[one] for one in _TRAINING if one in settings}
+        epochs = training.get("epochs", 1)
+        is_committee = learner == "committee"
         if (
             type(seed) is not int
+            or not 0 <= seed < 2**63
             or not isinstance(uncertainty, str)
             or not isinstance(members, list)
             or not all(isinstance(one, str) for one in members)
+            or len(set(members)) < len(members)  # a member that is fitted any number of times
+            or bool(members) != is_committee
+            or type(epochs) is not int
+            or not 0 < epochs <= _MOST_EPOCHS
         ):
             raise FileError(
                 f"run {str(run.path)!r}", "does not say how its model was fitted", "Make it anew"
             )
         for member in members:
             HEADS.load(member)  # refused if there is no such
-        count = passes if type(passes) is int and 0 < passes <= 1000 else _PASSES
-        training = {one: settings[one] for one in _TRAINING if one in settings}
+        count = passes if type(passes) is int and 0 < passes <= _MOST_PASSES else _PASSES
         if training.get("precision") != "32-true":
             training.pop("precision", None)  # this machine may not have it
         return cls(str(name), tuple(members), uncertainty, training, count, seed)
@@ -219,8 +228,9 @@ def combine_new_members(
 ) -> FoldPredictions:
     """The members, calibrated and weighted by what they predicted out of fold in the run."""
     codes, n = predictions.labels.codes, new_predictions.pred_probs.shape[0]
-    n_folds = int(predictions.folds.max()) + 1
-    parts = [np.flatnonzero(predictions.folds == fold) for fold in range(n_folds)]
+    order = np.argsort(predictions.folds, kind="stable")
+    ends = np.cumsum(np.bincount(predictions.folds))
+    parts = np.split(order, ends[:-1])
     before = read_members(
         Run.open(predictions.path), parts, len(names), predictions.labels.n_classes
     )

@@ -315,7 +315,7 @@ class Run:
             Labels(codes, np.array(about["classes"]), tuple(about["names"])),
             run_checks.open_run_array(self.path / "pred_probs.npy", (N, K)),
             run_checks.open_run_array(passes, (-1, N, K)) if passes.exists() else None,
-            run_checks.read_classes(self.path / "folds.npy", N),
+            run_checks.read_classes(self.path / "folds.npy", N, N),  # every fold has a sample
             about["ids"],
             run_checks.read_classes(truth, N, K) if truth.exists() else None,
             about["source"],

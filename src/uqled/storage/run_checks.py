@@ -108,6 +108,9 @@ def check_about(content: Any, path: Path) -> dict[str, Any]:
         )
     if not all(-(2**63) <= one < 2**63 for one in classes if isinstance(one, int)):
         raise FileError(name_file(path), "has a class number beyond 64 bits", _ANEW)
+    if any("\0" in one for one in (*classes, *names) if isinstance(one, str)):
+        # NumPy drops zeros at the end of a text: two classes would become one.
+        raise FileError(name_file(path), "has a class with a zero byte in its name", _ANEW)
     if about["source"] is not None:
         about["source"] = _check_source(about["source"], path)
     return about
@@ -171,19 +174,18 @@ def open_run_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
     return array
 
 
-def read_classes(path: Path, N: int, K: int | None = None) -> NDArray[np.int32]:
-    """[N] whole numbers from 0 on: class numbers below `K`, or numbers of folds."""
+def read_classes(path: Path, N: int, K: int) -> NDArray[np.int32]:
+    """[N] whole numbers from 0 on and below `K`: of classes, or of folds."""
     array = read_array(path, _ANEW)
     if array.shape != (N,) or array.dtype.kind not in "iu":
         raise FileError(
             name_file(path), f"holds {array.dtype} of shape {array.shape}, for {N} samples", _ANEW
         )
-    most = 2**31 if K is None else K
-    if N and (array.min() < 0 or array.max() >= most):
-        at = int(np.argmax((array < 0) | (array >= most)))
+    if N and (array.min() < 0 or array.max() >= K):
+        at = int(np.argmax((array < 0) | (array >= K)))
         raise FileError(
             name_file(path),
-            f"holds {array[at]} at index {at}, which is none of 0 to {most - 1}",
+            f"holds {array[at]} at index {at}, which is none of 0 to {K - 1}",
             _ANEW,
         )
     return array.astype(np.int32, copy=False)
