@@ -17,7 +17,9 @@ from uqled.storage.arrays.numpy_files import open_array
 Side = Literal["given", "suggested"]
 
 _MAX_EXACT = 5  # duplicates; one text may come a hundred times
-_MAX_COLUMNS = 50  # of an array of neighbours
+_MAX_COLUMNS = 50  # of an array of neighbours or of vectors: a file may claim any number
+_MAX_PAIRS = 50  # near duplicates, per sample
+_LARGEST = 1e12  # number of a vector whose squares can still be summed in 32 bits
 
 
 class SimilarSamples:
@@ -73,8 +75,8 @@ class SimilarSamples:
         N = len(self._codes)
         if array is None or array.ndim != 2 or len(array) != N or array.dtype != np.float32:
             return None
-        is_sound = array.shape[1] > 0 and all(
-            np.isfinite(array[at : at + 65_536]).all() for at in range(0, N, 65_536)
+        is_sound = 0 < array.shape[1] <= _MAX_COLUMNS and all(
+            (np.abs(array[at : at + 65_536]) < _LARGEST).all() for at in range(0, N, 65_536)
         )
         return array if is_sound else None
 
@@ -87,7 +89,9 @@ class SimilarSamples:
             if array is None:
                 continue
             fits = array.ndim == 2 and array.dtype.kind in "iu" and array.shape[1] <= _MAX_COLUMNS
-            fits = fits and (length is None or len(array) == length)
+            fits = fits and (
+                len(array) <= _MAX_PAIRS * N if length is None else len(array) == length
+            )
             if fits and (not array.size or -1 <= array.min() <= array.max() < N):
                 arrays[name] = np.asarray(array)
         return arrays
