@@ -43,7 +43,7 @@ def attach_embeddings(data: Dataset, features: Any) -> Dataset:
     if not is_file:
         _check_vectors(vectors, "features", "the array")
     if len(vectors) != len(data):
-        rows = [int(name) if str(name).isdecimal() else len(vectors) for name in data.ids]
+        rows = [_read_row_number(str(name), len(vectors)) for name in data.ids]
         if len(vectors) < len(data) or max(rows) >= len(vectors):
             raise InputError(
                 "features",
@@ -52,6 +52,12 @@ def attach_embeddings(data: Dataset, features: Any) -> Dataset:
             )
         vectors = vectors[rows]
     return replace(data, embeddings=vectors.astype(np.float32), unlabelled_inputs=None)
+
+
+def _read_row_number(name: str, n_rows: int) -> int:
+    """The row of a sample that is called by its row; `n_rows` if it is none below that."""
+    is_row = name.isdecimal() and len(name) <= len(str(n_rows))
+    return min(int(name), n_rows) if is_row else n_rows
 
 
 def read_embeddings(path: Path, argument: str) -> Any:

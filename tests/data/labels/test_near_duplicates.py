@@ -11,6 +11,7 @@ from PIL import Image
 import uqled
 from uqled.data.inspection import inspect
 from uqled.data.inspection.duplicates import find_contradictions
+from uqled.data.inspection.equal_samples import join_sets
 from uqled.data.inspection.near_images import find_near_images
 from uqled.data.inspection.near_texts import find_near_texts, is_near_copy
 from uqled.detect.contradictions import find_contradicted_labels
@@ -142,3 +143,27 @@ def test_they_head_the_list_and_say_what_they_are(tmp_path):
     assert "30 (nearly)" in summary
     page = errors.report(tmp_path / "report.html", run).read_text()
     assert "Nearly the same as 30, which is labelled calm" in page
+
+
+def test_long_texts_of_one_word_are_compared_in_bounded_work():
+    """Made so that every place where the shorter could begin is compared to its end."""
+    long = ["ab"] * 200_000
+    texts = [" ".join(long), " ".join([*long[:-9_000], "zz"])]
+    assert not len(find_near_texts(texts, np.array([0, 1])))
+    assert find_near_texts([texts[0], texts[0] + " ab"], np.array([0, 1])).tolist() == [[0, 1]]
+
+
+def test_a_crowd_of_one_text_is_linked_by_few_pairs():
+    n = 20_000
+    pairs = find_near_texts(["one and the same"] * n, np.arange(n) % 2)
+    assert len(pairs) < 2 * n
+    assert len(np.unique(pairs)) == n
+    assert len(np.unique(join_sets(np.full(n, -1), pairs))) == 1
+
+
+def test_negations_around_a_copy_are_no_copy():
+    words = [f"{a}{b}" for a in "abcdef" for b in "uvwxyz"]
+    assert is_near_copy(words, ["well", *words])
+    assert not is_near_copy(words, ["not", *words])
+    assert not is_near_copy(words, [*words, "7"])
+    assert not is_near_copy(words, ["boat", *words[1:], "never"])

@@ -8,6 +8,7 @@ import pytest
 
 from fuzzing.targets.tables import WORKBOOK, write_spreadsheet
 from uqled.data import load
+from uqled.data.readers.excel import name_columns
 from uqled.errors import FileError, LimitError
 from uqled.limits import override_limits
 
@@ -134,3 +135,11 @@ def test_a_sound_spreadsheet_is_read(tmp_path):
     write_spreadsheet(tmp_path / "t.xlsx")
     with override_limits(memory_bytes=LIMIT):
         assert len(load(tmp_path / "t.xlsx")) == 30
+
+
+def test_columns_of_one_name_are_told_apart_at_once():
+    """One by one, each compared with all before, would take days."""
+    names = name_columns(["x"] * 16_384)
+    assert names[:3] == ["x", "x.1", "x.2"]
+    assert len(set(names)) == 16_384
+    assert name_columns(["x.1", "x", "x", "x"]) == ["x.1", "x", "x.2", "x.3"]

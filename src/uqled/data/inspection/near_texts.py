@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ _MISSPELT = 5  # letters of a word that may be misspelt
 _SHINGLE = 5  # words in a row
 _HASHES = 8  # smallest hashes of such rows, one of which two near texts share
 _CROWD = 200  # texts with one hash, beyond which only the first ones are compared with the others
+_PAIRS = _CROWD**2  # of texts with one hash that are compared, unless there are more texts
+#: Words compared, at least, and for each word of the texts: a stranger's could take for ever.
+_LEAST_WORK, _WORK = 10_000_000, 100
 #: Words that turn a text into its opposite.
 _NEGATIONS = frozenset(
     (
@@ -37,7 +41,8 @@ def find_near_texts(texts: Sequence[str], codes: NDArray[Any]) -> Pairs:
 
     They are equal but for punctuation; or they are long, and one has a misspelt word or a few more
     words before or after. A word that was replaced by another may turn the meaning round: such
-    texts are not taken for copies.
+    texts are not taken for copies. The work grows as the texts do: of texts that are made so that
+    each is compared with many others for long, not all are compared.
     """
     words = [strip_punctuation(fold_text(text)) for text in texts]
     keys = [" ".join(one) if len(one) >= _FEW_WORDS else None for one in words]
@@ -50,12 +55,23 @@ def find_near_texts(texts: Sequence[str], codes: NDArray[Any]) -> Pairs:
     long = np.array([row for row, one in enumerate(words) if len(one) >= _LONG], np.intp)
     if len(long):
         lists = [words[row] for row in long.tolist()]
-        for hashes in _hash_shingles(lists):
-            for at in _split_sets(number_keys(hashes), codes[long]):
-                for a, b in _pair_rows(long[at], codes):
-                    if (a, b) not in pairs and is_near_copy(words[a], words[b]):
-                        pairs.add((a, b))
+        work_left = max(_LEAST_WORK, _WORK * sum(map(len, lists)))
+        for a, b in _list_candidates(lists, long, codes):
+            if (a, b) not in pairs and work_left > 0:
+                is_copy, work = _compare_texts(words[a], words[b], work_left)
+                work_left -= work
+                if is_copy:
+                    pairs.add((a, b))
     return np.array(sorted(pairs), np.intp).reshape(-1, 2)
+
+
+def _list_candidates(
+    lists: list[list[str]], rows: NDArray[np.intp], codes: NDArray[Any]
+) -> Iterator[tuple[int, int]]:
+    """Pairs of `rows` with different labels, whose words `lists` have some in a row in common."""
+    for hashes in _hash_shingles(lists):
+        for at in _split_sets(number_keys(hashes), codes[rows]):
+            yield from _pair_rows(rows[at], codes)
 
 
 def is_near_copy(first: list[str], second: list[str]) -> bool:
@@ -68,20 +84,38 @@ def is_near_copy(first: list[str], second: list[str]) -> bool:
     >>> is_near_copy([*words, "house", *end], [*words, "boat", *end])
     False
     """
+    return _compare_texts(first, second, max(_LEAST_WORK, _WORK * len(first)))[0]
+
+
+def _compare_texts(first: list[str], second: list[str], most_work: int) -> tuple[bool, int]:
+    """(whether one is a near copy of the other, words that were compared), not if it takes more."""
     short, long = sorted((first, second), key=len)
-    extra = len(long) - len(short)
+    n, extra = len(short), len(long) - len(short)
     most = max(1, int(_CHANGED_SHARE * len(long)))
     if extra > most:
-        return False
-    for start in range(extra + 1):
-        added = [*long[:start], *long[start + len(short) :]]
-        if any(word in _NEGATIONS or _DIGIT.search(word) for word in added):
-            continue
-        middle = long[start : start + len(short)]
-        changed = [(a, b) for a, b in zip(short, middle, strict=True) if a != b]
-        if len(changed) + extra <= most and all(_is_misspelt(a, b) for a, b in changed):
-            return True
-    return False
+        return False, 1
+    # None of the words before the copy or after it may turn its meaning round.
+    before = next((at for at in range(extra) if _is_telling(long[at])), extra)
+    after = next((at for at in range(extra, 0, -1) if _is_telling(long[n + at - 1])), 0)
+    work = 1 + extra
+    for start in range(after, before + 1):
+        n_changed = 0
+        pairs = enumerate(zip(short, islice(long, start, None), strict=False), 1)
+        for at, (a, b) in pairs:
+            if a != b:
+                n_changed += 1
+                if n_changed + extra > most or not _is_misspelt(a, b):
+                    work += start + at
+                    break
+        else:
+            return True, work + n
+        if work > most_work:
+            break
+    return False, work
+
+
+def _is_telling(word: str) -> bool:
+    return word in _NEGATIONS or _DIGIT.search(word) is not None
 
 
 def _is_misspelt(a: str, b: str) -> bool:
@@ -129,8 +163,10 @@ def _split_sets(sets: NDArray[np.intp], codes: NDArray[Any]) -> Iterator[NDArray
 
 def _pair_rows(rows: NDArray[np.intp], codes: NDArray[Any]) -> Iterator[tuple[int, int]]:
     """Pairs of rows with different class numbers, the lower first; of a crowd the first ones with
-    all."""
-    for at, row in enumerate(rows[:_CROWD].tolist()):
-        others = rows[at + 1 :]
+    all, and at least the first of each of two classes."""
+    n_first = min(_CROWD, max(1, _PAIRS // len(rows)))
+    first = [*range(n_first), int(np.argmax(codes[rows] != codes[rows[0]]))]
+    for at in dict.fromkeys(one for one in first if one < len(rows)):
+        row, others = int(rows[at]), rows[at + 1 :] if at < n_first else rows
         for other in others[codes[others] != codes[row]].tolist():
-            yield row, other
+            yield min(row, other), max(row, other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -45,15 +46,15 @@ def name_columns(cells: list[Any]) -> list[str]:
     >>> name_columns(["size", "", "size"])
     ['size', 'Unnamed: 1', 'size.1']
     """
-    names: list[str] = []
+    names: dict[str, None] = {}  # in order, and quick to look up: a sheet has 16,384 columns
+    numbers = Counter[str]()
     for at, cell in enumerate(cells):
-        plain = str(cell).strip() or f"Unnamed: {at}"
-        name, number = plain, 0
+        name = plain = str(cell).strip() or f"Unnamed: {at}"
         while name in names:
-            number += 1
-            name = f"{plain}.{number}"
-        names.append(name)
-    return names
+            numbers[plain] += 1
+            name = f"{plain}.{numbers[plain]}"
+        names[name] = None
+    return list(names)
 
 
 def _read(source: Source, request: ReadRequest) -> RawDataset:

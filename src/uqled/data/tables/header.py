@@ -6,6 +6,7 @@ from uqled.errors import InputError
 
 _FEW_RECORDS = 5  # below which the first line is taken for names
 _COMES_AGAIN = 2  # times that an entry is there below, from which on it is no name
+_DIGITS = 18  # of a whole number that may be a name: Python reads no number of thousands of digits
 _FEW_DIFFERENT = 0.5  # of the entries of a column of classes
 _KNOWN = frozenset(("label", "labels", "target", "class", "y", "text", "id", "category", "path"))
 
@@ -57,7 +58,7 @@ def names_columns(records: list[list[str]]) -> bool:
 
 def _count_up(numbers: list[str]) -> bool:
     """Whether several whole numbers follow each other."""
-    if len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
+    if len(numbers) < 2 or not all(n.isdecimal() and len(n) <= _DIGITS for n in numbers):
         return False
     values = list(map(int, numbers))
     return values == list(range(values[0], values[0] + len(values)))
