@@ -76,7 +76,8 @@ def grow(scene):
 READERS = {
     "sound": lambda scene: None,
     "crash": lambda scene: os.abort(),
-    "hang": lambda scene: time.sleep(60),
+    "waits": lambda scene: time.sleep(60),
+    "hang": lambda scene: any(iter(int, 1)),
     "traceback": lambda scene: {}["key"],
     "wrong": lambda scene: require(False, "an answer that cannot be right"),
     "command": lambda scene: subprocess.run(["true"]),
@@ -86,7 +87,7 @@ READERS = {
     "leaves": lambda scene: Path("left").write_text(""),
     "memory": grow,
 }
-workers.CASE_SECONDS = 5
+workers.CASE_SECONDS, workers.WAIT_SECONDS = 2, 10
 program.Campaign.warm_up = lambda self: None  # which would read in this process
 program.TARGETS = [
     Target(name, lambda folder: (folder / "file").write_text("sound"),
@@ -107,7 +108,8 @@ def test_the_fuzzer_notices_what_readers_may_not_do(tmp_path):
         if counts["failures"]
     }  # fmt: skip
     expected = {
-        "crash": "SIGABRT", "hang": "hang", "traceback": "KeyError", "wrong": "cannot be right",
+        "crash": "SIGABRT", "hang": "of computing", "waits": "hang: waits",
+        "traceback": "KeyError", "wrong": "cannot be right",
         "command": "subprocess.Popen", "writes": "/var/tmp/uqled-fuzz", "changes": "input/file",
         "deletes": "beside/.notes", "leaves": "left", "memory": "MiB",
     }  # fmt: skip

@@ -11,7 +11,7 @@ import time
 from fnmatch import fnmatch
 from pathlib import Path
 
-from fuzzing.campaign import Campaign
+from fuzzing.campaign import Campaign, load_fonts
 from fuzzing.case import LIMITS, Bench, Target
 from fuzzing.targets import TARGETS
 from fuzzing.watch import Watch, use_folder_for_temporary_files
@@ -41,6 +41,7 @@ def choose_targets(patterns: list[str] | None) -> list[Target]:
 
 def run_one(campaign: Campaign, number: int) -> int:
     """One case in this process; its input stays where it is."""
+    load_fonts()
     campaign.make_templates()
     scratch = campaign.scratch / "worker-0"
     for name, value in LIMITS.items():

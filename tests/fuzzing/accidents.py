@@ -206,7 +206,7 @@ def kill_review(kills: int, rng: Random, scratch: Path, log: Path) -> dict[str, 
         reader, writer = os.pipe()
         child = Child(lambda writer=writer: _decide_forever(scratch / "run", writer), log)
         os.close(writer)
-        first = os.read(reader, 8)  # it is up
+        first = os.read(reader, 8) + os.read(reader, 8)  # it is up, and has answered once
         code = child.kill_after(rng.random() * 0.15)
         require(code == -signal.SIGKILL, f"exit code {code}: {child.output}")
         answers = bytearray(first)

@@ -29,6 +29,11 @@ _MOST = 2_000  # cases of a batch
 GROWTH_BYTES = 250 * 2**20
 
 
+def load_fonts() -> None:
+    """Let Matplotlib make its folders in the user's home, before cases are watched."""
+    import matplotlib.font_manager  # noqa: F401
+
+
 @dataclass
 class Tally:
     """What became of a target's cases."""
@@ -73,8 +78,7 @@ class Campaign:
 
     def warm_up(self) -> None:
         """Read every sound input in this process, so that workers begin with what that loads."""
-        import matplotlib.font_manager  # noqa: F401 - makes a folder in the user's home
-
+        load_fonts()
         for target in self.targets:
             copy, out = self.scratch / "warm", self.scratch / "warm-out"
             template = self.scratch / "templates" / target.name

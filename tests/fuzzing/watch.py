@@ -159,6 +159,14 @@ def measure_resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def measure_computing(pid: int) -> float:
+    """Seconds that all threads of a process have computed; 0 of one that is gone."""
+    with suppress(OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 def reset_peak() -> None:
     """Count the peak from now on, where the system lets us."""
     with suppress(OSError):

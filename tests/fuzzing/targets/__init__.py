@@ -7,6 +7,7 @@ from fuzzing.targets.commands import COMMAND_TARGETS
 from fuzzing.targets.data import DATA_TARGETS
 from fuzzing.targets.features import FEATURE_TARGETS
 from fuzzing.targets.records import RECORD_TARGETS
+from fuzzing.targets.requests import REQUEST_TARGETS
 from fuzzing.targets.runs import RUN_TARGETS
 from fuzzing.targets.tables import TABLE_TARGETS
 
@@ -17,5 +18,6 @@ TARGETS = [
     *RECORD_TARGETS,
     *RUN_TARGETS,
     *COMMAND_TARGETS,
+    *REQUEST_TARGETS,
     *FEATURE_TARGETS,
 ]

@@ -14,10 +14,11 @@ import torch
 from torch import nn
 
 from fuzzing.case import Scene, Target, require
-from fuzzing.targets.data import check_dataset, damage_files
+from fuzzing.targets.data import check_dataset, damage_files, make_frame
+from uqled.data import load
 from uqled.features import computing
 from uqled.features.computing import compute_features
-from uqled.features.embedding_files import load_embeddings
+from uqled.features.embedding_files import attach_embeddings, load_embeddings
 from uqled.features.encoders import EncoderOptions, onnx_file
 from uqled.features.image_encoder import load_weights
 from uqled.predict.checkpoints import resume_training, write_checkpoint
@@ -33,13 +34,21 @@ def _make_embeddings(folder: Path) -> None:
     pd.DataFrame({"label": np.array(["a", "b"])[np.arange(N) % 2]}).to_csv(
         folder / "labels.csv", index=False
     )
+    make_frame(N - 3).to_csv(folder / "data.csv", index=False)
 
 
 def _read_embeddings(scene: Scene) -> None:
+    """As the data, or beside a table whose last rows were taken away."""
     vectors = scene.input / scene.rng.choice(("vectors.npy", "vectors.parquet"))
-    data = load_embeddings(vectors, scene.input / "labels.csv")
+    if scene.rng.random() < 0.3:
+        data = attach_embeddings(load(scene.input / "data.csv", cache=False), vectors)
+        embeddings = data.embeddings
+    else:
+        data = load_embeddings(vectors, scene.input / "labels.csv")
+        embeddings = data.inputs
     check_dataset(data)
-    require(np.isfinite(data.inputs).all(), "embeddings that are no numbers")
+    require(embeddings is not None and len(embeddings) == len(data), "other embeddings")
+    require(np.isfinite(embeddings).all(), "embeddings that are no numbers")
 
 
 class _Encoder:

@@ -29,6 +29,8 @@ from uqled.export.record import restore_given_labels
 from uqled.predict.neighbours import write_neighbours
 from uqled.report.samples import open_sample_source
 from uqled.review.decisions import Decisions
+from uqled.review.decisions.classes import decide_class
+from uqled.review.decisions.opinions import give_opinions
 from uqled.review.session import ReviewSession
 from uqled.storage.run import Run
 
@@ -39,11 +41,12 @@ _RUN_FILES = (
     "detection.json", "decisions.sqlite", "folds/0/pred_probs.npy", "folds/1/passes.npy",
     "model.json", "passes.json", "inspection.json", "audit.json", "audit.csv",
     "neighbours/given.npy", "neighbours/suggested.npy", "neighbours/duplicates.npy",
+    "neighbours/vectors.npy", "contradictions.npy", "contents.npy", "map.npy",
 )  # fmt: skip
 #: What commands write into a run.
 OUTPUTS = (
     "run/detection.json", "run/issues.parquet", "run/report.html", "run/decisions.sqlite*",
-    "run/audit.json", "run/audit.csv",
+    "run/audit.json", "run/audit.csv", "run/map.npy",
 )  # fmt: skip
 
 
@@ -157,6 +160,13 @@ def _finish_run(folder: Path) -> None:
         decisions.decide(items, reviewer="ana")
         decisions.decide([(6, "keep", None)], reviewer="bo")
         decisions.undo("bo")
+        decide_class(decisions, 0, "rename", name="emmet", reviewer="ana")
+        decide_class(decisions, 1, "merge", target=2, reviewer="bo")
+        give_opinions(decisions, [(4, "drop", None)], reviewer="bo")
+    N = len(predictions)
+    np.save(run / "contradictions.npy", np.where(np.arange(N) < 4, 0, -1).astype(np.int32))
+    np.save(run / "contents.npy", np.arange(N, dtype=np.int32) // 2)
+    np.save(run / "map.npy", np.linspace(-1, 1, 2 * N, dtype=np.float32).reshape(N, 2))
     run_command("audit", run, "--size", "8")
     notes = (run / "audit.csv").read_text().splitlines()
     lines = [line + ("yes", "no", "")[i % 3] for i, line in enumerate(notes[1:])]
@@ -310,9 +320,8 @@ def _review(scene: Scene) -> None:
     errors = find_errors_in_run(predictions)
     source = open_sample_source(predictions)
     with Decisions.of(predictions) as decisions:
-        page = make_application(
-            ReviewSession(predictions, errors, decisions, source, reviewer="ana")
-        )
+        session = ReviewSession(predictions, errors, decisions, source, reviewer="ana")
+        page = make_application(session)
         status, content = request(page, "/api/samples?size=20")
         check_answer(status, content, "samples")
         first = json.loads(content)["samples"]
@@ -326,7 +335,12 @@ def _review(scene: Scene) -> None:
         ]
         if source is not None and source.kind == "images":
             paths += ["/thumbnail/3", "/picture/3"]
-        for path in scene.rng.sample(paths, 2):
+        paths += ["/api/classes", "/api/class/1", "/api/agreement", "/api/samples?second=bo"]
+        paths += ["/api/samples?differ=1", "/api/map/values?by=suggested"]
+        if scene.rng.random() < 0.1:  # it computes a map where the run has none that fits
+            session.map.wait()
+            paths += ["/api/map", "/api/map/places", "/api/samples?lasso=0,0,900,0,0,900"]
+        for path in scene.rng.sample(paths, 3):
             status, content = request(page, path)
             check_answer(status, content, path)
         if first:
