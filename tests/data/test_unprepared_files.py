@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import zipfile
 from pathlib import Path
@@ -170,7 +171,7 @@ def test_reading_options_go_with_data():
         ("t.csv", b"\xef\xbb\xbfsep=;\na;label\n1;x\n", "'sep=', a hint for Excel. Remove the fir"),
         ("t.csv", b"", "is empty. Name a table with samples"),
         ("t.csv", b"\n \n", "is empty. Name a table with samples"),
-        ("t.csv", b'a,label\n1,x\n"2,y\n3,x\n', "in line 3 that is never closed. Close it"),
+        ("t.csv", b'a,label\n1,x\n"2,y\n3 and 4\n', "in line 3 that is never closed. Close it"),
         ("t.csv", b'a,label\n"1' + b"2\n" * 200_000, "in line 2 that is never closed"),
         ("t.csv", b"birds of 2020\na,b,label\n1,2,x\n", "Remove line 1 if it stands above the col"),
         ("t.csv", b"a,label\n1,2,x\n", "Give every column a name"),
@@ -182,6 +183,49 @@ def test_what_cannot_be_read_is_said_with_its_cause(folder, name, content, probl
     (folder / name).write_bytes(content)
     with pytest.raises(uqled.UqledError, match=problem):
         uqled.load(name, label="label")
+
+
+@pytest.mark.parametrize("separator", ["\t", ",", ";"])
+def test_quotation_marks_that_quote_nothing(folder, separator):
+    """As in the published file of text messages, in which rows would be lost."""
+    frame = make_news()
+    texts = frame.title.tolist()
+    texts[10], texts[11], texts[40] = '"Hello there', 'He said "no"', '"so" he said'
+    rows = [f"{label}{separator}{text}\n" for label, text in zip(frame.label, texts, strict=True)]
+    content = "".join([f"label{separator}text\n", *rows])
+    (folder / "messages.tsv").write_text(content)
+    data = uqled.load("messages.tsv")
+    assert data.inputs.tolist() == texts
+    assert data.notes[0][0] == (
+        "quotation marks are read as part of the texts: the one in line 12 is not closed there"
+    )
+    codes = data.labels.codes.copy()
+    codes[[11, 40]] = (codes[[11, 40]] + 1) % 3
+    probs = 0.1 + 0.7 * np.eye(3)[codes]
+    uqled.make_run(None, probs, out="run", data="messages.tsv")
+    ending = "tsv" if separator == "\t" else "csv"
+    invoke("export", "run", "--to", "csv", "--out", f"same.{ending}")
+    assert (folder / f"same.{ending}").read_text() == content
+    invoke("detect", "run")
+    words = ["export", "run", "--to", "csv", "--unreviewed", "relabel", "--out"]
+    invoke(*words, f"new.{ending}")
+    lines = (folder / f"new.{ending}").read_text().splitlines(keepends=True)
+    changed = [z for z, (new, old) in enumerate(zip(lines[1:], rows, strict=True)) if new != old]
+    assert changed == [11, 40]
+    assert all(lines[z + 1].endswith(separator + texts[z] + "\n") for z in changed)
+
+
+@pytest.mark.usefixtures("folder")
+def test_quotation_marks_that_quote():
+    frame = make_news()
+    frame.loc[3, "title"] = 'two, "lines"\nof text'
+    frame.loc[5, "title"] = '5" screen'
+    for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC):
+        frame.to_csv("n.csv", index=False, quoting=quoting)
+        data = uqled.load("n.csv")
+        assert data.notes == ()
+        assert data.inputs[3].startswith('two, "lines"\nof text\n')
+        assert data.inputs[5].startswith('5" screen\n')
 
 
 def test_a_zip_of_one_table_and_of_several(folder):

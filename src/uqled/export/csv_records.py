@@ -28,6 +28,8 @@ class CsvRecords:
     errors: str
     """`surrogateescape` where some bytes are of another encoding: they are kept as they are."""
     separator: str
+    has_quotes: bool
+    """Whether quotation marks quote entries, and are no part of them."""
     header: str
     rows: list[str]
     spans: list[tuple[int, int]]
@@ -39,11 +41,14 @@ class CsvRecords:
         return self._read(self.rows[row][start:end])
 
     def _read(self, entry: str) -> str:
-        plain = _unquote(entry)
+        plain = _unquote(entry) if self.has_quotes else entry
         return plain if self.errors == "strict" else read_foreign_bytes(plain)
 
     def replace_entries(self, rows: Sequence[int], entries: Sequence[str]) -> bytes:
-        """The file with some of its rows, and new entries in the column."""
+        """The file with some of its rows, and new entries in the column.
+
+        A ValueError where the file cannot hold one of them.
+        """
         pieces = [self.header]
         for row, entry in zip(rows, entries, strict=True):
             (start, end), text = self.spans[row], self.rows[row]
@@ -53,6 +58,10 @@ class CsvRecords:
         return self.bom + "".join(pieces).encode(self.encoding, self.errors)
 
     def _quote(self, entry: str, *, like: str) -> str:
+        if not self.has_quotes:
+            if any(mark in entry for mark in (self.separator, "\n", "\r")):
+                raise ValueError(f"{entry!r} needs quotation marks")
+            return entry
         needs_quotes = any(mark in entry for mark in (self.separator, '"', "\n", "\r"))
         if needs_quotes or like.startswith('"'):
             return '"' + entry.replace('"', '""') + '"'
@@ -72,7 +81,8 @@ def read_csv_records(path: Path | str, dialect: Dialect, column: int) -> CsvReco
             return None
     except UnicodeError:
         return None
-    records = _split_records(text, dialect.separator)
+    has_quotes = not dialect.stray_quote_line
+    records = _split_records(text, dialect.separator, has_quotes=has_quotes)
     if not records:
         return None
     rows, spans = [], []
@@ -85,13 +95,16 @@ def read_csv_records(path: Path | str, dialect: Dialect, column: int) -> CsvReco
             begin += len(text[begin:stop]) - len(text[begin:stop].lstrip(" "))
         spans.append((begin - start, stop - start))
     header = text[: records[0][1] if dialect.has_header else records[0][0]]
-    return CsvRecords(bom, encoding, errors, dialect.separator, header, rows, spans)
+    return CsvRecords(bom, encoding, errors, dialect.separator, has_quotes, header, rows, spans)
 
 
-def _split_records(text: str, separator: str) -> list[tuple[int, int, list[tuple[int, int]]]]:
+def _split_records(
+    text: str, separator: str, *, has_quotes: bool
+) -> list[tuple[int, int, list[tuple[int, int]]]]:
     """(start, end, spans of its entries) of every record; blank lines belong to the one before."""
     mark = re.escape(separator)
-    field = re.compile(rf'(?:"(?:[^"]|"")*"[^{mark}\r\n]*|[^{mark}\r\n]*)')
+    quoted_field = rf'"(?:[^"]|"")*"[^{mark}\r\n]*|' if has_quotes else ""
+    field = re.compile(rf"(?:{quoted_field}[^{mark}\r\n]*)")
     line_end = re.compile(r"\r\n|\n|\r|\Z")
     records: list[tuple[int, int, list[tuple[int, int]]]] = []
     at, N = 0, len(text)

@@ -47,6 +47,14 @@ def _describe_dialect(dialect: Dialect) -> list[tuple[str, str]]:
                 "If it names the columns: --header yes",
             )
         )
+    if dialect.stray_quote_line:
+        notes.append(
+            (
+                "quotation marks are read as part of the texts: the one in line "
+                f"{dialect.stray_quote_line:,} is not closed there",
+                "If an entry spans several lines, quote every entry of that column",
+            )
+        )
     if dialect.foreign_lines and dialect.errors == FOREIGN_BYTES:
         lines = ", ".join(f"{line:,}" for line in dialect.foreign_lines)
         notes.append(

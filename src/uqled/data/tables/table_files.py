@@ -45,10 +45,11 @@ def read_csv(path: Path | str, dialect: Dialect | None = None, **options: Any) -
         "index_col": False,
         "low_memory": False,
         "skipinitialspace": dialect.skips_space,
+        "quoting": dialect.quoting,
     }
     with explain_file_problems(path, _WRITE_AGAIN):
         with _open_text(path, dialect) as text:  # pandas takes minutes for millions of columns
-            _, header = next(_iterate_records(text, dialect.separator), (0, []))
+            _, header = next(_iterate_records(text, dialect), (0, []))
         check_limit("table_columns", len(header), name_file(path))
         if not dialect.has_header and "header" not in options:
             options |= {"header": None, "names": name_unnamed_columns(len(header))}
@@ -70,7 +71,7 @@ def read_csv(path: Path | str, dialect: Dialect | None = None, **options: Any) -
                     'Close it, or write "" for one that belongs to the text',
                 ) from error
             with _open_text(path, dialect) as text:
-                _refuse_long_rows(text, dialect.separator, path)
+                _refuse_long_rows(text, dialect, path)
             raise
         check_cells(frame, name_file(path))
     return frame
@@ -80,7 +81,7 @@ def find_lines(path: Path | str, dialect: Dialect, rows: list[int]) -> list[int]
     """The lines of a CSV in which some of its rows begin, counted from 1; a header is no row."""
     row_numbers, lines = set(rows), {}
     with explain_file_problems(path, _WRITE_AGAIN), _open_text(path, dialect) as text:
-        records = _iterate_records(text, dialect.separator)
+        records = _iterate_records(text, dialect)
         if dialect.has_header:
             next(records, None)
         for row, (line, _) in enumerate(records):
@@ -142,8 +143,8 @@ def _open_text(path: Path | str, dialect: Dialect) -> Iterator[TextIO]:
         yield text
 
 
-def _refuse_long_rows(text: TextIO, separator: str, path: Path | str) -> None:
-    records = _iterate_records(text, separator)
+def _refuse_long_rows(text: TextIO, dialect: Dialect, path: Path | str) -> None:
+    records = _iterate_records(text, dialect)
     top, header = next(records, (0, []))
     for row_number, (line, row) in enumerate(records):
         if len(row) > len(header):
@@ -169,9 +170,10 @@ def _find_last_record(text: TextIO, separator: str) -> int:
     return last
 
 
-def _iterate_records(text: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _iterate_records(text: TextIO, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
     """(the line that it begins in, entries) of every row; lines of white space are none."""
-    reader, line = csv.reader(text, delimiter=separator), 1
+    reader = csv.reader(text, delimiter=dialect.separator, quoting=dialect.quoting)
+    line = 1
     for row in reader:
         if len(row) > 1 or (row and row[0].strip()):
             yield line, row

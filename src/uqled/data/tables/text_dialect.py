@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 from uqled.data.tables.foreign_files import refuse_foreign_file
 from uqled.data.tables.header import names_columns
@@ -52,6 +53,14 @@ class Dialect:
     cp1252."""
     has_header: bool = True
     """Whether the first line names the columns."""
+    stray_quote_line: int = 0
+    """Where quotation marks are part of the texts and quote nothing: the first line with one that
+    is not closed there; else 0."""
+
+    @property
+    def quoting(self) -> Literal[0, 3]:
+        """What the module `csv` and pandas call it."""
+        return csv.QUOTE_NONE if self.stray_quote_line else csv.QUOTE_MINIMAL
 
 
 def detect_dialect(
@@ -80,7 +89,10 @@ def detect_dialect(
         has_header = header != "no"
         if header is None:
             has_header = names_columns(_read_records(path, encoding, separator))
-        return Dialect(encoding, separator, foreign_lines, has_spaces, errors, has_header)
+        stray_line = find_stray_quote(path, encoding, separator)
+        return Dialect(
+            encoding, separator, foreign_lines, has_spaces, errors, has_header, stray_line
+        )
 
 
 def detect_encoding(path: Path | str) -> tuple[str, str, tuple[int, ...]]:
@@ -232,6 +244,53 @@ def _read_records(
         return list(islice((row for row in reader if any(map(str.strip, row))), at_most))
     except csv.Error:
         return []
+
+
+def find_stray_quote(path: Path | str, encoding: str, separator: str) -> int:
+    """The first line of a file whose quotation marks quote nothing in which one is not closed;
+    else 0.
+
+    Such a file has as many entries in each line as in the first one, which would be no line's end
+    if the marks quoted. Most lines begin no entry with one.
+    """
+    first_line, n_lines, n_quoted = 0, 0, 0
+    with (
+        open_decompressed(path) as stream,
+        io.TextIOWrapper(stream, encoding, errors="replace") as text,
+    ):
+        header = next(text, "")
+        n_entries = header.count(separator)
+        if not n_entries or '"' in header:
+            return 0
+        for number, line in enumerate(text, 2):
+            if line.count(separator) != n_entries and line.strip():
+                return 0
+            n_lines += 1
+            if line.startswith('"') or f'{separator}"' in line:
+                n_quoted += 1
+                if not first_line and _is_open(line, separator):
+                    first_line = number
+    return first_line if 2 * n_quoted < n_lines else 0
+
+
+def _is_open(line: str, separator: str) -> bool:
+    """Whether an entry of a line begins with a quotation mark that is not closed in it.
+
+    >>> _is_open('ham,"so it is', ","), _is_open('ham,"so ""it"" is"', ",")
+    (True, False)
+    """
+    at = 0
+    while True:
+        if line.startswith('"', at):
+            at = line.find('"', at + 1)
+            while at >= 0 and line.startswith('"', at + 1):  # two of them are one of the text
+                at = line.find('"', at + 2)
+            if at < 0:
+                return True
+        at = line.find(separator, at)
+        if at < 0:
+            return False
+        at += 1
 
 
 def _read_start(path: Path | str, encoding: str) -> str:

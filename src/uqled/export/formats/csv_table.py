@@ -100,7 +100,7 @@ def _replace_labels(plan: ExportPlan, text: CsvText, separator: str) -> bytes | 
     rows, labels = _list_labels(plan, entries)
     try:
         return records.replace_entries(text.positions[rows].tolist(), labels.tolist())
-    except UnicodeEncodeError:  # a class whose name the file's encoding does not have
+    except ValueError:  # a class whose name the file's encoding or quoting does not have
         return None
 
 
