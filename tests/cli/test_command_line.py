@@ -268,6 +268,15 @@ def test_quiet_and_verbose(table, tmp_path):
     assert "Traceback" in failed.stderr
 
 
+def test_the_label_that_was_recognised_is_said(table, tmp_path):
+    said = invoke("inspect", table).output
+    assert "label: species (the only column of classes)\n" in said
+    assert "label: species\n" in invoke("inspect", table, "--label", "species").output
+    renamed = tmp_path / "pets.csv"
+    renamed.write_text(table.read_text().replace("species", "target", 1))
+    assert "label: target (recognised by its name)\n" in invoke("inspect", renamed).output
+
+
 def test_a_run_is_called_as_its_data(table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = invoke("predict", table, "--label", "species", "--model", "logistic")

@@ -65,10 +65,12 @@ def find_learner_maker(model: Any) -> Callable[..., Learner]:
         is_classifier = hasattr(model, "fit") and hasattr(model, "get_params")
         return LEARNERS.load("forest" if is_classifier else "small")  # the files that make them
     name, colon, _ = model.partition(":")
-    if name in LEARNERS:
-        return LEARNERS.load(name)
-    if colon:  # module:function makes a network
-        return LEARNERS.load("small")
+    if name in LEARNERS or colon:  # module:function makes a network
+        try:
+            return LEARNERS.load(name if name in LEARNERS else "small")
+        except InputError as error:  # a package is missing
+            problem = f"is {model!r}, which {error.problem}"
+            raise InputError("model", problem, error.fix) from error
     raise InputError(
         "model",
         f"is {model!r}",

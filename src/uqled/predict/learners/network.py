@@ -46,7 +46,7 @@ try:
     )
 except ImportError as error:
     raise InputError(
-        "model", "is a network, which needs PyTorch and Lightning Fabric",
+        "model", "needs PyTorch and Lightning Fabric",
         "pip install 'uqled[torch]'",
     ) from error  # fmt: skip
 
