@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import cleanlab.classification
 import cleanlab.count
 import cleanlab.dataset
+import cleanlab.filter
 import cleanlab.rank
 import numpy as np
 import pandas as pd
@@ -18,7 +23,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import uqled.compat
 from made_predictions import make_predictions
-from uqled.compat import classification, count, dataset, rank
+from uqled.compat import classification, count, dataset, filter, rank
 from uqled.compat.datalab import Datalab
 from uqled.errors import InputError
 
@@ -227,3 +232,59 @@ def test_the_package_has_the_modules_that_cleanlab_has():
     subprocess.run([sys.executable, "-c", script], check=True)
     with pytest.raises(AttributeError, match="no attribute 'outlier'"):
         _ = uqled.compat.outlier
+
+
+@pytest.mark.parametrize("module", ["count", "rank", "filter", "dataset"])
+def test_what_is_not_here_is_said(module):
+    theirs, ours = import_module(f"cleanlab.{module}"), import_module(f"uqled.compat.{module}")
+    functions = {
+        name
+        for name, value in vars(theirs).items()
+        if inspect.isfunction(value) and value.__module__ == theirs.__name__ and name[0] != "_"
+    }
+    assert len(functions) >= 3
+    page = Path(__file__).parents[2] / "docs" / "from-cleanlab.md"
+    here, _, not_here = page.read_text().partition("## What is not here")
+    for name in functions:
+        text = here if hasattr(ours, name) else not_here
+        assert re.search(rf"\b{name}\b", text), name
+        if hasattr(ours, name):
+            known = inspect.signature(getattr(ours, name)).parameters
+            extra = known.keys() - inspect.signature(getattr(theirs, name)).parameters.keys()
+            assert not extra, name
+
+
+def test_predictions_that_cleanlab_makes_itself(blobs):
+    X, y = blobs
+    for options in ({"seed": 1}, {"seed": 2, "cv_n_folds": 3, "clf": KNeighborsClassifier(9)}):
+        probs = count.estimate_cv_predicted_probabilities(X, y, **options)
+        expected = cleanlab.count.estimate_cv_predicted_probabilities(X, y, **options)
+        np.testing.assert_allclose(probs, expected, atol=1e-12)
+        for calibrate in (True, False):
+            got = count.estimate_confident_joint_and_cv_pred_proba(
+                X, y, calibrate=calibrate, **options
+            )
+            known = cleanlab.count.estimate_confident_joint_and_cv_pred_proba(
+                X, y, calibrate=calibrate, **options
+            )
+            np.testing.assert_array_equal(got[0], known[0])
+            np.testing.assert_allclose(got[1], known[1], atol=1e-12)
+
+
+def test_the_baselines_of_cleanlab(data):
+    labels, probs = data.labels, data.softmax
+    np.testing.assert_array_equal(
+        filter.find_predicted_neq_given(labels, probs),
+        cleanlab.filter.find_predicted_neq_given(labels, probs),
+    )
+    for calibrate in (True, False):
+        for filter_by in ("prune_by_noise_rate", "prune_by_class", "both"):
+            options = {"calibrate": calibrate, "filter_by": filter_by}
+            np.testing.assert_array_equal(
+                filter.find_label_issues_using_argmax_confusion_matrix(labels, probs, **options),
+                cleanlab.filter.find_label_issues_using_argmax_confusion_matrix(
+                    labels, probs, **options
+                ),
+            )
+    with pytest.raises(InputError, match="multi_label is True"):
+        filter.find_predicted_neq_given(labels, probs, multi_label=True)

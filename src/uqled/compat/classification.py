@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
-from uqled.compat.count import compute_confident_joint, estimate_latent
+from uqled.compat.count import (
+    compute_confident_joint,
+    estimate_cv_predicted_probabilities,
+    estimate_latent,
+)
 from uqled.compat.filter import find_label_issues
 from uqled.compat.inputs import check_labels
 from uqled.compat.rank import get_label_quality_scores
@@ -65,7 +68,11 @@ class CleanLearning(BaseEstimator):  # type: ignore[misc]
         if pred_probs is None:
             if X is None:
                 raise InputError("X", "and pred_probs are both missing", "Pass one of them")
-            pred_probs = self._predict_out_of_fold(X, codes)
+            if self.seed is not None:
+                np.random.seed(self.seed)
+            pred_probs = estimate_cv_predicted_probabilities(
+                X, codes, self.clf, cv_n_folds=self.cv_n_folds, seed=self.seed
+            )
         self.confident_joint = compute_confident_joint(codes, pred_probs)
         self.py, self.noise_matrix, self.inverse_noise_matrix = estimate_latent(
             self.confident_joint, codes
@@ -137,18 +144,6 @@ class CleanLearning(BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy of `clf`."""
         return float(self.clf.score(X, y, sample_weight=sample_weight))
-
-    def _predict_out_of_fold(self, X: Any, labels: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[N,K] every sample by a clone that was not fitted on it."""
-        if self.seed is not None:
-            np.random.seed(self.seed)
-        folds = StratifiedKFold(self.cv_n_folds, shuffle=True, random_state=self.seed)
-        K = int(labels.max()) + 1
-        probs = np.zeros((len(labels), K))
-        for train, test in folds.split(np.zeros(len(labels)), labels):
-            model = clone(self.clf).fit(_safe_indexing(X, train), labels[train])
-            probs[np.ix_(test, model.classes_)] = model.predict_proba(_safe_indexing(X, test))
-        return probs
 
 
 def _takes_weights(model: Any) -> bool:

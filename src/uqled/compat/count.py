@@ -135,3 +135,48 @@ def estimate_latent(
     prior = inverse.diagonal() / np.maximum(noise.diagonal(), _TINY) * shares
     prior = np.clip(prior, _LEAST_PRIOR, 1.0)
     return prior / prior.sum(), noise, inverse
+
+
+def estimate_cv_predicted_probabilities(
+    X: Any,
+    labels: Any,
+    clf: Any = None,
+    *,
+    cv_n_folds: int = 5,
+    seed: int | None = None,
+    clf_kwargs: dict[str, Any] | None = None,
+) -> NDArray[np.float64]:
+    """[N,K] every sample predicted by a clone of `clf` that was not fitted on it; `clf_kwargs` go
+    to its `fit`. Default: logistic regression."""
+    from sklearn.base import clone
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold
+    from sklearn.utils import _safe_indexing
+
+    codes = check_labels(labels)
+    folds = StratifiedKFold(cv_n_folds, shuffle=True, random_state=seed)
+    probs = np.zeros((len(codes), int(codes.max()) + 1))
+    for train, test in folds.split(np.zeros(len(codes)), codes):
+        model = clone(LogisticRegression() if clf is None else clf)
+        model.fit(_safe_indexing(X, train), codes[train], **(clf_kwargs or {}))
+        probs[np.ix_(test, model.classes_)] = model.predict_proba(_safe_indexing(X, test))
+    return probs
+
+
+def estimate_confident_joint_and_cv_pred_proba(
+    X: Any,
+    labels: Any,
+    clf: Any = None,
+    *,
+    cv_n_folds: int = 5,
+    thresholds: Any = None,
+    seed: int | None = None,
+    calibrate: bool = True,
+    clf_kwargs: dict[str, Any] | None = None,
+) -> tuple[Counts, NDArray[np.float64]]:
+    """(confident joint [K,K], predictions out of fold [N,K])."""
+    probs = estimate_cv_predicted_probabilities(
+        X, labels, clf, cv_n_folds=cv_n_folds, seed=seed, clf_kwargs=clf_kwargs
+    )
+    joint = compute_confident_joint(labels, probs, thresholds=thresholds, calibrate=calibrate)
+    return joint, probs

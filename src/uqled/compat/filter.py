@@ -20,7 +20,12 @@ from uqled.compat.inputs import (
     compute_thresholds,
     find_class_members,
 )
-from uqled.compat.prune_counts import PruneCounts, check_counts, count_prunes
+from uqled.compat.prune_counts import (
+    PruneCounts,
+    calibrate_matrix,
+    check_counts,
+    count_prunes,
+)
 from uqled.compat.rank import RANKINGS, compute_scores
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.inputs import Inputs
@@ -93,6 +98,34 @@ def find_label_issues(
         return mask
     scores = compute_scores(return_indices_ranked_by, codes, pred_probs, **(rank_by_kwargs or {}))
     return np.flatnonzero(mask)[np.argsort(scores[mask])]
+
+
+def find_predicted_neq_given(
+    labels: Any, pred_probs: NDArray[Any], *, multi_label: bool = False
+) -> Bools:
+    """[N] True where the predicted class differs from the label."""
+    _refuse_multi_label(multi_label)
+    codes = check_labels(labels, one_class=True)
+    differs: Bools = check_probabilities(pred_probs, codes).argmax(axis=1) != codes
+    return differs
+
+
+def find_label_issues_using_argmax_confusion_matrix(
+    labels: Any,
+    pred_probs: NDArray[Any],
+    *,
+    calibrate: bool = True,
+    filter_by: FilterBy = "prune_by_noise_rate",
+) -> NDArray[Any]:
+    """[N] True = label issue, where the confusion matrix of the predicted classes takes the place
+    of the confident joint."""
+    codes = check_labels(labels, one_class=True)
+    probs = check_probabilities(pred_probs, codes)
+    joint = np.zeros((probs.shape[1], probs.shape[1]), np.int64)
+    np.add.at(joint, (codes, probs.argmax(axis=1)), 1)
+    if calibrate:
+        joint = calibrate_matrix(joint, joint.sum(axis=1))
+    return find_label_issues(codes, probs, confident_joint=joint, filter_by=filter_by)
 
 
 class _Issues:
@@ -233,8 +266,7 @@ def _check_options(
     multi_label: bool,
     rank_by: str | None,
 ) -> None:
-    if multi_label:
-        raise InputError("multi_label", "is True", "uqled handles data with one label per sample")
+    _refuse_multi_label(multi_label)
     if filter_by not in _FILTERS:
         raise InputError("filter_by", f"is {filter_by!r}", f"Choose one of {', '.join(_FILTERS)}")
     if rank_by is not None and rank_by not in RANKINGS:
@@ -257,3 +289,8 @@ def _check_options(
             "confident_joint is ignored with filter_by='confident_learning', which counts its own",
             stacklevel=3,
         )
+
+
+def _refuse_multi_label(multi_label: bool) -> None:
+    if multi_label:
+        raise InputError("multi_label", "is True", "uqled handles data with one label per sample")
