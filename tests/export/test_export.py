@@ -93,6 +93,16 @@ def test_decisions_win_over_flags():
         assert (done.n_overruled, done.n_unreviewed) == (1, 1)
 
 
+def test_what_is_gone_is_not_counted_as_left():
+    labels, errors = encode_labels(CODES), found_errors(CODES, WRONG)
+    flagged = np.flatnonzero(errors.mask).tolist()
+    decisions = {i: decision(i, "keep") for i in flagged[1:]}
+    done = correct_labels(labels, errors, decisions, missing=flagged[:2])
+    assert done.n_unreviewed == 0  # the only undecided one is gone
+    assert "left as they are" not in describe_corrections(done)
+    assert "2  dropped by missing file" in describe_corrections(done)
+
+
 @given(
     st.lists(st.integers(0, 2), min_size=6, max_size=30),
     st.dictionaries(st.integers(0, 5), st.sampled_from(["keep", "drop", 0, 1, 2])),

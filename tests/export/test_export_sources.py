@@ -249,6 +249,8 @@ def test_a_moved_folder_can_be_named_and_changed_files_are_tolerated(tmp_path):
     assert result.exit_code == 2
     result = command("export", run, "--to", "folder", "--out", tmp_path / "clean", "--data", moved)
     assert result.exit_code == 0, result.output
+    assert "1 file is gone: 'ship/2.jpg'." in result.output
+    assert "1 file is new and not part of this run: 'dog/new.png'." in result.output
     changes = {c.index: (c.action, c.because) for c in read_corrections(tmp_path / "clean")}
     assert changes == {1: ("relabel", "decision"), gone: ("drop", "missing file")}
     assert len(list((tmp_path / "clean").glob("*/*"))) == 23

@@ -160,7 +160,7 @@ def correct_labels(
         unreviewed,
         None if errors is None else errors.method,
         sum(decisions[index].action == "keep" for index in flagged & decisions.keys()),
-        len(undecided),
+        len(undecided - gone),
         tuple(sorted(targets)),
     )
 
@@ -285,8 +285,8 @@ def describe_corrections(corrected: CorrectedLabels, *, pairs: int = 8, examples
         lines.append(
             f"  {corrected.n_overruled:>9,}  flagged by {corrected.method}, kept by decision"
         )
-    aside = {BY_DECISION, *BY_CLASS.values()}
-    if left := corrected.n_unreviewed - sum(c.because not in aside for c in changes):
+    n_changed = sum(c.because == corrected.method for c in changes)
+    if left := corrected.n_unreviewed - n_changed:
         lines.append(f"  {left:>9,}  flagged by {corrected.method}, left as they are")
     if corrected.empty_classes:
         classes = escape_controls(", ".join(corrected.empty_classes))

@@ -45,6 +45,8 @@ class SourceSamples:
     source: dict[str, Any]
     missing: list[int] = field(default_factory=list)
     """Numbers of the samples whose file is gone."""
+    notes: list[str] = field(default_factory=list)
+    """Which files are gone and which were added since the run was made, a sentence each."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -113,7 +115,15 @@ def read_source_samples(predictions: Predictions) -> SourceSamples:
             "would undo your corrections",
         )
     missing = np.flatnonzero(again.rows < 0).tolist()
-    return SourceSamples(predictions.ids, again.raw, again.rows, again.codes, source, missing)
+    return SourceSamples(
+        predictions.ids,
+        again.raw,
+        again.rows,
+        again.codes,
+        source,
+        missing,
+        again.describe_files(),
+    )
 
 
 @dataclass(frozen=True, eq=False)

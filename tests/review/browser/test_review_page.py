@@ -64,9 +64,10 @@ def expected_estimates(run, decided):
     answer = find_label_errors(run.predictions(), verdicts=verdicts).answer
     dropped = int(np.sum(actions == 3))
 
-    def row(name, one, written, less=0):
+    def row(name, one, written, less=0, confidence=0.8):
         values = [written(value - less) for value in (one.value, one.low, one.high)]
-        return [name, values[0], f"{values[1]} to {values[2]}"]
+        note = "" if confidence == 0.8 else f" ({confidence:.0%} interval)"  # 80 % is the column's
+        return [name, values[0], f"{values[1]} to {values[2]}{note}"]
 
     def whole(value):
         return f"{int(value + 0.5):,}"
@@ -76,7 +77,12 @@ def expected_estimates(run, decided):
 
     return [
         row(f"Of {N} labels", answer.n_errors, whole),
-        row(f"Of {answer.n_flagged} flags", answer.precision, share),
+        row(
+            f"Of {answer.n_flagged} flags",
+            answer.precision,
+            share,
+            confidence=answer.precision_confidence,
+        ),
         row("Not decided yet", answer.n_errors, whole, less=dropped),
     ]
 
@@ -152,6 +158,15 @@ def test_a_hundred_at_random_then_many_at_once(opened, tmp_path):
         wait_until(lambda: len(stored(run)) == 25, "one undo")
 
 
+def test_the_page_says_when_everything_is_decided(opened, run, address):
+    with Decisions.of(run.predictions()) as decisions:
+        decisions.decide([(index, "keep", None) for index in range(200)], reviewer="ana")
+    page = opened(address)
+    until(page, "document.querySelector('#empty').textContent.startsWith('Every flag is decided')")
+    page.locator("#previous").click()
+    page.wait_for_selector(".card.keep")
+
+
 def test_a_picture_is_shown_in_its_own_resolution_with_zoom(opened, tmp_path):
     rng = np.random.default_rng(0)
     for k, name in enumerate(("cat", "dog")):
@@ -162,8 +177,13 @@ def test_a_picture_is_shown_in_its_own_resolution_with_zoom(opened, tmp_path):
             Image.fromarray(pixels).save(tmp_path / "data" / name / f"{i:02d}.jpg", quality=50)
     data = load(tmp_path / "data", image_size=(32, 48), cache=False)  # what the model sees
     run = finish(tmp_path / "run", data, wrong=0.4)
+    Image.fromarray(pixels).save(tmp_path / "data" / "cat" / "<b>new.jpg")  # since the run
     with serve_review(run, port=0, method="argmax") as address:
         page = opened(address)
+        notes = page.locator("#source-notes")
+        assert "1 file is new and not part of this run: 'cat/<b>new.jpg'." in notes.inner_text()
+        notes.locator("button").click()
+        assert not notes.is_visible()
         small = page.locator(".card img").first
         until(page, "document.querySelector('.card img').naturalHeight === 256")
         assert small.evaluate("image => image.naturalWidth") == 171  # not squashed

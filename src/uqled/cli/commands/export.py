@@ -11,6 +11,7 @@ import typer
 from uqled.cli.choices import Choices
 from uqled.cli.console import CommandOutput
 from uqled.cli.options import OutputOptions, RunArgument, RunData, RunMethod
+from uqled.terminal import escape_controls
 
 
 def export(
@@ -72,7 +73,8 @@ def export(
 
     plan = plan_export(folder, to, data=data, method=method, unreviewed=unreviewed)  # type: ignore[arg-type]
     check_export_target(plan, out, link=link, url=url, overwrite=overwrite)
-    text = plan.format.describe(plan)
+    notes = [] if plan.samples is None else plan.samples.notes
+    text = "\n".join([*map(escape_controls, notes), plan.format.describe(plan)])
     actions = Counter(one.action for one in plan.corrected.corrections)
     content = {
         "format": to,

@@ -41,6 +41,7 @@ def start_page(session: ReviewSession, request: Request) -> Any:
     return {
         "classes": list(labels.names),
         "kind": "none" if source is None else source.kind,
+        "notes": [] if source is None else source.notes,
         "samples": len(session.predictions),
         "methods": {name: one.n_flagged for name, one in first.items()},
         "headline": session.errors.headline,

@@ -70,6 +70,8 @@ export async function start(method) {
   state.info = await ask("api/start", { method });
   const { info } = state;
   document.body.dataset.kind = info.kind;
+  find("source-notes").hidden = info.notes.length === 0;
+  find("source-notes").firstElementChild.replaceChildren(...info.notes.map((note) => makeElement("li", {}, note)));
   state.known = Math.max(state.known, info.number);
   const form = find("filters").elements;
   fill(form.method, Object.entries(info.methods).map(([name, n]) => [name, `${name} (${formatNumber(n)})`]));
@@ -94,7 +96,7 @@ export function show() {
   document.body.classList.toggle("grouped", !isList);
   for (const name of ["grid", "single", "groups", "map", "classes"]) find(`as-${name}`).setAttribute("aria-pressed", String(view === name));
   find("empty").hidden = !none;
-  if (none) find("empty").textContent = info.counts.flagged === 0 ? "This method flags no sample: there is nothing to review." : isDoneAtRandom() ? "All of these are decided. Choose “Show all” to see every flag." : "No flag fits these filters. Choose “Show all” to see every flag.";
+  if (none) find("empty").textContent = info.counts.flagged === 0 ? "This method flags no sample: there is nothing to review." : info.counts.undecided === 0 ? "Every flag is decided. Export writes the corrected labels; “Previous” shows what was decided." : isDoneAtRandom() ? "All of these are decided. Choose “Show all” to see every flag." : "No flag fits these filters. Choose “Show all” to see every flag.";
   for (const name of FILTERS) {
     const field = find("filters").elements[name];
     if (field.tagName === "SELECT") field.value = query[name] ?? (name === "method" ? info.method : "");
@@ -236,7 +238,7 @@ export function turn(direction) {
   const { samples, active } = state;
   if (state.view === "single") return move(active + direction);
   if (direction > 0) return load({ from: samples[samples.length - 1].place + 1 });
-  return load({ previous: samples[0].place });
+  return load({ previous: samples[0]?.place ?? state.before }); // of an empty page: everything is decided
 }
 
 export function select(indices) {

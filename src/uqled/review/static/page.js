@@ -240,6 +240,7 @@ onPoint(async (index) => {
 find("previous").addEventListener("click", () => turn(-1));
 find("next").addEventListener("click", () => turn(1));
 find("bulk-button").addEventListener("click", decideBulk);
+find("source-notes").querySelector("button").addEventListener("click", () => (find("source-notes").hidden = true));
 find("undo").addEventListener("click", undo);
 find("help").addEventListener("click", showHelp);
 find("keys").addEventListener("close", () => state.samples.length && activate(state.active));
