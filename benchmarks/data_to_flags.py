@@ -53,7 +53,7 @@ BEFORE = {"images": "small", "texts": "logistic", "table": "forest"}
 
 
 @dataclass(frozen=True)
-class Case:
+class NoisyCase:
     """One data set with wrong labels, whose truth is known."""
 
     name: str
@@ -64,7 +64,9 @@ class Case:
     """[N,D] what the peer's logistic regression gets."""
 
 
-def cases(folder: Path, n: int, seed: int, is_done: Callable[[str], bool]) -> Iterator[Case]:
+def iterate_cases(
+    folder: Path, n: int, seed: int, is_done: Callable[[str], bool]
+) -> Iterator[NoisyCase]:
     """Every set with every noise that is not done yet."""
     for name, load_set, raters in SETS:
         noises = [*raters, *(f"{kind} {rate:.0%}" for rate in RATES for kind in KINDS)]
@@ -76,19 +78,21 @@ def cases(folder: Path, n: int, seed: int, is_done: Callable[[str], bool]) -> It
             continue
         data, people = loaded
         true = data.labels.codes.copy()
-        features = peer_features(data)
+        features = compute_peer_features(data)
         for rater in raters:
-            yield Case(f"{name}, {rater}", data.with_labels(people[rater]), true, features)
+            yield NoisyCase(f"{name}, {rater}", data.with_labels(people[rater]), true, features)
         rng = np.random.default_rng(seed)
-        confused = most_confused(features, true)
+        confused = find_most_confused(features, true)
         for rate in RATES:
             for kind in KINDS:
                 labels = true.copy()
-                chosen = rng.choice(len(true), round(rate * len(true)), replace=False)
-                steps = rng.integers(1, data.n_classes, len(chosen))
-                random = (true[chosen] + steps) % data.n_classes
-                labels[chosen] = random if kind == "symmetric" else confused[true[chosen]]
-                yield Case(f"{name}, {kind} {rate:.0%}", data.with_labels(labels), true, features)
+                flipped = rng.choice(len(true), round(rate * len(true)), replace=False)
+                steps = rng.integers(1, data.n_classes, len(flipped))
+                random = (true[flipped] + steps) % data.n_classes
+                labels[flipped] = random if kind == "symmetric" else confused[true[flipped]]
+                yield NoisyCase(
+                    f"{name}, {kind} {rate:.0%}", data.with_labels(labels), true, features
+                )
 
 
 def load_cifar10(folder: Path, n: int, seed: int) -> Any:
@@ -133,7 +137,7 @@ def _limit(data: Dataset, n: int, seed: int) -> Dataset:
     return data.limited(min(n, len(data)), seed)
 
 
-def peer_features(data: Dataset) -> np.ndarray:
+def compute_peer_features(data: Dataset) -> np.ndarray:
     """The same encoder's features, or the table's columns, scaled."""
     encoder = find_installed_encoder(data.kind)
     if encoder is not None:
@@ -143,7 +147,7 @@ def peer_features(data: Dataset) -> np.ndarray:
     return np.asarray(transformer.fit_transform(take_samples(data, everyone)), np.float32)
 
 
-def peer_probabilities(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def predict_by_peer(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """What a careful person writes."""
     scaled = StandardScaler().fit_transform(features)
     model = LogisticRegression(max_iter=200)
@@ -152,9 +156,9 @@ def peer_probabilities(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
         return cross_val_predict(model, scaled, labels, cv=4, method="predict_proba")
 
 
-def most_confused(features: np.ndarray, true: np.ndarray) -> np.ndarray:
+def find_most_confused(features: np.ndarray, true: np.ndarray) -> np.ndarray:
     """[K] the class that each class is most often taken for."""
-    probabilities = peer_probabilities(features, true)
+    probabilities = predict_by_peer(features, true)
     K = probabilities.shape[1]
     means = np.stack([probabilities[true == k].mean(axis=0) for k in range(K)])
     np.fill_diagonal(means, -1)
@@ -169,15 +173,15 @@ def score_flags(wrong: np.ndarray, mask: np.ndarray, suspicion: np.ndarray) -> d
     }
 
 
-def run_case(case: Case, seed: int) -> dict[str, Any]:
+def run_case(case: NoisyCase, seed: int) -> dict[str, Any]:
     labels = case.data.labels.codes
     wrong = labels != case.true
     result: dict[str, Any] = {"set": case.name, "seed": seed, "wrong": int(wrong.sum())}
     began = time.perf_counter()
-    probabilities = peer_probabilities(case.features, labels)
+    probabilities = predict_by_peer(case.features, labels)
     mask = find_label_issues(labels, probabilities)
-    own = probabilities[np.arange(len(labels)), labels]
-    result["peer"] = score_flags(wrong, mask, -own)
+    self_confidence = probabilities[np.arange(len(labels)), labels]
+    result["peer"] = score_flags(wrong, mask, -self_confidence)
     result["peer"]["accuracy"] = float(np.mean(probabilities.argmax(axis=1) == labels))
     result["peer"]["seconds"] = time.perf_counter() - began
     models = {"ours": "auto"}
@@ -215,12 +219,14 @@ def write_page(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name in names:
-        own = [result for result in results if result["set"] == name]
+        case_results = [result for result in results if result["set"] == name]
         cells = [
-            _mean(own, model, key) for key in ("f1", "average_precision")
+            _average_results(case_results, model, key) for key in ("f1", "average_precision")
             for model in ("peer", "ours", "before")
         ]  # fmt: skip
-        lines.append(f"| {name} | {len(own)} | {own[0]['wrong']:,} | {' | '.join(cells)} |")
+        lines.append(
+            f"| {name} | {len(case_results)} | {case_results[0]['wrong']:,} | {' | '.join(cells)} |"
+        )
     gain = [r["ours"]["f1"] - r["peer"]["f1"] for r in results]
     ranked = [r["ours"]["average_precision"] - r["peer"]["average_precision"] for r in results]
     lines += [
@@ -234,7 +240,7 @@ def write_page(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _mean(results: list[dict[str, Any]], model: str, key: str) -> str:
+def _average_results(results: list[dict[str, Any]], model: str, key: str) -> str:
     values = [result[model][key] for result in results if model in result]
     return f"{np.mean(values):.3f}" if values else "-"
 
@@ -270,7 +276,7 @@ def main() -> None:
             skipped = arguments.only and name.split(",")[0] not in arguments.only
             return bool(skipped) or name_cell(folder, name, seed).exists()
 
-        for case in cases(arguments.data, n, seed, is_done):
+        for case in iterate_cases(arguments.data, n, seed, is_done):
             if not is_done(case.name):
                 cell = run_case(case, seed) | {"samples": len(case.true)}
                 with replace_file(name_cell(folder, case.name, seed)) as part:

@@ -31,16 +31,16 @@ def run_peer(data: Any) -> int:
     """The number of flags by fifteen lines."""
     from cleanlab.filter import find_label_issues
 
-    from data_to_flags import peer_features, peer_probabilities
+    from data_to_flags import compute_peer_features, predict_by_peer
 
     if data.kind == "images":
         features = encode_images(data.inputs)
     elif data.kind == "texts":
         features = encode_texts(data.inputs)
     else:
-        features = peer_features(data)
+        features = compute_peer_features(data)
     labels = data.labels.codes
-    return int(find_label_issues(labels, peer_probabilities(features, labels)).sum())
+    return int(find_label_issues(labels, predict_by_peer(features, labels)).sum())
 
 
 def encode_images(images: np.ndarray) -> np.ndarray:
@@ -101,7 +101,7 @@ def run_once(who: str, name: str, folder: Path, n: int) -> None:
     """What a process of its own does: read the data, then time everything after that."""
     from data_to_flags import SETS as LOADERS
 
-    load = next(load for known, load, _ in LOADERS if known == name)
+    load = next(load for loader_name, load, _ in LOADERS if loader_name == name)
     data, _ = load(folder, n, 0)
     rng = np.random.default_rng(0)
     labels = data.labels.codes.copy()
@@ -114,18 +114,20 @@ def run_once(who: str, name: str, folder: Path, n: int) -> None:
     print(json.dumps({**seconds, "flags": flags, "n": len(labels)}))
 
 
-def measure(name: str, folder: Path, n: int, repeats: int) -> dict[str, list[dict[str, float]]]:
+def measure_times(
+    name: str, folder: Path, n: int, repeats: int
+) -> dict[str, list[dict[str, float]]]:
     runs: dict[str, list[dict[str, float]]] = {"peer": [], "ours": []}
     for _ in range(repeats):
         for who, results in runs.items():
             with tempfile.TemporaryDirectory() as cache:
-                done = subprocess.run(
+                process = subprocess.run(
                     [sys.executable, __file__, "--data", str(folder), "--samples", str(n),
                      "--run", who, name],
                     env={**os.environ, "XDG_CACHE_HOME": cache, "UQLED_CACHE": cache},
                     stdout=subprocess.PIPE, check=True, text=True,
                 )  # fmt: skip
-            results.append(json.loads(done.stdout.splitlines()[-1]))
+            results.append(json.loads(process.stdout.splitlines()[-1]))
             print(name, who, results[-1], flush=True)
     return runs
 
@@ -153,13 +155,13 @@ def write_page(measured: dict[str, Any], about: dict[str, Any]) -> str:
         }
         ratio = statistics.median(wall["peer"]) / statistics.median(wall["ours"])
         lines.append(
-            f"| {name} | {_spread(wall['peer'])} | {_spread(wall['ours'])} | {ratio:.2f} "
-            f"| {processor['peer']:.1f} | {processor['ours']:.1f} |"
+            f"| {name} | {_format_spread(wall['peer'])} | {_format_spread(wall['ours'])} "
+            f"| {ratio:.2f} | {processor['peer']:.1f} | {processor['ours']:.1f} |"
         )
     return "\n".join([*lines, ""])
 
 
-def _spread(seconds: list[float]) -> str:
+def _format_spread(seconds: list[float]) -> str:
     return f"{statistics.median(seconds):.1f} ({min(seconds):.1f} to {max(seconds):.1f})"
 
 
@@ -175,16 +177,17 @@ def main() -> None:
         return
     from machine import describe_machine, save
 
-    measured = {
-        name: measure(name, arguments.data, arguments.samples, arguments.repeats) for name in SETS
+    results = {
+        name: measure_times(name, arguments.data, arguments.samples, arguments.repeats)
+        for name in SETS
     }
     about = {
         **describe_machine(("uqled", "numpy", "scikit-learn", "cleanlab", "torch", "onnxruntime")),
         "samples": arguments.samples,
         "repeats": arguments.repeats,
-        "measured": measured,
+        "measured": results,
     }
-    save("data_to_flags_time", about, write_page(measured, about))
+    save("data_to_flags_time", about, write_page(results, about))
 
 
 if __name__ == "__main__":

@@ -41,69 +41,69 @@ Decode = Callable[[bytes], Any]
 BLOCK = 64
 
 
-def pillow(data: bytes) -> Any:
+def decode_with_pillow(data: bytes) -> Any:
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
-def decoders() -> dict[str, tuple[str, Decode]]:
+def list_decoders() -> dict[str, tuple[str, Decode]]:
     """Name: the package on PyPI, and bytes to [H,W,3]."""
-    found: dict[str, tuple[str, Decode]] = {"Pillow": ("pillow", pillow)}
+    list_decoders: dict[str, tuple[str, Decode]] = {"Pillow": ("pillow", decode_with_pillow)}
     for name, package, make in (
-        ("simplejpeg", "simplejpeg", _simplejpeg),
-        ("OpenCV", "opencv-python-headless", _opencv),
-        ("imagecodecs", "imagecodecs", _imagecodecs),
-        ("kornia-rs (libjpeg-turbo)", "kornia-rs", _kornia_turbo),
-        ("kornia-rs (zune-jpeg)", "kornia-rs", _kornia_zune),
-        ("pyvips", "pyvips", _pyvips),
-        ("mlx-data", "mlx-data", _mlx),
-        ("pywuffs", "pywuffs", _wuffs),
+        ("simplejpeg", "simplejpeg", _make_simplejpeg),
+        ("OpenCV", "opencv-python-headless", _make_opencv),
+        ("imagecodecs", "imagecodecs", _make_imagecodecs),
+        ("kornia-rs (libjpeg-turbo)", "kornia-rs", _make_kornia_turbo),
+        ("kornia-rs (zune-jpeg)", "kornia-rs", _make_kornia_zune),
+        ("pyvips", "pyvips", _make_pyvips),
+        ("mlx-data", "mlx-data", _make_mlx),
+        ("pywuffs", "pywuffs", _make_wuffs),
     ):
         try:
-            found[name] = package, make()
+            list_decoders[name] = package, make()
         except ImportError:
             print(f"{name} is not installed")
-    return found
+    return list_decoders
 
 
-def _simplejpeg() -> Decode:
+def _make_simplejpeg() -> Decode:
     import simplejpeg
 
     return simplejpeg.decode_jpeg
 
 
-def _opencv() -> Decode:
+def _make_opencv() -> Decode:
     import cv2
 
     cv2.setNumThreads(1)
     return lambda data: cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
 
 
-def _imagecodecs() -> Decode:
+def _make_imagecodecs() -> Decode:
     import imagecodecs
 
     return imagecodecs.jpeg8_decode
 
 
-def _kornia_turbo() -> Decode:
+def _make_kornia_turbo() -> Decode:
     from kornia_rs.io import ImageDecoder
 
     decoder = ImageDecoder()
     return lambda data: np.asarray(decoder.decode(data))
 
 
-def _kornia_zune() -> Decode:
+def _make_kornia_zune() -> Decode:
     from kornia_rs.io import decode_image_jpeg
 
     return lambda data: np.asarray(decode_image_jpeg(data))
 
 
-def _pyvips() -> Decode:
+def _make_pyvips() -> Decode:
     import pyvips
 
     return lambda data: pyvips.Image.new_from_buffer(data, "", access="sequential").numpy()
 
 
-def _mlx() -> Decode:
+def _make_mlx() -> Decode:
     from mlx import data as dx
 
     def decode(data: bytes) -> Any:
@@ -113,7 +113,7 @@ def _mlx() -> Decode:
     return decode
 
 
-def _wuffs() -> Decode:
+def _make_wuffs() -> Decode:
     from pywuffs import ImageDecoderType, PixelFormat
     from pywuffs.aux import ImageDecoder, ImageDecoderConfig
 
@@ -123,7 +123,7 @@ def _wuffs() -> Decode:
     return lambda data: ImageDecoder(configuration).decode(data).pixbuf
 
 
-def into_array(decode: Decode, contents: list[bytes], threads: int) -> NDArray[np.uint8]:
+def decode_into_array(decode: Decode, contents: list[bytes], threads: int) -> NDArray[np.uint8]:
     """What a person writes around a decoder."""
     shape = decode(contents[0]).shape
     out = np.empty((len(contents), *shape), np.uint8)
@@ -144,30 +144,30 @@ def into_array(decode: Decode, contents: list[bytes], threads: int) -> NDArray[n
 
 def decode_with_loader(contents: list[bytes], threads: int) -> NDArray[np.uint8]:
     encoded = EncodedImages(contents.__getitem__, np.arange(len(contents)))
-    found = decode_images(encoded, cache=False, threads=threads)
-    assert not found.unreadable
-    return found.images
+    images = decode_images(encoded, cache=False, threads=threads)
+    assert not images.unreadable
+    return images.images
 
 
 def make_images(n: int, width: int, height: int) -> list[bytes]:
     """Smooth pictures with some noise, as JPEGs."""
-    rng, found = np.random.default_rng(0), []
+    rng, images = np.random.default_rng(0), []
     for _ in range(n):
         coarse = Image.fromarray(rng.integers(0, 256, (6, 6, 3), np.uint8)).resize((width, height))
         noisy = np.asarray(coarse) + rng.integers(-15, 16, (height, width, 3))
         file = io.BytesIO()
         Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8)).save(file, "JPEG", quality=85)
-        found.append(file.getvalue())
-    return found
+        images.append(file.getvalue())
+    return images
 
 
-def image_sets(data: Path | None, n: int) -> dict[str, list[bytes]]:
+def make_image_sets(data: Path | None, n: int) -> dict[str, list[bytes]]:
     sets = {}
     if data is not None and (data / "cifar10" / "test.parquet").exists():
         import pyarrow.parquet as pq
 
-        table = pq.read_table(data / "cifar10" / "test.parquet", columns=["img"]).slice(0, n)
-        sets["CIFAR-10, 32 x 32"] = [cell["bytes"] for cell in table["img"].to_pylist()]
+        format_page = pq.read_table(data / "cifar10" / "test.parquet", columns=["img"]).slice(0, n)
+        sets["CIFAR-10, 32 x 32"] = [cell["bytes"] for cell in format_page["img"].to_pylist()]
     else:
         sets["made, 32 x 32"] = make_images(n, 32, 32)
     if data is not None and (data / "tiny-imagenet-20.zip").exists():
@@ -184,20 +184,20 @@ def image_sets(data: Path | None, n: int) -> dict[str, list[bytes]]:
 
 def measure_decoders(contents: list[bytes], threads: int, repeats: int) -> dict[str, Any]:
     """Seconds of each way, taking turns, and how far its pixels are from Pillow's."""
-    known = decoders()
+    known = list_decoders()
     ways: dict[str, Callable[[], NDArray[np.uint8]]] = {
         "uqled": lambda: decode_with_loader(contents, threads)
     } | {
-        name: lambda decode=decode: into_array(decode, contents, threads)  # type: ignore[misc]
+        name: lambda decode=decode: decode_into_array(decode, contents, threads)  # type: ignore[misc]
         for name, (_, decode) in known.items()
     }
-    expected = np.stack([pillow(data) for data in contents[:200]]).astype(int)
+    expected = np.stack([decode_with_pillow(data) for data in contents[:200]]).astype(int)
     result: dict[str, Any] = {}
     times: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(repeats + 1):  # the first one warms up
         for name, way in ways.items():
-            taken = machine.time_repeats(way, 1)
-            times[name] += taken if turn else []
+            seconds = machine.time_repeats(way, 1)
+            times[name] += seconds if turn else []
     for name, way in ways.items():
         pixels = way()[:200].astype(int)
         pixels = pixels[..., ::-1] if name == "pywuffs" else pixels
@@ -210,7 +210,7 @@ def measure_decoders(contents: list[bytes], threads: int, repeats: int) -> dict[
     return result
 
 
-def loading(contents: list[bytes], repeats: int) -> dict[str, Any]:
+def measure_loading(contents: list[bytes], repeats: int) -> dict[str, Any]:
     """`load` of a Parquet file of these images: the first time, and from the cache."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -230,27 +230,27 @@ def loading(contents: list[bytes], repeats: int) -> dict[str, Any]:
     }
 
 
-def table(result: dict[str, Any]) -> str:
+def format_page(result: dict[str, Any]) -> str:
     lines = [
         "# Decoding JPEGs",
         "",
         "Bytes in memory to one uint8 array, microseconds per image: median (least to most) of "
         f"{result['repeats']} turns. Goal: no slower than the fastest decoder on PyPI.",
     ]
-    for name, found in result["sets"].items():
-        for threads, ways in found["threads"].items():
+    for name, set_result in result["sets"].items():
+        for threads, ways in set_result["threads"].items():
             peers = {way: one["median"] for way, one in ways.items() if way != "uqled"}
             fastest = min(peers, key=peers.__getitem__)
             lines += [
                 "",
-                f"## {name}, {found['images']:,} images, {threads} "
+                f"## {name}, {set_result['images']:,} images, {threads} "
                 f"thread{'s' if int(threads) > 1 else ''}",
                 "",
                 "| | µs per image | time beside ours | largest difference from Pillow's pixels |",
                 "|---|---|---|---|",
             ]
             for way, one in sorted(ways.items(), key=lambda entry: entry[1]["median"]):
-                scale = 1e6 / found["images"]
+                scale = 1e6 / set_result["images"]
                 lines.append(
                     f"| {f'**{way}**' if way == 'uqled' else way} | {scale * one['median']:.1f} "
                     f"({scale * one['least']:.1f} to {scale * one['most']:.1f}) "
@@ -259,10 +259,10 @@ def table(result: dict[str, Any]) -> str:
                 )
             ratio = ways["uqled"]["median"] / peers[fastest]
             lines += ["", f"The fastest peer is {fastest}; ours takes {ratio:.2f} of its time."]
-        whole = found["load"]
+        whole = set_result["load"]
         lines += [
             "",
-            f"`load` of all {found['images']:,} in a Parquet file: "
+            f"`load` of all {set_result['images']:,} in a Parquet file: "
             f"{whole['first time']['median']:.2f} s the first time (reading, hashing, decoding, "
             f"writing the cache), {whole['from the cache']['median']:.2f} s from the cache.",
         ]
@@ -275,13 +275,13 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="Few images, nothing is saved.")
     arguments = parser.parse_args()
     n, repeats = (300, 2) if arguments.small else (10_000, 9)
-    packages = sorted({package for package, _ in decoders().values()})
+    packages = sorted({package for package, _ in list_decoders().values()})
     result: dict[str, Any] = {
         "machine": machine.describe_machine(("uqled", "numpy", *packages)),
         "repeats": repeats,
         "sets": {},
     }
-    for name, contents in image_sets(arguments.data, n).items():
+    for name, contents in make_image_sets(arguments.data, n).items():
         result["sets"][name] = {
             "images": len(contents),
             "bytes": sum(map(len, contents)),
@@ -289,12 +289,12 @@ def main() -> None:
                 threads: measure_decoders(contents, threads, repeats)
                 for threads in sorted({1, count_cores()})
             },
-            "load": loading(contents, 3),
+            "load": measure_loading(contents, 3),
         }
     if arguments.small:
-        print(table(result))
+        print(format_page(result))
     else:
-        machine.save("decoding", result, table(result))
+        machine.save("decoding", result, format_page(result))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ SIZES = {
 PARTS = ("cifar", "hundred", "start-up", "imagenet", "six", "growth", "avx2")
 
 
-def against_cleanlab(N: int, K: int, *, repeats: int, cleanlab_repeats: int) -> dict[str, Any]:
+def compare_with_cleanlab(N: int, K: int, *, repeats: int, cleanlab_repeats: int) -> dict[str, Any]:
     """CL-PBNR, ours and cleanlab's, and `auto`, taking turns on the same array."""
     from cleanlab.filter import find_label_issues
 
@@ -62,7 +62,7 @@ def against_cleanlab(N: int, K: int, *, repeats: int, cleanlab_repeats: int) -> 
 
     machine.compile_kernels(K)
     with machine.PeakMemory() as memory:
-        found = detect_with_uqled()
+        errors = detect_with_uqled()
     with machine.PeakMemory() as memory_of_auto:
         auto()
     times: dict[str, list[float]] = {k: [] for k in ("ours", "auto", "max", "jobs 1", "jobs 2")}
@@ -78,15 +78,15 @@ def against_cleanlab(N: int, K: int, *, repeats: int, cleanlab_repeats: int) -> 
         "N": N,
         "K": K,
         "accuracy": float((probs[:50_000].argmax(axis=1) == true[:50_000]).mean()),
-        "seconds": {name: machine.summarize_times(taken) for name, taken in times.items()},
+        "seconds": {name: machine.summarize_times(seconds) for name, seconds in times.items()},
         "extra_memory_share": memory.extra / probs.nbytes,
         "extra_memory_of_auto": memory_of_auto.extra / N,
-        "flags_that_differ": int(np.count_nonzero(found.mask != detect_with_cleanlab(1))),
-        "flagged": found.n_flagged,
+        "flags_that_differ": int(np.count_nonzero(errors.mask != detect_with_cleanlab(1))),
+        "flagged": errors.n_flagged,
     }
 
 
-def six_from_disk(N: int, K: int, *, folder: Path, repeats: int) -> dict[str, Any]:
+def measure_six_from_disk(N: int, K: int, *, folder: Path, repeats: int) -> dict[str, Any]:
     """All six algorithms with five passes, read from disk by a process with little memory."""
     _, true = predictions.encode_labels(N, K)
     files = {name: folder / f"{name}.npy" for name in ("labels", "probs", "passes")}
@@ -97,18 +97,19 @@ def six_from_disk(N: int, K: int, *, folder: Path, repeats: int) -> dict[str, An
             predictions.fill(rows, true, seed=f + (1 if name == "passes" else 0))
         out.flush()
         del out
-    warm = [_child("six-child", "--folder", str(folder)) for _ in range(repeats)]
+    warm = [_run_child("six-child", "--folder", str(folder)) for _ in range(repeats)]
     read_cold, cold = [], []
     for _ in range(repeats):
         _drop(files)
         read_cold += machine.time_repeats(lambda: _read_all(files), 1)
         _drop(files)
-        cold.append(_child("six-child", "--folder", str(folder))["seconds"])
+        cold.append(_run_child("six-child", "--folder", str(folder))["seconds"])
     read_warm = machine.time_repeats(lambda: _read_all(files), repeats)
 
     theirs = {
         jobs: [
-            _child(f"six-peer-{jobs}", "--folder", str(folder))["seconds"] for _ in range(repeats)
+            _run_child(f"six-peer-{jobs}", "--folder", str(folder))["seconds"]
+            for _ in range(repeats)
         ]
         for jobs in (1, 2)
     }
@@ -129,7 +130,7 @@ def six_from_disk(N: int, K: int, *, folder: Path, repeats: int) -> dict[str, An
     }
 
 
-def six_child(folder: Path) -> dict[str, Any]:
+def measure_six_in_child(folder: Path) -> dict[str, Any]:
     import uqled
 
     labels = np.load(folder / "labels.npy")
@@ -137,21 +138,21 @@ def six_child(folder: Path) -> dict[str, Any]:
     passes = np.load(folder / "passes.npy", mmap_mode="r")
     machine.compile_kernels(probs.shape[1], len(passes))
     with machine.PeakMemory() as memory:
-        taken = machine.time_repeats(
+        seconds = machine.time_repeats(
             lambda: uqled.find_label_errors(labels, probs, passes, method="alg-ens"), 1
         )[0]
-    return {"seconds": taken, "peak_memory": memory.peak}
+    return {"seconds": seconds, "peak_memory": memory.peak}
 
 
-def six_peer(folder: Path, jobs: int) -> dict[str, Any]:
+def measure_peer_in_child(folder: Path, jobs: int) -> dict[str, Any]:
     """One call of cleanlab's, like ours in a process of its own and after a small first one."""
     from cleanlab.filter import find_label_issues
 
     labels, probs = np.load(folder / "labels.npy"), np.load(folder / "probs.npy")
     find_label_issues(labels[:2000], probs[:2000], n_jobs=1)
     with machine.PeakMemory() as memory:
-        taken = machine.time_repeats(lambda: find_label_issues(labels, probs, n_jobs=jobs), 1)[0]
-    return {"seconds": taken, "peak_memory": memory.peak}
+        seconds = machine.time_repeats(lambda: find_label_issues(labels, probs, n_jobs=jobs), 1)[0]
+    return {"seconds": seconds, "peak_memory": memory.peak}
 
 
 def _read_all(files: dict[str, Path]) -> None:
@@ -167,7 +168,7 @@ def _drop(files: dict[str, Path]) -> None:
         machine.drop_from_page_cache(path)
 
 
-def small_calls(N: int, K: int) -> dict[str, Any]:
+def measure_small_calls(N: int, K: int) -> dict[str, Any]:
     """A small set when everything is loaded and compiled."""
     from cleanlab.filter import find_label_issues
 
@@ -189,8 +190,8 @@ def small_calls(N: int, K: int) -> dict[str, Any]:
     times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(33):
         for name, call in calls.items():
-            taken = machine.time_repeats(call, 1)
-            times[name] += taken if turn >= 3 else []
+            seconds = machine.time_repeats(call, 1)
+            times[name] += seconds if turn >= 3 else []
     return {
         "N": N,
         "K": K,
@@ -216,23 +217,23 @@ def start_up() -> dict[str, Any]:
     auto = call.replace("p[0], METHOD", "p[0]")
     everything = call.replace("METHOD", "p[1:], method='all'")
     importing = "import time\nbegan = time.perf_counter()\n{}\nprint(time.perf_counter() - began)"
-    found: dict[str, list[float]] = {}
+    results: dict[str, list[float]] = {}
     for _ in range(3):
         for name, code in (
             ("import uqled", importing.format("import uqled")),
             ("import numpy alone", importing.format("import numpy")),
         ):
-            found.setdefault(name, []).append(_run_part(code))
+            results.setdefault(name, []).append(_run_part(code))
         for name, code in (
             ("cl-pbnr", pbnr), ("auto", auto), ("all methods", everything),
         ):  # fmt: skip
             with tempfile.TemporaryDirectory() as cache:
                 first = _run_part(code, NUMBA_CACHE_DIR=cache)
                 again = _run_part(code, NUMBA_CACHE_DIR=cache)
-            found.setdefault(f"{name}: first call on a machine", []).append(first)
-            found.setdefault(f"{name}: first call in a process", []).append(again)
-        found.setdefault("`uqled detect`: first call on a machine", []).append(_time_command())
-    return {"seconds": {name: machine.summarize_times(times) for name, times in found.items()}}
+            results.setdefault(f"{name}: first call on a machine", []).append(first)
+            results.setdefault(f"{name}: first call in a process", []).append(again)
+        results.setdefault("`uqled detect`: first call on a machine", []).append(_time_command())
+    return {"seconds": {name: machine.summarize_times(times) for name, times in results.items()}}
 
 
 def _time_command() -> float:
@@ -251,7 +252,7 @@ def _time_command() -> float:
         return time.perf_counter() - began
 
 
-def growth(scale: float) -> dict[str, Any]:
+def measure_growth(scale: float) -> dict[str, Any]:
     """Times for growing N and growing K, and the exponents that fit them."""
     import uqled
 
@@ -270,7 +271,7 @@ def growth(scale: float) -> dict[str, Any]:
             )
         )
 
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     many = [int(n * scale) for n in (100_000, 200_000, 400_000, 800_000, 1_600_000)]
     few = [int(n * scale) for n in (50_000, 100_000, 200_000, 400_000)]
     classes = (125, 250, 500, 1000)
@@ -288,8 +289,8 @@ def growth(scale: float) -> dict[str, Any]:
         times = [time_calls(N, K, F, method) for N, K in points]
         sizes = [N if "growing N" in name else K for N, K in points]
         exponent = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
-        found[name] = {"points": points, "seconds": times, "exponent": exponent}
-    return {"exponents": found}
+        results[name] = {"points": points, "seconds": times, "exponent": exponent}
+    return {"exponents": results}
 
 
 def _run_part(code: str, **variables: str) -> float:
@@ -303,7 +304,7 @@ def _run_part(code: str, **variables: str) -> float:
     return float(out.stdout)
 
 
-def _child(part: str, *arguments: str, **variables: str) -> dict[str, Any]:
+def _run_child(part: str, *arguments: str, **variables: str) -> dict[str, Any]:
     """Run one part in a process of its own."""
     command = [sys.executable, __file__, "--child", part, *arguments]
     out = subprocess.run(
@@ -315,20 +316,20 @@ def _child(part: str, *arguments: str, **variables: str) -> dict[str, Any]:
 
 def part(name: str, scale: float, folder: Path) -> dict[str, Any]:
     if name == "six-child":
-        return six_child(folder)
+        return measure_six_in_child(folder)
     if name.startswith("six-peer"):
-        return six_peer(folder, int(name[-1]))
+        return measure_peer_in_child(folder, int(name[-1]))
     if name == "start-up":
         return start_up()
     if name == "growth":
-        return growth(scale)
+        return measure_growth(scale)
     N, K = SIZES[name]
     N = int(N * scale)
     if name == "six":
-        return six_from_disk(N, K, folder=folder, repeats=3)
+        return measure_six_from_disk(N, K, folder=folder, repeats=3)
     if name == "cifar":
-        return small_calls(N, K)
-    return against_cleanlab(N, K, repeats=5, cleanlab_repeats=3)
+        return measure_small_calls(N, K)
+    return compare_with_cleanlab(N, K, repeats=5, cleanlab_repeats=3)
 
 
 def main() -> None:
@@ -380,7 +381,7 @@ def measure_parts(names: Sequence[str], scale: float, result: dict[str, Any]) ->
 
 def measure_part(name: str, scale: float, **variables: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        return _child(name, "--scale", str(scale), "--folder", folder, **variables)
+        return _run_child(name, "--scale", str(scale), "--folder", folder, **variables)
 
 
 if __name__ == "__main__":

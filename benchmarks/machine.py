@@ -70,12 +70,12 @@ class PeakMemory:
 
 def time_repeats(function: Callable[[], Any], repeats: int) -> list[float]:
     """The time of each of several calls."""
-    found = []
+    seconds = []
     for _ in range(repeats):
         began = time.perf_counter()
         function()
-        found.append(time.perf_counter() - began)
-    return found
+        seconds.append(time.perf_counter() - began)
+    return seconds
 
 
 def summarize_times(times: list[float]) -> dict[str, Any]:
@@ -98,8 +98,8 @@ def drop_from_page_cache(path: Path) -> None:
 def format_machine(about: dict[str, Any]) -> str:
     """A line about the machine, the day and the versions, as `described` gives them."""
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
-    known = (about["cpu"], about.get("instructions"), f"{about['cores']} cores")
-    processor = ", ".join(filter(None, known))  # older results do not name the instructions
+    parts = (about["cpu"], about.get("instructions"), f"{about['cores']} cores")
+    processor = ", ".join(filter(None, parts))  # older results do not name the instructions
     return f"{processor}, {about['date']}; {versions}."
 
 

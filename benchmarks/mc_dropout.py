@@ -33,7 +33,7 @@ SETTINGS = {
 }
 
 
-def with_torchs_dropout(model: nn.Module) -> nn.Module:
+def replace_dropout(model: nn.Module) -> nn.Module:
     """A copy in which dropout is torch's own layer."""
     model = copy.deepcopy(model)
     for name, module in list(model.named_children()):
@@ -42,13 +42,13 @@ def with_torchs_dropout(model: nn.Module) -> nn.Module:
     return model
 
 
-def multiply_adds(model: nn.Module, image: torch.Tensor) -> dict[str, int]:
+def count_multiply_adds(model: nn.Module, image: torch.Tensor) -> dict[str, int]:
     """Of each of the network's parts, for one image."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
 
     def count(part: str, layer: nn.Module, output: torch.Tensor) -> None:
         weights = layer.weight[0].numel()  # per element of the output
-        found[part] = found.get(part, 0) + weights * output.numel()
+        counts[part] = counts.get(part, 0) + weights * output.numel()
 
     hooks = [
         layer.register_forward_hook(lambda layer, _, output, part=part: count(part, layer, output))
@@ -60,13 +60,13 @@ def multiply_adds(model: nn.Module, image: torch.Tensor) -> dict[str, int]:
         model.eval()(image)
     for hook in hooks:
         hook.remove()
-    return found
+    return counts
 
 
 def measure_batch(model: nn.Module, *, batch: int, layout: Any, half: bool, repeats: int) -> Any:
     """Seconds of each way, taking turns."""
     model = copy.deepcopy(model).to(memory_format=layout).eval()
-    usual = with_torchs_dropout(model)
+    usual = replace_dropout(model)
     images = torch.randn(batch, SHAPE[2], *SHAPE[:2], generator=torch.Generator().manual_seed(0))
     images = images.to(memory_format=layout)
     precision = torch.autocast("cpu", torch.bfloat16) if half else contextlib.nullcontext()
@@ -85,21 +85,21 @@ def measure_batch(model: nn.Module, *, batch: int, layout: Any, half: bool, repe
         times: dict[str, list[float]] = {name: [] for name in ways}
         for turn in range(repeats + 1):  # the first one warms up
             for name, way in ways.items():
-                taken = machine.time_repeats(way, 1)
-                times[name] += taken if turn else []
+                seconds = machine.time_repeats(way, 1)
+                times[name] += seconds if turn else []
         whole = stochastic_passes(SplitNetwork(model), images, F, seed=0)
         ours = stochastic_passes(network, images, F, seed=0)
     return {
         "batch": batch,
         "split": network.reason or "yes",
-        "seconds": {name: machine.summarize_times(taken) for name, taken in times.items()},
+        "seconds": {name: machine.summarize_times(seconds) for name, seconds in times.items()},
         "largest_difference_from_the_uncut_network": max(
             float((one - other).abs().max()) for one, other in zip(ours, whole, strict=True)
         ),
     }
 
 
-def table(result: dict[str, Any]) -> str:
+def format_page(result: dict[str, Any]) -> str:
     lines = [
         "# Monte Carlo dropout, ResNet-50 at 32x32",
         "",
@@ -112,17 +112,17 @@ def table(result: dict[str, Any]) -> str:
         "| differs from the uncut network by |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, found in result["settings"].items():
-        median = {way: spread["median"] for way, spread in found["seconds"].items()}
-        shown = {
+    for name, setting_result in result["settings"].items():
+        median = {way: spread["median"] for way, spread in setting_result["seconds"].items()}
+        cells = {
             way: f"{spread['median']:.3f} ({spread['least']:.3f} to {spread['most']:.3f})"
-            for way, spread in found["seconds"].items()
+            for way, spread in setting_result["seconds"].items()
         }
         lines.append(
-            f"| {name} | {found['batch']} | {shown['one pass']} | {shown['ours']} "
+            f"| {name} | {setting_result['batch']} | {cells['one pass']} | {cells['ours']} "
             f"| {median['ours'] / median['one pass']:.2f} "
             f"| {median['repeating'] / median['one pass']:.2f} "
-            f"| {found['largest_difference_from_the_uncut_network']:g} |"
+            f"| {setting_result['largest_difference_from_the_uncut_network']:g} |"
         )
     about = result["machine"]
     n = next(iter(result["settings"].values()))["seconds"]["ours"]["n"]
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="small batches, nothing is saved")
     small = parser.parse_args().small
     model = build("resnet50", n_classes=10, image_shape=SHAPE, seed=0)
-    parts = multiply_adds(model, torch.zeros(1, SHAPE[2], *SHAPE[:2]))
+    parts = count_multiply_adds(model, torch.zeros(1, SHAPE[2], *SHAPE[:2]))
     order = [name for name, _ in model.named_children()]
     first = order.index("dropout12")
     behind = sum(amount for part, amount in parts.items() if order.index(part) > first)
@@ -162,9 +162,9 @@ def main() -> None:
         },
     }
     if small:
-        print(table(result))
+        print(format_page(result))
     else:
-        machine.save("mc_dropout", result, table(result))
+        machine.save("mc_dropout", result, format_page(result))
 
 
 if __name__ == "__main__":

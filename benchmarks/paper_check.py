@@ -11,8 +11,8 @@ import argparse
 from pathlib import Path
 
 from paper.arithmetic import FOLLOWS, NOT, ROUNDING, Figure
-from paper.claims import Statement, Tally, build_view
-from paper.consistency import Check, check_tables
+from paper.claims import CaseTally, Statement, build_view
+from paper.consistency import TableCheck, check_tables
 from paper.printed_numbers import list_printed_numbers
 from paper.printed_tables import SOURCE, read_paper_means, read_paper_results
 from paper.statements import count_statements
@@ -21,7 +21,7 @@ from uqled.bench.results.statistics import analyse_sensitivity
 from uqled.storage.atomic import replace_file
 
 
-def paper_check() -> str:
+def build_paper_check() -> str:
     """The whole file."""
     results, averages = read_paper_results(), read_paper_means()
     figures, checks = list_printed_numbers(), check_tables()
@@ -33,70 +33,76 @@ def paper_check() -> str:
         "# The paper against its own tables",
         f"{SOURCE}. Made by `benchmarks/paper_check.py` from the numbers that the paper prints; "
         "nothing here is a measurement of ours.",
-        f"Of {len(figures)} printed numbers, {_count(figures, FOLLOWS)} follow from the stage "
-        f"tables, {len(rounding)} agree within rounding, {len(failed)} do not follow. Of "
+        f"Of {len(figures)} printed numbers, {_count_verdicts(figures, FOLLOWS)} follow from the "
+        f"stage tables, {len(rounding)} agree within rounding, {len(failed)} do not follow. Of "
         f"{sum(one.every for one, _ in counted)} statements about every case, {len(broken)} have "
         f"exceptions. Of {sum(one.of for one in checks)} checks of the tables with themselves, "
         f"{sum(one.held for one in checks)} hold.",
         "## Numbers that do not follow",
-        _figures_table(failed),
+        _format_figures(failed),
         "## Statements with exceptions",
-        _statements_table(broken),
+        _format_statements(broken),
         "## Statements about every case without exception",
-        _statements_table([(one, tally) for one, tally in counted if one.every and tally.holds]),
+        _format_statements([(one, tally) for one, tally in counted if one.every and tally.holds]),
         "## Statements that are not about every case, counted",
-        _statements_table([(one, tally) for one, tally in counted if not one.every]),
+        _format_statements([(one, tally) for one, tally in counted if not one.every]),
         format_sensitivity(analyse_sensitivity(results, averages), results.about).strip(),
         "From the printed Mean columns of the two stage tables, without further rounding.",
         "## Numbers that agree within rounding",
-        _figures_table(rounding),
+        _format_figures(rounding),
         "## Numbers that follow",
-        _figures_table([figure for figure in figures if figure.verdict == FOLLOWS]),
+        _format_figures([figure for figure in figures if figure.verdict == FOLLOWS]),
         "## The tables with themselves",
-        _checks_table(checks),
+        _format_checks(checks),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _count(figures: list[Figure], verdict: str) -> int:
+def _count_verdicts(figures: list[Figure], verdict: str) -> int:
     return sum(figure.verdict == verdict for figure in figures)
 
 
-def _figures_table(figures: list[Figure]) -> str:
+def _format_figures(figures: list[Figure]) -> str:
     rows = [(one.quoted, one.place, one.printed, one.computed, one.note) for one in figures]
-    return _table(("the paper", "where", "printed", "computed", ""), rows)
+    return _format_table(("the paper", "where", "printed", "computed", ""), rows)
 
 
-def _statements_table(statements: list[tuple[Statement, Tally]]) -> str:
+def _format_statements(statements: list[tuple[Statement, CaseTally]]) -> str:
     rows = [
-        (f'"{one.quote}"', one.place, one.counted, f"{tally.held} of {tally.of}", _some(tally))
+        (
+            f'"{one.quote}"',
+            one.place,
+            one.counted,
+            f"{tally.held} of {tally.of}",
+            _format_some(tally),
+        )
         for one, tally in statements
     ]
-    return _table(("the paper", "where", "counted", "holds in", "exceptions"), rows)
+    return _format_table(("the paper", "where", "counted", "holds in", "exceptions"), rows)
 
 
-def _some(tally: Tally, most: int = 8) -> str:
+def _format_some(tally: CaseTally, most: int = 8) -> str:
     more = len(tally.exceptions) - most
     return "; ".join(tally.exceptions[:most]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _checks_table(checks: list[Check]) -> str:
+def _format_checks(checks: list[TableCheck]) -> str:
     rows = [(one.what, f"{one.held} of {one.of}", "; ".join(one.exceptions)) for one in checks]
-    return _table(("what", "holds in", "exceptions"), rows)
+    return _format_table(("what", "holds in", "exceptions"), rows)
 
 
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _format_table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     lines = [heads, tuple("---" for _ in heads), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    here = Path(__file__).parent / "results" / "paper-check.md"
-    parser.add_argument("--out", type=Path, default=here)
+    path = Path(__file__).parent / "results" / "paper-check.md"
+    parser.add_argument("--out", type=Path, default=path)
     out = parser.parse_args().out
     with replace_file(out) as part:
-        part.write_text(paper_check(), encoding="utf-8", newline="\n")
+        part.write_text(build_paper_check(), encoding="utf-8", newline="\n")
     print(f"wrote {out}")
 
 

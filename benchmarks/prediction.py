@@ -34,17 +34,17 @@ def predict_with_uqled(data: Any, out: Path, seed: int) -> dict[str, float]:
     from uqled.predict.crossval import cross_validate
 
     began = time.perf_counter()
-    found = cross_validate(
+    predictions = cross_validate(
         data, "small", folds=FOLDS, passes=PASSES, epochs=EPOCHS, batch_size=BATCH, lr=RATE,
         augment="none", out=out, seed=seed, progress=False,
     )  # fmt: skip
     trained = time.perf_counter() - began
-    errors = find_label_errors(found, method="cl-mcd")
+    errors = find_label_errors(predictions, method="cl-mcd")
     return {
         "seconds": time.perf_counter() - began,
         "training": trained,
-        "accuracy": found.accuracy,
-        "mean of passes": _accuracy(found.passes.mean(axis=0), data.labels.codes),
+        "accuracy": predictions.accuracy,
+        "mean of passes": _compute_accuracy(predictions.passes.mean(axis=0), data.labels.codes),
         "flagged": errors.n_flagged,
     }
 
@@ -62,7 +62,7 @@ def predict_by_hand(data: Any, seed: int, *, careful: bool) -> dict[str, float]:
     from torch.utils.data import TensorDataset
 
     from uqled import models
-    from uqled.predict.crossval import stratified_parts
+    from uqled.predict.crossval import split_stratified
 
     began = time.perf_counter()
     labels = data.labels.codes.astype(np.int64)
@@ -71,7 +71,7 @@ def predict_by_hand(data: Any, seed: int, *, careful: bool) -> dict[str, float]:
     images = np.ascontiguousarray(images)
     N, K = len(labels), data.n_classes
     probs, passes = np.empty((N, K), np.float32), np.empty((PASSES, N, K), np.float32)
-    parts = stratified_parts(data.labels, FOLDS, seed=seed)
+    parts = split_stratified(data.labels, FOLDS, seed=seed)
     folds = [(np.setdiff1d(np.arange(N), test), test) for test in parts]
     steps = EPOCHS * (min(len(train) for train, _ in folds) // BATCH)
 
@@ -113,31 +113,31 @@ def predict_by_hand(data: Any, seed: int, *, careful: bool) -> dict[str, float]:
             patch_module(net.module_.eval(), inplace=False),
             TrainingArgs(batch_size=BATCH, use_cuda=False, workers=0),
         )
-        shown = TensorDataset(torch.from_numpy(images[test]), torch.from_numpy(labels[test]))
-        draws = wrapper.predict_on_dataset(shown, iterations=PASSES, verbose=False)  # [m,K,F]
+        test_set = TensorDataset(torch.from_numpy(images[test]), torch.from_numpy(labels[test]))
+        draws = wrapper.predict_on_dataset(test_set, iterations=PASSES, verbose=False)  # [m,K,F]
         passes[:, test] = softmax(draws, axis=1).transpose(2, 0, 1)
     trained = time.perf_counter() - began
     flags = find_label_issues(labels, passes.mean(axis=0))
     return {
         "seconds": time.perf_counter() - began,
         "training": trained,
-        "accuracy": _accuracy(probs, labels),
-        "mean of passes": _accuracy(passes.mean(axis=0), labels),
+        "accuracy": _compute_accuracy(probs, labels),
+        "mean of passes": _compute_accuracy(passes.mean(axis=0), labels),
         "flagged": int(flags.sum()),
     }
 
 
-def _accuracy(probs: Any, labels: Any) -> float:
+def _compute_accuracy(probs: Any, labels: Any) -> float:
     return float((probs.argmax(axis=1) == labels).mean())
 
 
-def probe(N: int) -> dict[str, Any]:
+def measure_probe(N: int) -> dict[str, Any]:
     """Heads on made-up features, which exist already."""
     from uqled.data import Dataset
     from uqled.models import make_head
-    from uqled.predict.crossval import stratified_parts
+    from uqled.predict.crossval import split_stratified
     from uqled.predict.learners.network import NetworkLearner
-    from uqled.predict.learners.probe import head_training
+    from uqled.predict.learners.probe import make_head_training
 
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 10, N)
@@ -145,25 +145,25 @@ def probe(N: int) -> dict[str, Any]:
     features = (0.12 * centres[labels] + rng.normal(size=(N, 1280))).astype(np.float32)
     data = Dataset.from_arrays(features, labels)
     learner = NetworkLearner(
-        "probe", lambda seed: make_head(1280, 10, seed), lambda _: features, head_training()
+        "probe", lambda seed: make_head(1280, 10, seed), lambda _: features, make_head_training()
     )
     times, accuracies = [], []
     for repeat in range(3):
         began, right = time.perf_counter(), 0
-        for fold, part in enumerate(stratified_parts(data.labels, FOLDS, seed=repeat)):
+        for fold, part in enumerate(split_stratified(data.labels, FOLDS, seed=repeat)):
             train = np.setdiff1d(np.arange(N), part)
             with tempfile.TemporaryDirectory() as folder:
-                found = learner.fit_predict(
+                predictions = learner.fit_predict(
                     data, train, part, passes=PASSES, seed=fold, folder=Path(folder),
                     advance=lambda _: None,
                 )  # fmt: skip
-            right += int((found.pred_probs.argmax(axis=1) == labels[part]).sum())
+            right += int((predictions.pred_probs.argmax(axis=1) == labels[part]).sum())
         times.append(time.perf_counter() - began)
         accuracies.append(right / N)
     return {"N": N, "seconds": machine.summarize_times(times), "accuracy": accuracies}
 
 
-def pipelines(folder: Path, n: int, seed: int, who: str) -> dict[str, Any]:
+def list_pipelines(folder: Path, n: int, seed: int, who: str) -> dict[str, Any]:
     from uqled.data import load
 
     data = load(str(folder / "cifar10" / "train.parquet"), limit=n, seed=0)
@@ -173,13 +173,13 @@ def pipelines(folder: Path, n: int, seed: int, who: str) -> dict[str, Any]:
         return predict_with_uqled(data, Path(out) / "run", seed)
 
 
-def _child(*arguments: str) -> Any:
+def _run_child(*arguments: str) -> Any:
     command = [sys.executable, __file__, *arguments]
     out = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(out.stdout.splitlines()[-1])
 
 
-def table(result: dict[str, Any]) -> str:
+def format_page(result: dict[str, Any]) -> str:
     """The result as a page."""
     m, rows = result["machine"], result["pipelines"]
     versions = ", ".join(f"{name} {number}" for name, number in m["versions"].items())
@@ -196,13 +196,16 @@ def table(result: dict[str, Any]) -> str:
         "|---|---|---|---|",
     ]
     for name in ("seconds", "accuracy", "mean of passes"):
-        cells = [machine.summarize_times([one[name] for one in found]) for found in rows.values()]
+        cells = [
+            machine.summarize_times([one[name] for one in who_results])
+            for who_results in rows.values()
+        ]
         shown = [
             f"{c['median']:.3g} ({c['least']:.3g} to {c['most']:.3g}, n = {c['n']})" for c in cells
         ]
         lines.append(f"| {name} | {' | '.join(shown)} |")
     fast = [machine.summarize_times([one["seconds"] for one in r])["median"] for r in rows.values()]
-    right = [np.mean([one["accuracy"] for one in found]) for found in rows.values()]
+    right = [np.mean([one["accuracy"] for one in who_results]) for who_results in rows.values()]
     ratio, points = fast[1] / fast[0], 100 * (right[0] - max(right[1:]))
     s = result["probe"]["seconds"]
     lines += [
@@ -210,17 +213,17 @@ def table(result: dict[str, Any]) -> str:
         "| what | measured | goal | |",
         "|---|---|---|---|",
         f"| times faster from start to flags than the plain way | {ratio:.2f} | >= 3 | "
-        f"{_judge(ratio >= 3)} |",
+        f"{_mark_goal(ratio >= 3)} |",
         f"| times faster than the careful way | {fast[2] / fast[0]:.2f} | | |",
-        f"| mean accuracy, points above it | {points:+.2f} | >= -1 | {_judge(points >= -1)} |",
+        f"| mean accuracy, points above it | {points:+.2f} | >= -1 | {_mark_goal(points >= -1)} |",
         f"| `probe`, {result['probe']['N']:,} x 1,280 features, 4 folds, F = 5, seconds | "
         f"{s['median']:.3g} ({s['least']:.3g} to {s['most']:.3g}, n = {s['n']}) | < 30 | "
-        f"{_judge(s['median'] < 30)} |",
+        f"{_mark_goal(s['median'] < 30)} |",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _judge(met: bool) -> str:
+def _mark_goal(met: bool) -> str:
     return "met" if met else "**missed**"
 
 
@@ -233,27 +236,29 @@ def main() -> None:
     parser.add_argument("--who")
     arguments = parser.parse_args()
     if arguments.who == "probe":
-        print(json.dumps(probe(arguments.n)))
+        print(json.dumps(measure_probe(arguments.n)))
         return
     if arguments.who:
-        print(json.dumps(pipelines(arguments.data, arguments.n, arguments.seed, arguments.who)))
+        print(
+            json.dumps(list_pipelines(arguments.data, arguments.n, arguments.seed, arguments.who))
+        )
         return
     n, seeds = (400, 1) if arguments.small else (arguments.n, 3)
     common = ["--data", str(arguments.data), "--n", str(n)]
-    found: dict[str, list[Any]] = {"ours": [], "plain": [], "careful": []}
+    results: dict[str, list[Any]] = {"ours": [], "plain": [], "careful": []}
     for seed in range(seeds):
-        for who in found:
-            found[who].append(_child(*common, "--seed", str(seed), "--who", who))
-            print(who, found[who][-1], file=sys.stderr, flush=True)
+        for who in results:
+            results[who].append(_run_child(*common, "--seed", str(seed), "--who", who))
+            print(who, results[who][-1], file=sys.stderr, flush=True)
     size = "1000" if arguments.small else "10000"
-    probed = _child("--data", str(arguments.data), "--n", size, "--who", "probe")
+    probed = _run_child("--data", str(arguments.data), "--n", size, "--who", "probe")
     packages = ("uqled", "torch", "lightning-fabric", "skorch", "baal", "cleanlab")
     about = machine.describe_machine(packages)
-    result = {"machine": about, "n": n, "pipelines": found, "probe": probed}
+    result = {"machine": about, "n": n, "pipelines": results, "probe": probed}
     if arguments.small:
-        print(table(result))
+        print(format_page(result))
     else:
-        machine.save("prediction", result, table(result))
+        machine.save("prediction", result, format_page(result))
 
 
 if __name__ == "__main__":

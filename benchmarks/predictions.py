@@ -19,7 +19,7 @@ SPREAD = 0.235  # of a sample around its class's point, per dimension
 SHARPNESS = 11.0  # of the softmax
 
 
-def classes_of(K: int) -> NDArray[np.float32]:
+def choose_classes(K: int) -> NDArray[np.float32]:
     """[K,D] a point on the sphere for each class."""
     points = np.random.default_rng(K).standard_normal((K, DIMENSIONS), dtype=np.float32)
     return points / np.linalg.norm(points, axis=1, keepdims=True)
@@ -30,7 +30,7 @@ def encode_labels(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(given, true): a tenth of the labels are one of the ten classes nearest to the true one."""
     rng = np.random.default_rng(seed)
-    points = classes_of(K)
+    points = choose_classes(K)
     nearest = np.argsort(-points @ points.T, axis=1)[:, 1 : 1 + min(10, K - 1)]
     true = rng.integers(0, K, N)
     wrong = rng.random(N) < noise
@@ -41,7 +41,7 @@ def encode_labels(
 def fill(out: NDArray[Any], true: NDArray[np.int64], seed: int = 0) -> NDArray[Any]:
     """Fill `out` [N,K] with the softmax of a sample's likeness to each class."""
     N, K = out.shape
-    points = classes_of(K)
+    points = choose_classes(K)
 
     def block(start: int) -> None:
         stop = min(start + BLOCK, N)

@@ -29,27 +29,27 @@ def judge_network(labels: Any, true: Any, softmax: Any, passes: Any = None) -> d
 
     With both readings of the entropy threshold, and `argmax` of the mean of the passes too.
     """
-    found = dict(uqled.find_label_errors(labels, softmax, passes, method="all").by_method)
+    results = dict(uqled.find_label_errors(labels, softmax, passes, method="all").by_method)
     if passes is not None:
         given = uqled.find_label_errors(
             labels, softmax, passes, method="all", entropy_class="given"
         ).by_method
         for name in ("cl-mcd-e", "alg-ens-2", "alg-ens-3"):
-            found[f"{name}-given"] = given[name]
+            results[f"{name}-given"] = given[name]
         mean = uqled.uncertainty.mean(passes)
-        found["argmax of the mean"] = uqled.find_label_errors(labels, mean, method="argmax")
+        results["argmax of the mean"] = uqled.find_label_errors(labels, mean, method="argmax")
     is_error, best = labels != true, softmax.argmax(axis=1)
     return {
         "given_accuracy": float((best == labels).mean()),
         "true_accuracy": float((best == true).mean()),
         "methods": {
-            name: score_detection(found[name].mask, found[name].ranking, is_error)
-            for name in sort_methods(found)
+            name: score_detection(results[name].mask, results[name].ranking, is_error)
+            for name in sort_methods(results)
         },
     }
 
 
-def of_file(path: Path) -> dict[str, Any]:
+def measure_file(path: Path) -> dict[str, Any]:
     """One set's metrics, per network whose softmax is taken."""
     with np.load(path) as archive:
         data = dict(archive)
@@ -66,7 +66,7 @@ def of_file(path: Path) -> dict[str, Any]:
     }
 
 
-def table(result: dict[str, Any]) -> str:
+def format_page(result: dict[str, Any]) -> str:
     """The result as a page."""
     m = result["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in m["versions"].items())
@@ -77,16 +77,16 @@ def table(result: dict[str, Any]) -> str:
         "`benchmarks/published_predictions.py`. Mean (least to most) over the networks whose "
         "softmax is taken; one figure where that plays no part or there is one network.",
     ]
-    for name, found in result["sets"].items():
-        networks = list(found["networks"].values())
-        share = found["wrong"] / found["n"]
+    for name, results in result["sets"].items():
+        networks = list(results["networks"].values())
+        share = results["wrong"] / results["n"]
         lines += [
             "",
             f"## {name}",
             "",
-            f"{found['n']:,} samples, {found['wrong']:,} wrong labels ({share:.1%}). The model is "
-            f"right in {_accuracy(networks, 'given')} by the given labels, and in "
-            f"{_accuracy(networks, 'true')} by the true ones.",
+            f"{results['n']:,} samples, {results['wrong']:,} wrong labels ({share:.1%}). The model "
+            f"is right in {_format_accuracy(networks, 'given')} by the given labels, and in "
+            f"{_format_accuracy(networks, 'true')} by the true ones.",
             "",
             "| method | flagged | precision | recall | F1 | F0.5 | area under P-R |",
             "|---|---|---|---|---|---|---|",
@@ -99,7 +99,7 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _accuracy(networks: list[dict[str, Any]], labels: str) -> str:
+def _format_accuracy(networks: list[dict[str, Any]], labels: str) -> str:
     return _format_row([one[f"{labels}_accuracy"] for one in networks], "{:.1%}")
 
 
@@ -116,9 +116,9 @@ def main() -> None:
     folder = parser.parse_args().data / "predictions"
     result = {
         "machine": machine.describe_machine(),
-        "sets": {path.stem: of_file(path) for path in sorted(folder.glob("*.npz"))},
+        "sets": {path.stem: measure_file(path) for path in sorted(folder.glob("*.npz"))},
     }
-    machine.save("published-predictions", result, table(result))
+    machine.save("published-predictions", result, format_page(result))
 
 
 if __name__ == "__main__":

@@ -134,11 +134,11 @@ class Client:
     @contextmanager
     def keep_estimating(self) -> Iterator[None]:
         """Another connection asks for the estimate all the time while the block runs."""
-        done = threading.Event()
+        is_over = threading.Event()
 
         def ask() -> None:
             other = Client(self.address)
-            while not done.is_set():
+            while not is_over.is_set():
                 other.get("api/estimates")
             other.connection.close()
 
@@ -147,7 +147,7 @@ class Client:
         try:
             yield
         finally:
-            done.set()
+            is_over.set()
             thread.join()
 
 

@@ -51,7 +51,7 @@ def count_actions(session: ReviewSession) -> tuple[int, int, int]:
     flags, predictions = session.get_list(None), session.predictions
     truth, given = predictions.truth, predictions.labels.codes
     assert truth is not None
-    actions, later, settled = 0, set[int](), 0
+    actions, later, n_decided = 0, set[int](), 0
     while True:
         session.update()
         groups, _ = list_groups(flags, predictions, 1000)
@@ -66,14 +66,14 @@ def count_actions(session: ReviewSession) -> tuple[int, int, int]:
         outside = [i for i in indices if i not in chosen]
         later |= set(outside)
         actions += len(outside) + 1
-        settled += len(chosen)
+        n_decided += len(chosen)
         if not chosen:
             continue
         action = ("relabel", suggested) if chosen is fits else ("keep", None)
         items: Any = [(i, *action) for i in chosen]
         session.decisions.decide(items, reviewer="script")
     single = len(flags.list_undecided())
-    return settled + single, actions + single, single
+    return n_decided + single, actions + single, single
 
 
 def review_in_browser(folder: Path, *, in_groups: bool) -> tuple[int, int, float]:
@@ -99,16 +99,16 @@ def review_in_browser(folder: Path, *, in_groups: bool) -> tuple[int, int, float
         actions, began = 0, time.perf_counter()
         if in_groups:
             page.keyboard.press("g")
-        while _count_decided(page) < MOST:
-            before = _count_decided(page)
+        while _count_decided_samples(page) < MOST:
+            before = _count_decided_samples(page)
             if in_groups:
                 page.wait_for_selector(".tile")
                 suggested = names.index(page.locator("#groups h2 b").last.inner_text())
                 tiles = [number[str(t.get_attribute("title"))] for t in page.locator(".tile").all()]
                 fits = [truth[i] == suggested for i in tiles]
                 keeps = [truth[i] == given[i] for i in tiles]
-                others = [not (fit or keep) for fit, keep in zip(fits, keeps, strict=True)]
-                answers = {"w": fits, "q": keeps, "e": others}
+                unclear = [not (fit or keep) for fit, keep in zip(fits, keeps, strict=True)]
+                answers = {"w": fits, "q": keeps, "e": unclear}
                 key = max(answers, key=lambda one: sum(answers[one]))
                 for at in (at for at, is_chosen in enumerate(answers[key]) if not is_chosen):
                     page.locator(".tile").nth(at).click()
@@ -124,14 +124,14 @@ def review_in_browser(folder: Path, *, in_groups: bool) -> tuple[int, int, float
             actions += 1
             # A key that came while the list was ordered anew may have met a decided sample.
             until = time.perf_counter() + PATIENCE
-            while _count_decided(page) == before and time.perf_counter() < until:
+            while _count_decided_samples(page) == before and time.perf_counter() < until:
                 time.sleep(0.005)
-        seconds, settled = time.perf_counter() - began, _count_decided(page)
+        seconds, n_decided = time.perf_counter() - began, _count_decided_samples(page)
         browser.close()
-    return settled, actions, seconds
+    return n_decided, actions, seconds
 
 
-def _count_decided(page: Any) -> int:
+def _count_decided_samples(page: Any) -> int:
     return int(page.locator("#progress").get_attribute("aria-valuenow"))
 
 
@@ -139,8 +139,8 @@ def time_in_browser() -> list[dict[str, Any]]:
     rows = []
     for name, in_groups in (("one by one", False), ("in groups", True)):
         with tempfile.TemporaryDirectory() as folder:
-            settled, actions, seconds = review_in_browser(Path(folder), in_groups=in_groups)
-        rows.append({"way": name, "settled": settled, "actions": actions, "seconds": seconds})
+            n_decided, actions, seconds = review_in_browser(Path(folder), in_groups=in_groups)
+        rows.append({"way": name, "settled": n_decided, "actions": actions, "seconds": seconds})
     return rows
 
 
@@ -151,11 +151,11 @@ def count_all() -> list[dict[str, Any]]:
             session = make_session(Path(folder), N, K, margin)
             first = session.get_list(None).first
             is_error = session.predictions.truth != session.predictions.labels.codes
-            settled, actions, _ = count_actions(session)
+            n_decided, actions, _ = count_actions(session)
             session.decisions.close()
         real = float(is_error[first.mask].mean())
         rows.append({"samples": N, "classes": K, "flags": first.n_flagged, "real": real})
-        rows[-1] |= {"settled": settled, "actions": actions}
+        rows[-1] |= {"settled": n_decided, "actions": actions}
     return rows
 
 

@@ -66,8 +66,8 @@ def measure_set(one: quality.LoadedSet) -> dict[str, Any]:
 
 
 def write_page(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
-    measured = {row["set"]: row["audit"]["close"] for row in _read_quality()}
-    both = [(row, measured[row["set"]]) for row in rows if row["set"] in measured]
+    close_rates = {row["set"]: row["audit"]["close"] for row in _read_quality()}
+    both = [(row, close_rates[row["set"]]) for row in rows if row["set"] in close_rates]
     bound = [row["close"] for row, _ in both]
     lines = [
         "# What no audit of forty looks can do",
@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--sets", type=Path, required=True)
     options = parser.parse_args()
     rows = []
-    for one in quality.every(options.data, options.sets):
+    for one in quality.iterate_sets(options.data, options.sets):
         if np.mean(one.labels != one.true) >= LEAST_NOISE:
             rows.append(measure_set(one))
             print(json.dumps(rows[-1]), flush=True)

@@ -23,7 +23,7 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 
-def samples(
+def load_samples(
     one: Set, data: Path, out: Path, rng: np.random.Generator
 ) -> tuple[Floats, Ints, dict[str, Ints]]:
     """Features [N,D], true classes [N], and what people said [N] where that is known."""
@@ -44,7 +44,7 @@ def samples(
         true = rng.integers(0, one.K, one.N)
         X = points[true] + 0.27 * rng.standard_normal((one.N, 40))
     elif one.data == "modules":
-        X, true = modules()
+        X, true = load_modules()
     elif one.data == "topics":
         topics = rng.dirichlet(np.full(WORDS, 0.05), one.K)
         true = rng.integers(0, one.K, one.N)
@@ -57,7 +57,7 @@ def samples(
         X = (X - X.mean(0)) / X.std(0)
     elif one.data == "tones":
         true = rng.integers(0, one.K, one.N)
-        X = tones(true, rng)
+        X = make_tones(true, rng)
     elif one.data in ("clusters", "moons", "quantiles"):
         from sklearn.datasets import make_classification, make_gaussian_quantiles, make_moons
 
@@ -73,20 +73,20 @@ def samples(
                 n_clusters_per_class=3, class_sep=1.5, flip_y=0.0, random_state=one.seed,
             )  # fmt: skip
     elif one.data in ("cifar", "tiny"):
-        X, true, human = features(one.data, data, out)
-        X = components(X, 128)
+        X, true, human = compute_image_features(one.data, data, out)
+        X = reduce_features(X, 128)
     elif one.data in ("adult", "diamonds"):
-        X, true = table(data / "tables" / f"{one.data}.csv", LABEL_COLUMN[one.data])
+        X, true = load_table(data / "tables" / f"{one.data}.csv", LABEL_COLUMN[one.data])
     elif one.data in ("banking77", "sst2"):
-        X, true = texts(data / "texts" / f"{one.data}.csv", LABEL_COLUMN[one.data])
+        X, true = load_texts(data / "texts" / f"{one.data}.csv", LABEL_COLUMN[one.data])
     elif one.data == "pixels":
-        images, true = cifar(data, one.N)
-        X = components(images.reshape(len(images), -1) / np.float32(255), 60)
+        images, true = load_cifar(data, one.N)
+        X = reduce_features(images.reshape(len(images), -1) / np.float32(255), 60)
     else:
-        X, true = mnist(data)
+        X, true = load_mnist(data)
         if one.data == "pairs":
             first, second = rng.permutation(len(X))[: 2 * one.N].reshape(2, -1)
-            X = components(X, 25)
+            X = reduce_features(X, 25)
             X, true = np.hstack([X[first], X[second]]), 10 * true[first] + true[second]
         else:
             if one.data == "mnist-even":
@@ -103,15 +103,15 @@ def samples(
             if one.data == "coarse":
                 X = X.reshape(-1, 7, 4, 7, 4).mean(axis=(2, 4)).reshape(len(X), -1)
             else:
-                X = components(X, 40)
+                X = reduce_features(X, 40)
     if len(X) > one.N:
         some = np.sort(rng.permutation(len(X))[: one.N])
         X, true = X[some], true[some]
-        human = {name: said[some] for name, said in human.items()}
+        human = {name: votes[some] for name, votes in human.items()}
     return np.ascontiguousarray(X, np.float32), true.astype(np.int64), human
 
 
-def table(path: Path, label: str) -> tuple[Floats, Ints]:
+def load_table(path: Path, label: str) -> tuple[Floats, Ints]:
     """Numbers scaled to deviation 1, and a column of 0 and 1 for each value of the others."""
     import pandas as pd
 
@@ -121,7 +121,7 @@ def table(path: Path, label: str) -> tuple[Floats, Ints]:
     return np.asarray((X - X.mean()) / X.std().clip(1e-6), np.float32), true
 
 
-def texts(path: Path, label: str) -> tuple[Floats, Ints]:
+def load_texts(path: Path, label: str) -> tuple[Floats, Ints]:
     """The 150 largest components of TF-IDF of words and pairs of words."""
     import pandas as pd
     from sklearn.decomposition import TruncatedSVD
@@ -133,7 +133,7 @@ def texts(path: Path, label: str) -> tuple[Floats, Ints]:
     return np.asarray(X / X.std(), np.float32), pd.factorize(frame[label], sort=True)[0]
 
 
-def modules() -> tuple[Floats, Ints]:
+def load_modules() -> tuple[Floats, Ints]:
     """How often each of the most frequent words is in pieces of the standard library's modules."""
     from collections import Counter
     from importlib.util import find_spec
@@ -157,7 +157,7 @@ def modules() -> tuple[Floats, Ints]:
     return X, np.array(true)
 
 
-def tones(pitch: Ints, rng: np.random.Generator) -> Floats:
+def make_tones(pitch: Ints, rng: np.random.Generator) -> Floats:
     """Spectra of waves of 128 samples, each its pitch and some of an octave, in noise."""
     N, at = len(pitch), np.arange(128) / 128
     base = 8.0 * 2.0 ** (pitch[:, None] / 12 + 0.02 * rng.standard_normal((N, 1)))
@@ -168,7 +168,7 @@ def tones(pitch: Ints, rng: np.random.Generator) -> Floats:
     return np.asarray(np.abs(np.fft.rfft(wave, axis=1))[:, 4:40] / 30, np.float32)
 
 
-def mnist(data: Path) -> tuple[Floats, Ints]:
+def load_mnist(data: Path) -> tuple[Floats, Ints]:
     def read(name: str, skip: int) -> NDArray[np.uint8]:
         with gzip.open(data / "mnist" / name) as file:
             return np.frombuffer(file.read(), np.uint8, offset=skip)
@@ -177,27 +177,29 @@ def mnist(data: Path) -> tuple[Floats, Ints]:
     return images.astype(np.float32) / 255, read("train-labels-idx1-ubyte.gz", 8).astype(np.int64)
 
 
-def cifar(data: Path, n: int) -> tuple[NDArray[np.uint8], Ints]:
+def load_cifar(data: Path, n: int) -> tuple[NDArray[np.uint8], Ints]:
     """The first n images [n,32,32,3] and their classes."""
     import io
 
     import pyarrow.parquet as parquet
     from PIL import Image
 
-    table = parquet.read_table(data / "cifar10" / "train.parquet").slice(0, n)
-    rows = table["img"].to_pylist()
+    load_table = parquet.read_table(data / "cifar10" / "train.parquet").slice(0, n)
+    rows = load_table["img"].to_pylist()
     images = [np.asarray(Image.open(io.BytesIO(row["bytes"])).convert("RGB")) for row in rows]
-    return np.stack(images), np.array(table["label"].to_pylist())
+    return np.stack(images), np.array(load_table["label"].to_pylist())
 
 
-def features(name: str, data: Path, out: Path) -> tuple[Floats, Ints, dict[str, Ints]]:
+def compute_image_features(
+    name: str, data: Path, out: Path
+) -> tuple[Floats, Ints, dict[str, Ints]]:
     """Features of a pretrained network, computed once."""
     from uqled.features.computing import compute_features
     from uqled.features.encoders import EncoderOptions
 
     human: dict[str, Ints] = {}
     if name == "cifar":
-        images, true = cifar(data, 6_000)
+        images, true = load_cifar(data, 6_000)
         with np.load(data / "cifar10" / "human_labels.npz") as labels:  # in the same order
             human = {
                 "human": labels["worst"][: len(true)].astype(np.int64),
@@ -218,7 +220,7 @@ def features(name: str, data: Path, out: Path) -> tuple[Floats, Ints, dict[str, 
     return X, true, human
 
 
-def components(X: NDArray[Any], n: int) -> Floats:
+def reduce_features(X: NDArray[Any], n: int) -> Floats:
     """[N,n] principal components, scaled so that the first has deviation 1."""
     X = X - X.mean(0)
     _, vectors = np.linalg.eigh(X.T @ X)

@@ -39,7 +39,7 @@ WORLDS = ("all readings", "those that count", "without `trusting`")
 PICTURED = "cifar10n-worst, five networks"
 
 
-def may_be_right(weights: Mapping[str, float]) -> dict[str, list[str]]:
+def select_plausible_readings(weights: Mapping[str, float]) -> dict[str, list[str]]:
     """The readings of each of `WORLDS`."""
     return {
         "all readings": list(weights),
@@ -48,14 +48,14 @@ def may_be_right(weights: Mapping[str, float]) -> dict[str, list[str]]:
     }
 
 
-def expected_f1(wrong: Floats, mask: quality.Bools) -> float:
+def compute_expected_f1(wrong: Floats, mask: quality.Bools) -> float:
     """Of flags, if each label is wrong with this probability: twice the hits over flags and errors,
     each as expected."""
     flags = int(np.count_nonzero(mask))
     return float(2 * wrong[mask].sum() / max(flags + wrong.sum(), 1e-12))
 
 
-def mixtures(n: int) -> Iterator[Floats]:
+def make_mixtures(n: int) -> Iterator[Floats]:
     """Weights of n readings: of each alone, and of each two."""
     yield from np.eye(n)
     for one, other in combinations(np.eye(n), 2):
@@ -63,7 +63,7 @@ def mixtures(n: int) -> Iterator[Floats]:
             yield share * one + (1 - share) * other
 
 
-def most_gain(wrong: Floats, to_beat: Floats) -> float:
+def bound_gain(wrong: Floats, to_beat: Floats) -> float:
     """An upper bound, over all sets of flags, of the least gain in expected F1 under any reading.
 
     wrong: [readings,N]; to_beat: [readings] the F1 that a gain is counted from.
@@ -77,7 +77,7 @@ def most_gain(wrong: Floats, to_beat: Floats) -> float:
     N = wrong.shape[1]
     flags, errors = np.arange(N + 1), wrong.sum(axis=1)
     bound = np.full(N + 1, np.inf)
-    for weights in mixtures(len(wrong)):
+    for weights in make_mixtures(len(wrong)):
         hits = np.append(0.0, np.cumsum(np.sort(weights @ wrong)[::-1]))
         sizes = weights.sum() * flags + weights @ errors
         beaten = (weights @ to_beat) * flags + weights @ (to_beat * errors)
@@ -87,46 +87,53 @@ def most_gain(wrong: Floats, to_beat: Floats) -> float:
 
 def measure_set(one: quality.LoadedSet) -> dict[str, Any]:
     """Everything about one set. The truth is not used."""
-    found = find_label_errors(one.labels, one.softmax, one.passes, method="all", progress=False)
-    own = found.by_method["auto"]
-    assert own.estimate is not None
-    six = {name: found.by_method[name].mask for name in quality.SIX if name in found.by_method}
+    errors = find_label_errors(one.labels, one.softmax, one.passes, method="all", progress=False)
+    auto = errors.by_method["auto"]
+    assert auto.estimate is not None
+    six = {name: errors.by_method[name].mask for name in quality.SIX if name in errors.by_method}
     # A reading by which no label is wrong has no F1.
-    readings = {k: r for k, r in own.estimate.readings.items() if r.sum() >= 1}
-    best = {k: max(expected_f1(r, mask) for mask in six.values()) for k, r in readings.items()}
+    readings = {k: r for k, r in auto.estimate.readings.items() if r.sum() >= 1}
+    best = {
+        k: max(compute_expected_f1(r, mask) for mask in six.values()) for k, r in readings.items()
+    }
     result: dict[str, Any] = {
         "set": one.name,
         "N": len(one.labels),
-        "off": max((drawn_f1_off(r, six) for r in readings.values()), default=0.0),
-        "auto": min((expected_f1(r, own.mask) - best[k] for k, r in readings.items()), default=0.0),
+        "off": max((measure_f1_error(r, six) for r in readings.values()), default=0.0),
+        "auto": min(
+            (compute_expected_f1(r, auto.mask) - best[k] for k, r in readings.items()), default=0.0
+        ),
         "worlds": {},
     }
-    weights = {k: own.estimate.weights[k] for k in readings}
-    for name, kept in may_be_right(weights).items():
-        if kept:
-            wrong = np.array([readings[k] for k in kept])
-            real = wrong[:, own.mask].mean(axis=1) if own.mask.any() else np.zeros(len(kept))
+    weights = {k: auto.estimate.weights[k] for k in readings}
+    for name, is_kept in select_plausible_readings(weights).items():
+        if is_kept:
+            wrong = np.array([readings[k] for k in is_kept])
+            real = wrong[:, auto.mask].mean(axis=1) if auto.mask.any() else np.zeros(len(is_kept))
             numbers = wrong.sum(axis=1)
             result["worlds"][name] = {
-                "gain": most_gain(wrong, np.array([best[k] for k in kept])),
+                "gain": bound_gain(wrong, np.array([best[k] for k in is_kept])),
                 "numbers": [float(numbers.min()), float(numbers.max())],
                 "precisions": [float(real.min()), float(real.max())],
             }
     if one.name == PICTURED:
-        result["curves"] = curves(readings, best, own.estimate.order, own.n_flagged)
+        result["curves"] = compute_curves(readings, best, auto.estimate.order, auto.n_flagged)
     return result
 
 
-def drawn_f1_off(wrong: Floats, six: dict[str, quality.Bools]) -> float:
+def measure_f1_error(wrong: Floats, six: dict[str, quality.Bools]) -> float:
     """By how much the F1 of any of the six, as expected, is off the mean of drawn truths."""
     draws = np.random.default_rng(0).random((DRAWS, len(wrong))) < wrong
     return max(
-        abs(float(np.mean([quality.f1(mask, drawn) for drawn in draws])) - expected_f1(wrong, mask))
+        abs(
+            float(np.mean([quality.compute_f1(mask, truth) for truth in draws]))
+            - compute_expected_f1(wrong, mask)
+        )
         for mask in six.values()
     )
 
 
-def curves(
+def compute_curves(
     readings: dict[str, Floats], best: dict[str, float], order: NDArray[Any], flagged: int
 ) -> dict[str, Any]:
     """F1 above the best of the six by how many are flagged, of each reading, for a picture."""
@@ -139,7 +146,7 @@ def curves(
 
 
 def list_criteria(rows: Sequence[dict[str, Any]]) -> list[str]:
-    apart = (1 + quality.CLOSE) / (1 - quality.CLOSE)
+    ratio = (1 + quality.CLOSE) / (1 - quality.CLOSE)
     lines = [
         "| which readings may be right | no flags are good | and by more than the measure is off "
         "| least | no number is good | no precision is good |",
@@ -149,7 +156,7 @@ def list_criteria(rows: Sequence[dict[str, Any]]) -> list[str]:
         some = [(row["worlds"][name], row["off"]) for row in rows if name in row["worlds"]]
         short = [-quality.SLACK - world["gain"] for world, _ in some]
         beyond = [x > off for x, (_, off) in zip(short, some, strict=True)]
-        numbers = [world["numbers"][1] > apart * world["numbers"][0] for world, _ in some]
+        numbers = [world["numbers"][1] > ratio * world["numbers"][0] for world, _ in some]
         real = [world["precisions"][1] - world["precisions"][0] for world, _ in some]
         lines.append(
             f"| {name} | {sum(x > 0 for x in short)} of {len(some)} | {sum(beyond)} "
@@ -171,7 +178,7 @@ def list_criteria(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def write_page(rows: Sequence[dict[str, Any]], m: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
-    shown = "without `trusting`"
+    world = "without `trusting`"
     lines = [
         "# What no method can do",
         "",
@@ -184,7 +191,7 @@ def write_page(rows: Sequence[dict[str, Any]], m: dict[str, Any]) -> str:
         "an upper bound of how far above the best of the six any flags can be under the reading "
         "that is the worst for them; where it is below zero, whatever is flagged is below the best "
         "of the six under one reading or another. *auto* is the same for `auto`'s flags. Numbers "
-        f"and precisions are the lowest and the highest that a reading gives, {shown}. The true "
+        f"and precisions are the lowest and the highest that a reading gives, {world}. The true "
         "labels are not used.",
         "",
         *list_criteria(rows),
@@ -198,12 +205,12 @@ def write_page(rows: Sequence[dict[str, Any]], m: dict[str, Any]) -> str:
     for row in rows:
         worlds = row["worlds"]
         gains = [f"{worlds[k]['gain']:+.3f}" if k in worlds else "" for k in WORLDS]
-        told = " | "
-        if shown in worlds:
-            told = "{:,.0f} to {:,.0f}".format(*worlds[shown]["numbers"])
-            told += " | {:.2f} to {:.2f}".format(*worlds[shown]["precisions"])
+        cells = " | "
+        if world in worlds:
+            cells = "{:,.0f} to {:,.0f}".format(*worlds[world]["numbers"])
+            cells += " | {:.2f} to {:.2f}".format(*worlds[world]["precisions"])
         lines.append(
-            f"| {row['set']} | {row['N']:,} | {' | '.join(gains)} | {row['auto']:+.3f} | {told} |"
+            f"| {row['set']} | {row['N']:,} | {' | '.join(gains)} | {row['auto']:+.3f} | {cells} |"
         )
     return "\n".join([*lines, ""])
 
@@ -239,7 +246,7 @@ def main() -> None:
     parser.add_argument("--sets", type=Path, required=True)
     options = parser.parse_args()
     rows = []
-    for one in quality.every(options.data, options.sets):
+    for one in quality.iterate_sets(options.data, options.sets):
         rows.append(measure_set(one))
         print(one.name, json.dumps(rows[-1]["worlds"]), flush=True)
     about = machine.describe_machine(("uqled", "numpy", "numba", "scikit-learn", "torch"))

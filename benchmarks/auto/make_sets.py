@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auto.data import samples
+from auto.data import load_samples
 from auto.sets import HEADS, PARTS, Set
 
 FOLDS = 4
@@ -35,10 +35,10 @@ def make_set(one: Set, data: Path, out: Path) -> Path:
         return path
     started = time.perf_counter()
     rng = np.random.default_rng([one.seed, one.N, one.K])
-    X, true, human = samples(one, data, out, rng)
+    X, true, human = load_samples(one, data, out, rng)
     K = int(true.max()) + 1
-    labels = noisy(one, X, true, human, K)
-    softmax, passes = predictions(one, X, labels, K)
+    labels = make_noisy_labels(one, X, true, human, K)
+    softmax, passes = compute_predictions(one, X, labels, K)
     rough = path.with_suffix(".tmp.npz")
     np.savez(rough, probs=softmax, passes=passes, labels=labels, true_labels=true)
     rough.rename(path)
@@ -50,18 +50,18 @@ def make_set(one: Set, data: Path, out: Path) -> Path:
     return path
 
 
-def noisy(one: Set, X: Floats, true: Ints, human: dict[str, Ints], K: int) -> Ints:
+def make_noisy_labels(one: Set, X: Floats, true: Ints, human: dict[str, Ints], K: int) -> Ints:
     """[N] labels of which about `rate` are wrong."""
-    from uqled.noise.kinds import noise_of_kind
+    from uqled.noise.kinds import apply_noise_kind
 
     rng = np.random.default_rng([one.seed, 7])
     options: dict[str, Any] = {}
     if one.noise in human:
-        said = human[one.noise]
-        wrong = np.flatnonzero(said != true)
+        votes = human[one.noise]
+        wrong = np.flatnonzero(votes != true)
         keep = rng.random(len(wrong)) < one.rate * len(true) / len(wrong)
         labels = true.copy()
-        labels[wrong[keep]] = said[wrong[keep]]
+        labels[wrong[keep]] = votes[wrong[keep]]
         return labels
     if one.noise == "one-class":
         labels = true.copy()
@@ -70,10 +70,10 @@ def noisy(one: Set, X: Floats, true: Ints, human: dict[str, Ints], K: int) -> In
         labels[some] = rng.integers(1, K, len(some))
         return labels
     if one.noise == "annotator":
-        labels, said = true.copy(), annotator(X, true, K, rng)
-        wrong = np.flatnonzero(said != true)
+        labels, votes = true.copy(), simulate_annotator(X, true, K, rng)
+        wrong = np.flatnonzero(votes != true)
         some = wrong[rng.random(len(wrong)) < one.rate * len(true) / len(wrong)]
-        labels[some] = said[some]
+        labels[some] = votes[some]
         return labels
     if one.noise == "ordinal":
         labels, move = true.copy(), rng.integers(0, 2, len(true)) * 2 - 1
@@ -83,56 +83,58 @@ def noisy(one: Set, X: Floats, true: Ints, human: dict[str, Ints], K: int) -> In
         return labels
     if one.noise == "mixed":
         half = {"rate": one.rate / 2, "passes": "none", "F": 0}
-        everywhere = noisy(replace(one, noise="symmetric", **half), X, true, human, K)
-        on_hard = noisy(replace(one, noise="instance", **half), X, true, human, K)
+        everywhere = make_noisy_labels(replace(one, noise="symmetric", **half), X, true, human, K)
+        on_hard = make_noisy_labels(replace(one, noise="instance", **half), X, true, human, K)
         return np.where(everywhere != true, everywhere, on_hard)
     if one.noise in ("similarity", "instance"):
-        options["pred_probs"] = out_of_fold("linear", X, true, K, seed=one.seed + 100)
+        options["pred_probs"] = predict_out_of_fold("linear", X, true, K, seed=one.seed + 100)
     if one.noise == "sparse":
         options["zeros"] = 0.5
-    made_up = noise_of_kind(
+    made_up = apply_noise_kind(
         one.noise, true, rate=one.rate, classes=range(K), seed=one.seed, **options
     )
     return np.asarray(made_up.labels, np.int64)
 
 
-def annotator(X: Floats, true: Ints, K: int, rng: np.random.Generator) -> Ints:
+def simulate_annotator(X: Floats, true: Ints, K: int, rng: np.random.Generator) -> Ints:
     """[N] what a linear model says that saw a fiftieth of the data, at least five of a class."""
     from sklearn.linear_model import LogisticRegression
 
-    seen = [
+    features = [
         rng.permutation(np.flatnonzero(true == k))[: max(5, np.count_nonzero(true == k) // 50)]
         for k in range(K)
     ]
-    some = np.concatenate(seen)
+    some = np.concatenate(features)
     model = LogisticRegression(max_iter=150, tol=1e-3).fit(X[some], true[some])
     return np.asarray(model.predict(X), np.int64)
 
 
-def predictions(one: Set, X: Floats, labels: Ints, K: int) -> tuple[Floats, Floats]:
+def compute_predictions(one: Set, X: Floats, labels: Ints, K: int) -> tuple[Floats, Floats]:
     """Softmax [N,K] and passes [F,N,K]."""
     if one.passes == "mcd":
-        return both_of_dropout(X, labels, K, one.F, one.seed)
+        return predict_with_dropout(X, labels, K, one.F, one.seed)
     if one.passes == "heads":
-        passes = [out_of_fold(head, X, labels, K, seed=one.seed) for head in HEADS[: one.F]]
+        passes = [predict_out_of_fold(head, X, labels, K, seed=one.seed) for head in HEADS[: one.F]]
         return np.mean(passes, axis=0, dtype=np.float32), np.stack(passes)
     if one.passes == "members":
-        passes = [out_of_fold(one.model, X, labels, K, seed=one.seed + f) for f in range(one.F)]
+        passes = [
+            predict_out_of_fold(one.model, X, labels, K, seed=one.seed + f) for f in range(one.F)
+        ]
         return passes[0], np.stack(passes)
-    softmax = out_of_fold(one.model, X, labels, K, seed=one.seed)
+    softmax = predict_out_of_fold(one.model, X, labels, K, seed=one.seed)
     passes = []
     for f in range(one.F):
         resampled = one.passes == "bootstrap"
         trees = 10 if one.passes == "trees" else 40
         passes.append(
-            out_of_fold(
+            predict_out_of_fold(
                 one.model, X, labels, K, seed=one.seed + f + 1, bootstrap=resampled, trees=trees
             )
         )
     return softmax, np.array(passes, np.float32)
 
 
-def folds(labels: Ints, seed: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+def split_folds(labels: Ints, seed: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     rng = np.random.default_rng([seed, 3])
     order = np.lexsort((rng.random(len(labels)), labels))
     fold = np.empty(len(labels), int)
@@ -140,7 +142,7 @@ def folds(labels: Ints, seed: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(FOLDS)]
 
 
-def out_of_fold(
+def predict_out_of_fold(
     model: str,
     X: Floats,
     labels: Ints,
@@ -151,15 +153,15 @@ def out_of_fold(
     trees: int = 40,
 ) -> Floats:
     """[N,K] probabilities by models that were not trained on the sample."""
-    found = np.zeros((len(X), K), np.float32)
-    for k, (train, test) in enumerate(folds(labels, 0)):
-        chosen = train
+    probs = np.zeros((len(X), K), np.float32)
+    for k, (train, test) in enumerate(split_folds(labels, 0)):
+        rows = train
         if bootstrap:
-            chosen = np.random.default_rng([seed, k]).choice(train, len(train))
+            rows = np.random.default_rng([seed, k]).choice(train, len(train))
         if model in ("mlp", "long"):
-            found[test] = network_probabilities(
-                X[chosen],
-                labels[chosen],
+            probs[test] = predict_by_network(
+                X[rows],
+                labels[rows],
                 X[test],
                 K,
                 seed=seed,
@@ -200,21 +202,23 @@ def out_of_fold(
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it stops before it converges is fine here
-            classifier.fit(X[chosen], labels[chosen])
-        found[np.ix_(test, classifier.classes_)] = classifier.predict_proba(X[test])
-    found = np.maximum(found, 0)
-    return found / found.sum(1, keepdims=True)
+            classifier.fit(X[rows], labels[rows])
+        probs[np.ix_(test, classifier.classes_)] = classifier.predict_proba(X[test])
+    probs = np.maximum(probs, 0)
+    return probs / probs.sum(1, keepdims=True)
 
 
-def both_of_dropout(X: Floats, labels: Ints, K: int, F: int, seed: int) -> tuple[Floats, Floats]:
+def predict_with_dropout(
+    X: Floats, labels: Ints, K: int, F: int, seed: int
+) -> tuple[Floats, Floats]:
     softmax, passes = np.zeros((len(X), K), np.float32), np.zeros((F, len(X), K), np.float32)
-    for train, test in folds(labels, 0):
-        one, many = network_probabilities(X[train], labels[train], X[test], K, seed=seed, F=F)
+    for train, test in split_folds(labels, 0):
+        one, many = predict_by_network(X[train], labels[train], X[test], K, seed=seed, F=F)
         softmax[test], passes[:, test] = one, many
     return softmax, passes
 
 
-def network_probabilities(
+def predict_by_network(
     X: Floats, labels: Ints, Z: Floats, K: int, *, seed: int, F: int = 0, epochs: int = 12
 ) -> tuple[Floats, list[Floats]]:
     """A hidden layer with dropout, trained for some epochs: softmax and passes for `Z`."""

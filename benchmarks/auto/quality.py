@@ -62,7 +62,7 @@ class LoadedSet(NamedTuple):
     true: Any
 
 
-def load_published(data: Path) -> Iterator[LoadedSet]:
+def load_published_sets(data: Path) -> Iterator[LoadedSet]:
     """Five networks in three ways, softmax alone, and thinned errors."""
     for name in PUBLISHED:
         with np.load(data / "predictions" / f"{name}.npz") as file:
@@ -73,7 +73,7 @@ def load_published(data: Path) -> Iterator[LoadedSet]:
         yield LoadedSet(f"{name}, two networks", "published", *two, labels, true)
         yield LoadedSet(f"{name}, one network", "published", None, passes[2], None, labels, true)
         for rate in THINNED if name == "cifar10n-worst" else ():
-            few = thin(labels, true, rate)
+            few = thin_classes(labels, true, rate)
             yield LoadedSet(f"{name} at {rate:.2%}, five networks", "published", *given, few, true)
             one = None, passes[1], None
             yield LoadedSet(f"{name} at {rate:.2%}, one network", "published", *one, few, true)
@@ -83,7 +83,7 @@ def load_published(data: Path) -> Iterator[LoadedSet]:
         yield LoadedSet(name, "published", None, probs, None, labels, true)
 
 
-def thin(labels: Any, true: Any, rate: float) -> Any:
+def thin_classes(labels: Any, true: Any, rate: float) -> Any:
     """The labels with so many of their errors left, chosen at random."""
     wrong = np.flatnonzero(labels != true)
     some = np.random.default_rng(0).permutation(wrong)[: round(rate * len(true))]
@@ -92,7 +92,7 @@ def thin(labels: Any, true: Any, rate: float) -> Any:
     return few
 
 
-def load_made(folder: Path, part: str) -> Iterator[LoadedSet]:
+def load_made_sets(folder: Path, part: str) -> Iterator[LoadedSet]:
     """The sets of one list that were made."""
     for one in PARTS[part]:
         path = folder / f"{one.name}.npz"
@@ -105,14 +105,14 @@ def load_made(folder: Path, part: str) -> Iterator[LoadedSet]:
                 )  # fmt: skip
 
 
-def every(data: Path, made: Path) -> Iterator[LoadedSet]:
+def iterate_sets(data: Path, made_folder: Path) -> Iterator[LoadedSet]:
     """All sets, one after the other."""
-    yield from load_published(data)
+    yield from load_published_sets(data)
     for part in PARTS:
-        yield from load_made(made, part)
+        yield from load_made_sets(made_folder, part)
 
 
-def f1(mask: Bools, is_error: Bools) -> float:
+def compute_f1(mask: Bools, is_error: Bools) -> float:
     return measure_flags(mask, is_error).f1
 
 
@@ -127,13 +127,13 @@ def rank_simply(probs: NDArray[Any], labels: Any) -> dict[str, NDArray[Any]]:
 def measure_set(one: LoadedSet) -> dict[str, Any]:
     """Everything about one set."""
     is_error = one.labels != one.true
-    found = find_label_errors(
+    errors = find_label_errors(
         one.labels, one.softmax, one.passes, method="all", passes_kind=one.kind, progress=False
     )
-    auto: LabelErrors = found.by_method["auto"]
+    auto: LabelErrors = errors.by_method["auto"]
     estimate = auto.estimate
     assert estimate is not None
-    number, stated = estimate.number, estimate.precision(auto.mask)
+    number, precision = estimate.number, estimate.precision(auto.mask)
     wide = estimate.sum_over(np.ones(len(is_error), np.bool_), confidence=0.95)
     mean = one.softmax if one.passes is None else np.mean(one.passes, axis=0, dtype=np.float64)
     rankings = rank_simply(one.softmax, one.labels)
@@ -141,9 +141,9 @@ def measure_set(one: LoadedSet) -> dict[str, Any]:
         rankings |= {f"{k} of the mean": v for k, v in rank_simply(mean, one.labels).items()}
     places = np.arange(len(is_error))
     for name in SIX:
-        if name in found.by_method:
+        if name in errors.by_method:
             rankings[name] = np.empty(len(is_error))
-            rankings[name][found.by_method[name].ranking] = -places
+            rankings[name][errors.by_method[name].ranking] = -places
     rankings["auto"] = -auto.scores
     ranked = np.cumsum(is_error[np.argsort(auto.scores, kind="stable")])
     return {
@@ -157,18 +157,22 @@ def measure_set(one: LoadedSet) -> dict[str, Any]:
         "accuracy": float(np.mean(np.argmax(mean, axis=1) == one.true)),
         "ap": {k: float(average_precision_score(is_error, v)) for k, v in rankings.items()},
         "f1": {
-            **{k: f1(found.by_method[k].mask, is_error) for k in SIX if k in found.by_method},
-            "argmax": f1(np.argmax(mean, axis=1) != one.labels, is_error),
-            "auto": f1(auto.mask, is_error),
+            **{
+                k: compute_f1(errors.by_method[k].mask, is_error)
+                for k in SIX
+                if k in errors.by_method
+            },
+            "argmax": compute_f1(np.argmax(mean, axis=1) != one.labels, is_error),
+            "auto": compute_f1(auto.mask, is_error),
         },
-        "agreed": f1(auto.tier == TIERS[0], is_error),
+        "agreed": compute_f1(auto.tier == TIERS[0], is_error),
         "best cut": float((2 * ranked / (places + 1 + ranked[-1])).max()),
         "errors": int(is_error.sum()),
         "number": [number.value, number.low, number.high],
         "wide": [wide.low, wide.high],
         "flagged": auto.n_flagged,
         "precision": float(is_error[auto.mask].mean()) if auto.n_flagged else 0.0,
-        "stated precision": [stated.value, stated.low, stated.high],
+        "stated precision": [precision.value, precision.low, precision.high],
         "unsure": estimate.unsure is not None,
         "explanations": {name: float(r.sum()) for name, r in estimate.readings.items()},
         "tiers": {
@@ -200,37 +204,43 @@ def measure_audit(auto: LabelErrors, is_error: Bools) -> dict[str, Any]:
     for seed in range(DRAWS):
         audit = audit_sample(auto, AUDIT, seed=seed)
         verdicts = {z: bool(is_error[z]) for z in audit.indices.tolist()}
-        said = estimate_audit(auto, audit, verdicts)
+        audit_result = estimate_audit(auto, audit, verdicts)
         after = auto.with_verdicts(verdicts)
         rows.append(
             [
-                said.n_errors[0.8].value / wrong,
-                *(said.n_errors[c].low <= wrong <= said.n_errors[c].high for c in (0.8, 0.95)),
-                *(said.precision[c].low <= real <= said.precision[c].high for c in (0.8, 0.95)),
-                f1(after.mask, is_error),
+                audit_result.n_errors[0.8].value / wrong,
+                *(
+                    audit_result.n_errors[c].low <= wrong <= audit_result.n_errors[c].high
+                    for c in (0.8, 0.95)
+                ),
+                *(
+                    audit_result.precision[c].low <= real <= audit_result.precision[c].high
+                    for c in (0.8, 0.95)
+                ),
+                compute_f1(after.mask, is_error),
             ]
         )
-    table = np.array(rows, float)
+    format_sets = np.array(rows, float)
     names = ("ratio", "covers 80", "covers 95", "precision covers 80", "precision covers 95", "f1")
-    means = dict(zip(names, table.mean(axis=0).tolist(), strict=True))
-    return means | {"close": float(np.mean(np.abs(table[:, 0] - 1) <= CLOSE))}
+    means = dict(zip(names, format_sets.mean(axis=0).tolist(), strict=True))
+    return means | {"close": float(np.mean(np.abs(format_sets[:, 0] - 1) <= CLOSE))}
 
 
-def best_of(values: dict[str, float], names: Any) -> tuple[str, float]:
+def find_best(values: dict[str, float], names: Any) -> tuple[str, float]:
     some = {name: values[name] for name in names if name in values}
     name = max(some, key=lambda n: some[n])
     return name, some[name]
 
 
-def best_ranking(row: dict[str, Any]) -> tuple[str, float]:
-    return best_of(row["ap"], [name for name in row["ap"] if name != "auto"])
+def find_best_ranking(row: dict[str, Any]) -> tuple[str, float]:
+    return find_best(row["ap"], [name for name in row["ap"] if name != "auto"])
 
 
-def best_of_six(row: dict[str, Any]) -> tuple[str, float]:
-    return best_of(row["f1"], SIX)
+def find_best_of_six(row: dict[str, Any]) -> tuple[str, float]:
+    return find_best(row["f1"], SIX)
 
 
-def table(rows: list[dict[str, Any]]) -> list[str]:
+def format_sets(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "| set | N | K | F | noise | accuracy | AP: best other | | auto | F1: best of six | "
         "| argmax | auto | best cut | errors | estimated (80 %) | precision | stated "
@@ -238,18 +248,18 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         "|---|--:|--:|--:|--:|--:|---|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for row in rows:
-        (ranking, other), (name, six) = best_ranking(row), best_of_six(row)
+        (ranking, other), (name, six) = find_best_ranking(row), find_best_of_six(row)
         value, low, high = row["number"]
-        said = f"{row['stated precision'][0]:.2f}"
+        precision_text = f"{row['stated precision'][0]:.2f}"
         if row["unsure"]:
-            said = "unsure, {:.2f} to {:.2f}".format(*row["stated precision"][1:])
+            precision_text = "unsure, {:.2f} to {:.2f}".format(*row["stated precision"][1:])
         lines.append(
             f"| {row['set']} | {row['N']:,} | {row['K']} | {row['F']} | {row['noise']:.4f} "
             f"| {row['accuracy']:.3f} | {ranking} | {other:.3f} | {row['ap']['auto']:.3f} "
             f"| {name} | {six:.3f} | {row['f1']['argmax']:.3f} | {row['f1']['auto']:.3f} "
             f"| {row['best cut']:.3f} | {row['errors']:,} "
             f"| {value:,.0f} ({low:,.0f} to {high:,.0f}) "
-            f"| {row['precision']:.2f} | {said} | {row['audit']['f1']:.3f} |"
+            f"| {row['precision']:.2f} | {precision_text} | {row['audit']['f1']:.3f} |"
         )
     return lines
 
@@ -260,9 +270,9 @@ def list_criteria(rows: list[dict[str, Any]]) -> list[str]:
     def share(hits: list[Any]) -> str:
         return f"{sum(map(bool, hits))} of {len(hits)}"
 
-    ranked = [row["ap"]["auto"] - best_ranking(row)[1] for row in rows]
+    ranked = [row["ap"]["auto"] - find_best_ranking(row)[1] for row in rows]
     plain = [row["ap"]["auto"] - row["ap"]["self-confidence"] for row in rows]
-    gaps = [row["f1"]["auto"] - best_of_six(row)[1] for row in rows]
+    gaps = [row["f1"]["auto"] - find_best_of_six(row)[1] for row in rows]
     below = [row["f1"]["auto"] - row["f1"]["cl-pbnr"] for row in rows]
     with_passes = [row for row in rows if row["F"]]
     fixed = {k: float(np.mean([row["f1"][k] for row in with_passes])) for k in (*SIX, "argmax")}
@@ -308,7 +318,7 @@ def list_criteria(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def tiers_table(rows: list[dict[str, Any]]) -> list[str]:
+def format_tiers(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "| tier | sets | stated precision, mean | real, mean | real, median |",
         "|---|--:|--:|--:|--:|",
@@ -324,7 +334,7 @@ def tiers_table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def explanations_table(rows: list[dict[str, Any]]) -> list[str]:
+def format_explanations(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "| explanation | sets | estimated / true number, median | 10 % to 90 % of sets |",
         "|---|--:|--:|--:|",
@@ -337,7 +347,7 @@ def explanations_table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def likeness_table(rows: list[dict[str, Any]]) -> list[str]:
+def format_likeness(rows: list[dict[str, Any]]) -> list[str]:
     """Without the held out sets: the constants are these medians, rounded."""
     lines = ["| kind of passes | sets | likeness, median | least | most |", "|---|--:|--:|--:|--:|"]
     for kind in ("networks", "heads", "mc-dropout", "ensemble", "bootstrap", "members"):
@@ -359,14 +369,14 @@ def likeness_table(rows: list[dict[str, Any]]) -> list[str]:
 
 def write_page(rows: list[dict[str, Any]], m: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
-    listed = sum(map(len, PARTS.values()))
-    made = sum(row["part"] != "published" for row in rows)
+    n_listed = sum(map(len, PARTS.values()))
+    n_made = sum(row["part"] != "published" for row in rows)
     lines = [
         "# `auto` beside the simple rankings and the six algorithms",
         "",
         f"{m['date']}, code {m['code']}; Python {m['python']}, {versions}. Made by "
         "`benchmarks/auto/quality.py`; the sets are in `benchmarks/auto/sets.py`, of which "
-        f"{made} of {listed} were made this time. Each has one seed. The noise is the share of "
+        f"{n_made} of {n_listed} were made this time. Each has one seed. The noise is the share of "
         "labels that are wrong, the accuracy that of the mean of the passes (of the softmax, where "
         "there are none). F = 0: softmax alone, and of the six only `cl-pbnr`.",
         "",
@@ -374,21 +384,21 @@ def write_page(rows: list[dict[str, Any]], m: dict[str, Any]) -> str:
         "",
         *list_criteria(rows),
         "",
-        *explanations_table(rows),
+        *format_explanations(rows),
         "",
-        *tiers_table(rows),
+        *format_tiers(rows),
         "",
-        *likeness_table(rows),
+        *format_likeness(rows),
     ]
     for part, about in ABOUT.items():
         some = [row for row in rows if row["part"] == part]
         if some:
             lines += ["", f"## The {part} sets", "", about, ""]
-            lines += [*list_criteria(some), "", *table(some)]
+            lines += [*list_criteria(some), "", *format_sets(some)]
     return "\n".join([*lines, ""])
 
 
-def pictures(rows: list[dict[str, Any]], folder: Path) -> None:
+def draw_pictures(rows: list[dict[str, Any]], folder: Path) -> None:
     """Where each kind of method is best: noise over the model's own error."""
     import matplotlib
 
@@ -428,20 +438,20 @@ def main() -> None:
     parser.add_argument("--tables-only", action="store_true", help="of what was measured before")
     options = parser.parse_args()
     if options.tables_only:
-        kept = json.loads((RESULTS / "auto.json").read_text(encoding="utf-8"))
-        machine.save("auto", kept, write_page(kept["sets"], kept["machine"]))
-        pictures(kept["sets"], RESULTS)
+        stored = json.loads((RESULTS / "auto.json").read_text(encoding="utf-8"))
+        machine.save("auto", stored, write_page(stored["sets"], stored["machine"]))
+        draw_pictures(stored["sets"], RESULTS)
         return
     if options.data is None or options.sets is None:
         parser.error("--data and --sets say where the data and the sets are")
     rows = []
-    for one in every(options.data, options.sets):
+    for one in iterate_sets(options.data, options.sets):
         rows.append(measure_set(one))
-        shown = rows[-1]["ap"]["auto"], rows[-1]["f1"]["auto"], best_of_six(rows[-1])[1]
-        print(one.name, *(f"{x:.3f}" for x in shown), flush=True)
+        scores = rows[-1]["ap"]["auto"], rows[-1]["f1"]["auto"], find_best_of_six(rows[-1])[1]
+        print(one.name, *(f"{x:.3f}" for x in scores), flush=True)
     about = machine.describe_machine(("uqled", "numpy", "numba", "scikit-learn"))
     machine.save("auto", {"machine": about, "sets": rows}, write_page(rows, about))
-    pictures(rows, RESULTS)
+    draw_pictures(rows, RESULTS)
 
 
 if __name__ == "__main__":

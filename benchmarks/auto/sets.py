@@ -262,14 +262,14 @@ _PASSES = {
 
 def draw_sets(n: int, seed: int) -> list[Set]:
     """Sets drawn at random: data, noise, rate, model, with passes or without."""
-    rng, found = Random(seed), []
+    rng, sets = Random(seed), []
     for _ in range(n):
         data, model = rng.choice(list(_DATA)), rng.choice(list(_PASSES))
         noise = rng.choice([*_NOISE, "human"] if data == "cifar" else _NOISE)
         rate, F = rng.choice((0.05, 0.1, 0.2, 0.3)), rng.choice((0, 3, 5))
         N, K = _DATA[data]
-        found.append(Set(data, N, noise, rate, model, _PASSES[model] if F else "none", F, K, seed))
-    return found
+        sets.append(Set(data, N, noise, rate, model, _PASSES[model] if F else "none", F, K, seed))
+    return sets
 
 
 DRAWN = draw_sets(30, seed=13)

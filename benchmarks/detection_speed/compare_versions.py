@@ -134,9 +134,9 @@ def main() -> None:
         for name, case in result["cases"].items():
             order = ("before", "after") if turn % 2 == 0 else ("after", "before")
             for side in order:
-                measured = run_version(options.before if side == "before" else SOURCE, name)
-                case[side] += measured["seconds"]
-                case["flags"][("before", "after").index(side)] = measured["flags"]
+                version = run_version(options.before if side == "before" else SOURCE, name)
+                case[side] += version["seconds"]
+                case["flags"][("before", "after").index(side)] = version["flags"]
             print(f"round {turn + 1} of {options.rounds}: {name}", file=sys.stderr, flush=True)
     text = write_table(result)
     machine.save("compare_versions", result, text)

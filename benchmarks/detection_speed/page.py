@@ -23,9 +23,9 @@ def render_page(result: dict[str, Any]) -> str:
         "|---|---|---|---|",
     ]
 
-    def row(what: str, measured: str, goal: str = "", met: bool | None = None) -> None:
+    def row(what: str, value: str, goal: str = "", met: bool | None = None) -> None:
         mark = "" if met is None else ("met" if met else "**missed**")
-        lines.append(f"| {what} | {measured} | {goal} | {mark} |")
+        lines.append(f"| {what} | {value} | {goal} | {mark} |")
 
     for name, least in (("imagenet", 35), ("hundred", 15)):
         if name not in result:

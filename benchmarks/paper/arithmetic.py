@@ -35,7 +35,7 @@ Numbers = Mapping[str, Mapping[float, Mapping[str, float]]]
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedTables:
     """The stage tables."""
 
     f1: Numbers
@@ -65,34 +65,36 @@ class Figure:
 
 
 def check_points(
-    place: str, quote: str, said: float, of: Callable[[float], float], note: str = ""
+    place: str, quote: str, printed: float, of: Callable[[float], float], note: str = ""
 ) -> Figure:
     """Percentage points or per cent; `of` takes a shift that favours the algorithm."""
-    return check_number(place, quote, said, lambda shift: 100 * of(shift), note=note, decimals=None)
+    return check_number(
+        place, quote, printed, lambda shift: 100 * of(shift), note=note, decimals=None
+    )
 
 
 def check_number(
     place: str,
     quote: str,
-    said: float,
+    printed: float,
     of: Callable[[float], float],
     *,
     decimals: int | None = None,
     note: str = "",
 ) -> Figure:
-    places = len(repr(said).partition(".")[2]) if decimals is None else decimals
+    places = len(repr(printed).partition(".")[2]) if decimals is None else decimals
     value, half = of(0), 0.5 * 10**-places
     low, high = sorted((of(-HALF), of(HALF)))
-    if format_number(value, places) == format_number(said, places):
+    if format_number(value, places) == format_number(printed, places):
         verdict = FOLLOWS
     else:
-        verdict = ROUNDING if low - half <= said <= high + half else NOT
+        verdict = ROUNDING if low - half <= printed <= high + half else NOT
     return Figure(
-        place, quote, format_number(said, places), format_number(value, places), verdict, note
+        place, quote, format_number(printed, places), format_number(value, places), verdict, note
     )
 
 
-def average_precision_gain(tables: Printed, method: str, shift: float) -> float:
+def average_precision_gain(tables: PrintedTables, method: str, shift: float) -> float:
     """Per data set the ratio of mean precisions, less 1; averaged over data sets."""
     ratios = []
     for by_rate in tables.precision.values():
@@ -148,7 +150,7 @@ def find_cell_gain(values: Numbers, name: str, rate: float, *, relative: bool) -
     return max(gain for (d, r, _), gain in gains.items() if (d, r) == (name, rate))
 
 
-def check_bound(quote: str, said: str, share: float, test: Callable[[float], bool]) -> Figure:
+def check_bound(quote: str, printed: str, share: float, test: Callable[[float], bool]) -> Figure:
     return Figure(
-        STAGE_1, quote, said, format_number(100 * share, 1), FOLLOWS if test(share) else NOT
+        STAGE_1, quote, printed, format_number(100 * share, 1), FOLLOWS if test(share) else NOT
     )

@@ -19,9 +19,9 @@ from uqled.bench.results.statistics import (
     analyse_sensitivity,
     compute_means,
     group_samples,
+    has_enough_span,
     list_evidence,
     select_treatment,
-    spans_enough,
 )
 from uqled.bench.suite import PAPER_METHODS
 
@@ -69,7 +69,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Tally:
+class CaseTally:
     """In how many cases a statement holds, and where it does not."""
 
     held: int
@@ -105,9 +105,9 @@ class Statement:
     every: bool = True
     """If the sentence is about every case; otherwise about most."""
 
-    def tally(self, view: View) -> Tally:
+    def tally(self, view: View) -> CaseTally:
         cases = list(self.test(view))
-        return Tally(
+        return CaseTally(
             sum(case.held for case in cases),
             len(cases),
             tuple(case.text for case in cases if not case.held),
@@ -117,7 +117,7 @@ class Statement:
             tuple(dict.fromkeys(case.dataset for case in cases)),
         )
 
-    def verdict(self, tally: Tally) -> str:
+    def verdict(self, tally: CaseTally) -> str:
         """Holds, does not hold, or cannot be told within the spread.
 
         About every case: one clear exception is enough against it; for it, every case that has a
@@ -160,7 +160,7 @@ def build_view(results: Results, averages: Means | None = None) -> View:
         {
             name: (analysis.correlation.r, analysis.correlation.p)
             for name, analysis in analyses.within.items()
-            if analysis.correlation is not None and spans_enough(analysis)
+            if analysis.correlation is not None and has_enough_span(analysis)
         },
         analyses.mean_f1,
     )

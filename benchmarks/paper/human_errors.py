@@ -25,9 +25,9 @@ _NORTHCUTT = re.compile(r"northcutt-sparsity([\d.]+)-noise([\d.]+)")
 _SHOWN = ("f1", "precision", "recall", "aupr")
 
 
-def section(published: Mapping[str, Any]) -> list[str]:
+def build_human_errors_section(published: Mapping[str, Any]) -> list[str]:
     """Tables and sentences, as paragraphs of Markdown."""
-    found = [
+    sections = [
         "## Published predictions",
         "Stage 1 on out-of-sample predictions that others published, on all 50,000 training images "
         "of CIFAR-10. In the first two sets the passes are five different networks, not dropout of "
@@ -36,36 +36,38 @@ def section(published: Mapping[str, Any]) -> list[str]:
         "All methods: [published-predictions.md](../benchmarks/results/published-predictions.md). "
         f"Code {published['machine']['code']}.",
     ]
-    return found + [part for name in _ordered(published["sets"]) for part in _part(name, published)]
+    return sections + [
+        part for name in _order_sets(published["sets"]) for part in _build_set(name, published)
+    ]
 
 
-def _part(name: str, published: Mapping[str, Any]) -> list[str]:
-    found = published["sets"][name]
-    networks = list(found["networks"].values())
-    samples = {measure: _samples(networks, measure) for measure in _SHOWN}
+def _build_set(name: str, published: Mapping[str, Any]) -> list[str]:
+    set_result = published["sets"][name]
+    networks = list(set_result["networks"].values())
+    samples = {measure: _collect_samples(networks, measure) for measure in _SHOWN}
     f1 = samples["f1"]
     first = find_leaders({m: f1[m] for m in f1})
     rows = []
     for m in sort_methods(f1):
         mark = ("**" if first.is_clear else "*") if m in first.names else ""
-        cells = [_spread(samples[measure][m]) for measure in _SHOWN]
+        cells = [_format_range(samples[measure][m]) for measure in _SHOWN]
         rows.append([format_method(m), f"{mark}{cells[0]}{mark}", *cells[1:]])
     heads = ["", "F1", "precision", "recall", "area under precision-recall"]
     given, true = (
-        _spread(make_sample(dict(enumerate(one[f"{what}_accuracy"] for one in networks))))
+        _format_range(make_sample(dict(enumerate(one[f"{what}_accuracy"] for one in networks))))
         for what in ("given", "true")
     )
     return [
-        f"### {_title(name)}",
-        f"{found['wrong']:,} of {found['n']:,} labels are wrong "
-        f"({format_percent(found['wrong'] / found['n'])} %). The networks' accuracy: {true} % "
-        f"against the true labels, {given} % against the given ones. "
-        + _sentences(f1, samples["recall"]),
+        f"### {_format_title(name)}",
+        f"{set_result['wrong']:,} of {set_result['n']:,} labels are wrong "
+        f"({format_percent(set_result['wrong'] / set_result['n'])} %). The networks' "
+        f"accuracy: {true} % against the true labels, {given} % against the given ones. "
+        + _write_sentences(f1, samples["recall"]),
         "\n".join(map(format_markdown_row, [heads, ["---", *["---:"] * 4], *rows])),
     ]
 
 
-def _sentences(f1: Mapping[str, SeedSample], recall: Mapping[str, SeedSample]) -> str:
+def _write_sentences(f1: Mapping[str, SeedSample], recall: Mapping[str, SeedSample]) -> str:
     top = max(f1, key=lambda m: f1[m].mean)
     first = find_leaders(f1)
     text = f"The highest F1 has {format_method(top)} ({format_percent(f1[top].mean)} %), "
@@ -92,7 +94,7 @@ def _sentences(f1: Mapping[str, SeedSample], recall: Mapping[str, SeedSample]) -
     return text + f" CL-PBNR misses {format_percent(missed)} % of the wrong labels."
 
 
-def _samples(networks: list[Mapping[str, Any]], measure: str) -> dict[str, SeedSample]:
+def _collect_samples(networks: list[Mapping[str, Any]], measure: str) -> dict[str, SeedSample]:
     methods = networks[0]["methods"]
     return {
         m: make_sample({i: float(one["methods"][m][measure]) for i, one in enumerate(networks)})
@@ -100,19 +102,19 @@ def _samples(networks: list[Mapping[str, Any]], measure: str) -> dict[str, SeedS
     }
 
 
-def _title(name: str) -> str:
+def _format_title(name: str) -> str:
     if name in _TITLES:
         return _TITLES[name]
-    if found := _NORTHCUTT.fullmatch(name):
-        return f"ResNet-50, sparse synthetic errors (sparsity {found[1]}, noise setting {found[2]})"
+    if match := _NORTHCUTT.fullmatch(name):
+        return f"ResNet-50, sparse synthetic errors (sparsity {match[1]}, noise setting {match[2]})"
     return name
 
 
-def _ordered(names: Mapping[str, Any]) -> list[str]:
+def _order_sets(names: Mapping[str, Any]) -> list[str]:
     """Human errors first."""
     return sorted(names, key=lambda name: (name not in _TITLES, name))
 
 
-def _spread(sample: SeedSample) -> str:
+def _format_range(sample: SeedSample) -> str:
     text = format_percent(sample.mean)
     return text if sample.n < 2 or sample.sd < 1e-12 else f"{text} ± {format_percent(sample.sd)}"

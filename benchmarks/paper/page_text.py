@@ -47,7 +47,9 @@ def has_cell(rows: Iterable[Row], place: int) -> bool:
     return any(row.cells[place].text not in ("", DASH) for row in rows)
 
 
-def group_treated(results: Results, name: str, treatment: str) -> dict[Rate, dict[str, SeedSample]]:
+def group_by_treatment(
+    results: Results, name: str, treatment: str
+) -> dict[Rate, dict[str, SeedSample]]:
     return group_samples(select_treatment(results.stage2, treatment), name, "accuracy")
 
 

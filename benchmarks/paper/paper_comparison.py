@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paper.claims import Statement, Tally, build_view
+from paper.claims import CaseTally, Statement, build_view
 from paper.printed_tables import SAMPLES, read_paper_means, read_paper_results
 from paper.statements import STATEMENTS, count_statements
 from uqled.bench.results.collection import Results
@@ -26,12 +26,12 @@ from uqled.bench.results.tables import (
 
 
 @dataclass(frozen=True)
-class Judgement:
+class StatementVerdict:
     """A statement of the paper, counted on its own tables and here; None: nothing to count."""
 
     statement: Statement
-    paper: Tally | None
-    here: Tally | None
+    paper: CaseTally | None
+    here: CaseTally | None
 
 
 def find_paper_dataset(dataset: str) -> str | None:
@@ -57,12 +57,12 @@ def build_comparison_table(results: Results, averages: Means | None = None) -> R
             Row(
                 name_row(m),
                 (
-                    _share(paper.f1[other], m),
-                    _share(here.f1[name], m),
-                    _gain(paper.f1[other], m, paper.f1[other].get(BASELINE)),
-                    _gain(here.f1[name], m, here.f1[name].get(BASELINE)),
-                    _gain(paper.final[other], m, paper.noisy[other]),
-                    _gain(here.final.get(name, {}), m, here.noisy.get(name)),
+                    _compute_share(paper.f1[other], m),
+                    _compute_share(here.f1[name], m),
+                    _compute_gain(paper.f1[other], m, paper.f1[other].get(BASELINE)),
+                    _compute_gain(here.f1[name], m, here.f1[name].get(BASELINE)),
+                    _compute_gain(paper.final[other], m, paper.noisy[other]),
+                    _compute_gain(here.final.get(name, {}), m, here.noisy.get(name)),
                 ),
                 classify_row(m),
             )
@@ -87,18 +87,18 @@ def build_comparison_table(results: Results, averages: Means | None = None) -> R
     )
 
 
-def judge_statements(results: Results, averages: Means | None = None) -> list[Judgement]:
+def judge_statements(results: Results, averages: Means | None = None) -> list[StatementVerdict]:
     """Every statement of the paper that can be counted on its tables or on these results."""
     paper = dict(count_statements(build_view(read_paper_results(), read_paper_means())))
     here = dict(count_statements(build_view(results, averages)))
     return [
-        Judgement(one, paper.get(one), here.get(one))
+        StatementVerdict(one, paper.get(one), here.get(one))
         for one in STATEMENTS
         if one in paper or one in here
     ]
 
 
-def format_judgements(judgements: list[Judgement]) -> str:
+def format_judgements(judgements: list[StatementVerdict]) -> str:
     """The statements as a Markdown table, and below it the exceptions here."""
     lines = [
         "## What the paper says, counted",
@@ -130,14 +130,14 @@ def format_judgements(judgements: list[Judgement]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def format_tally(tally: Tally | None) -> str:
+def format_tally(tally: CaseTally | None) -> str:
     return DASH if tally is None else f"{tally.held} of {tally.of}"
 
 
-def _share(by_method: Mapping[str, float], method: str) -> TableCell:
+def _compute_share(by_method: Mapping[str, float], method: str) -> TableCell:
     return TableCell(format_percent(by_method.get(method, math.nan)))
 
 
-def _gain(by_method: Mapping[str, float], method: str, than: float | None) -> TableCell:
+def _compute_gain(by_method: Mapping[str, float], method: str, than: float | None) -> TableCell:
     value = by_method.get(method, math.nan) - (math.nan if than is None else than)
     return TableCell(format_percent(value, signed=True))

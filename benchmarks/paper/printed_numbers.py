@@ -16,7 +16,7 @@ from paper.arithmetic import (
     TABLE,
     Figure,
     Numbers,
-    Printed,
+    PrintedTables,
     average_precision_gain,
     check_bound,
     check_number,
@@ -49,19 +49,19 @@ def list_printed_numbers() -> list[Figure]:
     """Every number of the paper's text and small tables that its stage tables decide."""
     results, averages = read_paper_results(), read_paper_means()
     view, analyses = build_view(results, averages), analyse_sensitivity(results, averages)
-    tables = Printed(
-        *map(_numbers, (view.f1, view.precision, view.recall, view.flagged, view.cleaned))
+    tables = PrintedTables(
+        *map(_read_numbers, (view.f1, view.precision, view.recall, view.flagged, view.cleaned))
     )
     return [
-        *_stage1_figures(tables, averages),
-        *_stage2_figures(tables, averages),
-        *_sensitivity_figures(analyses),
-        *_discussion_figures(tables),
-        *_noise_figures(),
+        *_check_stage1_figures(tables, averages),
+        *_check_stage2_figures(tables, averages),
+        *_check_sensitivity_figures(analyses),
+        *_check_discussion_figures(tables),
+        *_check_noise_figures(),
     ]
 
 
-def _numbers(values: Values) -> Numbers:
+def _read_numbers(values: Values) -> Numbers:
     """One run has no spread: the means are what is printed."""
     return {
         name: {
@@ -73,23 +73,23 @@ def _numbers(values: Values) -> Numbers:
     }
 
 
-def _stage1_figures(tables: Printed, averages: Means) -> list[Figure]:
+def _check_stage1_figures(tables: PrintedTables, averages: Means) -> list[Figure]:
     f1, figures = averages.f1, []
     gains = {"MNIST": 2.1, "CIFAR-10": 14.3, "CIFAR-100": 8.2, "Tiny-ImageNet": 6.6}
-    for name, said in gains.items():
-        quote = f"The mean performance over CL-PBNR increases by ... {said}pp for {name}"
+    for name, printed in gains.items():
+        quote = f"The mean performance over CL-PBNR increases by ... {printed}pp for {name}"
         best = max(PROPOSED, key=f1[name].__getitem__)
         note = f"the best algorithm's Mean ({format_method_short(best)}) minus CL-PBNR's"
-        figures.append(check_points(STAGE_1, quote, said, compute_gain(f1[name], best), note))
-    for name, said in {
+        figures.append(check_points(STAGE_1, quote, printed, compute_gain(f1[name], best), note))
+    for name, printed in {
         "MNIST": 1.0,
         "CIFAR-10": 7.6,
         "CIFAR-100": 3.8,
         "Tiny-ImageNet": 2.2,
     }.items():
-        quote = f"the mean performance over CL-PBNR increases by ... {said}pp for {name}"
+        quote = f"the mean performance over CL-PBNR increases by ... {printed}pp for {name}"
         figures.append(
-            check_points(STAGE_1, quote, said, compute_gain(f1[name], "cl-mcd"), "CL-MCD")
+            check_points(STAGE_1, quote, printed, compute_gain(f1[name], "cl-mcd"), "CL-MCD")
         )
     two = ("cl-mcd-e", "alg-ens-3")
     least = min(
@@ -176,7 +176,7 @@ def _stage1_figures(tables: Printed, averages: Means) -> list[Figure]:
     return figures
 
 
-def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
+def _check_stage2_figures(tables: PrintedTables, averages: Means) -> list[Figure]:
     final, figures = averages.final, []
     over = {
         (name, method): final[name][method] - averages.noisy[name]
@@ -196,16 +196,16 @@ def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
             "Mean columns" + (f"; not: {'; '.join(fails)}" if fails else ""),
         )
     )
-    for name, said in {"MNIST": 0.2, "CIFAR-10": 7.1, "CIFAR-100": 3.5}.items():
+    for name, printed in {"MNIST": 0.2, "CIFAR-10": 7.1, "CIFAR-100": 3.5}.items():
         quote = (
             "compared to training on the original training datasets, amounting to up to ... "
-            f"{said}pp for {name}"
+            f"{printed}pp for {name}"
         )
         best = max(PROPOSED, key=final[name].__getitem__)
         gain = compute_gain(final[name], best, than=averages.noisy[name])
-        figures.append(check_points(STAGE_2, quote, said, gain, format_method_short(best)))
+        figures.append(check_points(STAGE_2, quote, printed, gain, format_method_short(best)))
     over_pbnr = "improved the mean performance ... over the CL-PBNR algorithm by up to ... "
-    for name, said, quote in (
+    for name, printed, quote in (
         ("MNIST", 0.3, over_pbnr + "0.3pp for MNIST"),
         ("CIFAR-10", 0.9, over_pbnr + "0.9pp for CIFAR-10"),
         ("CIFAR-100", 2.6, over_pbnr + "2.6pp for CIFAR-100"),
@@ -214,7 +214,7 @@ def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
         best = max(PROPOSED, key=final[name].__getitem__)
         figures.append(
             check_points(
-                STAGE_2, quote, said, compute_gain(final[name], best), format_method_short(best)
+                STAGE_2, quote, printed, compute_gain(final[name], best), format_method_short(best)
             )
         )
     tiny = "Tiny-ImageNet"
@@ -268,12 +268,12 @@ def _stage2_figures(tables: Printed, averages: Means) -> list[Figure]:
     return figures
 
 
-def _sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
+def _check_sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
     figures = []
     small = read_printed_table("sensitivity").to_dict("records")
     initial, final = analyses.initial, analyses.final
     for row in small:
-        of, said = row["of"], float(row["printed"])
+        of, printed = row["of"], float(row["printed"])
         what = row["quantity"].partition(" of ")[0].replace("f1", "F1")
         if row["quantity"] == "mean f1 per rate":
             value = analyses.mean_f1[of][float(row["rate"])].mean
@@ -284,30 +284,35 @@ def _sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
         else:
             value = final.points[of][row["quantity"] == "final accuracy"]
             where, quote = "F1 and final accuracy", f"{format_method_short(of)}, {what}"
-        figures.append(check_points(f"{TABLE} of {where}", quote, said, shift_value(value)))
+        figures.append(check_points(f"{TABLE} of {where}", quote, printed, shift_value(value)))
     for what, analysis, r, t, p in (
         ("initial accuracy and F1", initial, 0.98, 6.37, 0.02),
         ("F1 and final accuracy", final, 0.98, 10.03, 0.001),
     ):
-        known = analysis.correlation
-        assert known is not None
-        interval = f"95 % interval: {format_number(known.low, 2)} to {format_number(known.high, 2)}"
+        correlation = analysis.correlation
+        assert correlation is not None
+        low, high = (format_number(end, 2) for end in (correlation.low, correlation.high))
+        interval = f"95 % interval: {low} to {high}"
         figures += [
             check_number(
-                SENSITIVITY, f"r={r}", r, hold_constant(known.r), note=f"{what}; {interval}"
+                SENSITIVITY, f"r={r}", r, hold_constant(correlation.r), note=f"{what}; {interval}"
             ),
             check_number(
-                SENSITIVITY, f"t={t}", t, hold_constant(known.t), note=f"{what}; n = {known.n}"
+                SENSITIVITY,
+                f"t={t}",
+                t,
+                hold_constant(correlation.t),
+                note=f"{what}; n = {correlation.n}",
             ),
             check_number(
-                *(SENSITIVITY, f"a p-value of {p}", p, hold_constant(known.p)),
-                note=f"{what}; p = {format_p_value(known.p)}",
+                *(SENSITIVITY, f"a p-value of {p}", p, hold_constant(correlation.p)),
+                note=f"{what}; p = {format_p_value(correlation.p)}",
             ),
         ]
     return figures
 
 
-def _discussion_figures(tables: Printed) -> list[Figure]:
+def _check_discussion_figures(tables: PrintedTables) -> list[Figure]:
     below = {
         (d, r, m)
         for d in SAMPLES
@@ -315,7 +320,7 @@ def _discussion_figures(tables: Printed) -> list[Figure]:
         for m in PROPOSED
         if tables.f1[d][r][m] <= tables.f1[d][r][BASELINE]
     }
-    named = {("MNIST", 0.2, "cl-mcd-e"), ("MNIST", 0.2, "alg-ens-3")}
+    exceptions = {("MNIST", 0.2, "cl-mcd-e"), ("MNIST", 0.2, "alg-ens-3")}
     figures = [
         Figure(
             DISCUSSION,
@@ -323,11 +328,11 @@ def _discussion_figures(tables: Printed) -> list[Figure]:
             "(Agreement=3) at noise rate τ=0.2 on the MNIST dataset",
             "2 exceptions",
             f"{len(below)} exceptions",
-            FOLLOWS if below == named else NOT,
+            FOLLOWS if below == exceptions else NOT,
             "cells in which an algorithm's F1 is not above CL-PBNR's",
         )
     ]
-    for said, method, quote in (
+    for printed, method, quote in (
         (
             *(12.2, "cl-mcd"),
             "the average precision increases by 12.2% across all noise rates and datasets",
@@ -345,17 +350,17 @@ def _discussion_figures(tables: Printed) -> list[Figure]:
             check_points(
                 DISCUSSION,
                 quote,
-                said,
+                printed,
                 partial(average_precision_gain, tables, method),
                 "each data set's mean precision, relative to CL-PBNR's, then averaged; ratio of "
                 f"overall means {format_number(100 * overall, 1)}, mean of all ratios "
                 f"{format_number(100 * float(each), 1)}",
             )
         )
-    return [*figures, *_example_figures()]
+    return [*figures, *_check_example_figures()]
 
 
-def _example_figures() -> list[Figure]:
+def _check_example_figures() -> list[Figure]:
     """The worked example: wrong labels, of which some are found, and right ones that go too."""
     wrong, total, figures = 5_000, 50_000, []
     for recall, precision, quotes in (
@@ -383,10 +388,10 @@ def _example_figures() -> list[Figure]:
             f"recall {recall:.0%}, precision {precision:.0%}"
         )
         values = (removed, correct, total - wrong - correct)
-        for (quote, said), value in zip(quotes.items(), values, strict=True):
+        for (quote, printed), value in zip(quotes.items(), values, strict=True):
             figures.append(
                 check_number(
-                    *("Discussion, efficiency", quote, said, hold_constant(value)),
+                    *("Discussion, efficiency", quote, printed, hold_constant(value)),
                     decimals=0,
                     note=note,
                 )
@@ -394,7 +399,7 @@ def _example_figures() -> list[Figure]:
     return figures
 
 
-def _noise_figures() -> list[Figure]:
+def _check_noise_figures() -> list[Figure]:
     """The worked example of the noise generator: airplane, from its printed similarities."""
     place = "Generating realistic label noise"
     row = np.array([0.004, 0.019, 0.007, 0.002, 0.000, 0.001, 0.002, 0.027, 0.010])

@@ -30,7 +30,7 @@ def read_printed_table(table: str) -> pd.DataFrame:
     return pd.read_csv(Path(__file__).parent / "tables" / f"{table}.csv", comment="#", dtype=str)
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     """A printed number without its star."""
     return float(text.removesuffix("*"))
 
@@ -49,9 +49,9 @@ def read_paper_results() -> Results:
             ],
         },
         pilot=pd.DataFrame(),
-        stage1=_stage1(),
+        stage1=_build_stage1(),
         initial=pd.DataFrame(),
-        stage2=_stage2(),
+        stage2=_build_stage2(),
         matrices={"CIFAR-10": {0.2: read_paper_matrix()}},
     )
 
@@ -59,11 +59,13 @@ def read_paper_results() -> Results:
 def read_paper_means() -> Means:
     """The printed Mean columns."""
     f1: dict[str, dict[str, float]] = {}
-    for row in _rows("stage1"):
-        f1.setdefault(row["dataset"], {})[row["method"]] = number(row["f1 mean"]) / 100
+    for row in _read_rows("stage1"):
+        f1.setdefault(row["dataset"], {})[row["method"]] = parse_number(row["f1 mean"]) / 100
     final: dict[str, dict[str, float]] = {}
-    for row in _rows("stage2"):
-        final.setdefault(row["dataset"], {})[row["method"]] = number(row["accuracy mean"]) / 100
+    for row in _read_rows("stage2"):
+        final.setdefault(row["dataset"], {})[row["method"]] = (
+            parse_number(row["accuracy mean"]) / 100
+        )
     return Means(f1, final, {name: by_method.pop("noisy") for name, by_method in final.items()})
 
 
@@ -73,34 +75,37 @@ def read_paper_matrix() -> TransitionMatrix:
     return TransitionMatrix(table.div(table.sum(axis=1), axis=0).to_numpy(), list(table.columns))
 
 
-def _rows(table: str) -> list[dict[str, Any]]:
+def _read_rows(table: str) -> list[dict[str, Any]]:
     return [
         {str(k): v for k, v in row.items()} for row in read_printed_table(table).to_dict("records")
     ]
 
 
-def _stage1() -> pd.DataFrame:
-    flagged = {(row["dataset"], row["method"]): row for row in _rows("stage2")}
+def _build_stage1() -> pd.DataFrame:
+    flagged = {(row["dataset"], row["method"]): row for row in _read_rows("stage2")}
     rows = []
-    for row in _rows("stage1"):
+    for row in _read_rows("stage1"):
         name, method, N = row["dataset"], row["method"], SAMPLES[row["dataset"]]
         for rate in RATES:
             rows.append(
                 {"dataset": name, "rate": rate, "seed": 0, "method": method}
                 | {"n": N, "wrong": round(rate * N)}
                 | {"flagged": int(flagged[name, method][f"flagged {rate:g}"])}
-                | {m: number(row[f"{m} {rate:g}"]) / 100 for m in ("precision", "recall", "f1")}
+                | {
+                    m: parse_number(row[f"{m} {rate:g}"]) / 100
+                    for m in ("precision", "recall", "f1")
+                }
                 | dict.fromkeys(("f05", "aupr", "given_accuracy", "true_accuracy"), math.nan)
             )
     return pd.DataFrame(rows)
 
 
-def _stage2() -> pd.DataFrame:
+def _build_stage2() -> pd.DataFrame:
     rows = []
-    for row in _rows("stage2"):
+    for row in _read_rows("stage2"):
         noisy = row["method"] == "noisy"
         for rate in RATES:
-            changed = int(row[f"flagged {rate:g}"])
+            n_changed = int(row[f"flagged {rate:g}"])
             rows.append(
                 {
                     "dataset": row["dataset"],
@@ -108,9 +113,9 @@ def _stage2() -> pd.DataFrame:
                     "seed": 0,
                     "treatment": "noisy" if noisy else "remove",
                     "method": "" if noisy else row["method"],
-                    "trained_on": SAMPLES[row["dataset"]] - changed,
-                    "changed": changed,
-                    "accuracy": number(row[f"accuracy {rate:g}"]) / 100,
+                    "trained_on": SAMPLES[row["dataset"]] - n_changed,
+                    "changed": n_changed,
+                    "accuracy": parse_number(row[f"accuracy {rate:g}"]) / 100,
                 }
             )
     return pd.DataFrame(rows)

@@ -14,7 +14,7 @@ from paper.page_text import (
     format_count,
     format_spread,
     format_table,
-    group_treated,
+    group_by_treatment,
 )
 from paper.paper_comparison import (
     build_comparison_table,
@@ -90,22 +90,22 @@ def build_page(folder: Path = CELLS, published: Path = PUBLISHED, longer: Path =
         ),
         *build_stage1(results, list_evidence(results)),
         *build_ranking_and_counting(results),
-        *longer_training.section(json.loads(longer.read_text(encoding="utf-8")), LINK),
+        *longer_training.build_section(json.loads(longer.read_text(encoding="utf-8")), LINK),
         *build_entropy(results),
         *build_stage2(results, list_evidence(results)),
         *build_winners(results),
         *build_correlations(results),
-        *human_errors.section(json.loads(published.read_text(encoding="utf-8"))),
+        *human_errors.build_human_errors_section(json.loads(published.read_text(encoding="utf-8"))),
         *_build_contaminated(results),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _build_head(suite: Suite, cells: Cells, results: Results) -> list[str]:
-    wanted = [*list_pilot_cells(suite), *list_stage1_cells(suite)]
+    cells_to_show = [*list_pilot_cells(suite), *list_stage1_cells(suite)]
     ranking = rank_pilot(suite, cells)
-    wanted += list_stage2_cells(suite, ranking.kept if ranking else suite.methods)
-    done = sum(cells.is_finished(cell, describe_cell(suite, cell)) for cell in wanted)
+    cells_to_show += list_stage2_cells(suite, ranking.kept if ranking else suite.methods)
+    n_finished = sum(cells.is_finished(cell, describe_cell(suite, cell)) for cell in cells_to_show)
     about = results.about
     parts = [
         "# What the benchmark found",
@@ -117,10 +117,10 @@ def _build_head(suite: Suite, cells: Cells, results: Results) -> list[str]:
         f"{join_words(about['versions'])}; {join_words(about['hardware'])}; "
         f"{format_number(about['hours_of_one_process'], 1)} hours of one process.",
     ]
-    if done < len(wanted):
+    if n_finished < len(cells_to_show):
         parts.append(
-            f"**The benchmark is not finished: {done} of {len(wanted)} results are there.** A dash "
-            "stands for one that is not, and verdicts may still change."
+            f"**The benchmark is not finished: {n_finished} of {len(cells_to_show)} results are "
+            "there.** A dash stands for one that is not, and verdicts may still change."
         )
     return parts
 
@@ -149,7 +149,9 @@ def _build_what_was_run(suite: Suite, results: Results) -> list[str]:
         ).items():
             second[rate or 0.0] = max(second[rate or 0.0], column["noisy"].n)
     seeds = ", ".join(f"{n} at {format_rate(rate)}" for rate, n in sorted(second.items()))
-    relabelled = {r for n in list_datasets(results) for r in group_treated(results, n, "relabel")}
+    relabelled = {
+        r for n in list_datasets(results) for r in group_by_treatment(results, n, "relabel")
+    }
     stage2 = f" Stage 2 has so many seeds: {seeds}." if second else ""
     if relabelled:
         stage2 += (

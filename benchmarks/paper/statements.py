@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from paper.claims import BASELINE, PROPOSED, Case, Statement, Tally, Values, View
+from paper.claims import BASELINE, PROPOSED, Case, CaseTally, Statement, Values, View
 from uqled.bench.results.formatting import (
     format_method_short,
     format_number,
@@ -36,12 +36,12 @@ _SENSITIVITY = "Sensitivity analyses"
 _DISCUSSION = "Discussion"
 
 
-def _above(gap: SeedSample, name: str, text: str) -> Case:
+def _make_case(gap: SeedSample, name: str, text: str) -> Case:
     """A case that holds where the difference is above nothing."""
     return Case(gap.mean > 1e-9, is_clear(gap), text, gap.n > 1, name)
 
 
-def _higher(values: Values, methods: Iterable[str], than: str) -> Iterable[Case]:
+def _list_higher(values: Values, methods: Iterable[str], than: str) -> Iterable[Case]:
     """In every cell, each method has a higher value than another one."""
     methods = list(methods)
     for name, by_rate in values.items():
@@ -50,27 +50,27 @@ def _higher(values: Values, methods: Iterable[str], than: str) -> Iterable[Case]
                 if method in column and than in column:
                     mine, other = column[method], column[than]
                     text = f"{format_percent(mine.mean)} against {format_percent(other.mean)}"
-                    yield _above(
-                        subtract_samples(mine, other), name, _case(name, rate, method, text)
+                    yield _make_case(
+                        subtract_samples(mine, other), name, _name_case(name, rate, method, text)
                     )
 
 
-def _fewer_flagged(view: View) -> Iterable[Case]:
+def _list_fewer_flagged(view: View) -> Iterable[Case]:
     for name, by_rate in view.flagged.items():
         for rate, column in by_rate.items():
             for method in PROPOSED:
                 if method in column and BASELINE in column:
                     mine, other = column[method], column[BASELINE]
                     text = f"{format_number(mine.mean, 0)} against {format_number(other.mean, 0)}"
-                    yield _above(
-                        subtract_samples(other, mine), name, _case(name, rate, method, text)
+                    yield _make_case(
+                        subtract_samples(other, mine), name, _name_case(name, rate, method, text)
                     )
 
 
-def _both_higher(view: View) -> Iterable[Case]:
+def _list_both_higher(view: View) -> Iterable[Case]:
     for precision, recall in zip(
-        _higher(view.precision, PROPOSED, BASELINE),
-        _higher(view.recall, PROPOSED, BASELINE),
+        _list_higher(view.precision, PROPOSED, BASELINE),
+        _list_higher(view.recall, PROPOSED, BASELINE),
         strict=True,
     ):
         failed = [case for case in (precision, recall) if not case.held]
@@ -83,46 +83,51 @@ def _both_higher(view: View) -> Iterable[Case]:
             yield replace(precision, is_clear=precision.is_clear and recall.is_clear, text=text)
 
 
-def _recall_of_baseline(view: View) -> Iterable[Case]:
-    for case in _higher(view.recall, PROPOSED, BASELINE):
+def _list_baseline_recall(view: View) -> Iterable[Case]:
+    for case in _list_higher(view.recall, PROPOSED, BASELINE):
         yield replace(case, held=not case.held)
 
 
-def _more_at_low_noise(view: View) -> Iterable[Case]:
+def _list_gains_at_low_noise(view: View) -> Iterable[Case]:
     """The relative improvement is larger at the lowest rate than at the highest."""
     for name, by_rate in view.f1.items():
-        rates = _known(by_rate)
+        rates = _list_known_rates(by_rate)
         for method in PROPOSED:
-            here = [by_rate[rate] for rate in rates]
-            known = all(method in one and BASELINE in one for one in here)
-            if len(rates) < 2 or not known or not all(one[BASELINE].mean > 0 for one in here):
+            columns = [by_rate[rate] for rate in rates]
+            is_complete = all(method in one and BASELINE in one for one in columns)
+            if (
+                len(rates) < 2
+                or not is_complete
+                or not all(one[BASELINE].mean > 0 for one in columns)
+            ):
                 continue
             low, high = (
-                compute_relative_change(one[method], one[BASELINE]) for one in (here[0], here[-1])
+                compute_relative_change(one[method], one[BASELINE])
+                for one in (columns[0], columns[-1])
             )
             text = f"{format_percent(low.mean, signed=True)} % at {rates[0]:g}, "
             text += f"{format_percent(high.mean, signed=True)} % at {rates[-1]:g}"
-            yield _above(
+            yield _make_case(
                 subtract_samples(low, high), name, f"{name}, {format_method_short(method)}: {text}"
             )
 
 
-def _ensemble_best(view: View) -> Iterable[Case]:
+def _list_best_ensembles(view: View) -> Iterable[Case]:
     """Averaged over rates, an algorithm ensemble has the highest F1."""
     for name, by_rate in view.f1.items():
         averages = average_over_rates(by_rate)
         ensembles = {m: v for m, v in averages.items() if m in ("alg-ens-2", "alg-ens-3")}
         others = {m: v for m, v in averages.items() if m in PAPER_METHODS and m not in ensembles}
         if ensembles and others:
-            mine, best = _best(ensembles), _best(others)
+            mine, best = _find_best(ensembles), _find_best(others)
             texts = [
                 f"{format_method_short(m)} {format_percent(averages[m].mean)}" for m in (mine, best)
             ]
             gap = subtract_samples(ensembles[mine], others[best])
-            yield _above(gap, name, f"{name}: {', '.join(texts)}")
+            yield _make_case(gap, name, f"{name}: {', '.join(texts)}")
 
 
-def _above_noisy(view: View) -> Iterable[Case]:
+def _list_above_noisy(view: View) -> Iterable[Case]:
     for name, by_rate in view.cleaned.items():
         for rate, column in by_rate.items():
             before = view.noisy[name].get(rate)
@@ -131,36 +136,36 @@ def _above_noisy(view: View) -> Iterable[Case]:
                     after = column[method]
                     text = f"{format_percent(after.mean)} against {format_percent(before.mean)}"
                     gap = subtract_samples(after, before)
-                    yield _above(gap, name, _case(name, rate, method, text))
+                    yield _make_case(gap, name, _name_case(name, rate, method, text))
 
 
-def _rises_with_rate(view: View) -> Iterable[Case]:
+def _list_rises_with_rate(view: View) -> Iterable[Case]:
     for name, by_rate in view.mean_f1.items():
-        values = [by_rate[rate] for rate in _known(by_rate)]
+        values = [by_rate[rate] for rate in _list_known_rates(by_rate)]
         if len(values) > 1:
-            yield _above(_least_rise(values), name, f"{name}: {_shown(values)}")
+            yield _make_case(_find_least_rise(values), name, f"{name}: {_format_means(values)}")
 
 
-def _lowest_at_low_noise(view: View) -> Iterable[Case]:
+def _list_lowest_at_low_noise(view: View) -> Iterable[Case]:
     for name, by_rate in view.f1.items():
-        rates = _known(by_rate)
+        rates = _list_known_rates(by_rate)
         for method in PAPER_METHODS:
             values = [by_rate[rate][method] for rate in rates if method in by_rate[rate]]
             if len(values) > 1 and len(values) == len(rates):
                 gaps = [subtract_samples(value, values[0]) for value in values[1:]]
                 least = min(gaps, key=lambda gap: gap.mean)
-                yield _above(
-                    least, name, f"{name}, {format_method_short(method)}: {_shown(values)}"
+                yield _make_case(
+                    least, name, f"{name}, {format_method_short(method)}: {_format_means(values)}"
                 )
 
 
-def _detection_pays(view: View) -> Iterable[Case]:
+def _list_correlations(view: View) -> Iterable[Case]:
     for name, (r, p) in view.within.items():
         text = f"{name}: r = {format_number(r, 2)}, p = {format_number(p, 2)}"
         yield Case(r > 0 and p < 0.05, p < 0.05, text, True, name)
 
 
-def _same_winner(view: View, score: str, values: Values) -> Iterable[Case]:
+def _list_same_winners(view: View, score: str, values: Values) -> Iterable[Case]:
     """The method with the highest F1 has the highest of another score too."""
     for name, by_rate in view.f1.items():
         for rate, column in by_rate.items():
@@ -168,7 +173,7 @@ def _same_winner(view: View, score: str, values: Values) -> Iterable[Case]:
             scores = {m: value for m, value in column.items() if m in PAPER_METHODS}
             if len(scores) < 2 or not scores.keys() <= other.keys():
                 continue
-            first, second = _best(scores), _best({m: other[m] for m in scores})
+            first, second = _find_best(scores), _find_best({m: other[m] for m in scores})
             gap = subtract_samples(other[second], other[first])
             text = f"by F1 {format_method_short(first)}, by {score} {format_method_short(second)}"
             same = gap.mean < 1e-9
@@ -176,22 +181,27 @@ def _same_winner(view: View, score: str, values: Values) -> Iterable[Case]:
             yield Case(same, (same and gap.n > 1) or is_clear(gap), where, gap.n > 1, name)
 
 
-def _f05_values(view: View) -> Values:
+def _compute_f05_values(view: View) -> Values:
     """F0.5, computed from precision and recall."""
     return {
         name: {
-            rate: {m: _f05(sample, view.recall[name][rate][m]) for m, sample in column.items()}
+            rate: {
+                m: _compute_f05_sample(sample, view.recall[name][rate][m])
+                for m, sample in column.items()
+            }
             for rate, column in by_rate.items()
         }
         for name, by_rate in view.precision.items()
     }
 
 
-def _noise_hurts(view: View) -> Iterable[Case]:
+def _list_falls_with_rate(view: View) -> Iterable[Case]:
     for name, by_rate in view.noisy.items():
-        values = [by_rate[rate] for rate in _known(by_rate)]
+        values = [by_rate[rate] for rate in _list_known_rates(by_rate)]
         if len(values) > 1:
-            yield _above(_least_rise(values[::-1]), name, f"{name}: {_shown(values)}")
+            yield _make_case(
+                _find_least_rise(values[::-1]), name, f"{name}: {_format_means(values)}"
+            )
 
 
 STATEMENTS = (
@@ -200,20 +210,20 @@ STATEMENTS = (
         "all proposed uncertainty-based algorithms outperform the current state-of-the-art in "
         "label error detection for all considered datasets and across noise rates",
         "F1 above CL-PBNR's, per data set, rate and algorithm",
-        lambda view: _higher(view.f1, PROPOSED, BASELINE),
+        lambda view: _list_higher(view.f1, PROPOSED, BASELINE),
     ),
     Statement(
         _RESULTS_1,
         "it is beneficial to leverage MCD probabilities instead of softmax probabilities",
         "F1 of CL-MCD above CL-PBNR's, per data set and rate",
-        lambda view: _higher(view.f1, ["cl-mcd"], BASELINE),
+        lambda view: _list_higher(view.f1, ["cl-mcd"], BASELINE),
     ),
     Statement(
         _RESULTS_1,
         "the performance consistently increases when we leverage entropy as a measure of "
         "uncertainty on top of MCD probabilities",
         "F1 of CL-MCD-E above CL-MCD's, per data set and rate",
-        lambda view: _higher(view.f1, ["cl-mcd-e"], "cl-mcd"),
+        lambda view: _list_higher(view.f1, ["cl-mcd-e"], "cl-mcd"),
     ),
     Statement(
         _RESULTS_1,
@@ -221,7 +231,7 @@ STATEMENTS = (
         "uncertainty on top of MCD probabilities",
         "with the given class's threshold, as the equation says: F1 of CL-MCD-E (given) above "
         "CL-MCD's, per data set and rate",
-        lambda view: _higher(view.f1, ["cl-mcd-e-given"], "cl-mcd"),
+        lambda view: _list_higher(view.f1, ["cl-mcd-e-given"], "cl-mcd"),
     ),
     Statement(
         _RESULTS_1,
@@ -229,32 +239,32 @@ STATEMENTS = (
         "state-of-the-art is particularly pronounced",
         "relative gain in F1 larger at the lowest rate than at the highest, per data set and "
         "algorithm",
-        _more_at_low_noise,
+        _list_gains_at_low_noise,
     ),
     Statement(
         _RESULTS_1,
         "combining different algorithms in an ensemble can additionally improve the performances",
         "the best algorithm ensemble above the best other algorithm in mean F1, per data set",
-        _ensemble_best,
+        _list_best_ensembles,
         every=False,
     ),
     Statement(
         _RESULTS_1,
         "All our algorithms increase both precision and recall",
         "precision and recall both above CL-PBNR's, per data set, rate and algorithm",
-        _both_higher,
+        _list_both_higher,
     ),
     Statement(
         _DISCUSSION,
         "the higher precision of all our algorithms across all datasets and noise rates",
         "precision above CL-PBNR's, per data set, rate and algorithm",
-        lambda view: _higher(view.precision, PROPOSED, BASELINE),
+        lambda view: _list_higher(view.precision, PROPOSED, BASELINE),
     ),
     Statement(
         "Algorithms, Algorithm Ensemble",
         "it [CL-PBNR] has a very good recall compared to our proposed algorithms",
         "recall of CL-PBNR at least the algorithm's, per data set, rate and algorithm",
-        _recall_of_baseline,
+        _list_baseline_recall,
         every=False,
     ),
     Statement(
@@ -263,7 +273,7 @@ STATEMENTS = (
         "score and found consistent results",
         "the best algorithm by F1 is the best by F0.5 (from precision and recall), per data set "
         "and rate",
-        lambda view: _same_winner(view, "F0.5", _f05_values(view)),
+        lambda view: _list_same_winners(view, "F0.5", _compute_f05_values(view)),
         every=False,
     ),
     Statement(
@@ -272,7 +282,7 @@ STATEMENTS = (
         "score and found consistent results",
         "the best algorithm by F1 is the best by the area under precision-recall, per data set "
         "and rate",
-        lambda view: _same_winner(view, "area", view.aupr),
+        lambda view: _list_same_winners(view, "area", view.aupr),
         every=False,
     ),
     Statement(
@@ -281,7 +291,7 @@ STATEMENTS = (
         "higher accuracies than training on all available labeled data",
         "accuracy after removal above training on the noisy labels, per data set, rate and "
         "algorithm",
-        _above_noisy,
+        _list_above_noisy,
     ),
     Statement(
         _RESULTS_2,
@@ -289,57 +299,57 @@ STATEMENTS = (
         "algorithm in terms of the resulting model performance",
         "accuracy after removal above that after removal by CL-PBNR, per data set, rate and "
         "algorithm",
-        lambda view: _higher(view.cleaned, PROPOSED, BASELINE),
+        lambda view: _list_higher(view.cleaned, PROPOSED, BASELINE),
     ),
     Statement(
         _RESULTS_2,
         "these algorithms exclude significantly less data as potential label errors than CL-PBNR",
         "fewer samples flagged than by CL-PBNR, per data set, rate and algorithm",
-        _fewer_flagged,
+        _list_fewer_flagged,
     ),
     Statement(
         _SENSITIVITY,
         "the higher the relative share of label errors in the dataset, the higher the detection "
         "accuracy is",
         "mean F1 over algorithms rises from rate to rate, per data set",
-        _rises_with_rate,
+        _list_rises_with_rate,
     ),
     Statement(
         _DISCUSSION,
         "In these cases [low noise rates], we observed the lowest performance of all algorithms",
         "F1 lowest at the lowest rate, per data set and algorithm",
-        _lowest_at_low_noise,
+        _list_lowest_at_low_noise,
     ),
     Statement(
         _SENSITIVITY,
         "the higher the performance in label error detection, the higher the final model accuracy",
         "within one data set whose final accuracies span at least half a point, mean F1 and final "
         "accuracy of the algorithms correlate (r > 0, p < 0.05)",
-        _detection_pays,
+        _list_correlations,
         every=False,
     ),
     Statement(
         "Introduction",
         "Mislabeled data can then result in reduced performances of machine learning models",
         "accuracy of training on the noisy labels falls from rate to rate, per data set",
-        _noise_hurts,
+        _list_falls_with_rate,
         every=False,
     ),
 )
 
 
-def count_statements(view: View) -> list[tuple[Statement, Tally]]:
+def count_statements(view: View) -> list[tuple[Statement, CaseTally]]:
     """Every statement of which there is a case to count."""
     counted = [(statement, statement.tally(view)) for statement in STATEMENTS]
     return [(statement, tally) for statement, tally in counted if tally.of]
 
 
-def _least_rise(values: list[SeedSample]) -> SeedSample:
+def _find_least_rise(values: list[SeedSample]) -> SeedSample:
     """The smallest of the steps from each value to the next."""
     return min((subtract_samples(b, a) for a, b in pairwise(values)), key=lambda gap: gap.mean)
 
 
-def _best(samples: Mapping[str, SeedSample]) -> str:
+def _find_best(samples: Mapping[str, SeedSample]) -> str:
     return max(samples, key=lambda method: samples[method].mean)
 
 
@@ -349,19 +359,19 @@ def compute_f05(precision: float, recall: float) -> float:
     return 1.25 * precision * recall / below if below else 0.0
 
 
-def _f05(precision: SeedSample, recall: SeedSample) -> SeedSample:
+def _compute_f05_sample(precision: SeedSample, recall: SeedSample) -> SeedSample:
     seeds = precision.by_seed.keys() & recall.by_seed.keys()
     by_seed = {s: compute_f05(precision.by_seed[s], recall.by_seed[s]) for s in sorted(seeds)}
     return make_sample(by_seed)
 
 
-def _shown(values: Iterable[SeedSample]) -> str:
+def _format_means(values: Iterable[SeedSample]) -> str:
     return ", ".join(format_percent(value.mean) for value in values)
 
 
-def _known(by_rate: Mapping[Rate, object]) -> list[float]:
+def _list_known_rates(by_rate: Mapping[Rate, object]) -> list[float]:
     return sorted(rate for rate in by_rate if rate is not None)
 
 
-def _case(name: str, rate: Rate, method: str, text: str) -> str:
+def _name_case(name: str, rate: Rate, method: str, text: str) -> str:
     return f"{name} at {format_rate(rate)}, {format_method_short(method)}: {text}"

@@ -31,7 +31,7 @@ import numpy as np
 import machine
 from scale import page
 from scale.runs import (
-    Data,
+    ScaleData,
     make_data,
     prepare_parts,
     read_all,
@@ -56,7 +56,7 @@ ROWS = (200_000, 400_000, 800_000, 1_600_000, 3_200_000)
 
 
 @dataclass(frozen=True)
-class Setting:
+class ScaleSetting:
     work: Path
     small: bool
     bytes: int
@@ -72,29 +72,31 @@ class Setting:
         """Numbers of samples; of the trial, a fiftieth."""
         return [n // 50 for n in numbers] if self.small else list(numbers)
 
-    def detection(self, data: Data, *, engine: str = "local", workers: int = 0) -> dict[str, Any]:
+    def detection(
+        self, data: ScaleData, *, engine: str = "local", workers: int = 0
+    ) -> dict[str, Any]:
         out = self.work / "out"
         shutil.rmtree(out, ignore_errors=True)
-        found = run_child(
+        result = run_child(
             "detection", data, engine=engine, workers=workers or self.workers, out=str(out)
         )
         shutil.rmtree(out)
-        return found
+        return result
 
-    def repeat(self, data: Data, **options: Any) -> dict[str, Any]:
+    def repeat(self, data: ScaleData, **options: Any) -> dict[str, Any]:
         """Several detections of what is in the file cache."""
         return self.take_turns([data], **options)[0]
 
-    def take_turns(self, sets: list[Data], **options: Any) -> list[dict[str, Any]]:
+    def take_turns(self, sets: list[ScaleData], **options: Any) -> list[dict[str, Any]]:
         """Several rounds of detections of what is in the file cache, of one set after the other: a
         machine that is slower for a while is so for all of them."""
         for data in sets:
             read_all(data.files, self.workers, times=1)
         rounds = [[self.detection(data, **options) for data in sets] for _ in range(self.repeats)]
-        found = []
+        result = []
         for data, every in zip(sets, zip(*rounds, strict=True), strict=True):
             seconds = [one["seconds"] for one in every]
-            found.append(
+            result.append(
                 {
                     "N": data.N,
                     "K": data.K,
@@ -107,10 +109,10 @@ class Setting:
             )
             median = machine.summarize_times(seconds)["median"]
             say(f"  N {data.N:,} K {data.K:,} F {data.F}: {median:.3g} s")
-        return found
+        return result
 
 
-def out_of_core(setting: Setting) -> dict[str, Any]:
+def measure_out_of_core(setting: ScaleSetting) -> dict[str, Any]:
     K, F = 1_000, 5
     N = -(-setting.bytes // (4 * K * (F + 1)))
     plans: dict[str, Any] = {"engine": "local", "workers": setting.workers}
@@ -137,12 +139,12 @@ def out_of_core(setting: Setting) -> dict[str, Any]:
                 f"{detections[-1]['peak_memory'] / 1e9:.2f} GB"
             )
         size = data.bytes
-    taken = [one["seconds"] for one in detections]
-    measured = {
+    times = [one["seconds"] for one in detections]
+    memory = {
         "to_read": max(one["read"] for one in detections),
         "to_write": max(one["written"] for one in detections),
         "memory": max(one["peak_memory"] for one in detections),
-        "seconds": machine.summarize_times(taken)["median"],
+        "seconds": machine.summarize_times(times)["median"],
     }
     return {
         "N": N,
@@ -150,16 +152,16 @@ def out_of_core(setting: Setting) -> dict[str, Any]:
         "F": F,
         "bytes": size,
         "workers": setting.workers,
-        "memory_share": size / total_memory(),
+        "memory_share": size / measure_total_memory(),
         "result_bytes": detections[0]["result_bytes"],
         "seconds": {
             "reading three times": machine.summarize_times(reading),
             "reading past the cache": machine.summarize_times(direct),
-            "detection": machine.summarize_times(taken),
+            "detection": machine.summarize_times(times),
         },
-        "ratio": machine.summarize_times([d / r for d, r in zip(taken, reading, strict=True)]),
+        "ratio": machine.summarize_times([d / r for d, r in zip(times, reading, strict=True)]),
         "ratio_past_cache": machine.summarize_times(
-            [d / r for d, r in zip(taken, direct, strict=True)]
+            [d / r for d, r in zip(times, direct, strict=True)]
         ),
         "peak_memory": machine.summarize_times([one["peak_memory"] for one in detections]),
         "plan": {
@@ -168,69 +170,69 @@ def out_of_core(setting: Setting) -> dict[str, Any]:
                 "measured": number,
                 "error": planned[name] / number - 1,
             }
-            for name, number in measured.items()
+            for name, number in memory.items()
         },
         "planning_seconds": planned["took"],
     }
 
 
-def ray_section(setting: Setting) -> dict[str, Any]:
+def measure_ray(setting: ScaleSetting) -> dict[str, Any]:
     K, F = 1_000, 5
     (N,) = setting.sizes(200_000)
     with remove_after(
         make_data(setting.work, N, K, F, setting.shard_bytes // (8 * K)), setting.keep
     ) as data:
-        found = run_child(
+        result = run_child(
             "ray beside local", data, workers=2, out=str(setting.work / "out"),
             repeats=max(3, setting.repeats),
         )  # fmt: skip
-        return {"N": N, "K": K, "F": F, "bytes": data.bytes, "workers": 2, **found}
+        return {"N": N, "K": K, "F": F, "bytes": data.bytes, "workers": 2, **result}
 
 
-def growth_with_n(setting: Setting) -> dict[str, Any]:
-    points = [lambda n=n: _first_rows(setting, n) for n in setting.sizes(*ROWS)]
-    return _growth(points, setting, against=lambda p: p["N"])
+def measure_growth_with_n(setting: ScaleSetting) -> dict[str, Any]:
+    points = [lambda n=n: _take_first_rows(setting, n) for n in setting.sizes(*ROWS)]
+    return _measure_growth(points, setting, against=lambda p: p["N"])
 
 
-def growth_with_k(setting: Setting) -> dict[str, Any]:
+def measure_growth_with_k(setting: ScaleSetting) -> dict[str, Any]:
     (N,) = setting.sizes(100_000)
     points = [
         lambda K=K: make_data(setting.work, N, K, 5, N // 4) for K in (50, 100, 200, 400, 800, 1600)
     ]
-    return _growth(points, setting, against=lambda p: p["K"])
+    return _measure_growth(points, setting, against=lambda p: p["K"])
 
 
-def growth_with_f(setting: Setting) -> dict[str, Any]:
+def measure_growth_with_f(setting: ScaleSetting) -> dict[str, Any]:
     (N,) = setting.sizes(400_000)
 
-    def some(F: int) -> Data:
+    def some(F: int) -> ScaleData:
         return select_first(make_data(setting.work, N, 100, 15, N // 4), F=F)
 
     points = [lambda F=F: some(F) for F in (1, 3, 7, 15)]
     # F passes and the softmax are read.
-    return _growth(points, setting, against=lambda p: p["F"] + 1)
+    return _measure_growth(points, setting, against=lambda p: p["F"] + 1)
 
 
-def _first_rows(setting: Setting, n: int, K: int = 100) -> Data:
+def _take_first_rows(setting: ScaleSetting, n: int, K: int = 100) -> ScaleData:
     """The first n of one large set of F = 5."""
     least, *_, most = setting.sizes(*ROWS)
     shard = least // 2
     return select_first(make_data(setting.work, most, K, 5, shard), shards=n // shard)
 
 
-def _growth(
-    points: list[Callable[[], Data]], setting: Setting, *, against: Callable[[Any], int]
+def _measure_growth(
+    points: list[Callable[[], ScaleData]], setting: ScaleSetting, *, against: Callable[[Any], int]
 ) -> dict[str, Any]:
     """Times of growing data, and the exponents that fit each round: over all, and at the end."""
     sets = [make() for make in points]
-    found = setting.take_turns(sets)
+    result = setting.take_turns(sets)
     for data in sets:
         if not (data.folder / "made").exists() or not setting.keep:
             shutil.rmtree(data.folder)
-    sizes = np.log([against(p) for p in found])
-    rounds = np.log([p["rounds"] for p in found]).T
+    sizes = np.log([against(p) for p in result])
+    rounds = np.log([p["rounds"] for p in result]).T
     return {
-        "points": found,
+        "points": result,
         "workers": setting.workers,
         "exponent": machine.summarize_times([float(np.polyfit(sizes, r, 1)[0]) for r in rounds]),
         "last_doubling": machine.summarize_times(
@@ -239,58 +241,58 @@ def _growth(
     }
 
 
-def growth_with_workers(setting: Setting) -> dict[str, Any]:
-    data = _first_rows(setting, setting.sizes(*ROWS)[-2])
-    found: dict[str, Any] = {}
+def measure_growth_with_workers(setting: ScaleSetting) -> dict[str, Any]:
+    data = _take_first_rows(setting, setting.sizes(*ROWS)[-2])
+    result: dict[str, Any] = {}
     for engine in ("local", "ray"):
         for workers in (1, 2):
             say(f"  {engine}, {workers}")
-            found[f"{engine} {workers}"] = setting.repeat(data, engine=engine, workers=workers)
+            result[f"{engine} {workers}"] = setting.repeat(data, engine=engine, workers=workers)
     shutil.rmtree(data.folder)
-    return found
+    return result
 
 
-def driver_memory(setting: Setting, K: int = 100) -> dict[str, Any]:
+def measure_driver_memory(setting: ScaleSetting, K: int = 100) -> dict[str, Any]:
     """The driver's largest resident size, on Ray with two workers, against N."""
     points = []
     for n in setting.sizes(*ROWS):
-        data = _first_rows(setting, n, K)
+        data = _take_first_rows(setting, n, K)
         points.append(setting.repeat(data, engine="ray", workers=2))
         shutil.rmtree(data.folder)
     peaks = [p["peak_memory"]["median"] for p in points]
     return {"points": points, "growth": peaks[-1] / peaks[0] - 1}
 
 
-def driver_memory_of_few_classes(setting: Setting) -> dict[str, Any]:
+def measure_driver_memory_of_few_classes(setting: ScaleSetting) -> dict[str, Any]:
     """So few that every pair of them is there from the least N on."""
-    return driver_memory(setting, K=20)
+    return measure_driver_memory(setting, K=20)
 
 
-SECTIONS: dict[str, Callable[[Setting], dict[str, Any]]] = {
-    "ray": ray_section,
-    "n": growth_with_n,
-    "driver": driver_memory,
-    "driver-few-classes": driver_memory_of_few_classes,
-    "workers": growth_with_workers,
-    "k": growth_with_k,
-    "f": growth_with_f,
-    "out-of-core": out_of_core,
+SECTIONS: dict[str, Callable[[ScaleSetting], dict[str, Any]]] = {
+    "ray": measure_ray,
+    "n": measure_growth_with_n,
+    "driver": measure_driver_memory,
+    "driver-few-classes": measure_driver_memory_of_few_classes,
+    "workers": measure_growth_with_workers,
+    "k": measure_growth_with_k,
+    "f": measure_growth_with_f,
+    "out-of-core": measure_out_of_core,
 }
 
 
-def needs() -> dict[str, Any]:
+def estimate_needs() -> dict[str, Any]:
     """Memory that sets nobody has here would take, by the plan's own arithmetic."""
     from uqled.detect.parts.cost import estimate_cost
     from uqled.engines.local import Threads
 
-    found = {}
+    result = {}
     for name, N, K in page.IMAGINED:
         imagined = prepare_parts(
-            _Imagined((N,), np.int64), _Imagined((N, K)), _Imagined((5, N, K)),
+            _ImaginaryInput((N,), np.int64), _ImaginaryInput((N, K)), _ImaginaryInput((5, N, K)),
             out="nowhere", engine=Threads(1),
         )  # fmt: skip
         cost = estimate_cost(imagined, Threads(2))
-        found[name] = {
+        result[name] = {
             "N": N,
             "K": K,
             "F": 5,
@@ -298,10 +300,10 @@ def needs() -> dict[str, Any]:
             "worker": cost.worker,
             "driver": cost.driver,
         }
-    return found
+    return result
 
 
-class _Imagined:
+class _ImaginaryInput:
     """The shape of an array, and zeros where it is looked at."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any = np.float32) -> None:
@@ -314,7 +316,7 @@ class _Imagined:
         return np.zeros(len(range(*rows.indices(self.shape[0]))), self.dtype)
 
 
-def total_memory() -> int:
+def measure_total_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -333,13 +335,13 @@ def main() -> None:
     options = parser.parse_args()
     if options.tables_only:
         result = json.loads((machine.RESULTS / "scale.json").read_text())
-        page.save({**result, "needs": needs()}, machine.RESULTS, into_documents=True)
+        page.save({**result, "needs": estimate_needs()}, machine.RESULTS, into_documents=True)
         return
     if options.work is None:
         parser.error("--work is missing: name a folder with room for the arrays")
     options.work.mkdir(parents=True, exist_ok=True)
-    size = options.bytes or (6e7 if options.small else MEMORY_SHARE * total_memory())
-    setting = Setting(
+    size = options.bytes or (6e7 if options.small else MEMORY_SHARE * measure_total_memory())
+    setting = ScaleSetting(
         options.work, options.small, int(size), options.keep, options.repeats, options.workers
     )
     place = options.work / "results" if options.small else machine.RESULTS
@@ -352,7 +354,7 @@ def main() -> None:
             began = time.perf_counter()
             found = SECTIONS[name](setting)
             result[name] = {"machine": machine.describe_machine(PACKAGES), **found}
-            result["needs"] = needs()
+            result["needs"] = estimate_needs()
             page.save(result, place, into_documents=not options.small)
             say(f"{name}: {time.perf_counter() - began:.0f} s")
     if not options.keep:

@@ -22,17 +22,17 @@ _NO_GROWTH = 0.05
 def save(result: dict[str, Any], place: Path, *, into_documents: bool) -> None:
     """Write the result as JSON, tables and a picture; and the block in the document."""
     (place / "scale.json").write_text(json.dumps(result, indent=1) + "\n")
-    (place / "scale.md").write_text(page(result))
-    picture(result, place / "scale.png")
+    (place / "scale.md").write_text(format_page(result))
+    draw_picture(result, place / "scale.png")
     if into_documents and DOCUMENT.exists():
         before, _, rest = DOCUMENT.read_text().partition(BEGIN)
         _, end, after = rest.partition(END)
         if not end:
             raise SystemExit(f"{DOCUMENT.name} has no block {BEGIN} ... {END}")
-        DOCUMENT.write_text(f"{before}{BEGIN}\n{block(result)}\n{END}{after}")
+        DOCUMENT.write_text(f"{before}{BEGIN}\n{format_block(result)}\n{END}{after}")
 
 
-def page(result: dict[str, Any]) -> str:
+def format_page(result: dict[str, Any]) -> str:
     """All that was measured."""
     lines = [
         "# Detection in parts: more than memory, Ray, growth",
@@ -41,22 +41,27 @@ def page(result: dict[str, Any]) -> str:
         "six algorithms, float32 in `.npy` shards. "
         "Median (least to most, n). Ratios are of pairs of runs, one after the other.",
     ]
-    if about := _about(result):
+    if about := _describe_settings(result):
         lines += ["", about]
     lines += ["", "| what | measured | goal | |", "|---|---|---|---|"]
-    for what, measured, goal, met in _rows(result):
+    for what, value, goal, met in _list_rows(result):
         mark = "" if met is None else ("met" if met else "**missed**")
-        lines.append(f"| {what} | {measured} | {goal} | {mark} |")
-    for part in (_plan(result), _points(result), _needs(result)):
+        lines.append(f"| {what} | {value} | {goal} | {mark} |")
+    for part in (_format_plan(result), _format_points(result), _format_needs(result)):
         if part:
             lines += ["", *part]
     return "\n".join(lines) + "\n"
 
 
-def block(result: dict[str, Any]) -> str:
+def format_block(result: dict[str, Any]) -> str:
     """What the document shows."""
-    lines = [f"{_about(result)} [All numbers](../benchmarks/results/scale.md)."]
-    for part in (_short(result), _growth(result), _plan(result), _needs(result)):
+    lines = [f"{_describe_settings(result)} [All numbers](../benchmarks/results/scale.md)."]
+    for part in (
+        _format_summary(result),
+        _format_growth(result),
+        _format_plan(result),
+        _format_needs(result),
+    ):
         if part:
             lines += ["", *part]
     if any(name in result for name in GROWTH):
@@ -64,9 +69,9 @@ def block(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _about(result: dict[str, Any]) -> str:
+def _describe_settings(result: dict[str, Any]) -> str:
     """The machines and versions; one line where all sections have the same."""
-    told: dict[str, list[str]] = {}
+    settings: dict[str, list[str]] = {}
     for name, section in result.items():
         if "machine" in section:
             m = section["machine"]
@@ -75,24 +80,24 @@ def _about(result: dict[str, Any]) -> str:
                 f"{m['date']}, code {m['code']}; {m['cpu']}, {m['cores']} cores, "
                 f"{m['memory_gib']} GiB; Python {m['python']}, {versions}."
             )
-            told.setdefault(line, []).append(name)
-    if len(told) == 1:
-        return next(iter(told))
-    return " ".join(f"Of {', '.join(names)}: {line}" for line, names in told.items())
+            settings.setdefault(line, []).append(name)
+    if len(settings) == 1:
+        return next(iter(settings))
+    return " ".join(f"Of {', '.join(names)}: {line}" for line, names in settings.items())
 
 
-def _size(r: dict[str, Any]) -> str:
-    return f"{r['N']:,} x {r['K']:,}, F = {r['F']} ({_bytes(r['bytes'])})"
+def _format_size(r: dict[str, Any]) -> str:
+    return f"{r['N']:,} x {r['K']:,}, F = {r['F']} ({_format_bytes(r['bytes'])})"
 
 
-def _rows(result: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:
+def _list_rows(result: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:
     """(what, measured, goal, met) of every section."""
-    found: list[tuple[str, str, str, bool | None]] = []
+    rows: list[tuple[str, str, str, bool | None]] = []
     if r := result.get("out-of-core"):
         s, ratio, peak = r["seconds"], r["ratio"], r["peak_memory"]
-        name = f"out of core, {_size(r)}, {r['workers']} threads"
+        name = f"out of core, {_format_size(r)}, {r['workers']} threads"
         share = r["memory_share"]
-        found += [
+        rows += [
             (f"{name}: share of the machine's memory", f"{share:.2f}", ">= 1.5", share >= 1.5),
             (f"{name}: reading all three times, s", _show(s["reading three times"]), "", None),
             (f"{name}: detection, s", _show(s["detection"]), "", None),
@@ -103,11 +108,11 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:
             ("detection in units of reading past the file cache", _show(r["ratio_past_cache"]),
              "<= 1.3", r["ratio_past_cache"]["median"] <= 1.3),
             ("peak resident size, GB", _show(peak, 1e-9), "< 2", peak["most"] < 2e9),
-            ("size of the result", _bytes(r["result_bytes"]), "", None),
+            ("size of the result", _format_bytes(r["result_bytes"]), "", None),
         ]  # fmt: skip
     if r := result.get("ray"):
-        name = f"{_size(r)}, in the file cache"
-        found += [
+        name = f"{_format_size(r)}, in the file cache"
+        rows += [
             (f"{name}: local engine, 2 threads, s", _show(r["seconds"]["local"]), "", None),
             (f"{name}: Ray, 2 workers of one core, s", _show(r["seconds"]["ray"]), "", None),
             ("Ray in units of the local engine", _show(r["ratio"]), "<= 1.5",
@@ -120,22 +125,22 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:
             what = "F + 1" if letter == "F" else letter
             # At small sizes, what a run costs anyway hides the growth.
             for which, begin in (("exponent", 0), ("last_doubling", -2)):
-                low, high = (_axis(r["points"][at], name) for at in (begin, -1))
+                low, high = (_scale_axis(r["points"][at], name) for at in (begin, -1))
                 goal = ("<= 1.05", r[which]["median"] <= 1.05) if name == "n" else ("", None)
                 of = f"exponent of time in {what}, {low:,} to {high:,}"
-                found.append((of, _show(r[which]), *goal))
+                rows.append((of, _show(r[which]), *goal))
     if r := result.get("workers"):
-        for engine, own in (("local", "threads"), ("ray", "workers")):
+        for engine, unit in (("local", "threads"), ("ray", "workers")):
             one, two = (r[f"{engine} {w}"]["seconds"]["median"] for w in (1, 2))
-            found.append(
-                (f"{engine}: 1 against 2 {own}, times faster", f"{one / two:.2f}", "", None)
+            rows.append(
+                (f"{engine}: 1 against 2 {unit}, times faster", f"{one / two:.2f}", "", None)
             )
     for name in DRIVER:
         if name not in result:
             continue
         r = result[name]
         least, most = r["points"][0], r["points"][-1]
-        found.append(
+        rows.append(
             (
                 f"driver's peak memory on Ray, K = {least['K']}, N {least['N']:,} to "
                 f"{most['N']:,}, MB",
@@ -145,16 +150,16 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:
                 r["growth"] <= _NO_GROWTH,
             )
         )
-    return found
+    return rows
 
 
-def _short(result: dict[str, Any]) -> list[str]:
+def _format_summary(result: dict[str, Any]) -> list[str]:
     """The table without goals."""
-    rows = [f"| {what} | {measured} |" for what, measured, _, _ in _rows(result)]
+    rows = [f"| {what} | {value} |" for what, value, _, _ in _list_rows(result)]
     return ["| what | measured |", "|---|---|", *rows] if rows else []
 
 
-def _plan(result: dict[str, Any]) -> list[str]:
+def _format_plan(result: dict[str, Any]) -> list[str]:
     """The plan beside the run that followed."""
     if "out-of-core" not in result:
         return []
@@ -174,7 +179,8 @@ def _plan(result: dict[str, Any]) -> list[str]:
     for key, name in names.items():
         p = r["plan"][key]
         lines.append(
-            f"| {name} | {_bytes(p['planned'])} | {_bytes(p['measured'])} | {p['error']:+.0%} |"
+            f"| {name} | {_format_bytes(p['planned'])} | {_format_bytes(p['measured'])} "
+            f"| {p['error']:+.0%} |"
         )
     p = r["plan"]["seconds"]
     lines.append(
@@ -183,14 +189,14 @@ def _plan(result: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _points(result: dict[str, Any]) -> list[str]:
+def _format_points(result: dict[str, Any]) -> list[str]:
     """Every point of the growth, with its spread."""
     lines = [
         "| | N | K | F | seconds | peak memory of the process, MB |",
         "|---|---|---|---|---|---|",
     ]
-    named = {name: f"growth with {letter}" for name, letter in GROWTH.items()}
-    rows = [(named[name], p) for name in GROWTH if name in result for p in result[name]["points"]]
+    titles = {name: f"growth with {letter}" for name, letter in GROWTH.items()}
+    rows = [(titles[name], p) for name in GROWTH if name in result for p in result[name]["points"]]
     if r := result.get("workers"):
         rows += [(name, p) for name, p in r.items() if name != "machine"]
     rows += [
@@ -204,7 +210,7 @@ def _points(result: dict[str, Any]) -> list[str]:
     return lines if rows else []
 
 
-def _growth(result: dict[str, Any]) -> list[str]:
+def _format_growth(result: dict[str, Any]) -> list[str]:
     """One row per series: medians."""
     rows = []
     for name, letter in GROWTH.items():
@@ -217,20 +223,20 @@ def _growth(result: dict[str, Any]) -> list[str]:
         times = "; ".join(
             f"{name}: {p['seconds']['median']:.3g} s" for name, p in r.items() if name != "machine"
         )
-        rows.append(f"| workers ({_size(r['local 1'])}) | {times} | |")
+        rows.append(f"| workers ({_format_size(r['local 1'])}) | {times} | |")
     if not rows:
         return []
     return ["| growing | time | exponent |", "|---|---|---|", *rows]
 
 
-def _needs(result: dict[str, Any]) -> list[str]:
+def _format_needs(result: dict[str, Any]) -> list[str]:
     """What sets that were not measured would need."""
     if not {"needs", "ray", "out-of-core"} <= result.keys():
         return []
     ray, core = result["ray"], result["out-of-core"]
     per_core = 3 * ray["bytes"] / ray["seconds"]["local"]["median"] / ray["workers"]
     disk = 3 * core["bytes"] / core["seconds"]["reading three times"]["median"]
-    written = core["plan"]["to_write"]["measured"] / core["N"]
+    bytes_per_row = core["plan"]["to_write"]["measured"] / core["N"]
     names = list(result["needs"])
     columns: dict[str, list[str]] = {}
     for name in names:
@@ -238,28 +244,28 @@ def _needs(result: dict[str, Any]) -> list[str]:
         size = 4 * r["N"] * r["K"] * (r["F"] + 1)
         seconds = 3 * size / per_core
         column = {
-            f"softmax and {r['F']} passes, float32": _bytes(size),
-            "to read, in three sweeps": _bytes(3 * size),
-            "to write, with what is removed at the end": _bytes(written * r["N"]),
+            f"softmax and {r['F']} passes, float32": _format_bytes(size),
+            "to read, in three sweeps": _format_bytes(3 * size),
+            "to write, with what is removed at the end": _format_bytes(bytes_per_row * r["N"]),
             "parts": f"{r['parts']:,}",
             "core-hours of the local engine": f"{seconds / 3600:,.1f}",
             "core-hours on Ray": f"{seconds * ray['ratio']['median'] / 3600:,.1f}",
-            "memory of a worker, at the most": _bytes(r["worker"]),
-            "memory of the driver, at the most": _bytes(r["driver"]),
+            "memory of a worker, at the most": _format_bytes(r["worker"]),
+            "memory of the driver, at the most": _format_bytes(r["driver"]),
             "hours on the machine measured, from its disk": f"{3 * size / disk / 3600:,.1f}",
             "for an hour on Ray: cores": (
                 f"{max(1, round(seconds * ray['ratio']['median'] / 3600)):,}"
             ),
-            "for an hour on Ray: reading, all together": f"{_bytes(3 * size / 3600)}/s",
+            "for an hour on Ray: reading, all together": f"{_format_bytes(3 * size / 3600)}/s",
         }
         for what, value in column.items():
             columns.setdefault(what, []).append(value)
     shapes = [f"{n} ({result['needs'][n]['N']:,} x {result['needs'][n]['K']:,})" for n in names]
     return [
         "Worked out, not measured: times from the rate at which one core swept rows of "
-        f"{ray['K']:,} classes in the file cache ({_bytes(per_core)}/s) and from the disk's "
-        f"({_bytes(disk)}/s), as if both stayed the same; memory from the plan's arithmetic, "
-        "without the interpreter.",
+        f"{ray['K']:,} classes in the file cache ({_format_bytes(per_core)}/s) and from the disk's "
+        f"({_format_bytes(disk)}/s), as if both stayed the same; memory from the plan's "
+        "arithmetic, without the interpreter.",
         "",
         f"| | {' | '.join(shapes)} |",
         "|---|" + "---|" * len(names),
@@ -272,7 +278,7 @@ def _show(s: dict[str, Any], unit: float = 1.0) -> str:
     return f"{median:.3g} ({least:.3g} to {most:.3g}, n = {s['n']})"
 
 
-def _bytes(number: float) -> str:
+def _format_bytes(number: float) -> str:
     """As a person says it: three figures."""
     for unit, name in ((1e12, "TB"), (1e9, "GB")):
         if number >= unit:
@@ -280,7 +286,7 @@ def _bytes(number: float) -> str:
     return f"{number / 1e6:.3g} MB"
 
 
-def _count(number: int) -> str:
+def _format_count(number: int) -> str:
     """Short enough for an axis."""
     for unit, name in ((10**6, "M"), (10**3, "k")):
         if number >= unit:
@@ -288,28 +294,28 @@ def _count(number: int) -> str:
     return str(number)
 
 
-def _axis(point: dict[str, Any], name: str) -> int:
+def _scale_axis(point: dict[str, Any], name: str) -> int:
     return int(point["F"] + 1 if name == "f" else point[GROWTH[name]])
 
 
-def picture(result: dict[str, Any], path: Path) -> None:
+def draw_picture(result: dict[str, Any], path: Path) -> None:
     """Time against N, K and F with a line of slope one, and the driver's memory, on log axes."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    shown = [name for name in (*GROWTH, "driver") if name in result]
-    if not shown:
+    sections = [name for name in (*GROWTH, "driver") if name in result]
+    if not sections:
         return
     figure, axes = pyplot.subplots(
-        1, len(shown), figsize=(3.6 * len(shown), 3.4), layout="constrained", squeeze=False
+        1, len(sections), figsize=(3.6 * len(sections), 3.4), layout="constrained", squeeze=False
     )
-    for name, axis in zip(shown, axes[0], strict=True):
+    for name, axis in zip(sections, axes[0], strict=True):
         points = result[name]["points"]
-        x = [p["N"] if name == "driver" else _axis(p, name) for p in points]
+        x = [p["N"] if name == "driver" else _scale_axis(p, name) for p in points]
         axis.set(xscale="log", yscale="log")
-        axis.set_xticks(x, [_count(one) for one in x])
+        axis.set_xticks(x, [_format_count(one) for one in x])
         axis.xaxis.set_minor_formatter("")
         if name == "driver":
             peaks = [p["peak_memory"]["median"] / 1e6 for p in points]

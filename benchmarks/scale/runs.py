@@ -32,7 +32,7 @@ def say(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Data:
+class ScaleData:
     """Labels [N], probabilities [N,K] and passes [F,N,K], float32, in `.npy` shards."""
 
     folder: Path
@@ -62,9 +62,9 @@ class Data:
         return {"folder": str(self.folder), "N": self.N, "K": self.K, "F": self.F}
 
 
-def make_data(work: Path, N: int, K: int, F: int, shard_rows: int) -> Data:
+def make_data(work: Path, N: int, K: int, F: int, shard_rows: int) -> ScaleData:
     """Make the shards, unless they are there."""
-    data = Data(work / f"{N}-{K}-{F}-{shard_rows}", N, K, F)
+    data = ScaleData(work / f"{N}-{K}-{F}-{shard_rows}", N, K, F)
     if (data.folder / "made").exists():
         say(f"  {data.folder.name} is there already")
         return data
@@ -89,28 +89,28 @@ def make_data(work: Path, N: int, K: int, F: int, shard_rows: int) -> Data:
     return data
 
 
-def select_first(data: Data, *, shards: int | None = None, F: int | None = None) -> Data:
+def select_first(data: ScaleData, *, shards: int | None = None, F: int | None = None) -> ScaleData:
     """The first shards, or the first passes, of what was made: other names for the same files."""
     F = data.F if F is None else F
     some = sorted((data.folder / "labels").iterdir(), key=lambda path: int(path.stem[5:]))[:shards]
     N = sum(np.load(path, mmap_mode="r").shape[0] for path in some)
-    found = Data(data.folder.with_name(f"{data.folder.name}-first-{N}-{F}"), N, data.K, F)
-    shutil.rmtree(found.folder, ignore_errors=True)
+    part = ScaleData(data.folder.with_name(f"{data.folder.name}-first-{N}-{F}"), N, data.K, F)
+    shutil.rmtree(part.folder, ignore_errors=True)
     for name in ("labels", "probs", *(f"passes/{f}" for f in range(F))):
-        (found.folder / name).mkdir(parents=True)
+        (part.folder / name).mkdir(parents=True)
         for path in some:
-            os.link(data.folder / name / path.name, found.folder / name / path.name)
-    return found
+            os.link(data.folder / name / path.name, part.folder / name / path.name)
+    return part
 
 
 @contextmanager
-def remove_after(data: Data, keep: bool) -> Iterator[Data]:
+def remove_after(data: ScaleData, keep: bool) -> Iterator[ScaleData]:
     yield data
     if not keep:
         shutil.rmtree(data.folder)
 
 
-def detect(data: Data, engine: Any, workers: int | None, out: Path, **options: Any) -> Any:
+def detect(data: ScaleData, engine: Any, workers: int | None, out: Path, **options: Any) -> Any:
     from uqled.detect.parts.prepare import find_label_errors_in_parts
 
     return find_label_errors_in_parts(
@@ -144,44 +144,44 @@ def measure_peak_memory() -> int:
     raise RuntimeError("no VmHWM in /proc/self/status")
 
 
-def count_transferred() -> tuple[int, int]:
+def count_transferred_bytes() -> tuple[int, int]:
     """(bytes read, bytes written) by this process so far, from the file cache or not."""
     lines = Path("/proc/self/io").read_text().splitlines()
-    found = dict(line.split(": ") for line in lines)
-    return int(found["rchar"]), int(found["wchar"])
+    counters = dict(line.split(": ") for line in lines)
+    return int(counters["rchar"]), int(counters["wchar"])
 
 
-def run_detection(data: Data, *, engine: str, workers: int, out: str) -> dict[str, Any]:
+def run_detection(data: ScaleData, *, engine: str, workers: int, out: str) -> dict[str, Any]:
     """Time, memory and bytes of one detection."""
     from uqled.engines import make_engine
 
     with make_engine(engine, workers=workers) as running:
         warm_up(data.K, data.F, running, None)
-        before = count_transferred()
+        before = count_transferred_bytes()
         began = time.perf_counter()
-        found = detect(data, running, None, Path(out))
+        result = detect(data, running, None, Path(out))
         seconds = time.perf_counter() - began
-        after = count_transferred()
+        after = count_transferred_bytes()
     return {
         "seconds": seconds,
         "peak_memory": measure_peak_memory(),
         "read": after[0] - before[0],
         "written": after[1] - before[1],
-        "flagged": found.n_flagged,
+        "flagged": result.n_flagged,
         "result_bytes": sum(p.stat().st_size for p in Path(out).rglob("*") if p.is_file()),
     }
 
 
-def run_plan(data: Data, *, engine: str, workers: int, out: str) -> dict[str, Any]:
+def run_plan(data: ScaleData, *, engine: str, workers: int, out: str) -> dict[str, Any]:
     """What `uqled detect --plan` says, and how long it took to say so."""
     from uqled.detect.parts.cost import plan_cost
     from uqled.engines import make_engine
 
     with make_engine(engine, workers=workers) as running:
         began = time.perf_counter()
-        found = plan_cost(prepare_parts(*data.inputs, out=out, engine=running), running)
+        result = plan_cost(prepare_parts(*data.inputs, out=out, engine=running), running)
         return {
-            **asdict(found), "memory": found.memory, "took": time.perf_counter() - began
+            **asdict(result), "memory": result.memory, "took": time.perf_counter() - began
         }  # fmt: skip
 
 
@@ -194,7 +194,9 @@ def prepare_parts(labels: Any, softmax: Any, passes: Any, *, out: Any, engine: A
     return prepare(labels, softmax, passes, request, out=out, engine=engine, progress=False)
 
 
-def compare_ray_with_local(data: Data, *, workers: int, out: str, repeats: int) -> dict[str, Any]:
+def compare_ray_with_local(
+    data: ScaleData, *, workers: int, out: str, repeats: int
+) -> dict[str, Any]:
     """Both engines taking turns on files that are in the file cache."""
     from uqled.engines import make_engine
 
@@ -211,14 +213,14 @@ def compare_ray_with_local(data: Data, *, workers: int, out: str, repeats: int) 
         for number in range(repeats):
             for name, engine in engines.items():
                 began = time.perf_counter()
-                found = detect(data, engine, None, Path(out))
+                result = detect(data, engine, None, Path(out))
                 times[name].append(time.perf_counter() - began)
-                flags[name] = found.mask()
+                flags[name] = result.mask()
                 shutil.rmtree(out)
                 say(f"  {name}, repeat {number + 1}: {times[name][-1]:.2f} s")
-    ratios = [r / own for r, own in zip(times["ray"], times["local"], strict=True)]
+    ratios = [r / local for r, local in zip(times["ray"], times["local"], strict=True)]
     return {
-        "seconds": {name: machine.summarize_times(taken) for name, taken in times.items()},
+        "seconds": {name: machine.summarize_times(seconds) for name, seconds in times.items()},
         "ratio": machine.summarize_times(ratios),
         "flags_that_differ": int(np.count_nonzero(flags["ray"] != flags["local"])),
     }
@@ -256,14 +258,14 @@ def read_all(files: list[Path], threads: int, *, times: int) -> None:
             thread.join()
 
 
-def read_three_times(data: Data, *, workers: int) -> dict[str, Any]:
+def read_three_times(data: ScaleData, *, workers: int) -> dict[str, Any]:
     """Plainly, through the file cache."""
     began = time.perf_counter()
     read_all(data.files, workers, times=3)
     return {"seconds": time.perf_counter() - began}
 
 
-def read_three_times_directly(data: Data, *, workers: int) -> dict[str, Any]:
+def read_three_times_directly(data: ScaleData, *, workers: int) -> dict[str, Any]:
     """Past the file cache, where the system can."""
     from uqled.detect.parts.tasks import read_part
     from uqled.engines import make_engine
@@ -285,7 +287,7 @@ CHILDREN: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def run_child(name: str, data: Data, **options: Any) -> dict[str, Any]:
+def run_child(name: str, data: ScaleData, **options: Any) -> dict[str, Any]:
     """Run a function of the above in a process of its own."""
     request = json.dumps({"name": name, "data": data.to_json(), "options": options})
     command = [sys.executable, "-m", "scale.runs", request]
@@ -294,14 +296,14 @@ def run_child(name: str, data: Data, **options: Any) -> dict[str, Any]:
         lines = process.stdout.read().splitlines()
     if process.returncode:
         raise SystemExit(f"{name} failed")
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+    result: dict[str, Any] = json.loads(lines[-1])
+    return result
 
 
 def answer_parent(request: str) -> None:
     """Run the function that the parent asks for, and print what it measured."""
     options = json.loads(request)
-    data = Data(**{**options["data"], "folder": Path(options["data"]["folder"])})
+    data = ScaleData(**{**options["data"], "folder": Path(options["data"]["folder"])})
     print(json.dumps(CHILDREN[options["name"]](data, **options["options"])))
 
 

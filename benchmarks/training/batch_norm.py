@@ -38,8 +38,8 @@ from uqled.bench.suite import PAPER_METHODS
 from uqled.data.dataset import Dataset
 from uqled.data.loading import load
 from uqled.models import Dropout
-from uqled.noise.kinds import NoisyLabels, noise_of_kind
-from uqled.predict.samples import other_samples, samples_like
+from uqled.noise.kinds import NoisyLabels, apply_noise_kind
+from uqled.predict.samples import make_other_samples, make_samples_like
 from uqled.predict.training import train
 from uqled.predict.training_options import Training
 from uqled.storage.atomic import replace_file, write_json
@@ -51,7 +51,7 @@ _GROUPS = 4  # of group norm: at an eighth of the width the first convolution ha
 
 
 @dataclass(frozen=True)
-class Setting:
+class BatchNormSetting:
     """What every cell has in common."""
 
     digits: int = 2_000
@@ -66,23 +66,23 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Cell:
+class BatchNormCell:
     """One network, noise rate and seed."""
 
     batch_norm: bool
     rate: float
     seed: int
 
-    def path(self, setting: Setting) -> Path:
+    def path(self, setting: BatchNormSetting) -> Path:
         network = "with-batch-norm" if self.batch_norm else "without-batch-norm"
         folder = batch_norm_page.CELLS / f"width-{setting.width:g}" / network
         return folder / f"rate-{self.rate:g}" / f"seed-{self.seed}.json"
 
 
-def list_cells() -> Iterator[Cell]:
+def list_cells() -> Iterator[BatchNormCell]:
     """All cells, those first that say most: one seed of every rate with batch norm."""
     for seed, batch_norm in product(SEEDS, (True, False)):
-        yield from (Cell(batch_norm, rate, seed) for rate in RATES)
+        yield from (BatchNormCell(batch_norm, rate, seed) for rate in RATES)
 
 
 def build_network(width: float, *, norm: Norm, seed: int) -> nn.Module:
@@ -109,17 +109,22 @@ def build_network(width: float, *, norm: Norm, seed: int) -> nn.Module:
 
 
 def predict_fold(
-    cell: Cell, setting: Setting, data: Dataset, noisy: NoisyLabels, fold: int, work: Path
+    cell: BatchNormCell,
+    setting: BatchNormSetting,
+    data: Dataset,
+    noisy: NoisyLabels,
+    fold: int,
+    work: Path,
 ) -> dict[str, NDArray[Any]]:
     """Train one fold to every length; the three sources' probabilities after each."""
-    stored = work / f"fold-{fold}.npz"
-    if stored.exists():
-        with np.load(stored) as archive:
+    path = work / f"fold-{fold}.npz"
+    if path.exists():
+        with np.load(path) as archive:
             return dict(archive)
     splitter = StratifiedKFold(setting.folds, shuffle=True, random_state=cell.seed)
     rest, part = list(splitter.split(noisy.labels, noisy.labels))[fold]
-    seen = samples_like(data.inputs, rest)
-    unseen = other_samples(seen, data.inputs, part)
+    train_samples = make_samples_like(data.inputs, rest)
+    unseen = make_other_samples(train_samples, data.inputs, part)
     training = Training(
         batch_size=setting.batch_size, lr=setting.lr, schedule="steps", nesterov=False,
         decay_all=True, precision="32-true",
@@ -131,19 +136,22 @@ def predict_fold(
     for epochs in setting.epochs:
         model = build_network(setting.width, norm="batch" if cell.batch_norm else "none", seed=seed)
         train(
-            model, seen, noisy.labels[rest].astype(np.int64), replace(training, epochs=epochs),
-            seed=seed, folder=checkpoints, advance=lambda _: None,
+            model, train_samples, noisy.labels[rest].astype(np.int64),
+            replace(training, epochs=epochs), seed=seed, folder=checkpoints, advance=lambda _: None,
         )  # fmt: skip
-        sources = predict_sources(model, seen, unseen, passes=setting.passes, seed=seed)
+        sources = predict_sources(model, train_samples, unseen, passes=setting.passes, seed=seed)
         arrays |= {f"{name}-{epochs}": probs for name, probs in sources.items()}
-    with replace_file(stored) as temporary, temporary.open("wb") as file:
+    with replace_file(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
     shutil.rmtree(checkpoints)
     return arrays
 
 
 def score_cell(
-    setting: Setting, folds: list[dict[str, NDArray[Any]]], true: NDArray[Any], noisy: NoisyLabels
+    setting: BatchNormSetting,
+    folds: list[dict[str, NDArray[Any]]],
+    true: NDArray[Any],
+    noisy: NoisyLabels,
 ) -> list[dict[str, Any]]:
     """Accuracy of each source, and how right each method's flags are, after every length."""
     order = np.argsort(np.concatenate([fold["part"] for fold in folds]))
@@ -160,14 +168,20 @@ def score_cell(
 
 
 def compute_cell(
-    cell: Cell, setting: Setting, data: Dataset, similar: NDArray[np.float64], work: Path
+    cell: BatchNormCell,
+    setting: BatchNormSetting,
+    data: Dataset,
+    similar: NDArray[np.float64],
+    work: Path,
 ) -> None:
     """Compute one cell and write it."""
-    noisy = noise_of_kind(
+    noisy = apply_noise_kind(
         "similarity", data.labels.codes, rate=cell.rate, pred_probs=similar, seed=cell.seed
     )
-    own = work / cell.path(setting).relative_to(batch_norm_page.CELLS).with_suffix("")
-    folds = [predict_fold(cell, setting, data, noisy, fold, own) for fold in range(setting.folds)]
+    cell_folder = work / cell.path(setting).relative_to(batch_norm_page.CELLS).with_suffix("")
+    folds = [
+        predict_fold(cell, setting, data, noisy, fold, cell_folder) for fold in range(setting.folds)
+    ]
     path = cell.path(setting)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(
@@ -179,10 +193,10 @@ def compute_cell(
             "machine": machine.describe_machine(("uqled", "numpy", "torch")),
         },
     )
-    shutil.rmtree(own)
+    shutil.rmtree(cell_folder)
 
 
-def is_finished(cell: Cell, setting: Setting) -> bool:
+def is_finished(cell: BatchNormCell, setting: BatchNormSetting) -> bool:
     """If the cell is there; one of another setting is refused rather than mixed in."""
     path = cell.path(setting)
     if not path.exists():
@@ -199,7 +213,10 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, help="the folder that holds mnist")
     parser.add_argument(
-        "--width", type=float, default=Setting.width, help="of VGG-11's channels, 1 for all"
+        "--width",
+        type=float,
+        default=BatchNormSetting.width,
+        help="of VGG-11's channels, 1 for all",
     )
     parser.add_argument("--work", type=Path, help="where unfinished cells are kept")
     options = parser.parse_args()
@@ -207,7 +224,7 @@ def main() -> None:
         if options.work is None:
             parser.error("--work is missing: name a folder for unfinished cells")
         torch.set_num_threads(1)
-        setting = Setting(width=options.width)
+        setting = BatchNormSetting(width=options.width)
         data = load(options.data / "mnist", split="train", limit=setting.digits)
         similar = predict_similarity(data)
         todo = [cell for cell in list_cells() if not is_finished(cell, setting)]

@@ -79,7 +79,7 @@ def build_page(folder: Path = CELLS, from_scratch: Path = from_scratch_section.C
     trainings = from_scratch_section.read_settings(from_scratch)
     settings, machines = _collect_settings(folder), _collect_machines(folder)
     seeds = max((len(rows) for rows in cells.values()), default=0)
-    finished = sum(1 for _ in folder.rglob("seed-*.json"))
+    n_finished = sum(1 for _ in folder.rglob("seed-*.json"))
     parts = [
         "# Batch norm behind dropout: where the gain of Monte Carlo dropout comes from",
         "The networks of the paper, VGG-11 and ResNet-50, have batch norm layers *behind* dropout "
@@ -117,7 +117,7 @@ def build_page(folder: Path = CELLS, from_scratch: Path = from_scratch_section.C
         "similarity noise, four folds; VGG-11 with fewer channels, five dropout layers, with and "
         "without batch norm; a constant rate of learning, so that a short training is the "
         "beginning of a longer one. "
-        f"{' '.join(settings)} {finished} cells (network, noise rate, seed) are finished, of 18 "
+        f"{' '.join(settings)} {n_finished} cells (network, noise rate, seed) are finished, of 18 "
         f"for each width; at most {seeds} seeds. ± is the sample standard deviation over seeds; a "
         "row without it has one seed. Made by `benchmarks/training/batch_norm.py`. "
         f"{' '.join(machines)}",
@@ -134,12 +134,15 @@ def _describe_findings(cells: dict[Key, dict[int, dict[str, Any]]]) -> list[str]
         if not rows:
             continue
         gaps = [row["accuracy"]["passes"] - row["accuracy"]["as-trained"] for row in rows]
-        cured = [row["accuracy"]["reestimated"] - row["accuracy"]["passes"] for row in rows]
+        gains = [row["accuracy"]["reestimated"] - row["accuracy"]["passes"] for row in rows]
         above, over_cured = (
-            sum(_f1(row, "as-trained", m) > _f1(row, statistics, "cl-pbnr") for row in rows for m in
-                ("cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3"))
+            sum(
+                _average_f1(row, "as-trained", m) > _average_f1(row, statistics, "cl-pbnr")
+                for row in rows
+                for m in ("cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
+            )
             for statistics in ("as-trained", "reestimated")
-        )  # fmt: skip
+        )
         n = 5 * len(rows)
         text = (
             f"**{title}** ({len(rows)} trainings: rate, seed and length). The mean of the passes "
@@ -150,7 +153,7 @@ def _describe_findings(cells: dict[Key, dict[int, dict[str, Any]]]) -> list[str]
         if with_norm:
             text += (
                 f", and than CL-PBNR on the re-estimated softmax in {over_cured} of {n}. The "
-                f"re-estimated softmax is by {format_span(cured)} points more accurate than the "
+                f"re-estimated softmax is by {format_span(gains)} points more accurate than the "
                 "mean of the passes"
             )
         best = format_percent(max(row["accuracy"]["passes"] for row in rows))
@@ -164,7 +167,7 @@ def _describe_findings(cells: dict[Key, dict[int, dict[str, Any]]]) -> list[str]
     return texts
 
 
-def _f1(row: dict[str, Any], statistics: str, method: str) -> float:
+def _average_f1(row: dict[str, Any], statistics: str, method: str) -> float:
     return float(row["methods"][statistics][method]["f1"])
 
 
@@ -242,10 +245,10 @@ def draw_picture(path: Path = PICTURE, folder: Path = CELLS) -> None:
         }
         for source, style in _SOURCE_STYLES.items():
             samples = [collect_accuracy(rows, source) for rows in lengths.values()]
-            _plot(axes[0, at], lengths, samples, _SOURCES[source], style)
+            _plot_setting(axes[0, at], lengths, samples, _SOURCES[source], style)
         for column, style in _STYLES.items():
             samples = [collect_f1(rows, *column) for rows in lengths.values()]
-            _plot(axes[1, at], lengths, samples, _name_column(*column), style)
+            _plot_setting(axes[1, at], lengths, samples, _name_column(*column), style)
         title = f"{'with' if network[1] else 'without'} batch norm, width {network[0]:g}"
         axes[0, at].set(title=title, ylabel="accuracy (%)" if at == 0 else "")
         axes[1, at].set(xlabel="epochs", ylabel="F1 (%)" if at == 0 else "")
@@ -258,7 +261,7 @@ def draw_picture(path: Path = PICTURE, folder: Path = CELLS) -> None:
     pyplot.close(figure)
 
 
-def _plot(
+def _plot_setting(
     axis: Any, epochs: Iterable[int], samples: list[SeedSample], label: str, style: tuple[str, str]
 ) -> None:
     colour, marker = style

@@ -44,8 +44,8 @@ from uqled.bench.suite import PAPER_METHODS
 from uqled.data.dataset import Dataset
 from uqled.data.loading import load
 from uqled.models import Dropout
-from uqled.noise.kinds import NoisyLabels, noise_of_kind
-from uqled.predict.samples import other_samples, samples_like
+from uqled.noise.kinds import NoisyLabels, apply_noise_kind
+from uqled.predict.samples import make_other_samples, make_samples_like
 from uqled.predict.training import train
 from uqled.predict.training_options import Training
 from uqled.storage.atomic import replace_file, write_json
@@ -60,7 +60,7 @@ _DROPOUT_LAYERS = 5
 
 
 @dataclass(frozen=True)
-class Setting:
+class ScratchSetting:
     """Data, network and training, which all cells of a setting have in common."""
 
     data: Literal["cifar10", "mnist"]
@@ -82,9 +82,11 @@ class Setting:
 
 
 #: The paper divides the rate of learning after 3/7 and 5/7 of its 350 epochs, and so do these 14.
-_CIFAR10 = Setting("cifar10", 20_000, "resnet18", 16, "batch", 14, 128, 0.1, milestones=(6, 10))
+_CIFAR10 = ScratchSetting(
+    "cifar10", 20_000, "resnet18", 16, "batch", 14, 128, 0.1, milestones=(6, 10)
+)
 #: As many epochs as in the paper; fewer digits in smaller batches.
-_VGG11 = Setting("mnist", 5_000, "vgg11", 0.25, "batch", 15, 64, 0.01)
+_VGG11 = ScratchSetting("mnist", 5_000, "vgg11", 0.25, "batch", 15, 64, 0.01)
 SETTINGS = {
     "cifar10": _CIFAR10,
     "cifar10-full": replace(_CIFAR10, samples=50_000),
@@ -97,7 +99,7 @@ SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class ScratchCell:
     """One setting, noise rate and seed."""
 
     name: str
@@ -105,7 +107,7 @@ class Cell:
     seed: int
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> ScratchSetting:
         return SETTINGS[self.name]
 
     @property
@@ -113,14 +115,14 @@ class Cell:
         return CELLS / self.name / f"rate-{self.rate:g}" / f"seed-{self.seed}.json"
 
 
-def list_cells(names: tuple[str, ...]) -> Iterator[Cell]:
+def list_cells(names: tuple[str, ...]) -> Iterator[ScratchCell]:
     """All cells, those first that say most: one seed of every rate; the full size comes last."""
     usual = [name for name in names if name != "cifar10-full"]
-    yield from (Cell(name, rate, seed) for seed, rate, name in product(SEEDS, RATES, usual))
-    yield from (Cell("cifar10-full", rate, 0) for rate in RATES if "cifar10-full" in names)
+    yield from (ScratchCell(name, rate, seed) for seed, rate, name in product(SEEDS, RATES, usual))
+    yield from (ScratchCell("cifar10-full", rate, 0) for rate in RATES if "cifar10-full" in names)
 
 
-def build_network(setting: Setting, seed: int) -> nn.Module:
+def build_network(setting: ScratchSetting, seed: int) -> nn.Module:
     """The setting's network, for ten classes."""
     if setting.network == "vgg11":
         network = build_vgg11(setting.width, norm=setting.norm, seed=seed)
@@ -134,7 +136,7 @@ def build_network(setting: Setting, seed: int) -> nn.Module:
 def build_resnet18(width: int, p: float, seed: int) -> nn.Module:
     """ResNet-18 of few channels that halves 32x32 images at once; dropout after the last five."""
     torch.manual_seed(seed)
-    layers: list[nn.Module] = [*_convolve(3, width, stride=2), nn.ReLU(inplace=True)]
+    layers: list[nn.Module] = [*_make_convolution(3, width, stride=2), nn.ReLU(inplace=True)]
     channels = width
     for at, times in enumerate(RESNET18):
         out = times * width
@@ -152,18 +154,24 @@ class BasicBlock(nn.Module):
     def __init__(self, channels: int, out: int, stride: int) -> None:
         super().__init__()
         self.branch = nn.Sequential(
-            *_convolve(channels, out, stride=stride), nn.ReLU(inplace=True), *_convolve(out, out)
+            *_make_convolution(channels, out, stride=stride),
+            nn.ReLU(inplace=True),
+            *_make_convolution(out, out),
         )
         same = stride == 1
         self.shortcut = (
-            nn.Identity() if same else nn.Sequential(*_convolve(channels, out, 1, stride=stride))
+            nn.Identity()
+            if same
+            else nn.Sequential(*_make_convolution(channels, out, 1, stride=stride))
         )
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.relu(self.branch(x) + self.shortcut(x))
 
 
-def _convolve(channels: int, out: int, size: int = 3, *, stride: int = 1) -> Iterator[nn.Module]:
+def _make_convolution(
+    channels: int, out: int, size: int = 3, *, stride: int = 1
+) -> Iterator[nn.Module]:
     convolution = nn.Conv2d(channels, out, size, stride=stride, padding=size // 2, bias=False)
     nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
     yield convolution
@@ -171,18 +179,18 @@ def _convolve(channels: int, out: int, size: int = 3, *, stride: int = 1) -> Ite
 
 
 def predict_fold(
-    cell: Cell, data: Dataset, noisy: NoisyLabels, fold: int, work: Path
+    cell: ScratchCell, data: Dataset, noisy: NoisyLabels, fold: int, work: Path
 ) -> dict[str, NDArray[Any]]:
     """Train one fold, or read what an earlier run left; the three sources' probabilities."""
-    stored = _path_of_fold(work, fold)
-    if stored.exists():
-        with np.load(stored) as archive:
+    path = _make_fold_path(work, fold)
+    if path.exists():
+        with np.load(path) as archive:
             return dict(archive)
     setting = cell.setting
     splitter = StratifiedKFold(setting.folds, shuffle=True, random_state=cell.seed)
     rest, part = list(splitter.split(noisy.labels, noisy.labels))[fold]
-    seen = samples_like(data.inputs, rest, crop_and_flip=setting.data == "cifar10")
-    unseen = other_samples(seen, data.inputs, part)
+    train_samples = make_samples_like(data.inputs, rest, crop_and_flip=setting.data == "cifar10")
+    unseen = make_other_samples(train_samples, data.inputs, part)
     training = Training(
         epochs=setting.epochs, batch_size=setting.batch_size, lr=setting.lr, schedule="steps",
         milestones=setting.milestones, nesterov=False, decay_all=True, device="cpu",
@@ -193,39 +201,48 @@ def predict_fold(
     checkpoints.mkdir(parents=True, exist_ok=True)
     model = build_network(setting, seed)
     train(
-        model, seen, noisy.labels[rest].astype(np.int64), training, seed=seed, folder=checkpoints,
-        advance=lambda _: None,
+        model, train_samples, noisy.labels[rest].astype(np.int64), training, seed=seed,
+        folder=checkpoints, advance=lambda _: None,
     )  # fmt: skip
-    arrays = predict_sources(model, seen, unseen, passes=setting.passes, seed=seed)
-    arrays |= {"part": part, "torch": predict_by_torch(model, seen, unseen)}
-    with replace_file(stored) as temporary, temporary.open("wb") as file:
+    arrays = predict_sources(model, train_samples, unseen, passes=setting.passes, seed=seed)
+    arrays |= {"part": part, "torch": predict_by_torch(model, train_samples, unseen)}
+    with replace_file(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
     shutil.rmtree(checkpoints)
     return arrays
 
 
-def _path_of_fold(work: Path, fold: int) -> Path:
+def _make_fold_path(work: Path, fold: int) -> Path:
     return work / f"fold-{fold}.npz"
 
 
 def compute_cell(
-    cell: Cell, data: Dataset, similar: NDArray[np.float64], work: Path, *, partial: bool = False
+    cell: ScratchCell,
+    data: Dataset,
+    similar: NDArray[np.float64],
+    work: Path,
+    *,
+    partial: bool = False,
 ) -> None:
     """Train the folds that are missing, score all together, and write the cell.
 
     With `partial` nothing is trained: the samples of the folds that are there are scored.
     """
     true = data.labels.codes
-    noisy = noise_of_kind("similarity", true, rate=cell.rate, pred_probs=similar, seed=cell.seed)
-    own = work / cell.path.relative_to(CELLS).with_suffix("")
-    wanted = [k for k in range(cell.setting.folds) if not partial or _path_of_fold(own, k).exists()]
+    noisy = apply_noise_kind("similarity", true, rate=cell.rate, pred_probs=similar, seed=cell.seed)
+    cell_folder = work / cell.path.relative_to(CELLS).with_suffix("")
+    wanted = [
+        k
+        for k in range(cell.setting.folds)
+        if not partial or _make_fold_path(cell_folder, k).exists()
+    ]
     if not wanted:
         return
-    folds = [predict_fold(cell, data, noisy, fold, own) for fold in wanted]
+    folds = [predict_fold(cell, data, noisy, fold, cell_folder) for fold in wanted]
     order = np.argsort(positions := np.concatenate([fold["part"] for fold in folds]))
-    known = positions[order]
-    true = true[known]
-    noisy = replace(noisy, labels=noisy.labels[known], is_error=noisy.is_error[known])
+    rows = positions[order]
+    true = true[rows]
+    noisy = replace(noisy, labels=noisy.labels[rows], is_error=noisy.is_error[rows])
     softmax, reestimated, by_torch = (
         np.concatenate([fold[source] for fold in folds])[order]
         for source in ("softmax", "reestimated", "torch")
@@ -252,7 +269,7 @@ def compute_cell(
     )
 
 
-def is_finished(cell: Cell) -> bool:
+def is_finished(cell: ScratchCell) -> bool:
     """If all of the cell is there; one of another setting is refused rather than mixed in."""
     if not cell.path.exists():
         return False
@@ -263,15 +280,17 @@ def is_finished(cell: Cell) -> bool:
     return bool(content.get("folds", before["folds"]) == before["folds"])
 
 
-def read_data(setting: Setting, folder: Path, work: Path) -> tuple[Dataset, NDArray[np.float64]]:
+def read_data(
+    setting: ScratchSetting, folder: Path, work: Path
+) -> tuple[Dataset, NDArray[np.float64]]:
     """The setting's samples, and the similarity of their classes, which is kept in `work`."""
     data = load(folder / setting.data, split="train", limit=setting.samples)
-    stored = work / f"similarity-{setting.data}-{setting.samples}.npy"
-    if not stored.exists():
+    path = work / f"similarity-{setting.data}-{setting.samples}.npy"
+    if not path.exists():
         work.mkdir(parents=True, exist_ok=True)
-        with replace_file(stored) as temporary, temporary.open("wb") as file:
+        with replace_file(path) as temporary, temporary.open("wb") as file:
             np.save(file, predict_similarity(data, side=8 if setting.data == "cifar10" else None))
-    return data, np.load(stored)
+    return data, np.load(path)
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ import machine
 from uqled.bench.results.formatting import format_method, format_percent
 from uqled.data.loading import load
 from uqled.detect.find import find_label_errors
-from uqled.noise.kinds import noise_of_kind
+from uqled.noise.kinds import apply_noise_kind
 from uqled.predict.crossval import cross_validate
 
 RESULTS = machine.RESULTS
@@ -39,7 +39,7 @@ PACKAGES = ("uqled", "numpy", "scikit-learn", "torch")
 
 
 @dataclass(frozen=True)
-class Setting:
+class LongerSetting:
     name: str
     place: str
     limit: int
@@ -49,14 +49,14 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("CIFAR-10, pretrained features", "cifar10/train.parquet", 10_000, "probe",
+    LongerSetting("CIFAR-10, pretrained features", "cifar10/train.parquet", 10_000, "probe",
             (2, 5, 20, 80)),
-    Setting("MNIST", "mnist", 2_000, "small", (2, 8, 32), split="train"),
+    LongerSetting("MNIST", "mnist", 2_000, "small", (2, 8, 32), split="train"),
 )  # fmt: skip
 
 
 def measure_training(
-    setting: Setting, seed: int, epochs: int, data: Any, work: Path
+    setting: LongerSetting, seed: int, epochs: int, data: Any, work: Path
 ) -> dict[str, Any]:
     """One cross-validation on noisy labels, and what methods make of it."""
     true = data.labels.codes
@@ -65,14 +65,16 @@ def measure_training(
         data, setting.model, folds=FOLDS, passes=1, uncertainty="none", seed=seed,
         epochs=setting.epochs[1], out=work / f"{setting.place[:5]}-clean-{seed}",
     )  # fmt: skip
-    noisy = noise_of_kind("similarity", true, rate=RATE, pred_probs=clean.pred_probs, seed=seed)
-    found = cross_validate(
+    noisy = apply_noise_kind("similarity", true, rate=RATE, pred_probs=clean.pred_probs, seed=seed)
+    predictions = cross_validate(
         data.with_labels(noisy.labels), setting.model, folds=FOLDS, passes=PASSES, seed=seed,
         epochs=epochs, out=work / f"{setting.place[:5]}-{epochs}-{seed}",
     )  # fmt: skip
-    assert found.passes is not None
-    mean = found.passes.mean(axis=0)
-    flags = find_label_errors(noisy.labels, found.pred_probs, found.passes, method="all")
+    assert predictions.passes is not None
+    mean = predictions.passes.mean(axis=0)
+    flags = find_label_errors(
+        noisy.labels, predictions.pred_probs, predictions.passes, method="all"
+    )
     return {
         "setting": setting.name,
         "seed": seed,
@@ -81,17 +83,17 @@ def measure_training(
             name: float(f1_score(noisy.is_error, flags.by_method[name].mask)) for name in METHODS
         },
         "accuracy": {
-            "softmax": float((found.pred_probs.argmax(axis=1) == true).mean()),
+            "softmax": float((predictions.pred_probs.argmax(axis=1) == true).mean()),
             "mean": float((mean.argmax(axis=1) == true).mean()),
         },
         "too_sure": {
-            "softmax": _too_sure(found.pred_probs, noisy.labels),
-            "mean": _too_sure(mean, noisy.labels),
+            "softmax": _measure_overconfidence(predictions.pred_probs, noisy.labels),
+            "mean": _measure_overconfidence(mean, noisy.labels),
         },
     }
 
 
-def _too_sure(probs: Any, labels: Any) -> float:
+def _measure_overconfidence(probs: Any, labels: Any) -> float:
     """By how much the most probable class is more probable than it is the label."""
     return float(probs.max(axis=1).mean() - (probs.argmax(axis=1) == labels).mean())
 
@@ -100,7 +102,7 @@ def _format_spread(values: list[float]) -> str:
     return f"{format_percent(statistics.mean(values))} ± {format_percent(statistics.stdev(values))}"
 
 
-def page(result: dict[str, Any]) -> str:
+def format_page(result: dict[str, Any]) -> str:
     m = result["machine"]
     versions = ", ".join(f"{n} {v}" for n, v in m["versions"].items())
     head = [
@@ -111,10 +113,10 @@ def page(result: dict[str, Any]) -> str:
         f"{m['date']}, code {m['code']}; {m['cpu']}, {m['cores']} cores; Python {m['python']}, "
         f"{versions}.",
     ]
-    return "\n\n".join([*head, *tables(result)]) + "\n"
+    return "\n\n".join([*head, *format_tables(result)]) + "\n"
 
 
-def section(result: dict[str, Any], link: str) -> list[str]:
+def build_section(result: dict[str, Any], link: str) -> list[str]:
     """For the page of results: the reason that was looked for, and what was seen."""
     return [
         "### Why: the length of training?",
@@ -123,34 +125,38 @@ def section(result: dict[str, Any], link: str) -> list[str]:
         "that back; one that was trained briefly is not too sure to begin with. So the same "
         f"images, noise (similarity, {RATE}), folds and seeds were trained for longer and longer "
         f"([all]({link}/longer-training.md)).",
-        *(_describe_finding(setting, result) for setting in SETTINGS if _cells(setting, result)),
-        *tables(result),
+        *(
+            _describe_finding(setting, result)
+            for setting in SETTINGS
+            if _format_cells(setting, result)
+        ),
+        *format_tables(result),
         f"![gain on CL-PBNR against how much too sure a softmax is]({link}/longer-training.png)",
     ]
 
 
-def _describe_finding(setting: Setting, result: dict[str, Any]) -> str:
+def _describe_finding(setting: LongerSetting, result: dict[str, Any]) -> str:
     """What changed from the shortest to the longest training, and if the gain follows."""
-    cells = _cells(setting, result)
-    said = []
+    cells = _format_cells(setting, result)
+    sentences = []
     for epochs in (setting.epochs[0], setting.epochs[-1]):
         some = [c for c in cells if c["epochs"] == epochs]
         sure = _format_spread([c["too_sure"]["softmax"] for c in some])
         gain = _format_spread([c["f1"]["cl-mcd"] - c["f1"]["cl-pbnr"] for c in some])
         right = _format_spread([c["accuracy"]["mean"] - c["accuracy"]["softmax"] for c in some])
-        said.append(
+        sentences.append(
             f"after {epochs} epochs the softmax is by {sure} points surer than it is right, the "
             f"mean of the passes is by {right} points more often right than the softmax, and "
             f"CL-MCD has {gain} points of F1 more than CL-PBNR"
         )
-    told, clear = [], []
+    unclear, clear = [], []
     for name in ("cl-mcd", "cl-mcd-e"):
         first, last = (
-            [_gain(cells, name, seed, epochs) for seed in SEEDS]
+            [_compute_gain(cells, name, seed, epochs) for seed in SEEDS]
             for epochs in (setting.epochs[0], setting.epochs[-1])
         )
         change = [after - before for before, after in zip(first, last, strict=True)]
-        told.append(f"{format_method(name)} by {_format_spread(change)}")
+        unclear.append(f"{format_method(name)} by {_format_spread(change)}")
         clear.append(statistics.mean(change) > statistics.stdev(change))
     verdict = (  # of CL-MCD, which was the question
         "So brief training is one reason why CL-MCD is behind."
@@ -158,24 +164,24 @@ def _describe_finding(setting: Setting, result: dict[str, Any]) -> str:
         else "For CL-MCD that is no rise outside the spread."
     )
     return (
-        f"{setting.name} (`{setting.model}`, {setting.limit:,} images): {'; '.join(said)}. From "
-        "the shortest to the longest training the gain on CL-PBNR changes, paired by seed: of "
-        f"{', of '.join(told)} points. {verdict}"
+        f"{setting.name} (`{setting.model}`, {setting.limit:,} images): {'; '.join(sentences)}. "
+        "From the shortest to the longest training the gain on CL-PBNR changes, paired by seed: of "
+        f"{', of '.join(unclear)} points. {verdict}"
     )
 
 
-def _gain(cells: list[dict[str, Any]], name: str, seed: int, epochs: int) -> float:
+def _compute_gain(cells: list[dict[str, Any]], name: str, seed: int, epochs: int) -> float:
     (one,) = (c for c in cells if c["seed"] == seed and c["epochs"] == epochs)
     return float(one["f1"][name] - one["f1"]["cl-pbnr"])
 
 
-def _cells(setting: Setting, result: dict[str, Any]) -> list[dict[str, Any]]:
+def _format_cells(setting: LongerSetting, result: dict[str, Any]) -> list[dict[str, Any]]:
     return [c for c in result["cells"] if c["setting"] == setting.name]
 
 
-def tables(result: dict[str, Any]) -> list[str]:
+def format_tables(result: dict[str, Any]) -> list[str]:
     """One per setting, each after a line that names it."""
-    found = []
+    format_tables = []
     for setting in SETTINGS:
         lines = [
             "| epochs | accuracy, softmax | mean of passes | surer than right, softmax | mean of "
@@ -184,7 +190,7 @@ def tables(result: dict[str, Any]) -> list[str]:
             "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
         ]
         for epochs in setting.epochs:
-            some = [c for c in _cells(setting, result) if c["epochs"] == epochs]
+            some = [c for c in _format_cells(setting, result) if c["epochs"] == epochs]
             if len(some) < len(SEEDS):
                 continue
             row = [
@@ -196,11 +202,11 @@ def tables(result: dict[str, Any]) -> list[str]:
                 *([c["f1"][name] - c["f1"]["cl-pbnr"] for c in some] for name in METHODS[1:]),
             ]
             lines.append(f"| {epochs} | {' | '.join(map(_format_spread, row))} |")
-        found += [f"{setting.name}; per cent and points:", "\n".join(lines)]
-    return found
+        format_tables += [f"{setting.name}; per cent and points:", "\n".join(lines)]
+    return format_tables
 
 
-def picture(result: dict[str, Any], path: Path) -> None:
+def draw_picture(result: dict[str, Any], path: Path) -> None:
     """How much each method gains on CL-PBNR against how much too sure the softmax is."""
     import matplotlib
 
@@ -211,7 +217,7 @@ def picture(result: dict[str, Any], path: Path) -> None:
         1, len(SETTINGS), figsize=(4.6 * len(SETTINGS), 3.6), layout="constrained", squeeze=False
     )
     for setting, axis in zip(SETTINGS, axes[0], strict=True):
-        cells = _cells(setting, result)
+        cells = _format_cells(setting, result)
         for name in METHODS[1:]:
             x = [100 * c["too_sure"]["softmax"] for c in cells]
             y = [100 * (c["f1"][name] - c["f1"]["cl-pbnr"]) for c in cells]
@@ -235,17 +241,17 @@ def main() -> None:
     parser.add_argument("--work", type=Path)
     parser.add_argument("--tables-only", action="store_true", help="of what was measured")
     options = parser.parse_args()
-    stored = RESULTS / "longer-training.json"
+    path = RESULTS / "longer-training.json"
     if not options.tables_only:
         if options.data is None or options.work is None:
             parser.error("--data and --work are missing")
-        stored.write_text(json.dumps(all_measured(options.data, options.work), indent=1) + "\n")
-    result = json.loads(stored.read_text())
-    (RESULTS / "longer-training.md").write_text(page(result))
-    picture(result, RESULTS / "longer-training.png")
+        path.write_text(json.dumps(measure_all(options.data, options.work), indent=1) + "\n")
+    result = json.loads(path.read_text())
+    (RESULTS / "longer-training.md").write_text(format_page(result))
+    draw_picture(result, RESULTS / "longer-training.png")
 
 
-def all_measured(folder: Path, work: Path) -> dict[str, Any]:
+def measure_all(folder: Path, work: Path) -> dict[str, Any]:
     cells = []
     for setting in SETTINGS:
         data = load(folder / setting.place, limit=setting.limit, split=setting.split)

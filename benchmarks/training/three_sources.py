@@ -37,7 +37,7 @@ _BATCH = 512  # samples predicted at a time
 
 
 def predict_sources(
-    model: nn.Module, seen: Samples, unseen: Samples, *, passes: int, seed: int
+    model: nn.Module, train_samples: Samples, test_samples: Samples, *, passes: int, seed: int
 ) -> dict[str, NDArray[Any]]:
     """Probabilities of unseen samples: `softmax` and `reestimated` [n,K], `passes` [F,n,K].
 
@@ -45,9 +45,9 @@ def predict_sources(
     the statistics that were estimated without.
     """
     model.eval()
-    softmax, trained_passes = _predict_passes(model, unseen, passes, seed)
-    with reestimate_batch_norm(model, iterate_batches(seen)).in_use():
-        reestimated, misfit_passes = _predict_passes(model, unseen, passes, seed)
+    softmax, trained_passes = _predict_passes(model, test_samples, passes, seed)
+    with reestimate_batch_norm(model, iterate_batches(train_samples)).use_statistics():
+        reestimated, misfit_passes = _predict_passes(model, test_samples, passes, seed)
     return {
         "softmax": softmax,
         "reestimated": reestimated,
@@ -67,7 +67,9 @@ def _predict_passes(
     return softmax.numpy(), torch.cat([several for _, several in parts], dim=1).numpy()
 
 
-def predict_by_torch(model: nn.Module, seen: Samples, unseen: Samples) -> NDArray[np.float32]:
+def predict_by_torch(
+    model: nn.Module, train_samples: Samples, test_samples: Samples
+) -> NDArray[np.float32]:
     """[n,K] with all batch norm re-estimated by torch's `update_bn`, dropout taken out: a check.
 
     uqled re-estimates only the layers behind dropout, with those before as they are at inference,
@@ -76,8 +78,8 @@ def predict_by_torch(model: nn.Module, seen: Samples, unseen: Samples) -> NDArra
     other = copy.deepcopy(model)
     for layer in dropout_layers(other):
         layer.p = 0.0
-    update_bn(iterate_batches(seen), other)
-    return predict_softmax(other.eval(), unseen)
+    update_bn(iterate_batches(train_samples), other)
+    return predict_softmax(other.eval(), test_samples)
 
 
 def predict_softmax(model: nn.Module, samples: Samples) -> NDArray[np.float32]:

@@ -34,7 +34,7 @@ from uqled.bench.results.formatting import format_method, format_percent, join_w
 from uqled.bench.results.statistics import make_sample, subtract_samples
 from uqled.bench.results.table_formats import format_markdown_row
 from uqled.data.loading import load
-from uqled.noise.kinds import noise_of_kind
+from uqled.noise.kinds import apply_noise_kind
 from uqled.predict.embeddings import predict_from_features
 from uqled.storage.atomic import replace_file
 
@@ -55,7 +55,7 @@ def score_methods(labels: Labels, softmax: Any, passes: Any, is_error: NDArray[n
     return {name: score_detection(one.mask, one.ranking, is_error) for name, one in flags.items()}
 
 
-def score_published(folder: Path) -> list[dict[str, Any]]:
+def score_published_sets(folder: Path) -> list[dict[str, Any]]:
     """Five networks as the passes, each in turn as the softmax."""
     rows = []
     for name in ("cifar10s", "cifar10n-worst"):
@@ -78,7 +78,7 @@ def score_digits(folder: Path, work: Path, seeds: int) -> list[dict[str, Any]]:
     rows = []
     for seed in range(seeds):
         for rate in RATES:
-            noisy = noise_of_kind(
+            noisy = apply_noise_kind(
                 "similarity", data.labels.codes, rate=rate, pred_probs=similar, seed=seed
             )
             labels = replace(data.labels, codes=noisy.labels.astype(np.int32))
@@ -219,7 +219,7 @@ def _compare_sources(groups: Groups) -> list[str]:
             lines.append([f"{rate:g}", source, *cells, format_method(best),
                           _format_sample(f1[best])])  # fmt: skip
     winners = [
-        max(present, key=lambda source: _mean_f1(groups["mnist", source, rate], "cl-mcd"))
+        max(present, key=lambda source: _average_f1(groups["mnist", source, rate], "cl-mcd"))
         for rate in RATES
         if (present := [one for one in sources if ("mnist", one, rate) in groups])
     ]
@@ -233,7 +233,7 @@ def _compare_sources(groups: Groups) -> list[str]:
     return [text, "\n".join(map(format_markdown_row, lines))]
 
 
-def _mean_f1(seeds: dict[int, Scores], method: str) -> float:
+def _average_f1(seeds: dict[int, Scores], method: str) -> float:
     return float(np.mean([one[method]["f1"] for one in seeds.values()]))
 
 
@@ -270,7 +270,7 @@ def main() -> None:
     if options.data is not None:
         with tempfile.TemporaryDirectory() as temporary:
             work = options.work or Path(temporary)
-            rows = score_published(options.data / "predictions")
+            rows = score_published_sets(options.data / "predictions")
             rows += score_digits(options.data, work, options.seeds)
         packages = ("uqled", "numpy", "scikit-learn", "torch")
         result = {"machine": machine.describe_machine(packages), "rows": rows}

@@ -201,9 +201,9 @@ def test_stage1_is_what_cross_validation_would_find(smoke):
     arrays = cells.read_arrays(cell)
     given = arrays["given"].astype(int)
     labels = uqled.arrays.encode_labels(given, n_classes=10)
-    from uqled.predict.crossval import stratified_parts
+    from uqled.predict.crossval import split_stratified
 
-    parts = stratified_parts(labels, suite.folds, seed=cell.seed)
+    parts = split_stratified(labels, suite.folds, seed=cell.seed)
     probs, passes = np.empty((420, 10)), np.empty((3, 420, 10))
     for part, fold in zip(parts, list_needed_cells(suite, cell), strict=True):
         probs[part] = cells.read_arrays(fold)["pred_probs"]

@@ -94,7 +94,7 @@ def write_tiny(folder: Path) -> None:
 def a_few_steps(name: str) -> Suite:
     """The suite, with one data set, one epoch and the smallest matrix."""
     suite = read_suite("paper")
-    data = suite.data_named(name)
+    data = suite.get_data(name)
     return replace(
         suite,
         data=(replace(data, training={**data.training, "epochs": 1}),),

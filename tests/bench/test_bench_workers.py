@@ -15,7 +15,7 @@ import uqled
 from uqled.bench import benchmark_data, runner
 from uqled.bench.results.collection import PilotRanking
 from uqled.bench.runner import Benchmark, run_benchmark
-from uqled.bench.suite import Data, Suite, read_suite
+from uqled.bench.suite import Suite, SuiteData, read_suite
 from uqled.bench.workers import Workers, list_gpus, start_workers
 from uqled.engines.local import Threads
 from uqled.predict.training_options import resolve_training
@@ -76,14 +76,14 @@ def test_an_engine_computes_the_same_cells(tmp_path: Path, monkeypatch: pytest.M
 
 
 def small_suite(**changes: Any) -> Suite:
-    data = Data("digits", "digits", test_share=0.3, limit=200, model="logistic")
+    data = SuiteData("digits", "digits", test_share=0.3, limit=200, model="logistic")
     data = replace(data, training={"uncertainty": "bootstrap"})
     suite = Suite("own", (data,), rates=(0.1,), seeds=(0,), folds=2, passes=2, stage2=None)
     return replace(suite, methods=("cl-pbnr", "cl-mcd"), **changes)
 
 
 def test_networks_are_trained_on_the_device_that_is_asked_for() -> None:
-    network = Data("digits", "digits", training={"epochs": 2})
+    network = SuiteData("digits", "digits", training={"epochs": 2})
     assert benchmark_data.list_training_options(network, "cuda") == {"device": "cuda", "epochs": 2}
     own = replace(network, training={"device": "cpu"})
     assert benchmark_data.list_training_options(own, "cuda") == {"device": "cpu"}
@@ -110,7 +110,7 @@ def test_places_of_data(place: str, known: Any, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(benchmark_data, "load", load)
     with pytest.raises(uqled.InputError, match="is read"):
-        benchmark_data.load_samples(Data("a", place, test_split="test"), Path("folder"))
+        benchmark_data.load_samples(SuiteData("a", place, test_split="test"), Path("folder"))
     assert asked == [known]
 
 

@@ -17,7 +17,7 @@ from uqled.answer import describe_answer, is_at_chance
 from uqled.arrays import Labels
 from uqled.cli import app
 from uqled.data.inspection.prediction_checks import check_predictions
-from uqled.predict.crossval import stratified_parts
+from uqled.predict.crossval import split_stratified
 
 
 def checks(data, **options):
@@ -102,11 +102,11 @@ def test_a_column_of_groups(tmp_path):
     assert "'nest_id'" in checks(tmp_path / "t.csv", label="species")["groups"].message
     data = load(tmp_path / "t.csv", label="species", group="nest_id")
     assert "groups" not in checks(data)
-    parts = stratified_parts(data.labels, 4, seed=0, groups=data.groups)
+    parts = split_stratified(data.labels, 4, seed=0, groups=data.groups)
     sets = [set(data.groups[part]) for part in parts]
     assert sum(map(len, sets)) == len(set.union(*sets)) == 30
     with pytest.raises(uqled.InputError, match="folds is 31, and there are 30 groups"):
-        stratified_parts(data.labels, 31, seed=0, groups=data.groups)
+        split_stratified(data.labels, 31, seed=0, groups=data.groups)
 
 
 @pytest.fixture

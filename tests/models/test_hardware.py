@@ -21,7 +21,7 @@ def processor(monkeypatch):
 
     def pretend(flags, returncode):
         hardware.survives_bfloat16.cache_clear()
-        monkeypatch.setattr(hardware, "_processor_flags", lambda: flags)
+        monkeypatch.setattr(hardware, "_read_processor_flags", lambda: flags)
         ended = SimpleNamespace(returncode=returncode)
         monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
 

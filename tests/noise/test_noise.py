@@ -415,7 +415,7 @@ def test_kinds_by_name():
     }
     assert list(options) == list(kinds.KINDS)
     for kind, given_options in options.items():
-        made = kinds.noise_of_kind(kind, labels, **given_options, seed=1)
+        made = kinds.apply_noise_kind(kind, labels, **given_options, seed=1)
         assert (made.is_error == (made.labels != labels)).all()
         assert made.counts.tolist() == [100] * 10
         assert made.realised == noise.realised_matrix(labels, made.labels, CIFAR)
@@ -428,18 +428,18 @@ def test_kinds_by_name():
         else:
             assert 1 - np.diag(made.intended.probabilities).mean() == pytest.approx(0.2)
     with pytest.raises(MissingInputError, match="pred_probs is missing"):
-        kinds.noise_of_kind("similarity", labels, rate=0.2, seed=1)
+        kinds.apply_noise_kind("similarity", labels, rate=0.2, seed=1)
     with pytest.raises(InputError, match="zeros has no meaning for noise of the kind 'pair'"):
-        kinds.noise_of_kind("pair", labels, rate=0.2, zeros=0.1, seed=1)
+        kinds.apply_noise_kind("pair", labels, rate=0.2, zeros=0.1, seed=1)
     with pytest.raises(InputError, match="kind is 'pairs'"):
-        kinds.noise_of_kind("pairs", labels, rate=0.2, seed=1)
+        kinds.apply_noise_kind("pairs", labels, rate=0.2, seed=1)
 
 
 def test_classes_are_those_found_and_the_model_may_have_seen_other_samples():
-    made = kinds.noise_of_kind("pair", [1, 2, 5], rate=1, seed=0)
+    made = kinds.apply_noise_kind("pair", [1, 2, 5], rate=1, seed=0)
     assert made.labels.tolist() == [2, 5, 1]
     other = {"pred_probs": [[0.9, 0.1], [0.2, 0.8]], "model_labels": ["cat", "dog"]}
-    made = kinds.noise_of_kind("similarity", ["dog", "dog", "cat"], rate=1, seed=0, **other)
+    made = kinds.apply_noise_kind("similarity", ["dog", "dog", "cat"], rate=1, seed=0, **other)
     assert made.labels.tolist() == ["cat", "cat", "dog"]
     with pytest.raises(InputError, match=r"one class only \('cat'\)"):
-        kinds.noise_of_kind("symmetric", ["cat"], rate=1, seed=0)
+        kinds.apply_noise_kind("symmetric", ["cat"], rate=1, seed=0)

@@ -19,9 +19,14 @@ from uqled.features.neighbours import (
     normalise_rows,
 )
 from uqled.model_quality import ModelQuality, describe_model_quality, measure_model_quality
-from uqled.predict.committee.combining import combine_members, fit_mixture, fit_temperature, heat
+from uqled.predict.committee.combining import (
+    apply_temperature,
+    combine_members,
+    fit_mixture,
+    fit_temperature,
+)
 from uqled.predict.committee.discriminant import Discriminant, choose_ridge
-from uqled.predict.crossval import cross_validate, stratified_parts
+from uqled.predict.crossval import cross_validate, split_stratified
 from uqled.predict.learners import choose_learner
 
 
@@ -103,13 +108,13 @@ def test_copies_share_a_group():
 def test_groups_do_not_straddle_folds():
     data = Dataset.from_arrays(*clusters(200))
     groups = np.random.default_rng(0).integers(0, 40, 200)
-    parts = stratified_parts(data.labels, 4, seed=0, groups=groups)
+    parts = split_stratified(data.labels, 4, seed=0, groups=groups)
     assert sorted(np.concatenate(parts).tolist()) == list(range(200))
     for part in parts:
         rest = np.setdiff1d(np.arange(200), part)
         assert not set(groups[part]) & set(groups[rest])
     with pytest.raises(InputError, match="there are 2 groups"):
-        stratified_parts(data.labels, 4, seed=0, groups=groups % 2)
+        split_stratified(data.labels, 4, seed=0, groups=groups % 2)
 
 
 # -- combination ----------------------------------------------------------------------------------
@@ -119,12 +124,12 @@ def test_calibration_and_weights():
     rng = np.random.default_rng(0)
     true = rng.dirichlet(np.ones(3), 4_000)
     y = np.array([rng.choice(3, p=row) for row in true])
-    assert fit_temperature(heat(true, 0.5), y) == pytest.approx(2, abs=0.15)
+    assert fit_temperature(apply_temperature(true, 0.5), y) == pytest.approx(2, abs=0.15)
     assert fit_temperature(true, y) == pytest.approx(1, abs=0.08)
     noise = rng.dirichlet(np.ones(3), 4_000)
     assert fit_mixture(np.stack([true, noise])[:, np.arange(4_000), y])[0] > 0.9
     folds = np.arange(4_000) % 4
-    combination = combine_members(np.stack([heat(true, 0.3), noise]), y, folds)
+    combination = combine_members(np.stack([apply_temperature(true, 0.3), noise]), y, folds)
     assert combination.weights.sum() == pytest.approx(1)
     np.testing.assert_allclose(combination.passes[0], true, atol=0.06)
     np.testing.assert_allclose(combination.pred_probs, true, atol=0.1)

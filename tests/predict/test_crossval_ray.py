@@ -110,8 +110,8 @@ def test_members_of_an_ensemble_are_tasks(engine, tmp_path):
     there = cross_validate(digits(), tiny, out=tmp_path / "there", engine=Noted(), **options)
     same(there, here)
     assert asked == [
-        ("_member_task", [(fold, member) for fold in range(3) for member in range(2)]),
-        ("_fold_task", [0, 1, 2]),
+        ("_compute_member", [(fold, member) for fold in range(3) for member in range(2)]),
+        ("_compute_fold", [0, 1, 2]),
     ]
     with (tmp_path / "there" / "history.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -8,7 +8,7 @@ import pytest
 
 from uqled import Dataset
 from uqled.predict import crossval
-from uqled.predict.crossval import cross_validate, stratified_parts
+from uqled.predict.crossval import cross_validate, split_stratified
 
 WORDS = ["card", "bank", "money", "rent", "train", "ticket", "hotel", "water", "stone", "music"]
 N = 96
@@ -89,7 +89,7 @@ def test_many_small_groups_share_folds_too(monkeypatch):
     data = Dataset.from_arrays(np.zeros((900, 2)), np.arange(900) % 3)
     groups = np.random.default_rng(0).integers(0, 600, 900)
     monkeypatch.setattr(crossval, "_MANY_GROUPS", 100)
-    parts = stratified_parts(data.labels, 4, seed=0, groups=groups)
+    parts = split_stratified(data.labels, 4, seed=0, groups=groups)
     assert sorted(np.concatenate(parts).tolist()) == list(range(900))
     for part in parts:
         assert not set(groups[part]) & set(np.delete(groups, part))

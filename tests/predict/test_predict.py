@@ -18,7 +18,7 @@ import torch
 import uqled
 from small_training import QUICK, digits, same, tiny
 from uqled.arrays import Labels
-from uqled.predict.crossval import cross_validate, stratified_parts
+from uqled.predict.crossval import cross_validate, split_stratified
 from uqled.predict.learner import FoldPredictions
 from uqled.storage.run import Run
 
@@ -200,8 +200,8 @@ def test_classes_smaller_than_the_folds_are_named():
     codes = np.array([0] * 6 + [1] * 2 + [2] * 6, np.int32)
     labels = Labels(codes, np.arange(4), ("ant", "bee", "cat", "dog"))
     with pytest.raises(uqled.InputError, match=r"folds is 3, but 1 classes.*'bee' \(2\)"):
-        stratified_parts(labels, 3, seed=0)
-    parts = stratified_parts(labels, 2, seed=0)  # dog has no sample, and that is fine
+        split_stratified(labels, 3, seed=0)
+    parts = split_stratified(labels, 2, seed=0)  # dog has no sample, and that is fine
     assert sorted(np.concatenate(parts).tolist()) == list(range(14))
 
 

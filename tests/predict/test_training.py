@@ -9,13 +9,13 @@ import torch
 from small_training import QUICK, digits, tiny
 from uqled.predict import samples as samples_module
 from uqled.predict.crossval import cross_validate
-from uqled.predict.training import PRESETS, pace
+from uqled.predict.training import PRESETS, schedule_rate
 
 
 def test_schedules():
     fast = PRESETS["fast"]
     rates, momenta = zip(
-        *(pace(fast, epoch) for epoch in np.linspace(0, fast.epochs, 101)), strict=True
+        *(schedule_rate(fast, epoch) for epoch in np.linspace(0, fast.epochs, 101)), strict=True
     )
     assert max(rates) == pytest.approx(fast.lr, rel=1e-2)
     assert np.argmax(rates) == 25
@@ -23,7 +23,7 @@ def test_schedules():
     assert momenta[25] == min(momenta) == pytest.approx(0.85)
     assert momenta[-1] == pytest.approx(0.95)
     paper = PRESETS["paper"]
-    found = [pace(paper, epoch) for epoch in (0, 149.9, 150, 249.9, 250, 349)]
+    found = [schedule_rate(paper, epoch) for epoch in (0, 149.9, 150, 249.9, 250, 349)]
     assert [rate for rate, _ in found] == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
     assert {momentum for _, momentum in found} == {0.9}
     assert (paper.epochs, paper.batch_size) == (350, 256)

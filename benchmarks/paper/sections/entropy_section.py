@@ -60,7 +60,7 @@ def build_entropy(results: Results) -> list[str]:
             rows.append([escape_markdown(name), format_rate(rate), *cells, closer])
         if len(paper) > 1:
             trends["paper"] += 1
-            trends.update(r for r in gaps if _rises(gaps[r]) == _rises(paper))
+            trends.update(r for r in gaps if _count_rises(gaps[r]) == _count_rises(paper))
     if not rows:
         return []
     heads = [
@@ -116,7 +116,7 @@ def _measure_distance(gap: dict[str, SeedSample], paper: dict[str, SeedSample]) 
     return sum(abs(gap[m].mean - paper[m].mean) for m in ("precision", "recall"))
 
 
-def _rises(gaps: dict[Rate, dict[str, SeedSample]]) -> bool:
+def _count_rises(gaps: dict[Rate, dict[str, SeedSample]]) -> bool:
     """If the change in recall grows from the lowest rate to the highest."""
     changes = [by["recall"].mean for by in gaps.values()]
     return changes[-1] > changes[0]

@@ -38,7 +38,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingResults:
     """The finished cells of one setting."""
 
     name: str
@@ -64,7 +64,7 @@ class Setting:
         return sum(above), len(above)
 
 
-def read_settings(folder: Path = CELLS) -> list[Setting]:
+def read_settings(folder: Path = CELLS) -> list[SettingResults]:
     """The settings that have a finished cell."""
     cells: dict[str, dict[float, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
     options = {}
@@ -74,7 +74,7 @@ def read_settings(folder: Path = CELLS) -> list[Setting]:
         options[cell["name"]] = content["setting"]
         cells[cell["name"]][cell["rate"]][cell["seed"]] = content
     return [
-        Setting(name, options[name], dict(sorted(cells[name].items())))
+        SettingResults(name, options[name], dict(sorted(cells[name].items())))
         for name in TITLES
         if name in cells
     ]
@@ -85,7 +85,7 @@ def read_f1(row: Row, statistics: str, method: str) -> float:
     return float(row["methods"][statistics][method]["f1"])
 
 
-def describe_settings(settings: list[Setting]) -> list[str]:
+def describe_settings(settings: list[SettingResults]) -> list[str]:
     """The numbers of each setting in a few words: which source is more accurate, who finds more."""
     texts = []
     for setting in settings:
@@ -97,10 +97,10 @@ def describe_settings(settings: list[Setting]) -> list[str]:
             f"five beat CL-PBNR {_describe_gains(setting, 'as-trained')}"
         )
         if setting.has_batch_norm:
-            cured = [one["reestimated"] - one["as-trained"] for one in accuracies]
+            gains = [one["reestimated"] - one["as-trained"] for one in accuracies]
             spoilt = [one["passes-reestimated"] - one["passes"] for one in accuracies]
             text += (
-                f". Re-estimated statistics change the softmax by {format_span(cured)} points and "
+                f". Re-estimated statistics change the softmax by {format_span(gains)} points and "
                 f"the passes by {format_span(spoilt)}; then the five beat CL-PBNR "
                 f"{_describe_gains(setting, 'reestimated')}"
             )
@@ -108,7 +108,7 @@ def describe_settings(settings: list[Setting]) -> list[str]:
     return ["\n".join(texts)] if texts else []
 
 
-def _describe_gains(setting: Setting, statistics: str) -> str:
+def _describe_gains(setting: SettingResults, statistics: str) -> str:
     """In how many cases, and the least and the most."""
     gains = [
         read_f1(row, "as-trained", method) - read_f1(row, statistics, BASELINE)
@@ -119,7 +119,7 @@ def _describe_gains(setting: Setting, statistics: str) -> str:
     return f"in {above} of {cases} cases ({format_span(gains)} points of F1)"
 
 
-def build_tables(settings: list[Setting]) -> list[str]:
+def build_tables(settings: list[SettingResults]) -> list[str]:
     """Accuracy of each source, and F1, in per cent."""
     if not settings:
         return []
@@ -143,7 +143,7 @@ def build_tables(settings: list[Setting]) -> list[str]:
     ]
 
 
-def describe_check(settings: list[Setting]) -> str:
+def describe_check(settings: list[SettingResults]) -> str:
     """How far uqled's re-estimation is from torch's own."""
     rows = [row["accuracy"] for one in settings if one.has_batch_norm for row in one.rows]
     if not rows:
@@ -156,7 +156,7 @@ def describe_check(settings: list[Setting]) -> str:
     )
 
 
-def describe_training(settings: list[Setting]) -> str:
+def describe_training(settings: list[SettingResults]) -> str:
     """What was made smaller than in the paper, from the settings themselves."""
     texts = []
     for setting in settings:
@@ -176,7 +176,7 @@ def describe_training(settings: list[Setting]) -> str:
     return "; ".join(texts) + "." if texts else ""
 
 
-def build_section(settings: list[Setting], link: str) -> list[str]:
+def build_section(settings: list[SettingResults], link: str) -> list[str]:
     """For the page of results: the verdict on networks like the paper's."""
     if not settings:
         return []
@@ -190,13 +190,15 @@ def build_section(settings: list[Setting], link: str) -> list[str]:
     ]
 
 
-def _judge(settings: list[Setting]) -> str:
+def _judge(settings: list[SettingResults]) -> str:
     """What the networks with batch norm say together, for each data set."""
     texts = []
     for data, title in _DATA.items():
-        own = [one for one in settings if one.has_batch_norm and one.options["data"] == data]
-        if own:
-            texts.append(f"{title}: {_judge_data(own)}.")
+        with_batch_norm = [
+            one for one in settings if one.has_batch_norm and one.options["data"] == data
+        ]
+        if with_batch_norm:
+            texts.append(f"{title}: {_judge_data(with_batch_norm)}.")
     if not texts:
         return ""
     return (
@@ -206,24 +208,26 @@ def _judge(settings: list[Setting]) -> str:
     )
 
 
-def _judge_data(settings: list[Setting]) -> str:
-    above, cases, cured = 0, 0, 0
+def _judge_data(settings: list[SettingResults]) -> str:
+    above, cases, n_above = 0, 0, 0
     for one in settings:
         above, cases = above + one.count_above("as-trained")[0], cases + 5 * len(one.rows)
-        cured += one.count_above("reestimated")[0]
-    counts = f"above CL-PBNR in {above} of {cases} cases as trained, in {cured} once statistics fit"
+        n_above += one.count_above("reestimated")[0]
+    counts = (
+        f"above CL-PBNR in {above} of {cases} cases as trained, in {n_above} once statistics fit"
+    )
     rows = [row["accuracy"] for one in settings for row in one.rows]
     mended = max(one["reestimated"] - one["as-trained"] for one in rows)
     if mended < _DAMAGED:
         return f"{counts}; the softmax is not damaged, so this says nothing about the cause"
     if 2 * above <= cases:
         return f"{counts}; the statement does not hold, not even on the softmax as trained"
-    if 2 * cured < above:
+    if 2 * n_above < above:
         return f"{counts}; the statement holds only where batch norm has damaged the softmax"
     return f"{counts}; the statement holds whether the statistics fit or not"
 
 
-def _count_cells(setting: Setting) -> str:
+def _count_cells(setting: SettingResults) -> str:
     n, all_folds = len(setting.rows), setting.options["folds"]
     short = [row for row in setting.rows if row.get("folds", all_folds) < all_folds]
     text = "1 cell" if n == 1 else f"{n} cells"

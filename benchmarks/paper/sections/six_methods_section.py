@@ -26,12 +26,12 @@ def build_six_methods(results: Results) -> list[str]:
     parts = []
     for name in list_evidence(results):
         other = find_paper_dataset(name)
-        here = group_samples(results.stage1, name, "f1")
-        if other is None or not here:
+        ours = group_samples(results.stage1, name, "f1")
+        if other is None or not ours:
             continue
         title = escape_markdown(name) + ("" if other == name else f" (in the paper: {other})")
         printed = group_samples(paper, other, "f1")
-        parts += [f"**{title}**", _build_table(here, printed, means[other])]
+        parts += [f"**{title}**", _build_table(ours, printed, means[other])]
     if not parts:
         return []
     return [
@@ -43,19 +43,19 @@ def build_six_methods(results: Results) -> list[str]:
 
 
 def _build_table(
-    here: Mapping[Rate, Mapping[str, SeedSample]],
+    ours: Mapping[Rate, Mapping[str, SeedSample]],
     printed: Mapping[Rate, Mapping[str, SeedSample]],
     means: Mapping[str, float],
 ) -> str:
-    average = average_over_rates(here)
-    heads = [f"{format_rate(rate)}, {where}" for rate in here for where in ("here", "paper")] + [
+    average = average_over_rates(ours)
+    heads = [f"{format_rate(rate)}, {where}" for rate in ours for where in ("here", "paper")] + [
         "mean, here",
         "mean, paper",
     ]
     rows = []
     for method in PAPER_METHODS:
         cells = []
-        for rate, column in here.items():
+        for rate, column in ours.items():
             theirs = printed.get(rate, {})
             cells.append(format_spread(column[method]) if method in column else DASH)
             cells.append(format_percent(theirs[method].mean) if method in theirs else DASH)

@@ -71,13 +71,13 @@ def build_stage1_block(
             more[1] = format_signed(subtract_samples(ours[m], ours[BASELINE]).mean)
         rows.append([*format_row_cells(row, len(heads)), *more])
     change = compute_improvements(group_samples(results.stage1, name, "f1"))
-    beside = (
+    comparison = (
         f" (in the paper: {find_paper_dataset(name)})"
         if theirs and find_paper_dataset(name) != name
         else ""
     )
     return [
-        f"### {escape_markdown(name)}{beside}",
+        f"### {escape_markdown(name)}{comparison}",
         format_note(block),
         format_table(["", *heads, "paper's mean", "minus CL-PBNR", "paper's"], rows),
         link_picture(results, name, "F1 relative to CL-PBNR", "stage1")
@@ -93,25 +93,25 @@ def link_picture(results: Results, name: str, what: str, stage: str) -> str:
 
 def build_ranking_and_counting(results: Results) -> list[str]:
     """Ranking and counting apart: what the methods change of either."""
-    shown = (BASELINE, "cl-mcd", "cl-mcd-e", "alg-ens-3")
+    methods = (BASELINE, "cl-mcd", "cl-mcd-e", "alg-ens-3")
     theirs, rows, better, both = read_paper_results(), [], 0, 0
-    here, there = list[float](), list[float]()
+    ours, papers_f1 = list[float](), list[float]()
     for name in list_evidence(results):
         area = average_over_rates(group_samples(results.stage1, name, "aupr"))
         f1 = average_over_rates(group_samples(results.stage1, name, "f1"))
-        if not set(shown) <= set(area):
+        if not set(methods) <= set(area):
             continue
         both += 1
         better += is_clear(gap := subtract_samples(area["cl-mcd"], area[BASELINE])) and gap.mean > 0
         ratios = _count_flagged_per_wrong(results.stage1, name)
         other = find_paper_dataset(name)
         papers = _count_flagged_per_wrong(theirs.stage1, other) if other else {}
-        here.append(ratios[BASELINE])
-        there += [papers[BASELINE]] if papers else []
-        for m in shown:
+        ours.append(ratios[BASELINE])
+        papers_f1 += [papers[BASELINE]] if papers else []
+        for m in methods:
             per = [format_number(by[m], 2) if m in by else DASH for by in (ratios, papers)]
             cells = [format_method(m), format_spread(area[m]), format_spread(f1[m]), *per]
-            rows.append([escape_markdown(name) if m == shown[0] else "", *cells])
+            rows.append([escape_markdown(name) if m == methods[0] else "", *cells])
     if not rows:
         return []
     return [
@@ -120,9 +120,9 @@ def build_ranking_and_counting(results: Results) -> list[str]:
         "under precision-recall looks at the order of all samples, those flagged first; flagged "
         "samples per wrong label say if too many or too few are flagged. CL-MCD, on the mean of "
         "the passes, orders clearly better than CL-PBNR on the softmax for "
-        f"{better} of {both} data sets. CL-PBNR flags {format_range(here)} times as many samples "
-        f"as are wrong here, and {format_range(there)} times as many in the paper: where it flags "
-        "about as many as are wrong, methods that flag fewer have little precision to gain.",
+        f"{better} of {both} data sets. CL-PBNR flags {format_range(ours)} times as many samples "
+        f"as are wrong here, and {format_range(papers_f1)} times as many in the paper: where it "
+        "flags about as many as are wrong, methods that flag fewer have little precision to gain.",
         format_table(
             [
                 *("", "", "area under precision-recall (%)", "mean F1 (%)"),
@@ -135,6 +135,6 @@ def build_ranking_and_counting(results: Results) -> list[str]:
 
 
 def _count_flagged_per_wrong(frame: Any, name: str) -> dict[str, float]:
-    chosen = frame[frame["dataset"] == name]
-    by = (chosen["flagged"] / chosen["wrong"]).groupby(chosen["method"]).mean()
+    rows = frame[frame["dataset"] == name]
+    by = (rows["flagged"] / rows["wrong"]).groupby(rows["method"]).mean()
     return {str(method): float(value) for method, value in by.items()}

@@ -16,7 +16,7 @@ from paper.page_text import (
     format_signed,
     format_spread,
     format_table,
-    group_treated,
+    group_by_treatment,
     has_cell,
 )
 from paper.paper_comparison import find_paper_dataset
@@ -60,7 +60,9 @@ def _compare_treatments(results: Results) -> str:
     """Relabelling against removal, and the best of either against doing nothing."""
     counted, best = Counter[str](), []
     for name in list_evidence(results):
-        relabelled, removed = (group_treated(results, name, what) for what in ("relabel", "remove"))
+        relabelled, removed = (
+            group_by_treatment(results, name, what) for what in ("relabel", "remove")
+        )
         for rate in relabelled:
             for m in relabelled[rate]:
                 if m in removed.get(rate, {}):
@@ -76,10 +78,10 @@ def _compare_treatments(results: Results) -> str:
                 continue
             top = max(column, key=lambda m: column[m].mean)
             gain = subtract_samples(column[top], noisy[rate]["noisy"])
-            lost = subtract_samples(clean["clean"], noisy[rate]["noisy"])
+            loss = subtract_samples(clean["clean"], noisy[rate]["noisy"])
             best.append(
                 f"{escape_markdown(name)} at {format_rate(rate)}: noise costs "
-                f"{format_spread(lost)} points, the best removal ({format_method(top)}) "
+                f"{format_spread(loss)} points, the best removal ({format_method(top)}) "
                 f"gains {format_points(gain)}"
             )
     total = sum(counted.values())
@@ -108,7 +110,7 @@ def build_stage2_block(results: Results, name: str) -> list[str]:
     rates = [i for i, _ in enumerate(heads) if has_cell(relabelled.values(), i)]
     rates = [i for i in rates if heads[i] != "Mean"]
     paper, other = read_paper_means(), find_paper_dataset(name)
-    ours = average_over_rates(group_treated(results, name, "remove"))
+    ours = average_over_rates(group_by_treatment(results, name, "remove"))
     noisy = average_over_rates(
         group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
     ).get("noisy")

@@ -28,9 +28,9 @@ from uqled.bench.results.statistics import (
     average_over_rates,
     find_leaders,
     group_samples,
+    has_enough_span,
     list_evidence,
     select_treatment,
-    spans_enough,
     subtract_samples,
 )
 from uqled.bench.results.table_formats import (
@@ -79,12 +79,16 @@ def _list_best(results: Results) -> list[str]:
 
 
 def _describe_paper_best(column: Mapping[str, SeedSample]) -> str:
-    own = {m: sample for m, sample in column.items() if m in PAPER_METHODS}
-    first = find_leaders(own)
+    paper_samples = {m: sample for m, sample in column.items() if m in PAPER_METHODS}
+    first = find_leaders(paper_samples)
     if not first.names:
         return ""
     best = sorted(first.names)[0]
-    gap = subtract_samples(own[best], own[BASELINE]) if BASELINE in own else None
+    gap = (
+        subtract_samples(paper_samples[best], paper_samples[BASELINE])
+        if BASELINE in paper_samples
+        else None
+    )
     by = f", {format_points(gap)} on CL-PBNR" if gap and best != BASELINE else ""
     return f"Among the paper's: {join_words(map(format_method, first.names))}{by}."
 
@@ -93,19 +97,19 @@ def build_statements(results: Results) -> list[str]:
     rows = []
     for one in judge_statements(results):
         paper = f"{one.paper.held} of {one.paper.of}" if one.paper else DASH
-        here = [DASH] * 6
+        ours = [DASH] * 6
         if one.here is not None:
             verdict = one.statement.verdict(one.here)
             counts = one.here.clearly, one.here.within, one.here.against, one.here.once
-            here = [str(len(one.here.datasets)), *map(str, counts)]
-            here.append(f"**{verdict}**" if verdict != OPEN else verdict)
+            ours = [str(len(one.here.datasets)), *map(str, counts)]
+            ours.append(f"**{verdict}**" if verdict != OPEN else verdict)
         sort = "" if one.statement.every else " *(most cases)*"
         rows.append(
             [
                 f'"{escape_markdown(one.statement.quote)}"{sort}',
                 escape_markdown(one.statement.counted),
                 paper,
-                *here,
+                *ours,
             ]
         )
     return [
@@ -189,25 +193,25 @@ def build_winners(results: Results) -> list[str]:
 
 
 def build_correlations(results: Results) -> list[str]:
-    here = analyse_sensitivity(results)
+    ours = analyse_sensitivity(results)
     theirs = analyse_sensitivity(read_paper_results(), read_paper_means())
     papers = {one.name: one.cells for one in build_correlation_rows(theirs)}
     rows = [
         [escape_markdown(one.name), *one.cells, papers.get(one.name, (DASH,) * 5)[1]]
-        for one in build_correlation_rows(here)
+        for one in build_correlation_rows(ours)
     ]
     if not rows:
         return []
     sentences = []
     for what, analysis in (
-        ("a network that is better before cleaning finds errors better", here.initial),
-        ("methods that find errors better end with higher accuracy, over data sets", here.final),
+        ("a network that is better before cleaning finds errors better", ours.initial),
+        ("methods that find errors better end with higher accuracy, over data sets", ours.final),
     ):
         correlation = analysis.correlation
         if correlation is None:
             sentences.append(f"That {what}: there are too few points to say.")
             continue
-        if analysis is here.final and not spans_enough(analysis):
+        if analysis is ours.final and not has_enough_span(analysis):
             sentences.append(f"That {what}: not judged, {_describe_span(analysis)}.")
             continue
         verdict = HOLDS if correlation.low > 0 else FAILS if correlation.high < 0 else OPEN
@@ -216,25 +220,25 @@ def build_correlations(results: Results) -> list[str]:
             f"95 % interval {format_number(correlation.low, 2)} to "
             f"{format_number(correlation.high, 2)})."
         )
-    rates = list(dict.fromkeys(r for by in here.mean_f1.values() for r in by))
+    rates = list(dict.fromkeys(r for by in ours.mean_f1.values() for r in by))
     means = [
         [escape_markdown(name), *(format_percent(by[r].mean) if r in by else DASH for r in rates)]
         for name, by in [
-            *here.mean_f1.items(),
+            *ours.mean_f1.items(),
             *((f"{name}, paper", by) for name, by in theirs.mean_f1.items()),
         ]
     ]
     return [
         "## Sensitivity",
         " ".join(sentences),
-        _list_unjudged(here),
+        _list_unjudged(ours),
         format_table(["Pearson's r", "n", "r", "t", "p", "95 % interval", "paper's r"], rows),
-        format_same_images(results.about, here.initial.points),
-        f"F1 averaged over {join_words(map(format_method, here.methods))}, in per cent:",
+        format_same_images(results.about, ours.initial.points),
+        f"F1 averaged over {join_words(map(format_method, ours.methods))}, in per cent:",
         format_table(["", *map(format_rate, rates)], means),
         f"![Mean F1 by noise rate]({FOLDER}/figures/sensitivity-rates.png)" if means else "",
         f"![F1 and accuracy after cleaning]({FOLDER}/figures/sensitivity-final.png)"
-        if here.final.points
+        if ours.final.points
         else "",
     ]
 
@@ -244,7 +248,7 @@ def _list_unjudged(analyses: Sensitivity) -> str:
     texts = [
         f"{escape_markdown(name)} ({_describe_span(analysis)})"
         for name, analysis in analyses.within.items()
-        if analysis.correlation is not None and not spans_enough(analysis)
+        if analysis.correlation is not None and not has_enough_span(analysis)
     ]
     if not texts:
         return ""

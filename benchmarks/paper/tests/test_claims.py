@@ -17,15 +17,17 @@ from uqled.bench.results.table_formats import format_markdown
 class TestClaims:
     def test_counts_on_the_printed_tables(self) -> None:
         view = claims.build_view(read_paper_results(), read_paper_means())
-        found = {one.counted: tally for one, tally in statements.count_statements(view)}
+        tallies = {one.counted: tally for one, tally in statements.count_statements(view)}
         frame = read_paper_results().stage1.set_index(["dataset", "rate", "method"])
         wide = {m: frame[m].unstack("method") for m in ("f1", "precision", "recall", "flagged")}
         above = {m: wide[m].gt(wide[m]["cl-pbnr"], axis=0).drop(columns="cl-pbnr") for m in wide}
-        tally = found["F1 above CL-PBNR's, per data set, rate and algorithm"]
+        tally = tallies["F1 above CL-PBNR's, per data set, rate and algorithm"]
         assert (tally.held, tally.of) == (above["f1"].to_numpy().sum(), 60)
-        tally = found["precision and recall both above CL-PBNR's, per data set, rate and algorithm"]
+        tally = tallies[
+            "precision and recall both above CL-PBNR's, per data set, rate and algorithm"
+        ]
         assert tally.held == (above["precision"] & above["recall"]).to_numpy().sum()
-        tally = found["fewer samples flagged than by CL-PBNR, per data set, rate and algorithm"]
+        tally = tallies["fewer samples flagged than by CL-PBNR, per data set, rate and algorithm"]
         assert tally.exceptions == (
             "CIFAR-100 at 0.1, CL-MCD-Ens: 18,757 against 18,544",
             "CIFAR-100 at 0.2, CL-MCD-Ens: 24,560 against 23,942",
@@ -78,15 +80,15 @@ class TestClaims:
             (1, 3, claims.FAILS),
             (0, 0, claims.OPEN),
         ):
-            tally = claims.Tally(clearly, 4, (), clearly, against)
+            tally = claims.CaseTally(clearly, 4, (), clearly, against)
             assert loose.verdict(tally) == verdict
 
     def test_accuracies_that_hardly_differ_are_not_correlated(self) -> None:
         points = {"a": (0.5, 0.9), "b": (0.6, 0.903), "c": (0.7, 0.9049)}
         narrow = _make_analysis(points)
         assert narrow.correlation is not None
-        assert not claims.spans_enough(narrow)
-        assert claims.spans_enough(_make_analysis(points | {"d": (0.8, 0.9051)}))
+        assert not claims.has_enough_span(narrow)
+        assert claims.has_enough_span(_make_analysis(points | {"d": (0.8, 0.9051)}))
 
     def test_the_winner_by_area_is_counted_where_there_is_one(self) -> None:
         counted = "the best algorithm by F1 is the best by the area under precision-recall"
@@ -95,10 +97,10 @@ class TestClaims:
         assert statement.tally(paper).of == 0  # the paper prints none
         frame = stage1_frame(methods=["cl-pbnr", "cl-mcd"], rates=(0.1,))
         frame["f1"] = frame["method"].map({"cl-pbnr": 0.5, "cl-mcd": 0.7})
-        for area, held in ((0.9, 1), (0.1, 0)):
+        for area, n_held in ((0.9, 1), (0.1, 0)):
             frame["aupr"] = frame["method"].map({"cl-pbnr": 0.5, "cl-mcd": area})
             tally = statement.tally(claims.build_view(build_results(stage1=frame)))
-            assert (tally.held, tally.of, tally.datasets) == (held, 1, ("mnist",))
+            assert (tally.held, tally.of, tally.datasets) == (n_held, 1, ("mnist",))
 
     def test_nothing_to_count_is_no_verdict(self) -> None:
         empty = build_results(stage1=pd.DataFrame(), stage2=pd.DataFrame())

@@ -54,40 +54,42 @@ class TestPublished:
         best = float(f1["MNIST"].astype(float).max()) - float(f1["MNIST", "cl-pbnr"])
         assert ("2.1", f"{best:.1f}") in verdicts
         assert ("45,000", "38,500") in verdicts
-        assert {"9.3", "2.8", "0.9", "25,000"} <= {said for said, _ in verdicts}
+        assert {"9.3", "2.8", "0.9", "25,000"} <= {printed for printed, _ in verdicts}
 
     def test_a_number_that_rounding_explains_is_not_called_wrong(self) -> None:
-        found = [
+        analysis = [
             arithmetic.check_points(
-                "", "", said, arithmetic.compute_gain({"a": 0.5, "cl-pbnr": 0.4}, "a")
+                "", "", printed, arithmetic.compute_gain({"a": 0.5, "cl-pbnr": 0.4}, "a")
             ).verdict
-            for said in (10.0, 10.1, 10.2)
+            for printed in (10.0, 10.1, 10.2)
         ]
-        assert found == [arithmetic.FOLLOWS, arithmetic.ROUNDING, arithmetic.NOT]
+        assert analysis == [arithmetic.FOLLOWS, arithmetic.ROUNDING, arithmetic.NOT]
 
     def test_the_papers_correlations_follow_from_its_printed_means(self) -> None:
-        found = statistics.analyse_sensitivity(read_paper_results(), read_paper_means())
-        initial, final = found.initial.correlation, found.final.correlation
+        analysis = statistics.analyse_sensitivity(read_paper_results(), read_paper_means())
+        initial, final = analysis.initial.correlation, analysis.final.correlation
         assert initial is not None
         assert final is not None
-        said = [formatting.format_number(value, 2) for value in (initial.r, initial.t, initial.p)]
-        assert said == ["0.98", "6.37", "0.02"]
-        said = [
+        printed = [
+            formatting.format_number(value, 2) for value in (initial.r, initial.t, initial.p)
+        ]
+        assert printed == ["0.98", "6.37", "0.02"]
+        printed = [
             formatting.format_number(final.r, 2),
             formatting.format_number(final.t, 2),
             formatting.format_number(final.p, 3),
         ]
-        assert said == ["0.98", "10.03", "0.001"]
+        assert printed == ["0.98", "10.03", "0.001"]
         assert (initial.n, final.n) == (4, 6)
 
     def test_the_papers_mean_f1_table(self) -> None:
-        found = statistics.analyse_sensitivity(read_paper_results(), read_paper_means()).mean_f1
+        analysis = statistics.analyse_sensitivity(read_paper_results(), read_paper_means()).mean_f1
         table = read_printed_table("sensitivity")
         rows = table[table["quantity"] == "mean f1 per rate"]
         assert len(rows) == 12
         for _, row in rows.iterrows():
             assert (
-                formatting.format_percent(found[row["of"]][float(row["rate"])].mean)
+                formatting.format_percent(analysis[row["of"]][float(row["rate"])].mean)
                 == row["printed"]
             )
 
@@ -99,9 +101,9 @@ class TestPublished:
         assert len(rows) == len(known) == 24
         for row, (_, line) in zip(rows, known.iterrows(), strict=True):
             texts = [cell.text for cell in row.cells]
-            said = [str(text).removesuffix("*") for text in line.iloc[2:]]
-            mean = texts.pop(3), said.pop(3)
-            assert texts == said
+            printed = [str(text).removesuffix("*") for text in line.iloc[2:]]
+            mean = texts.pop(3), printed.pop(3)
+            assert texts == printed
             assert abs(float(mean[0]) - float(mean[1])) < 0.11  # averaged before rounding
         assert {cell.mark for row in rows for cell in row.cells} == {"", "top"}  # one seed
 
@@ -110,10 +112,10 @@ class TestPublished:
         rows = [row for block in table.blocks for row in block.rows]
         for row, (_, line) in zip(rows, read_printed_table("stage2").iterrows(), strict=True):
             texts = [cell.text.replace(",", "") for cell in row.cells]
-            said = [str(text).removesuffix("*") for text in line.iloc[2:]]
-            assert texts[:3] == said[:3]
+            printed = [str(text).removesuffix("*") for text in line.iloc[2:]]
+            assert texts[:3] == printed[:3]
             if row.name != "Noisy labels":
-                assert texts[4:] == said[4:]
+                assert texts[4:] == printed[4:]
 
     def test_published_results_take_the_same_way(self) -> None:
         analyses = statistics.analyse_sensitivity(read_paper_results(), read_paper_means())

@@ -34,18 +34,29 @@ SEEDS = {0: 0.0, 1: 0.001, 2: -0.001}
 def made_up(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> Path:
     """Every result of the laptop suite, with so much more F1 and accuracy than CL-PBNR's."""
     cells = Cells(folder)
-    wanted = [
+    cells_to_write = [
         *list_pilot_cells(SUITE),
         *list_stage1_cells(SUITE),
         *list_stage2_cells(SUITE, SUITE.methods),
     ]
-    made = {"code": "abc", "cpu": "a processor", "cores": 2, "memory_gib": 1.0, "python": "3.11"}
-    made |= {"versions": {"numpy": "2"}, "seconds": 36.0}
-    for cell in list_unfinished_cells(SUITE, cells, wanted):
-        found: dict[str, Any] = {"accuracy": 0.9 + SEEDS[cell.seed]}
+    provenance = {
+        "code": "abc",
+        "cpu": "a processor",
+        "cores": 2,
+        "memory_gib": 1.0,
+        "python": "3.11",
+    }
+    provenance |= {"versions": {"numpy": "2"}, "seconds": 36.0}
+    for cell in list_unfinished_cells(SUITE, cells, cells_to_write):
+        content: dict[str, Any] = {"accuracy": 0.9 + SEEDS[cell.seed]}
         level = {"mnist": 0.3, "cifar10": 0.2, "tiny-imagenet-20": 0.0}.get(cell.data, 0.1)
         if cell.kind == "pretraining":
-            found |= {"train": 1000, "test": 100, "monitored_accuracy": 0.9, "classes": ["a", "b"]}
+            content |= {
+                "train": 1000,
+                "test": 100,
+                "monitored_accuracy": 0.9,
+                "classes": ["a", "b"],
+            }
         elif cell.kind in ("pilot", "detection"):
             assert cell.rate is not None
             judged = {}
@@ -54,16 +65,16 @@ def made_up(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> P
                 p = r = 0.5 + level + cell.rate / 10 + gain
                 judged[method] = {"precision": p, "recall": r, "f1": p, "aupr": p, "flagged": 90}
                 judged[method]["f05"] = compute_f05(p, r)
-            found = {"n": 1000, "wrong": round(1000 * cell.rate), "methods": judged}
-            found |= {"given_accuracy": 0.8, "true_accuracy": 0.9, "classes": ["a", "b"]}
-            found |= {"sources": dict.fromkeys(SUITE.methods)}
+            content = {"n": 1000, "wrong": round(1000 * cell.rate), "methods": judged}
+            content |= {"given_accuracy": 0.8, "true_accuracy": 0.9, "classes": ["a", "b"]}
+            content |= {"sources": dict.fromkeys(SUITE.methods)}
         elif cell.kind == "retraining":
             rate = cell.rate or 0.0
             better = gains.get(cell.method, 0.0) + 0.01 if cell.method else 0.0
             better += relabel if cell.treatment == "relabel" else 0.0
-            found["accuracy"] = 0.6 + level - rate / 2 + better + SEEDS[cell.seed]
-            found |= {"trained_on": 1000, "changed": 90}
-        cells.write(cell, describe_cell(SUITE, cell), found, {}, made)
+            content["accuracy"] = 0.6 + level - rate / 2 + better + SEEDS[cell.seed]
+            content |= {"trained_on": 1000, "changed": 90}
+        cells.write(cell, describe_cell(SUITE, cell), content, {}, provenance)
     return folder
 
 
@@ -99,9 +110,9 @@ def test_sentences_follow_the_numbers(tmp_path: Path) -> None:
     for_it = build_page(made_up(tmp_path / "for", better, relabel=0.02), PUBLISHED)
     worse = {name: -gain for name, gain in better.items()}
     against = build_page(made_up(tmp_path / "against", worse, relabel=-0.02), PUBLISHED)
-    held, failed = "What held up from the paper", "What did not hold"
+    heading_held, failed = "What held up from the paper", "What did not hold"
     first = "F1 above CL-PBNR's, per data set, rate and algorithm"
-    for text, head in ((for_it, held), (against, failed)):
+    for text, head in ((for_it, heading_held), (against, failed)):
         part = text.split(f"{head}:")[1].split("\n\n")[1]
         assert f"- {first} (" in part
     assert SUITE.stage2 is not None
@@ -152,13 +163,13 @@ def test_published_predictions_are_judged_by_their_spread() -> None:
         }
         return {"given_accuracy": 0.5, "true_accuracy": 0.9, "methods": methods}
 
-    found = {"n": 100, "wrong": 40}
-    found["networks"] = {
+    content = {"n": 100, "wrong": 40}
+    content["networks"] = {
         "a": network(cl_pbnr=0.8, cl_mcd=0.85, cl_mcd_e=0.7, cl_mcd_ens=0.81),
         "b": network(cl_pbnr=0.82, cl_mcd=0.87, cl_mcd_e=0.7, cl_mcd_ens=0.80),
     }
-    parts = human_errors.section(
-        {"machine": {"code": "abc"}, "sets": {"z": found, "cifar10n-worst": found}}
+    parts = human_errors.build_human_errors_section(
+        {"machine": {"code": "abc"}, "sets": {"z": content, "cifar10n-worst": content}}
     )
     assert parts[2] == "### CIFAR-10N, mistakes of human annotators"
     text = parts[3]
@@ -171,8 +182,8 @@ def test_published_predictions_are_judged_by_their_spread() -> None:
 
 
 def test_stored_published_predictions_have_both_readings() -> None:
-    found = json.loads(PUBLISHED.read_text(encoding="utf-8"))
-    human = found["sets"]["cifar10n-worst"]
+    content = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    human = content["sets"]["cifar10n-worst"]
     assert (human["n"], len(human["networks"])) == (50_000, 5)
     for network in human["networks"].values():
         assert {"cl-mcd-e", "cl-mcd-e-given", "argmax of the mean"} <= set(network["methods"])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.bench.suite import Data
+from uqled.bench.suite import SuiteData
 from uqled.data.dataset import Dataset, draw_stratified
 from uqled.data.loading import load
 from uqled.data.raw_dataset import is_data_name
@@ -30,27 +30,27 @@ class BenchmarkData:
     learner: Learner
 
     @property
-    def true(self) -> NDArray[np.int32]:
+    def true_labels(self) -> NDArray[np.int32]:
         """[N] labels of the training samples as published."""
         return self.data.labels.codes[self.train]
 
 
-def load_benchmark_data(data: Data, folder: Path, device: str = "auto") -> BenchmarkData:
+def load_benchmark_data(data: SuiteData, folder: Path, device: str = "auto") -> BenchmarkData:
     """The data set of a suite, its training samples first, and its network on a device."""
     return _load_benchmark_data(_make_hashable(data), folder, device)
 
 
-def load_samples(data: Data, folder: Path) -> tuple[Dataset, int]:
+def load_samples(data: SuiteData, folder: Path) -> tuple[Dataset, int]:
     """(training samples, then test samples; how many are the former), without a network."""
     return _load_samples(_make_hashable(data), folder)
 
 
-def _make_hashable(data: Data) -> Data:
+def _make_hashable(data: SuiteData) -> SuiteData:
     return replace(data, training=tuple(data.training.items()))  # type: ignore[arg-type]
 
 
 @cache
-def _load_samples(data: Data, folder: Path) -> tuple[Dataset, int]:
+def _load_samples(data: SuiteData, folder: Path) -> tuple[Dataset, int]:
     train, test = _read_parts(data, folder)
     if train.labels.names != test.labels.names:
         raise InputError(
@@ -70,7 +70,7 @@ def _load_samples(data: Data, folder: Path) -> tuple[Dataset, int]:
 
 
 @cache
-def _load_benchmark_data(data: Data, folder: Path, device: str) -> BenchmarkData:
+def _load_benchmark_data(data: SuiteData, folder: Path, device: str) -> BenchmarkData:
     both, N = _load_samples(data, folder)
     learner = choose_learner(data.model, both, **list_training_options(data, device))
     if data.dropout is not None:
@@ -79,7 +79,7 @@ def _load_benchmark_data(data: Data, folder: Path, device: str) -> BenchmarkData
     return BenchmarkData(both, everyone[:N], everyone[N:], learner)
 
 
-def _read_parts(data: Data, folder: Path) -> tuple[Dataset, Dataset]:
+def _read_parts(data: SuiteData, folder: Path) -> tuple[Dataset, Dataset]:
     """(training part, test part)."""
     options: dict[str, Any] = {
         "label": data.label, "inputs": data.inputs, "image_size": data.image_size
@@ -128,7 +128,7 @@ def _set_dropout(learner: Any, rate: float) -> Any:
     return replace(learner, make=make)
 
 
-def list_training_options(data: Data, device: str) -> dict[str, Any]:
+def list_training_options(data: SuiteData, device: str) -> dict[str, Any]:
     """What the network's training is told: the suite's options, and where it runs."""
     options = dict(data.training)
     is_network = data.model not in CLASSIFIERS

@@ -49,11 +49,11 @@ def _is_list_of(check: Check) -> Check:
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-def _has(fields: Mapping[str, Check]) -> Check:
-    return lambda value: isinstance(value, dict) and not _wrong_field(value, fields)
+def _make_fields_check(fields: Mapping[str, Check]) -> Check:
+    return lambda value: isinstance(value, dict) and not _find_wrong_field(value, fields)
 
 
-def _wrong_field(content: Mapping[str, Any], fields: Mapping[str, Check]) -> str:
+def _find_wrong_field(content: Mapping[str, Any], fields: Mapping[str, Check]) -> str:
     """The first that is missing or not what it should be; "" if none is."""
     return next((k for k, check in fields.items() if k not in content or not check(content[k])), "")
 
@@ -74,7 +74,7 @@ _DETECTION: dict[str, Check] = {
     "wrong": _is_count,
     "given_accuracy": _is_share,
     "true_accuracy": _is_share,
-    "methods": _is_mapping_to(_has(_METHOD)),
+    "methods": _is_mapping_to(_make_fields_check(_METHOD)),
     "sources": _is_mapping_to(lambda value: value is None or _is_text(value)),
     "classes": _is_list_of(_is_text),
 }
@@ -111,7 +111,7 @@ def check_fields(content: Any, kind: str, subject: str, fix: str) -> dict[str, A
     """The part of a cell's file, if it has all that this kind has."""
     if not isinstance(content, dict):
         raise FileError(subject, f"holds {show_value(content)} instead of what it found", fix)
-    if wrong := _wrong_field(content, FIELDS[kind]):
+    if wrong := _find_wrong_field(content, FIELDS[kind]):
         value = show_value(content[wrong]) if wrong in content else "missing"
         raise FileError(subject, f"is no finished cell: {wrong!r} is {value}", fix)
     for key in ("matrix", "realised", "similarity"):

@@ -8,7 +8,7 @@ from typing import Any
 
 from uqled.bench.cells import Cell, Cells, Treatment
 from uqled.bench.method_flags import hash_method_source
-from uqled.bench.suite import Data, Suite
+from uqled.bench.suite import Suite, SuiteData
 
 
 def list_pilot_cells(suite: Suite) -> list[Cell]:
@@ -71,7 +71,7 @@ def list_needed_cells(suite: Suite, cell: Cell) -> list[Cell]:
     return []
 
 
-def list_unfinished_cells(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> list[Cell]:
+def list_unfinished_cells(suite: Suite, cells: Cells, targets: Iterable[Cell]) -> list[Cell]:
     """The wanted cells that are not finished, and what they need, each after what it needs.
 
     A cell that is finished counts as missing only where another one needs its arrays and they are
@@ -89,7 +89,7 @@ def list_unfinished_cells(suite: Suite, cells: Cells, wanted: Iterable[Cell]) ->
             add(needed, for_arrays=True)
         missing[cell] = None
 
-    for cell in wanted:
+    for cell in targets:
         add(cell, for_arrays=False)
     return list(missing)
 
@@ -101,9 +101,9 @@ def _has_all_methods(suite: Suite, cells: Cells, cell: Cell) -> bool:
     """
     if cell.kind not in ("pilot", "detection"):
         return True
-    known: dict[str, str | None] = cells.read(cell)["sources"]
-    wanted = {name: hash_method_source(name) for name in list_compared_methods(suite)}
-    return wanted.items() <= known.items()
+    stored: dict[str, str | None] = cells.read(cell)["sources"]
+    sources = {name: hash_method_source(name) for name in list_compared_methods(suite)}
+    return sources.items() <= stored.items()
 
 
 def list_compared_methods(suite: Suite) -> list[str]:
@@ -114,7 +114,7 @@ def list_compared_methods(suite: Suite) -> list[str]:
 
 def describe_cell(suite: Suite, cell: Cell) -> dict[str, Any]:
     """All that changes what the cell finds: data, network, noise, methods."""
-    data = suite.data_named(cell.data)
+    data = suite.get_data(cell.data)
     configuration: dict[str, Any] = {
         "data": _describe_samples(data),
         "model": data.model,
@@ -136,7 +136,7 @@ def describe_cell(suite: Suite, cell: Cell) -> dict[str, Any]:
     return configuration | noise
 
 
-def count_trained_samples(data: Data, suite: Suite, cell: Cell, N: int) -> float:
+def count_trained_samples(data: SuiteData, suite: Suite, cell: Cell, N: int) -> float:
     """Samples that the cell trains on, of a training set of N: what its time grows with."""
     if cell.kind == "pretraining":
         return 0.8 * N
@@ -147,7 +147,7 @@ def count_trained_samples(data: Data, suite: Suite, cell: Cell, N: int) -> float
     return 0.0
 
 
-def _describe_samples(data: Data) -> dict[str, Any]:
+def _describe_samples(data: SuiteData) -> dict[str, Any]:
     leave = {"title", "model", "training", "reduced", "contaminated", "retraining_limit"}
     leave |= {"passes", "folds"}  # which the cell itself has
     return {k: v for k, v in asdict(data).items() if k not in leave and v is not None}

@@ -196,13 +196,13 @@ class Cells:
         for path in sorted((other / "data").glob("*.json")):
             if not is_temporary(path.name):
                 self.check_fingerprint(path.stem, _read_fingerprint(path))
-        taken = 0
+        n_merged = 0
         for path in self._list_finished(other):
             _read_cell(path)
             name = path.relative_to(other / "cells")
-            own = self.folder / "cells" / name
-            if own.exists():
-                if _read_cell(own)["configuration"] != _read_cell(path)["configuration"]:
+            target = self.folder / "cells" / name
+            if target.exists():
+                if _read_cell(target)["configuration"] != _read_cell(path)["configuration"]:
                     raise InputError(
                         "merge",
                         f"{str(other)!r} holds cell {name.with_suffix('')} with another "
@@ -210,15 +210,15 @@ class Cells:
                         "Merge benchmarks of the same suite",
                     )
                 continue
-            wanted = arrays_of is None or name.stem in arrays_of
-            for kind, ending in (("arrays", ".npz"),) * wanted + (("cells", ".json"),):
+            needs_arrays = arrays_of is None or name.stem in arrays_of
+            for kind, ending in (("arrays", ".npz"),) * needs_arrays + (("cells", ".json"),):
                 source = other / kind / name.with_suffix(ending)
                 target = self.folder / kind / name.with_suffix(ending)
                 if source.exists():
                     target.parent.mkdir(parents=True, exist_ok=True)
                     _copy_file(source, target)
-            taken += 1
-        return taken
+            n_merged += 1
+        return n_merged
 
     def _path(self, kind: str, cell: Cell, ending: str) -> Path:
         return self.folder / kind / f"{cell.name}{ending}"

@@ -19,7 +19,7 @@ from uqled.bench.benchmark_data import list_training_options, load_samples
 from uqled.bench.cell_graph import count_trained_samples, list_unfinished_cells
 from uqled.bench.cells import Cell, Cells
 from uqled.bench.runner import Benchmark, use_one_thread
-from uqled.bench.suite import Data
+from uqled.bench.suite import SuiteData
 from uqled.bench.workers import Workers
 from uqled.data.dataset import Dataset
 from uqled.data.image_cache import cache_folder
@@ -102,25 +102,25 @@ def estimate_benchmark_cost(
     benchmark: Benchmark, *, pilot: bool = False, workers: Workers | None = None
 ) -> CostEstimate:
     """Count the cells and measure a short training of each network."""
-    wanted = benchmark.list_cells(pilot=pilot)
+    targets = benchmark.list_cells(pilot=pilot)
     suite, cells = benchmark.suite, benchmark.cells
-    everything = list_unfinished_cells(suite, Cells(Path(os.devnull)), wanted)
-    todo = set(list_unfinished_cells(suite, cells, wanted))
+    everything = list_unfinished_cells(suite, Cells(Path(os.devnull)), targets)
+    todo = set(list_unfinished_cells(suite, cells, targets))
     rows: list[CostRow] = []
     for data in suite.data:
-        own = [cell for cell in everything if cell.data == data.name]
-        left = [cell for cell in own if cell in todo]
-        speed = _measure_speed(data, benchmark) if left else None
+        data_cells = [cell for cell in everything if cell.data == data.name]
+        unfinished = [cell for cell in data_cells if cell in todo]
+        speed = _measure_speed(data, benchmark) if unfinished else None
         if speed and speed.probes:
             rows.append(CostRow(data.name, FEATURES, 1, int(speed.features > 0), speed.features))
-        counts = Counter(map(_name_kind, left))
-        for kind, total in Counter(map(_name_kind, own)).items():
+        counts = Counter(map(_name_kind, unfinished))
+        for kind, total in Counter(map(_name_kind, data_cells)).items():
             seconds = None if counts[kind] else 0.0
             samples = 0.0
             if speed is not None:
                 trained = sum(
                     count_trained_samples(data, suite, cell, speed.samples)
-                    for cell in left
+                    for cell in unfinished
                     if _name_kind(cell) == kind
                 )
                 seconds, samples = trained * speed.training, trained * speed.epochs
@@ -134,7 +134,7 @@ def _name_kind(cell: Cell) -> str:
     return f"retraining, {cell.treatment}"
 
 
-def _measure_speed(data: Data, benchmark: Benchmark) -> _Speed | None:
+def _measure_speed(data: SuiteData, benchmark: Benchmark) -> _Speed | None:
     passes, device = benchmark.suite.count_passes(data.name), benchmark.device
     try:
         both, N = load_samples(data, benchmark.data)
@@ -185,14 +185,14 @@ def _measure_training(learner: Any, data: Dataset, N: int, passes: int) -> float
     return per_sample
 
 
-def _measure_features(data: Data, both: Dataset, few: Dataset) -> float:
+def _measure_features(data: SuiteData, both: Dataset, few: Dataset) -> float:
     """Seconds to compute all features, by those of a few images; 0 if they are kept."""
     from uqled.features.computing import are_features_cached, compute_features
     from uqled.predict.learners.network import select_images
-    from uqled.predict.learners.probe import name_encoder, probe_options
+    from uqled.predict.learners.probe import make_probe_options, name_encoder
 
     options = {name: value for name, value in data.training.items() if name != "uncertainty"}
-    encoder, own = name_encoder(data.model), probe_options(resolve_training(options))
+    encoder, own = name_encoder(data.model), make_probe_options(resolve_training(options))
     if are_features_cached(select_images(both), encoder, cache_folder=cache_folder(), options=own):
         return 0.0
     images, seconds = select_images(few), 0.0

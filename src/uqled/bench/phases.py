@@ -25,9 +25,9 @@ from uqled.bench.metrics import score_detection
 from uqled.bench.suite import Suite
 from uqled.data.dataset import draw_stratified
 from uqled.errors import InputError
-from uqled.noise.kinds import NoisyLabels, noise_of_kind
+from uqled.noise.kinds import NoisyLabels, apply_noise_kind
 from uqled.noise.matrices import similarity_scores
-from uqled.predict.crossval import fold_seed, stratified_parts
+from uqled.predict.crossval import make_fold_seed, split_stratified
 from uqled.predict.learner import FoldPredictions
 
 CellResult = tuple[dict[str, Any], dict[str, NDArray[Any]]]
@@ -71,7 +71,7 @@ class _Context:
             advance=lambda _: None,
         )
 
-    def select_kept(self) -> NDArray[np.intp]:
+    def select_kept_rows(self) -> NDArray[np.intp]:
         """[N] positions in the training set, without what is removed before noise is added."""
         everyone = np.arange(len(self.whole.train))
         if self.suite.clean_first is None:
@@ -100,8 +100,7 @@ class _Context:
     def make_noisy(self) -> tuple[NDArray[np.intp], NoisyLabels]:
         """(positions in the training set that take part, their noisy labels)."""
         cell, whole = self.cell, self.whole
-        assert cell.rate is not None
-        kept = self.select_kept()
+        rows = self.select_kept_rows()
         options = dict(self.suite.noise)
         kind = options.pop("kind")
         if kind in ("similarity", "confusion"):
@@ -110,21 +109,25 @@ class _Context:
             options["model_labels"] = whole.data.labels.codes[whole.test]
         elif kind == "instance":
             clean = Cell("detection", cell.data, cell.seed)
-            options["pred_probs"] = self.read_predictions(clean, len(whole.train))[0][kept]
-        noisy = noise_of_kind(
+            options["pred_probs"] = self.read_predictions(clean, len(whole.train))[0][rows]
+        return rows, self.flip_labels(kind, whole.true_labels[rows], **options)
+
+    def flip_labels(self, kind: str, labels: NDArray[np.int32], **options: Any) -> NoisyLabels:
+        """The labels with noise of this kind at the cell's rate."""
+        cell = self.cell
+        return apply_noise_kind(
             kind,
-            whole.true[kept],
+            labels,
             rate=cell.rate,
-            seed=fold_seed(cell.seed, round(cell.rate * 1_000_000)),
-            classes=None if "pred_probs" in options else range(whole.data.n_classes),
+            seed=make_fold_seed(cell.seed, round((cell.rate or 0) * 1_000_000)),
+            classes=None if "pred_probs" in options else range(self.whole.data.n_classes),
             **options,
         )
-        return kept, noisy
 
-    def merge_labels(self, kept: NDArray[np.intp], given: NDArray[Any]) -> NDArray[np.int32]:
+    def merge_labels(self, rows: NDArray[np.intp], given: NDArray[Any]) -> NDArray[np.int32]:
         """Labels of all samples, the training samples `kept` with their given ones."""
         codes = self.whole.data.labels.codes.copy()
-        codes[self.whole.train[kept]] = given
+        codes[self.whole.train[rows]] = given
         return codes
 
 
@@ -132,13 +135,13 @@ def _pretrain(context: _Context) -> CellResult:
     """Phase 1a: a network trained on clean data, asked about the test set."""
     whole, seed = context.whole, context.cell.seed
     n = round(_MONITORED * len(whole.train))
-    monitored = whole.train[draw_stratified(whole.true, n, seed=seed)]
-    seen = np.setdiff1d(whole.train, monitored)
-    unseen = np.concatenate([monitored, whole.test])
+    monitored = whole.train[draw_stratified(whole.true_labels, n, seed=seed)]
+    train = np.setdiff1d(whole.train, monitored)
+    test = np.concatenate([monitored, whole.test])
     predictions = context.train_and_predict(
-        whole.data.labels.codes, seen, unseen, fold_seed(seed, 0)
+        whole.data.labels.codes, train, test, make_fold_seed(seed, 0)
     )
-    right = predictions.pred_probs.argmax(axis=1) == whole.data.labels.codes[unseen]
+    right = predictions.pred_probs.argmax(axis=1) == whole.data.labels.codes[test]
     arrays: dict[str, NDArray[Any]] = {"test_probs": predictions.pred_probs[n:]}
     if predictions.passes is not None:
         arrays["test_passes"] = predictions.passes[:, n:]
@@ -149,9 +152,9 @@ def _pretrain(context: _Context) -> CellResult:
         "test": len(whole.test),
         "classes": list(whole.data.labels.names),
     }
-    tested = whole.data.labels.codes[whole.test]
-    if len(np.unique(tested)) == whole.data.n_classes:  # a class without samples has no scores
-        scores = similarity_scores(tested, arrays["test_probs"])
+    test_labels = whole.data.labels.codes[whole.test]
+    if len(np.unique(test_labels)) == whole.data.n_classes:  # a class without samples has no scores
+        scores = similarity_scores(test_labels, arrays["test_probs"])
         content["similarity"] = _round_matrix(scores)
     return content, arrays
 
@@ -161,34 +164,27 @@ def _run_pilot(context: _Context) -> CellResult:
     cell, whole = context.cell, context.whole
     pretraining = Cell("pretraining", cell.data, cell.seed)
     pred_probs, passes = context.read_predictions(pretraining, len(whole.test))
-    true = whole.data.labels.codes[whole.test]
+    true_labels = whole.data.labels.codes[whole.test]
     options = dict(context.suite.noise)
     kind = options.pop("kind")
     if kind in ("similarity", "confusion", "instance"):
         options["pred_probs"] = pred_probs
-    noisy = noise_of_kind(
-        kind,
-        true,
-        rate=cell.rate,
-        seed=fold_seed(cell.seed, round((cell.rate or 0) * 1_000_000)),
-        classes=None if "pred_probs" in options else range(whole.data.n_classes),
-        **options,
-    )
-    return _score_methods(context, noisy, true, pred_probs, passes)[0], {}
+    noisy = context.flip_labels(kind, true_labels, **options)
+    return _score_methods(context, noisy, true_labels, pred_probs, passes)[0], {}
 
 
 def _predict_fold(context: _Context) -> CellResult:
     """Phases 1b and 2: noise, and one fold's out-of-sample predictions."""
     cell, whole = context.cell, context.whole
-    kept, given = _read_given_labels(context)
-    labels = context.merge_labels(kept, given)
+    rows, given = _read_given_labels(context)
+    labels = context.merge_labels(rows, given)
     part = _split_folds(context, given)[cell.fold or 0]
-    train = np.setdiff1d(np.arange(len(kept)), part)
+    train = np.setdiff1d(np.arange(len(rows)), part)
     predictions = context.train_and_predict(
         labels,
-        whole.train[kept[train]],
-        whole.train[kept[part]],
-        fold_seed(cell.seed, cell.fold or 0),
+        whole.train[rows[train]],
+        whole.train[rows[part]],
+        make_fold_seed(cell.seed, cell.fold or 0),
     )
     arrays = {"pred_probs": predictions.pred_probs}
     if predictions.passes is not None:
@@ -202,96 +198,88 @@ def _predict_fold(context: _Context) -> CellResult:
 class OutOfSample:
     """What a detection looks at: [N] positions in the training set and labels, and predictions."""
 
-    kept: NDArray[np.intp]
+    rows: NDArray[np.intp]
     given: NDArray[np.int32]
-    true: NDArray[np.int32]
+    true_labels: NDArray[np.int32]
     pred_probs: NDArray[np.float32]
     passes: NDArray[np.float32] | None
 
 
 def _join_folds(context: _Context) -> OutOfSample:
-    kept, given = _read_given_labels(context)
-    pred_probs = np.empty((len(kept), context.whole.data.n_classes), np.float32)
+    rows, given = _read_given_labels(context)
+    pred_probs = np.empty((len(rows), context.whole.data.n_classes), np.float32)
     passes: NDArray[np.float32] | None = None
     folds = list_needed_cells(context.suite, context.cell)
     for part, cell in zip(_split_folds(context, given), folds, strict=True):
-        pred_probs[part], own = context.read_predictions(cell, len(part))
-        if own is not None:
+        pred_probs[part], fold_passes = context.read_predictions(cell, len(part))
+        if fold_passes is not None:
             if passes is None:
-                passes = np.empty((len(own), *pred_probs.shape), np.float32)
-            passes[:, part] = own
-    return OutOfSample(kept, given, context.whole.true[kept], pred_probs, passes)
+                passes = np.empty((len(fold_passes), *pred_probs.shape), np.float32)
+            passes[:, part] = fold_passes
+    return OutOfSample(rows, given, context.whole.true_labels[rows], pred_probs, passes)
 
 
 def _detect(context: _Context) -> CellResult:
     """Phases 3 and 4: every method's flags, and how right they are."""
-    predictions = _join_folds(context)
-    kept, given, pred_probs, passes = (
-        predictions.kept,
-        predictions.given,
-        predictions.pred_probs,
-        predictions.passes,
-    )
+    joined = _join_folds(context)
+    given, pred_probs, passes = joined.given, joined.pred_probs, joined.passes
     if context.cell.rate is None:  # clean labels, looked at before noise is added
         flags = _flag_samples(context, given, pred_probs, passes)
         content = {
             "flagged": {name: int(one.mask.sum()) for name, one in flags.items()},
             "sources": {name: hash_method_source(name) for name in flags},
         }
-        return content, {
-            "pred_probs": pred_probs,
-            **pack_flags(flags),
-        }
+        return content, {"pred_probs": pred_probs, **pack_flags(flags)}
     _, noisy = context.make_noisy()
-    content, flags = _score_methods(context, noisy, predictions.true, pred_probs, passes)
-    return content, {"given": shorten_codes(given), "kept": kept, **pack_flags(flags)}
+    content, flags = _score_methods(context, noisy, joined.true_labels, pred_probs, passes)
+    return content, {"given": shorten_codes(given), "kept": joined.rows, **pack_flags(flags)}
 
 
 def _retrain(context: _Context) -> CellResult:
     """Phases 5 and 6: a network trained on what a treatment leaves, and its test accuracy."""
     cell, whole = context.cell, context.whole
-    changed, arrays = 0, dict[str, NDArray[Any]]()
+    n_changed, arrays = 0, dict[str, NDArray[Any]]()
     detection = Cell("detection", cell.data, cell.seed, cell.rate)
     if cell.rate is None:
-        kept, given = context.select_kept(), whole.true[context.select_kept()]
+        rows, given = context.select_kept_rows(), whole.true_labels[context.select_kept_rows()]
     else:
         arrays, name = context.cells.read_arrays(detection), context.cells.name_arrays(detection)
-        kept = take_numbers(arrays, "kept", (None,), len(whole.train), name)
-        given = take_numbers(arrays, "given", kept.shape, whole.data.n_classes, name)
+        rows = take_numbers(arrays, "kept", (None,), len(whole.train), name)
+        given = take_numbers(arrays, "given", rows.shape, whole.data.n_classes, name)
         given = given.astype(np.int32)
-    used = np.arange(len(kept))
-    limit = context.suite.data_named(cell.data).retraining_limit
-    if limit is not None and limit < len(kept):
-        used = draw_stratified(given, limit, seed=cell.seed)
+    selected = np.arange(len(rows))
+    limit = context.suite.get_data(cell.data).retraining_limit
+    if limit is not None and limit < len(rows):
+        selected = draw_stratified(given, limit, seed=cell.seed)
     if cell.method:
-        flags = context.read_flags(detection, arrays, len(kept))[cell.method]
-        flagged = flags.mask[used]
-        changed = int(flagged.sum())
+        flags = context.read_flags(detection, arrays, len(rows))[cell.method]
+        flagged = flags.mask[selected]
+        n_changed = int(flagged.sum())
         if cell.treatment == "remove":
-            used = used[~flagged]
+            selected = selected[~flagged]
         else:
             given = np.where(flags.mask, flags.best, given)
-    labels = context.merge_labels(kept, given)
+    labels = context.merge_labels(rows, given)
     predictions = context.train_and_predict(
-        labels, whole.train[kept[used]], whole.test, fold_seed(cell.seed, 1_000)
+        labels, whole.train[rows[selected]], whole.test, make_fold_seed(cell.seed, 1_000)
     )
     right = predictions.pred_probs.argmax(axis=1) == whole.data.labels.codes[whole.test]
-    return {"accuracy": float(right.mean()), "trained_on": len(used), "changed": changed}, {}
+    return {"accuracy": float(right.mean()), "trained_on": len(selected), "changed": n_changed}, {}
 
 
 def _read_given_labels(context: _Context) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
     """(positions in the training set that take part, their given labels)."""
     if context.cell.rate is None:
         everyone = np.arange(len(context.whole.train))
-        return everyone, context.whole.true
-    kept, noisy = context.make_noisy()
-    return kept, noisy.labels.astype(np.int32)
+        return everyone, context.whole.true_labels
+    rows, noisy = context.make_noisy()
+    return rows, noisy.labels.astype(np.int32)
 
 
 def _split_folds(context: _Context, given: NDArray[np.int32]) -> list[NDArray[np.intp]]:
     labels = replace(context.whole.data.labels, codes=given)
     folds = context.suite.count_folds(context.cell.data)
-    return stratified_parts(labels, folds, seed=context.cell.seed)
+    return split_stratified(labels, folds, seed=context.cell.seed)
 
 
 def _flag_samples(
@@ -310,7 +298,7 @@ def _flag_samples(
 def _score_methods(
     context: _Context,
     noisy: NoisyLabels,
-    true: NDArray[np.int32],
+    true_labels: NDArray[np.int32],
     pred_probs: NDArray[Any],
     passes: Any,
 ) -> tuple[dict[str, Any], dict[str, Flags]]:
@@ -322,7 +310,7 @@ def _score_methods(
         "n": len(given),
         "wrong": int(noisy.is_error.sum()),
         "given_accuracy": float((best == given).mean()),
-        "true_accuracy": float((best == true).mean()),
+        "true_accuracy": float((best == true_labels).mean()),
         "methods": {
             name: score_detection(one.mask, one.ranking, noisy.is_error)
             for name, one in flags.items()

@@ -60,7 +60,7 @@ class Benchmark:
 
     def load_data(self, name: str) -> BenchmarkData:
         """One of the suite's data sets, and its network."""
-        return load_benchmark_data(self.suite.data_named(name), self.data, self.device)
+        return load_benchmark_data(self.suite.get_data(name), self.data, self.device)
 
     def list_cells(self, *, pilot: bool = False) -> list[Cell]:
         """The cells whose results are shown, as far as is known before the pilot."""
@@ -193,7 +193,7 @@ def _compute_on_ray(benchmark: Benchmark, todo: list[Cell], workers: Workers) ->
 
 def _estimate_work(benchmark: Benchmark, cell: Cell) -> float:
     """Work of a cell, in thousands of samples trained on; detection costs a little too."""
-    data = benchmark.suite.data_named(cell.data)
+    data = benchmark.suite.get_data(cell.data)
     N = len(benchmark.load_data(cell.data).train)
     epochs = float(dict(data.training).get("epochs", 1))
     return 0.5 + count_trained_samples(data, benchmark.suite, cell, N) * epochs / 1_000

@@ -24,7 +24,7 @@ _NAMES_OF_CODE = ("methods", "clean_first", "model")
 
 
 @dataclass(frozen=True)
-class Data:
+class SuiteData:
     """One data set of a suite, and the network that is trained on it."""
 
     name: str
@@ -85,7 +85,7 @@ class Suite:
     """The whole matrix of a benchmark."""
 
     name: str
-    data: tuple[Data, ...]
+    data: tuple[SuiteData, ...]
     about: str = ""
     rates: tuple[float, ...] = (0.05, 0.1, 0.2)
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -106,16 +106,16 @@ class Suite:
     def __post_init__(self) -> None:
         check_suite(self, BASELINE)
 
-    def data_named(self, name: str) -> Data:
+    def get_data(self, name: str) -> SuiteData:
         return next(data for data in self.data if data.name == name)
 
     def count_passes(self, name: str) -> int:
         """Stochastic passes of a data set."""
-        return self.data_named(name).passes or self.passes
+        return self.get_data(name).passes or self.passes
 
     def count_folds(self, name: str) -> int:
         """Folds of a data set."""
-        return self.data_named(name).folds or self.folds
+        return self.get_data(name).folds or self.folds
 
 
 def list_builtin_suites() -> list[str]:
@@ -173,7 +173,7 @@ def _build_suite(content: dict[str, Any]) -> Suite:
     _check_type("data", entries, list, "write [[data]] before each data set")
     _check_type("sweep", sweep, dict, "write [sweep], and values as passes = [2, 10]")
     entries = expand_sweeps(entries, sweep)
-    options["data"] = tuple(_build_dataclass(Data, entry, "data") for entry in entries)
+    options["data"] = tuple(_build_dataclass(SuiteData, entry, "data") for entry in entries)
     stage2 = options.pop("stage2", {})
     if stage2 is not False:
         _check_type("stage2", stage2, dict, "write a table, or stage2 = false")

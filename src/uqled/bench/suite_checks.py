@@ -24,7 +24,7 @@ from uqled.predict.training_options import resolve_training
 from uqled.predict.uncertainty import list_uncertainty_sources
 
 if TYPE_CHECKING:
-    from uqled.bench.suite import Data, Stage2, Suite
+    from uqled.bench.suite import Stage2, Suite, SuiteData
 
 _LONGEST_NAME = 200  # characters of a suite's name or a title
 _MOST = 2**53  # of anything counted: up to here, JSON's numbers are exact everywhere
@@ -83,7 +83,7 @@ def _list_paragraphs(suite: Suite) -> list[tuple[str, str]]:
     return [(k, getattr(data, k)) for data in suite.data for k in ("reduced", "contaminated")]
 
 
-def _check_data(data: Data) -> None:
+def _check_data(data: SuiteData) -> None:
     for key in ("title", "place", "test_place", "split", "test_split", "label", "inputs"):
         text = getattr(data, key)
         if text is not None and not is_line(text):

@@ -42,12 +42,12 @@ def expand_sweeps(
         for entry in entries
         for one in (
             entry,
-            *(_vary(entry, key, value) for key, values in sweep.items() for value in values),
+            *(_vary_entry(entry, key, value) for key, values in sweep.items() for value in values),
         )
     ]
 
 
-def _vary(entry: Any, key: str, value: Any) -> Any:
+def _vary_entry(entry: Any, key: str, value: Any) -> Any:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
         return entry  # which is refused where entries are read
     title = entry.get("title") or entry["name"]

@@ -111,12 +111,12 @@ class RayTasks:
         try:
             for item in items:
                 if len(waiting) >= self._most:
-                    yield self._result(waiting.popleft())
+                    yield self._get_result(waiting.popleft())
                 waiting.append(task.remote(call, item))
             while waiting:
-                yield self._result(waiting.popleft())
+                yield self._get_result(waiting.popleft())
         finally:
-            self._cancel(waiting)
+            self._cancel_tasks(waiting)
 
     def reduce(
         self,
@@ -156,24 +156,24 @@ class RayTasks:
                 del result  # kept by the tree alone, so that it is freed when it is merged
             last = tree.merge_all()
             self._collect_finished(flying, 0, advance)
-            merged: Result = self._result(last)
+            merged: Result = self._get_result(last)
             return merged
         finally:
-            self._cancel(flying)
+            self._cancel_tasks(flying)
 
     def _check_address(self, address: str | None) -> None:
         """Refuse to work on another cluster than the one that was asked for."""
         cluster_address = self._ray.get_runtime_context().gcs_address
         if not address or address == "auto" or address.startswith("ray://"):
             return  # any cluster; or that of a client, whose port is another
-        if self._place(address) != self._place(cluster_address):
+        if self._split_address(address) != self._split_address(cluster_address):
             raise InputError(
                 "address",
                 f"is {address!r}, but this process is connected to {cluster_address}",
                 "Leave it out, or disconnect first with ray.shutdown()",
             )
 
-    def _place(self, address: str) -> tuple[str, str]:
+    def _split_address(self, address: str) -> tuple[str, str]:
         """Host, as Ray names it, and port."""
         host, _, port = address.rpartition(":")
         if host in ("localhost", "127.0.0.1", "[::1]", "::1"):
@@ -247,7 +247,7 @@ class RayTasks:
             signs, _ = self._ray.wait(list(flying), num_returns=len(flying) - most)
             for sign in signs:
                 try:
-                    self._result(sign)
+                    self._get_result(sign)
                 except Exception:
                     self._raise_first(flying, sign)
                     raise
@@ -262,9 +262,9 @@ class RayTasks:
         place, _ = flying[failed_task]
         # The tasks of an item are flying in the order: itself, then the merges that it allowed.
         for sign in [sign for sign, (own, _) in flying.items() if own <= place]:
-            self._result(sign)
+            self._get_result(sign)
 
-    def _result(self, reference: Any) -> Any:
+    def _get_result(self, reference: Any) -> Any:
         """What a task returned; its own error, if it raised one."""
         try:
             return self._ray.get(reference)
@@ -279,7 +279,7 @@ class RayTasks:
                 "If memory ran out, give each task more of the machine (cpus) or less to do",
             ) from error
 
-    def _cancel(self, references: Iterable[Any]) -> None:
+    def _cancel_tasks(self, references: Iterable[Any]) -> None:
         for reference in references:
             self._ray.cancel(reference, force=False)
 

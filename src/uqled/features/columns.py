@@ -57,12 +57,12 @@ def make_transformer(data: Dataset, *, takes_sparse: bool, name: str, ordinal: b
     words = [at for at, t in enumerate(types) if not _is_number(t) and at not in texts]
     # A missing category is a category; one that training did not see is none.
     one_hot = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=_MAX_CATEGORIES)
-    numbered = OrdinalEncoder(
+    ordinal_encoder = OrdinalEncoder(
         handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2
     )
     parts = [
         ("numbers", numbers, numeric),
-        ("words", numbered if ordinal else one_hot, words),
+        ("words", ordinal_encoder if ordinal else one_hot, words),
         ("texts", _make_text_part(data, takes_sparse=takes_sparse), texts),
     ]
     return make_pipeline(

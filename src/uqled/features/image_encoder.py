@@ -155,7 +155,7 @@ def drop_classifier(network: nn.Module) -> nn.Module:
     return network
 
 
-def same_colour(value: float) -> Colour:
+def match_colours(value: float) -> Colour:
     return (value, value, value)
 
 

@@ -29,16 +29,16 @@ class SoftmaxStatistics:
     variances: list[Tensor]
 
     @contextmanager
-    def in_use(self) -> Iterator[None]:
+    def use_statistics(self) -> Iterator[None]:
         """Within the block the layers have these statistics, and afterwards their own again."""
-        own = [(layer.running_mean, layer.running_var) for layer in self.layers]
+        trained_statistics = [(layer.running_mean, layer.running_var) for layer in self.layers]
         try:
-            self._set(list(zip(self.means, self.variances, strict=True)))
+            self._set_statistics(list(zip(self.means, self.variances, strict=True)))
             yield
         finally:
-            self._set(own)
+            self._set_statistics(trained_statistics)
 
-    def _set(self, statistics: list[tuple[Tensor, Tensor]]) -> None:
+    def _set_statistics(self, statistics: list[tuple[Tensor, Tensor]]) -> None:
         for layer, (mean, variance) in zip(self.layers, statistics, strict=True):
             layer.running_mean, layer.running_var = mean, variance
 
@@ -65,27 +65,27 @@ def reestimate_batch_norm(model: nn.Module, batches: Iterable[Tensor]) -> Softma
     ([2.0], [2.0])
     """
     modes = [(module, module.training) for module in model.modules()]
-    own: list[tuple[nn.Module, dict[str, Tensor], float | None]] = []
+    originals: list[tuple[nn.Module, dict[str, Tensor], float | None]] = []
     try:
         model.eval()
         with torch.no_grad():
             for batch in batches:
-                if not own:
+                if not originals:
                     layers = find_batch_norm_behind_dropout(model, batch)
                     if not layers:
                         return AS_TRAINED
-                    own = [(layer, dict(layer._buffers), layer.momentum) for layer in layers]
+                    originals = [(layer, dict(layer._buffers), layer.momentum) for layer in layers]
                     for layer in layers:
                         _begin_average(layer)
                 model(batch)
-        layers = [layer for layer, _, _ in own]
+        layers = [layer for layer, _, _ in originals]
         return SoftmaxStatistics(
             layers,
             [layer.running_mean for layer in layers],
             [layer.running_var for layer in layers],
         )
     finally:
-        for layer, buffers, momentum in own:
+        for layer, buffers, momentum in originals:
             layer._buffers.update(buffers)
             layer.momentum = momentum
         for module, mode in modes:

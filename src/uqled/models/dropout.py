@@ -89,7 +89,7 @@ def enable_dropout(model: nn.Module) -> Iterator[list[nn.Module]]:
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         model.eval()
-        switch(layers, on=True)
+        switch_dropout(layers, on=True)
         yield layers
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
@@ -98,7 +98,7 @@ def enable_dropout(model: nn.Module) -> Iterator[list[nn.Module]]:
             module.training = mode
 
 
-def switch(layers: list[nn.Module], *, on: bool) -> None:
+def switch_dropout(layers: list[nn.Module], *, on: bool) -> None:
     """Make these layers stochastic, or not."""
     for layer in layers:
         layer.training = on
@@ -137,7 +137,7 @@ def add_dropout(model: nn.Module, layers: int = 5, p: float = 0.5) -> nn.Module:
     network = copy.deepcopy(model)
     graph = _trace_network(network)
     modules = dict(network.named_modules())
-    places = list(_places(graph, modules))
+    places = list(_find_insertion_points(graph, modules))
     if len(places) < layers:
         raise InputError(
             "layers",
@@ -192,10 +192,10 @@ class _DropoutTracer(fx.Tracer):
         return isinstance(module, _DropoutNd) or super().is_leaf_module(module, name)
 
 
-def _places(graph: fx.Graph, modules: dict[str, nn.Module]) -> Iterator[fx.Node]:
+def _find_insertion_points(graph: fx.Graph, modules: dict[str, nn.Module]) -> Iterator[fx.Node]:
     """The nodes with which units end, in order, as far as a weight layer follows."""
     nodes = list(graph.nodes)
-    tensors = _on_the_way(nodes)
+    tensors = _find_tensors_on_path(nodes)
     weights = [i for i, node in enumerate(nodes) if _has_weights(node, modules)]
     position = {node: i for i, node in enumerate(nodes)}
     pending = None  # the join that ends a unit, unless an activation follows
@@ -207,7 +207,7 @@ def _places(graph: fx.Graph, modules: dict[str, nn.Module]) -> Iterator[fx.Node]
         if node in tensors and furthest <= i:  # every path goes through this node
             segment = nodes[begin : i + 1]
             begin = i + 1
-            if pending is not None and not isinstance(modules.get(_module(node)), _NORMS):
+            if pending is not None and not isinstance(modules.get(_get_module_name(node)), _NORMS):
                 yield node if _is_activation(node, modules) else pending
                 if _is_activation(node, modules):
                     segment = []
@@ -229,7 +229,7 @@ def _places(graph: fx.Graph, modules: dict[str, nn.Module]) -> Iterator[fx.Node]
         yield pending
 
 
-def _on_the_way(nodes: list[fx.Node]) -> set[fx.Node]:
+def _find_tensors_on_path(nodes: list[fx.Node]) -> set[fx.Node]:
     """Tensors (not their sizes) between input and output."""
     forward: set[fx.Node] = set()
     for node in nodes:
@@ -244,13 +244,13 @@ def _on_the_way(nodes: list[fx.Node]) -> set[fx.Node]:
     return on_the_way
 
 
-def _module(node: fx.Node) -> str:
+def _get_module_name(node: fx.Node) -> str:
     return str(node.target) if node.op == "call_module" else ""
 
 
 def _is_activation(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
     if node.op == "call_module":
-        return isinstance(modules[_module(node)], _ACTIVATIONS)
+        return isinstance(modules[_get_module_name(node)], _ACTIVATIONS)
     name: Any = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
     return node.op.startswith("call") and name.rstrip("_") in _ACTIVATION_FUNCTIONS
 
@@ -261,5 +261,5 @@ def _has_weights(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
         owner, _, name = str(node.target).rpartition(".")
         value = getattr(modules[owner], name, None)
         return isinstance(value, nn.Parameter) and value.ndim > 1
-    module = modules[_module(node)] if node.op == "call_module" else None
+    module = modules[_get_module_name(node)] if node.op == "call_module" else None
     return module is not None and any(weight.ndim > 1 for weight in module.parameters())

@@ -18,7 +18,7 @@ def has_bfloat16(device: str) -> bool:
     """If the hardware multiplies bfloat16 itself, and so faster than float32."""
     if _is_cuda(device):
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    flags = _processor_flags()
+    flags = _read_processor_flags()
     has_units = "avx512_bf16" in flags or "amx_bf16" in flags
     return device in ("auto", "cpu") and has_units and survives_bfloat16()
 
@@ -40,7 +40,7 @@ def survives_bfloat16() -> bool:
     multiplication is an illegal instruction. So another process tries it, where there are such
     units; that takes two seconds, once.
     """
-    if "amx_bf16" not in _processor_flags():
+    if "amx_bf16" not in _read_processor_flags():
         return True
     try:
         probe = subprocess.run(
@@ -51,6 +51,6 @@ def survives_bfloat16() -> bool:
     return probe.returncode == 0
 
 
-def _processor_flags() -> str:
+def _read_processor_flags() -> str:
     path = Path("/proc/cpuinfo")
     return path.read_text() if path.exists() else ""

@@ -17,7 +17,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from uqled.errors import InputError
 from uqled.models.batch_norm import AS_TRAINED, SoftmaxStatistics
-from uqled.models.dropout import dropout_layers, enable_dropout, require_dropout, switch
+from uqled.models.dropout import dropout_layers, enable_dropout, require_dropout, switch_dropout
 
 _CHECKED_SAMPLES = 2  # that a cut network must treat as the whole network does
 
@@ -57,7 +57,7 @@ def stochastic_passes(
         _seed_generators(seed, batch.device),
         enable_dropout(network.model) as layers,
     ):
-        return _probabilities(network, layers, batch, passes, softmax_statistics)
+        return _predict_probabilities(network, layers, batch, passes, softmax_statistics)
 
 
 class SplitNetwork:
@@ -79,11 +79,11 @@ class SplitNetwork:
         self._before, self._after, self._overwrites = before, after, overwrites
         self.reason = reason
 
-    def shared(self, batch: Tensor) -> tuple[Any, ...]:
+    def compute_shared(self, batch: Tensor) -> tuple[Any, ...]:
         """What all passes have in common."""
         return (batch,) if self._before is None else self._before(batch)
 
-    def logits(self, shared: tuple[Any, ...]) -> Tensor:
+    def compute_logits(self, shared: tuple[Any, ...]) -> Tensor:
         """One pass over the rest."""
         if self._overwrites:
             shared = tuple(x.clone() if isinstance(x, Tensor) else x for x in shared)
@@ -100,8 +100,8 @@ def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
     example = example[:_CHECKED_SAMPLES]
     with torch.no_grad(), enable_dropout(model) as layers:
         undivided = SplitNetwork(model)
-        with _counted_calls(layers) as calls, _seed_generators(0, example.device):
-            expected_probs = _probabilities(undivided, layers, example, 2)
+        with _count_calls(layers) as calls, _seed_generators(0, example.device):
+            expected_probs = _predict_probabilities(undivided, layers, example, 2)
         if not calls:
             raise InputError(
                 "model",
@@ -110,11 +110,13 @@ def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
                 "Call them in forward, or use uqled.models.add_dropout",
             )
         try:
-            parts = _cut(model)
+            parts = _split_at_dropout(model)
             for overwrites in (False, True):  # what comes before, as dropout with inplace=True does
                 split = SplitNetwork(model, *parts, overwrites=overwrites)
                 with _seed_generators(0, example.device):
-                    if _agree(_probabilities(split, layers, example, 2), expected_probs):
+                    if _are_close(
+                        _predict_probabilities(split, layers, example, 2), expected_probs
+                    ):
                         return split
             undivided.reason = "cut in two, it gives other numbers"
         except Exception as error:  # whatever a forward does that a graph cannot hold
@@ -122,29 +124,31 @@ def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
     return undivided
 
 
-def _agree(probs: tuple[Tensor, ...], expected_probs: tuple[Tensor, ...]) -> bool:
+def _are_close(probs: tuple[Tensor, ...], expected_probs: tuple[Tensor, ...]) -> bool:
     return all(
         torch.allclose(one, other, rtol=0, atol=1e-5, equal_nan=True)
         for one, other in zip(probs, expected_probs, strict=True)
     )
 
 
-def _probabilities(
+def _predict_probabilities(
     network: SplitNetwork,
     layers: list[nn.Module],
     batch: Tensor,
     passes: int,
     softmax_statistics: SoftmaxStatistics = AS_TRAINED,
 ) -> tuple[Tensor, Tensor]:
-    shared = network.shared(batch)
-    switch(layers, on=False)
-    with softmax_statistics.in_use():
-        softmax = _softmax(network.logits(shared))
-    switch(layers, on=True)
-    return softmax, torch.stack([_softmax(network.logits(shared)) for _ in range(passes)])
+    shared = network.compute_shared(batch)
+    switch_dropout(layers, on=False)
+    with softmax_statistics.use_statistics():
+        softmax = _compute_softmax(network.compute_logits(shared))
+    switch_dropout(layers, on=True)
+    return softmax, torch.stack(
+        [_compute_softmax(network.compute_logits(shared)) for _ in range(passes)]
+    )
 
 
-def _softmax(logits: Any) -> Tensor:
+def _compute_softmax(logits: Any) -> Tensor:
     if not isinstance(logits, Tensor) or logits.ndim != 2:
         what = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise InputError("model", f"returns {what}", "Its forward should return logits [n,K]")
@@ -159,7 +163,7 @@ class _SplitTracer(fx.Tracer):
         return plain or super().is_leaf_module(module, name)
 
 
-def _cut(model: nn.Module) -> tuple[nn.Module, nn.Module]:
+def _split_at_dropout(model: nn.Module) -> tuple[nn.Module, nn.Module]:
     """Two networks: what dropout does not reach (returning what the rest needs), and the rest."""
     graph = _SplitTracer().trace(model)
     modules = dict(model.named_modules())
@@ -190,7 +194,7 @@ def _seed_generators(seed: int, device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
-def _counted_calls(layers: list[nn.Module]) -> Iterator[list[None]]:
+def _count_calls(layers: list[nn.Module]) -> Iterator[list[None]]:
     calls: list[None] = []
     hooks = [layer.register_forward_hook(lambda *_: calls.append(None)) for layer in layers]
     try:

@@ -41,7 +41,7 @@ def vgg11(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Module:
     height, width, channels = image_shape
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     if min(height, width) < MIN_SIDE:
-        layers["pad"] = nn.ReplicationPad2d((*_margins(width), *_margins(height)))
+        layers["pad"] = nn.ReplicationPad2d((*_compute_padding(width), *_compute_padding(height)))
     first = sum(isinstance(entry, int) for entry in VGG11) - DROPOUT_LAYERS + 1
     i = 0
     for entry in VGG11:
@@ -56,7 +56,7 @@ def vgg11(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Module:
         else:
             layers[f"pool{i}"] = nn.MaxPool2d(2)
     return _initialise_weights(
-        nn.Sequential(OrderedDict([*layers.items(), *_head(channels, n_classes)]))
+        nn.Sequential(OrderedDict([*layers.items(), *_make_head(channels, n_classes)]))
     )
 
 
@@ -79,7 +79,7 @@ def resnet50(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Modu
             if p > 0 and i >= first:
                 layers[f"dropout{i}"] = Dropout(p)
     return _initialise_weights(
-        nn.Sequential(OrderedDict([*layers.items(), *_head(channels, n_classes)]))
+        nn.Sequential(OrderedDict([*layers.items(), *_make_head(channels, n_classes)]))
     )
 
 
@@ -141,13 +141,13 @@ def _make_convolution(channels: int, out: int, size: int, stride: int = 1) -> It
     yield nn.BatchNorm2d(out)
 
 
-def _head(channels: int, n_classes: int) -> Iterator[tuple[str, nn.Module]]:
+def _make_head(channels: int, n_classes: int) -> Iterator[tuple[str, nn.Module]]:
     yield "pool", nn.AdaptiveAvgPool2d((1, 1))
     yield "flatten", nn.Flatten()
     yield "classifier", nn.Linear(channels, n_classes)
 
 
-def _margins(side: int) -> tuple[int, int]:
+def _compute_padding(side: int) -> tuple[int, int]:
     missing = max(0, MIN_SIDE - side)
     return missing // 2, missing - missing // 2
 
@@ -186,7 +186,7 @@ def build(
     image_shape
         Height, width and channels of the images.
     """
-    factory = _factory(network)
+    factory = _find_factory(network)
     try:
         inspect.signature(factory).bind(n_classes=n_classes, image_shape=image_shape)
     except TypeError as error:
@@ -209,7 +209,7 @@ def build(
     return model
 
 
-def _factory(network: str | Callable[..., nn.Module]) -> Callable[..., nn.Module]:
+def _find_factory(network: str | Callable[..., nn.Module]) -> Callable[..., nn.Module]:
     if isinstance(network, nn.Module):
         raise InputError(
             "model",

@@ -45,7 +45,7 @@ class NoisyLabels:
     """[K] samples of each true class."""
 
 
-def noise_of_kind(
+def apply_noise_kind(
     kind: str,
     labels: Any,
     *,

@@ -47,7 +47,9 @@ def similarity_scores(
     >>> similarity_scores([0, 0, 1], [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7]]).round(6).tolist()
     [[0.7, 0.3], [0.3, 0.7]]
     """
-    return _class_means(*_require_every_class(*with_probabilities(labels, pred_probs, classes)))
+    return _average_by_class(
+        *_require_every_class(*with_probabilities(labels, pred_probs, classes))
+    )
 
 
 def similarity_groups(scores: ArrayLike) -> NDArray[np.bool_]:
@@ -62,12 +64,12 @@ def similarity_groups(scores: ArrayLike) -> NDArray[np.bool_]:
     """
     S = make_square_matrix(scores, "scores")
     K = len(S)
-    own = np.eye(K, dtype=bool)
-    other_classes = S[~own].reshape(K, K - 1)  # each row without its diagonal
+    is_diagonal = np.eye(K, dtype=bool)
+    other_classes = S[~is_diagonal].reshape(K, K - 1)  # each row without its diagonal
     threshold = other_classes.mean(axis=1) + other_classes.std(axis=1)  # [K]
-    groups: NDArray[np.bool_] = np.greater_equal(S, threshold[:, None] * (1 - _TIE)) & ~own
+    groups: NDArray[np.bool_] = np.greater_equal(S, threshold[:, None] * (1 - _TIE)) & ~is_diagonal
     empty = ~groups.any(axis=1)
-    groups[empty, np.where(own, -1.0, S).argmax(axis=1)[empty]] = True
+    groups[empty, np.where(is_diagonal, -1.0, S).argmax(axis=1)[empty]] = True
     return groups
 
 
@@ -90,7 +92,7 @@ def similarity_matrix(
     `labels` [N] are clean, `pred_probs` [N,K] those of a model that has not seen the samples.
     """
     coded_labels, probs = _require_every_class(*with_probabilities(labels, pred_probs, classes))
-    flips = flip_probabilities(_class_means(coded_labels, probs))
+    flips = flip_probabilities(_average_by_class(coded_labels, probs))
     return TransitionMatrix(flips, coded_labels.names).at_rate(rate)
 
 
@@ -131,7 +133,7 @@ def sparse_matrix(classes: Classes, *, noise: float, zeros: float, seed: int) ->
     `noise` is 1 minus the mean of the diagonal, exactly; single classes have more or less of it.
     Every class keeps a target as long as there is one for each.
     """
-    names, rng = class_names(classes), _generator(seed, stream=1)
+    names, rng = class_names(classes), _make_generator(seed, stream=1)
     K, noise = len(names), check_fraction(noise, "noise")
     n_left = K * (K - 1) - round(check_fraction(zeros, "zeros") * K * (K - 1))
     rows = min(K, n_left)  # classes with any noise
@@ -142,10 +144,10 @@ def sparse_matrix(classes: Classes, *, noise: float, zeros: float, seed: int) ->
             f"few for a mean noise of {noise}",
             f"Lower the noise to at most {rows / K:g}, or the share of zeros",
         )
-    targets = _random_targets(K, n_left, rng)  # [K,K]
+    targets = _draw_targets(K, n_left, rng)  # [K,K]
     noisy = targets.any(axis=1)  # [K]
     amounts = np.zeros(K)  # how much of each class is mislabelled
-    amounts[noisy] = _random_with_sum(min(noise * K, rows), rows, rng)
+    amounts[noisy] = _draw_with_sum(min(noise * K, rows), rows, rng)
     shares = rng.standard_exponential((K, K)) * targets + np.diag(~noisy)
     shares *= (amounts / shares.sum(axis=1))[:, None]
     return TransitionMatrix(shares + np.diag(1 - amounts), names)
@@ -160,7 +162,7 @@ def confusion_matrix(
     has no row to measure, and is refused.
     """
     coded_labels, probs = _require_every_class(*with_probabilities(labels, pred_probs, classes))
-    shares = _shares(coded_labels.codes, probs.argmax(axis=1), coded_labels.n_classes)
+    shares = _compute_shares(coded_labels.codes, probs.argmax(axis=1), coded_labels.n_classes)
     return TransitionMatrix(shares, coded_labels.names)
 
 
@@ -178,7 +180,7 @@ def apply_noise(
     Labels are class names, or integers: the number in the name if all names are whole numbers,
     else the number of the row. The noisy labels are an array of the same kind of values.
     """
-    coded_labels, rng = encode_known_labels(labels, matrix.classes), _generator(seed)
+    coded_labels, rng = encode_known_labels(labels, matrix.classes), _make_generator(seed)
     if rate is None:
         return _restore_kind(
             labels, coded_labels, _draw_labels(coded_labels.codes, matrix.probabilities, rng)
@@ -208,7 +210,7 @@ def instance_noise(
     from its remaining probabilities. A sample that is wholly sure of its label never flips.
     """
     coded_labels, probs = with_probabilities(labels, pred_probs, classes)
-    N, rng = len(coded_labels), _generator(seed)
+    N, rng = len(coded_labels), _make_generator(seed)
     count = round(check_fraction(rate, "rate") * N)
     doubt = probs.sum(axis=1, dtype=np.float64) - probs[np.arange(N), coded_labels.codes]  # [N]
     able = int((doubt > 0).sum())
@@ -223,9 +225,9 @@ def instance_noise(
     times = np.full(N, np.inf)
     np.divide(rng.standard_exponential(N), doubt, out=times, where=doubt > 0)
     flipped_samples = np.sort(np.argpartition(times, count - 1)[:count])
-    rest = probs[flipped_samples].astype(np.float64)  # [count,K]
-    rest[np.arange(count), coded_labels.codes[flipped_samples]] = 0
-    cumulative = rest.cumsum(axis=1)
+    other_probs = probs[flipped_samples].astype(np.float64)  # [count,K]
+    other_probs[np.arange(count), coded_labels.codes[flipped_samples]] = 0
+    cumulative = other_probs.cumsum(axis=1)
     noisy = coded_labels.codes.copy()
     noisy[flipped_samples] = (cumulative <= rng.random((count, 1)) * cumulative[:, -1:]).sum(axis=1)
     return _restore_kind(labels, coded_labels, noisy)
@@ -245,10 +247,10 @@ def realised_matrix(true_labels: Any, noisy_labels: Any, classes: Classes) -> Tr
             f"have {len(noisy)} entries, but there are {len(true)} true labels",
             "Pass both for the same samples, in the same order",
         )
-    return TransitionMatrix(_shares(true.codes, noisy.codes, len(names)), names)
+    return TransitionMatrix(_compute_shares(true.codes, noisy.codes, len(names)), names)
 
 
-def _generator(seed: int, *, stream: int = 0) -> np.random.Generator:
+def _make_generator(seed: int, *, stream: int = 0) -> np.random.Generator:
     """Another stream of numbers for the matrix than for the labels, if both have the same seed."""
     return np.random.default_rng([check_whole_number(seed, "seed", low=0), stream])
 
@@ -257,27 +259,27 @@ def _draw_labels(
     codes: NDArray[np.int32], rows: Matrix, rng: np.random.Generator
 ) -> NDArray[np.int32]:
     """[n] a class for each sample, drawn from the row of its own class."""
-    at = rng.random(len(codes))
+    draws = rng.random(len(codes))
     new_codes = np.empty_like(codes)
-    members = _members(codes, len(rows))
-    for row, here in zip(rows.cumsum(axis=1), members, strict=True):
-        new_codes[here] = np.searchsorted(row, at[here] * row[-1], side="right")
+    class_samples = _list_class_samples(codes, len(rows))
+    for row, samples in zip(rows.cumsum(axis=1), class_samples, strict=True):
+        new_codes[samples] = np.searchsorted(row, draws[samples] * row[-1], side="right")
     return new_codes
 
 
-def _members(codes: NDArray[np.int32], K: int) -> list[NDArray[np.intp]]:
+def _list_class_samples(codes: NDArray[np.int32], K: int) -> list[NDArray[np.intp]]:
     """K arrays: where the samples of each class are."""
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.searchsorted(codes[order], np.arange(1, K)))
 
 
-def _class_means(coded_labels: Labels, probs: arrays.Floats) -> Matrix:
+def _average_by_class(coded_labels: Labels, probs: arrays.Floats) -> Matrix:
     """[K,K] mean of the rows of `probs` [N,K] over the samples of each class."""
-    members = _members(coded_labels.codes, coded_labels.n_classes)
-    return np.stack([probs[here].mean(axis=0, dtype=np.float64) for here in members])
+    class_samples = _list_class_samples(coded_labels.codes, coded_labels.n_classes)
+    return np.stack([probs[rows].mean(axis=0, dtype=np.float64) for rows in class_samples])
 
 
-def _shares(rows: NDArray[Any], columns: NDArray[Any], K: int) -> Matrix:
+def _compute_shares(rows: NDArray[Any], columns: NDArray[Any], K: int) -> Matrix:
     """[K,K] how often each row class meets each column class, as shares of the row."""
     cells = rows.astype(np.int64) * K + columns
     shares = np.bincount(cells, minlength=K * K).reshape(K, K).astype(np.float64)
@@ -286,7 +288,7 @@ def _shares(rows: NDArray[Any], columns: NDArray[Any], K: int) -> Matrix:
     return shares
 
 
-def _random_targets(K: int, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _draw_targets(K: int, n: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """[K,K] True at n random places off the diagonal, one in each row before two in any."""
     keys = rng.random((K, K)) + 2 * np.eye(K)
     keys[np.arange(K), keys.argmin(axis=1)] -= 1
@@ -295,13 +297,13 @@ def _random_targets(K: int, n: int, rng: np.random.Generator) -> NDArray[np.bool
     return targets.reshape(K, K)
 
 
-def _random_with_sum(total: float, n: int, rng: np.random.Generator) -> Matrix:
+def _draw_with_sum(total: float, n: int, rng: np.random.Generator) -> Matrix:
     """[n] random numbers from 0 to 1 with this sum: uniform ones, scaled towards 0 or 1 to fit."""
     x: Matrix = rng.random(n)
-    found = float(x.sum())
-    if found > total:
-        return x * (total / found)
-    return 1 - (1 - x) * ((n - total) / (n - found)) if n else x
+    drawn_sum = float(x.sum())
+    if drawn_sum > total:
+        return x * (total / drawn_sum)
+    return 1 - (1 - x) * ((n - total) / (n - drawn_sum)) if n else x
 
 
 def with_probabilities(

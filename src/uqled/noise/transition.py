@@ -108,7 +108,7 @@ class TransitionMatrix:
         """
         path = Path(path)
         rows = self.probabilities.tolist()
-        if _suffix(path) == ".json":
+        if _check_suffix(path) == ".json":
             content = {"rows": "true", "columns": "given", "classes": self.classes, "matrix": rows}
             text = json.dumps(content, indent=1) + "\n"
         else:
@@ -124,7 +124,7 @@ class TransitionMatrix:
     def load(cls, path: str | os.PathLike[str]) -> TransitionMatrix:
         """Read what `save` wrote, or a `.csv` of K rows of K numbers without names."""
         path = Path(path)
-        read = _from_json if _suffix(path) == ".json" else _from_csv
+        read = _parse_json if _check_suffix(path) == ".json" else _parse_csv
         try:
             content = read_file(path, "json_bytes")
             return cls(*read(content.decode("utf-8-sig")))  # Excel marks its files so
@@ -200,7 +200,7 @@ def _refuse_wrong_sums(T: Matrix, names: tuple[str, ...]) -> None:
     )
 
 
-def _suffix(path: Path) -> str:
+def _check_suffix(path: Path) -> str:
     if path.suffix.lower() in (".csv", ".json"):
         return path.suffix.lower()
     raise FileError(
@@ -208,7 +208,7 @@ def _suffix(path: Path) -> str:
     )
 
 
-def _from_json(text: str) -> tuple[Any, Sequence[Any]]:
+def _parse_json(text: str) -> tuple[Any, Sequence[Any]]:
     content = parse_json(text)
     if not isinstance(content, dict) or not {"matrix", "classes"} <= content.keys():
         raise ValueError("it has no matrix, or no classes")
@@ -217,7 +217,7 @@ def _from_json(text: str) -> tuple[Any, Sequence[Any]]:
     return content["matrix"], content["classes"]
 
 
-def _from_csv(text: str) -> tuple[list[list[float]], Sequence[str] | None]:
+def _parse_csv(text: str) -> tuple[list[list[float]], Sequence[str] | None]:
     rows = [row for row in csv.reader(io.StringIO(text)) if row]
     try:
         float(rows[0][0])

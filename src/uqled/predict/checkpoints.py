@@ -85,33 +85,37 @@ def read_checkpoint(path: Path, device: Any) -> dict[str, Any] | None:
 
 def fits_model(saved: Any, model: nn.Module) -> bool:
     """If these are weights of this network."""
-    own = model.state_dict()
+    weights = model.state_dict()
     return (
         isinstance(saved, dict)
-        and saved.keys() == own.keys()
-        and all(_is_alike(saved[name], own[name]) for name in own)
+        and saved.keys() == weights.keys()
+        and all(_is_alike(saved[name], weights[name]) for name in weights)
     )
 
 
-def _is_alike(saved: Any, own: Any) -> bool:
-    if not isinstance(own, Tensor):  # what a network keeps beside its weights
-        return type(saved) is type(own)
+def _is_alike(saved: Any, value: Any) -> bool:
+    if not isinstance(value, Tensor):  # what a network keeps beside its weights
+        return type(saved) is type(value)
     return (
         isinstance(saved, Tensor)
         and saved.layout == torch.strided
-        and saved.shape == own.shape
-        and saved.dtype == own.dtype
+        and saved.shape == value.shape
+        and saved.dtype == value.dtype
     )
 
 
 def _fits_optimiser(saved: Any, optimiser: Any, is_sgd: bool) -> bool:
-    own = optimiser.state_dict()["param_groups"]
+    own_groups = optimiser.state_dict()["param_groups"]
     if not isinstance(saved, dict) or saved.keys() != {"state", "param_groups"}:
         return False
     groups, state = saved["param_groups"], saved["state"]
-    if not isinstance(groups, list) or len(groups) != len(own) or not isinstance(state, dict):
+    if (
+        not isinstance(groups, list)
+        or len(groups) != len(own_groups)
+        or not isinstance(state, dict)
+    ):
         return False
-    if not all(_fits_group(group, known) for group, known in zip(groups, own, strict=True)):
+    if not all(_fits_group(group, known) for group, known in zip(groups, own_groups, strict=True)):
         return False
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
     return all(
@@ -123,13 +127,13 @@ def _fits_optimiser(saved: Any, optimiser: Any, is_sgd: bool) -> bool:
     )
 
 
-def _fits_group(saved: Any, own: dict[str, Any]) -> bool:
-    if not isinstance(saved, dict) or saved.keys() != own.keys():
+def _fits_group(saved: Any, group: dict[str, Any]) -> bool:
+    if not isinstance(saved, dict) or saved.keys() != group.keys():
         return False
     number = (int, float)
-    return saved["params"] == own["params"] and all(
+    return saved["params"] == group["params"] and all(
         type(saved[name]) is type(value) or (type(saved[name]) in number and type(value) in number)
-        for name, value in own.items()
+        for name, value in group.items()
     )
 
 

@@ -91,7 +91,7 @@ def cross_validate(
     learner = choose_learner(model, data, uncertainty=uncertainty, **training)
     features = find_sample_features(learner, data)
     groups = _group_samples(learner, data, features)
-    parts = stratified_parts(data.labels, folds, seed=seed, groups=groups)
+    parts = split_stratified(data.labels, folds, seed=seed, groups=groups)
     configuration = {
         "data": {"name": data.name, "fingerprint": data.fingerprint, "samples": len(data)},
         "classes": list(data.labels.names),
@@ -106,7 +106,7 @@ def cross_validate(
     fold_of = np.empty(len(data), np.int32)
     for fold, part in enumerate(parts):
         fold_of[part] = fold
-    seeds = [fold_seed(seed, fold) for fold in range(folds)]
+    seeds = [make_fold_seed(seed, fold) for fold in range(folds)]
     name = f"cross-validation, {learner.name}, {folds} folds"
     with Run.hold(Path(out), configuration) as run:
         run.write_data(
@@ -120,7 +120,9 @@ def cross_validate(
         )
         work = Folds(run, learner, data, parts, seeds, passes)
         with (
-            make_engine(engine if work.missing else None, **where, store=_size(data)) as workplace,
+            make_engine(
+                engine if work.missing else None, **where, store=_measure_inputs(data)
+            ) as workplace,
             Progress(progress).stage(name, folds * _UNITS) as advance,
         ):
             # Threads share one random state, so that they compute one fold after the other too.
@@ -145,7 +147,7 @@ def cross_validate(
             make = partial(choose_learner, same, uncertainty=uncertainty, **training)
             from uqled.predict.new_samples import predict_unlabelled  # loads scikit-learn
 
-            predict_unlabelled(run, data, make, seed=fold_seed(seed, folds), progress=progress)
+            predict_unlabelled(run, data, make, seed=make_fold_seed(seed, folds), progress=progress)
     return run.predictions()
 
 
@@ -199,12 +201,12 @@ def _write_quality(
     run.write_quality(quality)
 
 
-def fold_seed(seed: int, fold: int) -> int:
+def make_fold_seed(seed: int, fold: int) -> int:
     """Another seed for every fold, and for the folds of every other seed."""
     return int(np.random.SeedSequence([seed, fold, 1]).generate_state(1)[0])
 
 
-def stratified_parts(
+def split_stratified(
     labels: Labels, folds: int, *, seed: int, groups: NDArray[Any] | None = None
 ) -> list[NDArray[np.intp]]:
     """The samples that each fold predicts: a partition, each class spread evenly.
@@ -243,8 +245,8 @@ def stratified_parts(
     are_few = not is_alone and not has_many and _are_few(groups, folds)
     kind = StratifiedKFold if is_alone or are_small or are_few else StratifiedGroupKFold
     splitter = kind(folds, shuffle=True, random_state=seed)
-    shared = groups if kind is StratifiedGroupKFold else None
-    parts = [test for _, test in splitter.split(np.zeros(len(labels)), labels.codes, shared)]
+    fold_groups = groups if kind is StratifiedGroupKFold else None
+    parts = [test for _, test in splitter.split(np.zeros(len(labels)), labels.codes, fold_groups)]
     if are_small:
         parts = _join_groups(parts, groups)
     if are_few:
@@ -288,10 +290,10 @@ def _swap_copies(
             folds[part] = fold
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     is_free = sizes[group] == 1
-    for moved in np.flatnonzero(before != after).tolist():
-        others = np.flatnonzero(is_free & (after == after[moved]) & (codes == codes[moved]))
-        if len(others):
-            after[others[0]], is_free[others[0]] = before[moved], False
+    for row in np.flatnonzero(before != after).tolist():
+        partners = np.flatnonzero(is_free & (after == after[row]) & (codes == codes[row]))
+        if len(partners):
+            after[partners[0]], is_free[partners[0]] = before[row], False
     return [np.flatnonzero(after == fold) for fold in range(len(parts))]
 
 
@@ -316,7 +318,7 @@ def check_engine_options(engine: str | Engine | None, where: Mapping[str, Any]) 
             )
 
 
-def _size(data: Dataset) -> int:
+def _measure_inputs(data: Dataset) -> int:
     """Bytes of the inputs that are in memory, roughly."""
     if isinstance(data.inputs, np.memmap):
         return 0
@@ -333,17 +335,18 @@ def _split_uncertainty(uncertainty: Any, data: Dataset) -> tuple[NDArray[np.floa
     """(the user's own passes or None, the name of the source)."""
     if isinstance(uncertainty, str):
         return None, uncertainty
-    own = arrays.check_passes(uncertainty, "uncertainty").astype(np.float32)
-    if own.shape[1] != len(data):
+    passes = arrays.check_passes(uncertainty, "uncertainty").astype(np.float32)
+    if passes.shape[1] != len(data):
         raise InputError(
             "uncertainty",
-            f"has shape {own.shape}, but there are {len(data)} samples and the axes are [F,N,K]",
+            f"has shape {passes.shape}, but there are {len(data)} samples and the axes are [F,N,K]",
             "Give one row per sample in every pass",
         )
-    if own.shape[2] != data.n_classes:
+    if passes.shape[2] != data.n_classes:
         raise InputError(
             "uncertainty",
-            f"has {own.shape[2]} classes (shape {own.shape}), but the data has {data.n_classes}",
+            f"has {passes.shape[2]} classes (shape {passes.shape}), but the data has "
+            f"{data.n_classes}",
             "Give one column per class",
         )
-    return own, "none"
+    return passes, "none"

@@ -59,7 +59,10 @@ class Folds:
         """Compute a fold and store it, unless it is."""
         if self.run.read_fold(fold) is None:
             predictions = self.learner.fit_predict(
-                self.data, *self._split(fold), passes=self.passes, **self._options(fold, advance)
+                self.data,
+                *self._split_rows(fold),
+                passes=self.passes,
+                **self._make_options(fold, advance),
             )
             _check_fold(predictions, len(self.parts[fold]), self.data.n_classes, fold)
             self.run.write_fold(fold, predictions.pred_probs, predictions.passes)
@@ -69,19 +72,19 @@ class Folds:
         """One training of several in a fold."""
         assert isinstance(self.learner, EnsembleLearner)
         if self.run.read_fold(fold) is None:
-            split = self._split(fold)
-            self.learner.fit_member(self.data, *split, member, **self._options(fold, advance))
+            split = self._split_rows(fold)
+            self.learner.fit_member(self.data, *split, member, **self._make_options(fold, advance))
 
     def remove_partial_files(self) -> None:
         """Remove the partial results of finished folds, also those that a killed process left."""
         for fold in range(len(self.parts)):
             remove_partial_files(self.run.fold_folder(fold))
 
-    def _split(self, fold: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _split_rows(self, fold: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         test = self.parts[fold]
         return np.setdiff1d(np.arange(len(self.data)), test), test
 
-    def _options(self, fold: int, advance: Advance) -> dict[str, Any]:
+    def _make_options(self, fold: int, advance: Advance) -> dict[str, Any]:
         folder = self.run.fold_folder(fold)
         return {"seed": self.seeds[fold], "folder": folder, "advance": advance}
 
@@ -106,12 +109,12 @@ def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
     members = learner.count_fits(folds.passes) if isinstance(learner, EnsembleLearner) else 0
     with _watch_notes(run, len(folds.parts), advance):
         for _ in engine.map(
-            _member_task,
+            _compute_member,
             [(fold, m) for fold in missing for m in range(members)],
             arguments=(sent_folds,),
         ):
             pass
-        for _ in engine.map(_fold_task, missing, arguments=(sent_folds,)):
+        for _ in engine.map(_compute_fold, missing, arguments=(sent_folds,)):
             pass
     folds.remove_partial_files()
     if folds.missing:
@@ -122,12 +125,12 @@ def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
         )
 
 
-def _fold_task(folds: Folds, fold: int) -> None:
+def _compute_fold(folds: Folds, fold: int) -> None:
     _check_worker(folds)
     folds.compute(fold, _make_note_writer(folds.run.fold_folder(fold)))
 
 
-def _member_task(folds: Folds, item: tuple[int, int]) -> None:
+def _compute_member(folds: Folds, item: tuple[int, int]) -> None:
     _check_worker(folds)
     fold, member = item
     folder = make_member_folder(folds.run.fold_folder(fold), member)
@@ -144,13 +147,13 @@ def _check_worker(folds: Folds) -> None:
             f"is not seen by the worker on {os.uname().nodename}",
             "Choose a folder that all machines see under this path",
         ) from error
-    own = json.loads(json.dumps(folds.learner.settings()))
+    worker_settings = json.loads(json.dumps(folds.learner.settings()))
     for name in settings:
-        if own.get(name) != settings[name]:
+        if worker_settings.get(name) != settings[name]:
             raise InputError(
                 name,
-                f"is {settings[name]!r} in this run and {own.get(name)!r} for the worker on "
-                f"{os.uname().nodename}",
+                f"is {settings[name]!r} in this run and {worker_settings.get(name)!r} for the "
+                f"worker on {os.uname().nodename}",
                 "Give it explicitly, or use machines that are alike",
             )
 
@@ -177,7 +180,7 @@ def _watch_notes(run: Run, n: int, advance: Advance) -> Iterator[None]:
 
     def look() -> None:
         nonlocal reported
-        now = sum(_share(run, fold) for fold in range(n))
+        now = sum(_measure_progress(run, fold) for fold in range(n))
         if now > reported:  # a fold that is repeated starts again from its checkpoint
             advance(now - reported)
             reported = now
@@ -192,12 +195,12 @@ def _watch_notes(run: Run, n: int, advance: Advance) -> Iterator[None]:
     look()
 
 
-def _share(run: Run, fold: int) -> float:
+def _measure_progress(run: Run, fold: int) -> float:
     """How much of a fold is done: by its own note, or by those of its members."""
     if run.read_fold(fold) is not None:
         return 1.0
     folder, shares = run.fold_folder(fold), [0.0, 0.0]  # of the fold, of its members
-    for path in (folder / PROGRESS, *(own / PROGRESS for own in list_member_folders(folder))):
+    for path in (folder / PROGRESS, *(member / PROGRESS for member in list_member_folders(folder))):
         try:
             share = float(read_text(path))
         except ValueError:  # none yet, renamed under our hands, or no number

@@ -23,7 +23,7 @@ def write_history(run: Run, folds: int) -> None:
         writer = csv.writer(file)
         writer.writerow(["fold", "epoch", "loss", "accuracy"])
         writer.writerows(rows)
-    _draw(rows, run.path / "training.png")
+    _draw_history(rows, run.path / "training.png")
 
 
 def _read_rows(folder: Path, name: str) -> Rows:
@@ -46,16 +46,16 @@ def _read_epochs(path: Path) -> list[tuple[int, float, float]]:
         return [(int(epoch), float(loss), float(right)) for epoch, loss, right in rows[1:]]
 
 
-def _draw(rows: Rows, path: Path) -> None:
+def _draw_history(rows: Rows, path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     loss, accuracy = figure.subplots(1, 2)
     for name in dict.fromkeys(row[0] for row in rows):
-        own = [row for row in rows if row[0] == name]
-        epochs = [row[1] for row in own]
-        loss.plot(epochs, [row[2] for row in own], marker=".", label=f"fold {name}")
-        accuracy.plot(epochs, [row[3] for row in own], marker=".")
+        fold_rows = [row for row in rows if row[0] == name]
+        epochs = [row[1] for row in fold_rows]
+        loss.plot(epochs, [row[2] for row in fold_rows], marker=".", label=f"fold {name}")
+        accuracy.plot(epochs, [row[3] for row in fold_rows], marker=".")
     for axis, title in ((loss, "training loss"), (accuracy, "training accuracy")):
         axis.set(title=title, xlabel="epoch")
         axis.grid(alpha=0.3)

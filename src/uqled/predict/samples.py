@@ -40,12 +40,12 @@ class Samples:
         if not self.are_images:
             return (rows - self.mean) * self.scale
         if self.crop_and_flip and draws is not None:
-            rows = _cropped_and_flipped(rows, draws)
+            rows = _crop_and_flip(rows, draws)
         floats = (rows.float() - self.mean) * self.scale
         return floats.permute(0, 3, 1, 2)  # lies in memory with the channels last
 
 
-def samples_like(
+def make_samples_like(
     inputs: NDArray[Any], train: NDArray[np.intp], *, crop_and_flip: bool = False
 ) -> Samples:
     """The samples `train`, with the mean and deviation of their own."""
@@ -65,14 +65,14 @@ def samples_like(
     return Samples(part.float(), wide.mean(dim=0).float(), scale.float())
 
 
-def other_samples(like: Samples, inputs: NDArray[Any], chosen: NDArray[np.intp]) -> Samples:
+def make_other_samples(like: Samples, inputs: NDArray[Any], chosen: NDArray[np.intp]) -> Samples:
     """Other samples, normalised as `like` is, and never augmented."""
     part = torch.from_numpy(np.ascontiguousarray(inputs[chosen]))
     part = part if like.are_images else part.float()
     return replace(like, inputs=part, crop_and_flip=False)
 
 
-def _cropped_and_flipped(images: Tensor, draws: torch.Generator) -> Tensor:
+def _crop_and_flip(images: Tensor, draws: torch.Generator) -> Tensor:
     """[m,H,W,C] each shifted by up to the padding, and half of them mirrored."""
     m, H, W, _ = images.shape
     padded = torch.nn.functional.pad(images, (0, 0, PADDING, PADDING, PADDING, PADDING))

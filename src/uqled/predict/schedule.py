@@ -19,7 +19,7 @@ def mix_seed(seed: int, *keys: int) -> int:
     return int(np.random.SeedSequence([seed, len(keys), *keys]).generate_state(1)[0])
 
 
-def pace(training: Training, epoch: float) -> tuple[float, float]:
+def schedule_rate(training: Training, epoch: float) -> tuple[float, float]:
     """(learning rate, momentum) after so many epochs and parts of one.
 
     One-cycle: the rate rises for a quarter and falls to zero, and the momentum does the opposite,

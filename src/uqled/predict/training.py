@@ -33,12 +33,20 @@ from uqled.predict.checkpoints import (
 )
 from uqled.predict.learner import Advance
 from uqled.predict.samples import Samples
-from uqled.predict.schedule import mix_seed, pace
+from uqled.predict.schedule import mix_seed, schedule_rate
 from uqled.predict.training_options import PRESETS, Training
 from uqled.storage.atomic import replace_file
 from uqled.storage.reading import name_file
 
-__all__ = ["PRESETS", "Training", "make_fabric", "mix_seed", "pace", "resolve_precision", "train"]
+__all__ = [
+    "PRESETS",
+    "Training",
+    "make_fabric",
+    "mix_seed",
+    "resolve_precision",
+    "schedule_rate",
+    "train",
+]
 
 logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it tells what it was told
 
@@ -129,7 +137,7 @@ def _fit(
 ) -> None:
     module = model.to(memory_format=torch.channels_last) if samples.are_images else model
     own_step = getattr(module, "training_step", None)  # a LightningModule of the user's own
-    optimiser, own_rate = _optimiser(module, training)
+    optimiser, own_rate = _make_optimiser(module, training)
     parallel_module, optimiser = fabric.setup(module, optimiser, move_to_device=True)
     if own_step is not None:
         parallel_module.mark_forward_method("training_step")
@@ -143,7 +151,7 @@ def _fit(
     module.train()
     if advance is not None and first:
         advance(first / training.epochs)
-    with torch.random.fork_rng(devices=_cuda(fabric)):
+    with torch.random.fork_rng(devices=_list_cuda_devices(fabric)):
         for epoch in range(first, training.epochs):
             draws = torch.Generator().manual_seed(mix_seed(seed, epoch))
             torch.manual_seed(mix_seed(seed, epoch, 1 + fabric.global_rank))  # dropout
@@ -151,7 +159,7 @@ def _fit(
             total, right = torch.zeros((), device=fabric.device), torch.zeros((), dtype=torch.int64)
             for step in range(steps):
                 if not own_rate:
-                    rate, momentum = pace(training, (epoch * steps + step) / steps)
+                    rate, momentum = schedule_rate(training, (epoch * steps + step) / steps)
                     for group in optimiser.param_groups:
                         group["lr"], group["momentum"] = rate, momentum
                 batch_indices = order[step * batch : (step + 1) * batch]
@@ -178,7 +186,7 @@ def _fit(
                 write_checkpoint(folder, module, optimiser, epoch + 1, history)
 
 
-def _optimiser(module: nn.Module, training: Training) -> tuple[Any, bool]:
+def _make_optimiser(module: nn.Module, training: Training) -> tuple[Any, bool]:
     """(optimiser, if it sets its own rate)."""
     if hasattr(module, "configure_optimizers"):
         own_optimiser = module.configure_optimizers()
@@ -212,5 +220,5 @@ def _write_history(folder: Path, history: History) -> None:
         writer.writerows(history)
 
 
-def _cuda(fabric: Any) -> list[int]:
+def _list_cuda_devices(fabric: Any) -> list[int]:
     return [fabric.device.index or 0] if fabric.device.type == "cuda" else []

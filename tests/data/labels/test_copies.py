@@ -10,7 +10,7 @@ import uqled
 from made_tables import make_news, make_penguins
 from uqled.data.inspection.class_checks import are_amounts
 from uqled.data.inspection.copies import find_labelled_copies, group_copies
-from uqled.predict.crossval import stratified_parts
+from uqled.predict.crossval import split_stratified
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_without_copies_folds_are_what_they_were(tmp_path):
     frame = make_penguins()
     data = uqled.load(frame, label="species")
     assert group_copies(data) is None
-    parts = stratified_parts(data.labels, 4, seed=0)
+    parts = split_stratified(data.labels, 4, seed=0)
     folds = predict(frame, tmp_path / "run").folds
     assert [np.flatnonzero(folds == fold).tolist() for fold in range(4)] == [
         part.tolist() for part in parts
@@ -49,7 +49,7 @@ def test_without_copies_folds_are_what_they_were(tmp_path):
 def test_a_few_copies_leave_the_others_where_they_are(penguins, tmp_path):
     data = uqled.load(penguins, label="species")
     alone = np.empty(len(data), int)
-    for fold, part in enumerate(stratified_parts(data.labels, 4, seed=0)):
+    for fold, part in enumerate(split_stratified(data.labels, 4, seed=0)):
         alone[part] = fold
     moved = np.flatnonzero(predict(penguins, tmp_path / "run").folds != alone)
     assert len(moved) <= 10  # five copies, and whatever makes room for them

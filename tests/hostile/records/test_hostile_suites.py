@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import uqled
 from uqled.bench.results.figures import name_files
-from uqled.bench.suite import Data, Suite, list_builtin_suites, read_suite
+from uqled.bench.suite import Suite, SuiteData, list_builtin_suites, read_suite
 from uqled.cli import app
 
 SMALLEST = """
@@ -271,7 +271,7 @@ NO_FOLDERS = [
 
 @pytest.mark.parametrize("name", NO_FOLDERS, ids=ascii)
 def test_data_names_that_are_no_folders_are_refused(tmp_path, name):
-    entry = Data(name, "digits", test_share=0.5)
+    entry = SuiteData(name, "digits", test_share=0.5)
     with pytest.raises(uqled.InputError, match="no folder's name"):
         Suite("own", (entry,))
     if name.isprintable():
@@ -282,7 +282,7 @@ def test_data_names_that_are_no_folders_are_refused(tmp_path, name):
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "a\nb", "a\x1bb", "x" * 300], ids=ascii)
 def test_a_suite_that_is_called_what_nothing_can_be_is_refused(name):
     with pytest.raises(uqled.InputError, match="name"):
-        Suite(name, (Data("digits", "digits"),))
+        Suite(name, (SuiteData("digits", "digits"),))
 
 
 def test_a_suite_called_two_dots_is_refused(tmp_path):
@@ -296,20 +296,20 @@ def test_a_suite_called_two_dots_is_refused(tmp_path):
 @pytest.mark.parametrize("title", ["two\nlines", "\x1b[31m", "\x00", "\ud800", "\uffff"], ids=ascii)
 def test_titles_of_other_than_one_line_of_text_are_refused(title):
     with pytest.raises(uqled.InputError, match="title"):
-        Suite("own", (Data("digits", "digits", title=title),))
+        Suite("own", (SuiteData("digits", "digits", title=title),))
 
 
 def test_two_data_sets_of_one_title_would_share_their_rows():
-    one, other = Data("one", "digits", title="Digits"), Data("Digits", "digits")
+    one, other = SuiteData("one", "digits", title="Digits"), SuiteData("Digits", "digits")
     with pytest.raises(uqled.InputError, match="'Digits'"):
         Suite("own", (one, other))
 
 
 def test_paths_that_no_system_has_are_refused():
     with pytest.raises(uqled.InputError, match="place"):
-        Suite("own", (Data("digits", "dig\x00its"),))
+        Suite("own", (SuiteData("digits", "dig\x00its"),))
     with pytest.raises(uqled.InputError, match="test_place"):
-        Suite("own", (Data("digits", "digits", test_place="\x00"),))
+        Suite("own", (SuiteData("digits", "digits", test_place="\x00"),))
 
 
 def test_names_of_suites_that_cannot_be_opened(tmp_path):
@@ -324,7 +324,7 @@ def test_names_of_suites_that_cannot_be_opened(tmp_path):
 def test_names_that_are_folders_stay():
     names = ("cifar10-probe", "tiny.imagenet", "Ünïcode", "a_b", "console", "1")
     for name in names:
-        assert Suite("my suite", (Data(name, "digits"),)).data[0].name == name
+        assert Suite("my suite", (SuiteData(name, "digits"),)).data[0].name == name
     assert [
         replace(read_suite(name)).name for name in list_builtin_suites()
     ] == list_builtin_suites()

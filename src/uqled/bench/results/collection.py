@@ -140,7 +140,7 @@ def _collect_detections(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> p
             continue
         content = cells.read(cell)
         common = {
-            "dataset": suite.data_named(cell.data).display_name,
+            "dataset": suite.get_data(cell.data).display_name,
             "rate": cell.rate,
             "seed": cell.seed,
             **{key: content[key] for key in ("n", "wrong", "given_accuracy", "true_accuracy")},
@@ -156,7 +156,7 @@ def _collect_matrices(
     matrices: dict[str, dict[float, TransitionMatrix]] = {}
     for cell in list_stage1_cells(suite):
         assert cell.rate is not None
-        own = matrices.setdefault(suite.data_named(cell.data).display_name, {})
+        own = matrices.setdefault(suite.get_data(cell.data).display_name, {})
         if cell.rate in own or not cells.is_finished(cell, describe_cell(suite, cell)):
             continue
         content = cells.read(cell)

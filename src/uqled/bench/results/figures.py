@@ -36,9 +36,9 @@ from uqled.bench.results.statistics import (
     Sensitivity,
     compute_improvements,
     group_samples,
+    has_enough_span,
     list_datasets,
     select_treatment,
-    spans_enough,
 )
 from uqled.report.figures import plain_text
 from uqled.storage.atomic import replace_file
@@ -228,7 +228,7 @@ def draw_scatter(analysis: Analysis, x: str, y: str, *, of_methods: bool) -> Fig
                 f"r = {format_number(correlation.r, 2)}, t = {format_number(correlation.t, 2)}, "
                 f"p = {format_p_value(correlation.p)}, n = {correlation.n}"
             )
-            if of_methods and not spans_enough(analysis):
+            if of_methods and not has_enough_span(analysis):
                 title += f"\n{UNJUDGED}"
             axes.set_title(title, fontsize=9, loc="left")
         axes.margins(0.1)

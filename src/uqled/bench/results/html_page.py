@@ -30,9 +30,9 @@ from uqled.bench.results.statistics import (
     average_over_rates,
     find_leaders,
     group_samples,
+    has_enough_span,
     list_datasets,
     select_treatment,
-    spans_enough,
     subtract_samples,
 )
 from uqled.bench.results.tables import BASELINE, ResultTable, build_tables
@@ -130,7 +130,7 @@ def build_correlation_rows(analyses: Sensitivity) -> list[CorrelationRow]:
         CorrelationRow(
             name,
             _format_correlation(one.correlation, one),
-            "" if one not in of_methods or spans_enough(one) else UNJUDGED,
+            "" if one not in of_methods or has_enough_span(one) else UNJUDGED,
         )
         for name, one in named
         if one.points

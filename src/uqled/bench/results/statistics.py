@@ -106,7 +106,7 @@ LEAST_SPAN = 0.005
 UNJUDGED = "not judged: the accuracies differ by no more than noise"
 
 
-def spans_enough(analysis: Analysis) -> bool:
+def has_enough_span(analysis: Analysis) -> bool:
     """If the accuracies of an analysis differ by more than noise, so that r means something."""
     accuracies = [accuracy for _, accuracy in analysis.points.values()]
     return max(accuracies) - min(accuracies) >= LEAST_SPAN
@@ -159,7 +159,7 @@ def group_samples(
             m: make_sample(dict(sorted(values[rate][m].items())))
             for m in sort_methods(values[rate])
         }
-        for rate in sorted(values, key=_rate_order)
+        for rate in sorted(values, key=_order_rate)
     }
 
 
@@ -230,7 +230,9 @@ def find_leaders(column: Column) -> Leaders:
         seeds = set.intersection(*(set(sample.by_seed) for sample in known.values()))
         if not seeds:
             return nobody
-        means = {m: _average(s.by_seed[seed] for seed in sorted(seeds)) for m, s in known.items()}
+        means = {
+            m: _compute_mean(s.by_seed[seed] for seed in sorted(seeds)) for m, s in known.items()
+        }
     top = max(means.values())
     names = frozenset(m for m, mean in means.items() if math.isclose(mean, top, abs_tol=1e-12))
     if len(names) > 1:
@@ -291,7 +293,7 @@ def compute_means(results: Results, names: Iterable[str] | None = None) -> Means
     for name in list_evidence(results) if names is None else names:
         for where, frame, measure in (
             (f1, results.stage1, "f1"),
-            (paired, _select_retrained(results.stage1, removed), "f1"),
+            (paired, _select_retrained_detections(results.stage1, removed), "f1"),
             (final, removed, "accuracy"),
         ):
             averages = average_over_rates(group_samples(frame, name, measure))
@@ -309,7 +311,7 @@ def compute_means(results: Results, names: Iterable[str] | None = None) -> Means
     return Means(f1, final, noisy, clean, paired)
 
 
-def _select_retrained(stage1: pd.DataFrame, removed: pd.DataFrame) -> pd.DataFrame:
+def _select_retrained_detections(stage1: pd.DataFrame, removed: pd.DataFrame) -> pd.DataFrame:
     """The detections that stage 2 went on with: same data set, rate, seed and method."""
     if stage1.empty or removed.empty:
         return stage1.iloc[:0]
@@ -331,7 +333,9 @@ def analyse_sensitivity(results: Results, averages: Means | None = None) -> Sens
             if methods and set(methods) <= set(column)
         }
     f1 = {
-        d: _average(by[m] for m in methods) for d, by in known.f1.items() if set(methods) <= set(by)
+        d: _compute_mean(by[m] for m in methods)
+        for d, by in known.f1.items()
+        if set(methods) <= set(by)
     }
     return Sensitivity(
         tuple(methods),
@@ -350,18 +354,23 @@ def analyse_sensitivity(results: Results, averages: Means | None = None) -> Sens
 def analyse_final_accuracy(known: Means) -> Analysis:
     """F1 against final accuracy across methods, averaged over the data sets that have them all."""
     f1 = known.f1_of_final
-    both = {d: _select_shared(f1[d], known.final[d]) for d in f1 if d in known.final}
+    both = {d: _select_shared_methods(f1[d], known.final[d]) for d in f1 if d in known.final}
     methods = _list_compared_methods(both)
     shared = [d for d in both if set(methods) <= set(both[d])]
     return _make_analysis(
         {
-            m: (_average(f1[d][m] for d in shared), _average(known.final[d][m] for d in shared))
+            m: (
+                _compute_mean(f1[d][m] for d in shared),
+                _compute_mean(known.final[d][m] for d in shared),
+            )
             for m in methods
         }
     )
 
 
-def _select_shared(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+def _select_shared_methods(
+    one: Mapping[str, float], other: Mapping[str, float]
+) -> dict[str, float]:
     return {method: value for method, value in one.items() if method in other}
 
 
@@ -384,7 +393,7 @@ def _make_analysis(points: Mapping[str, tuple[float, float]]) -> Analysis:
     return Analysis(points, compute_correlation(x, y))
 
 
-def _average(values: Iterable[float]) -> float:
+def _compute_mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
@@ -392,5 +401,5 @@ def _compute_ratio(one: float, other: float) -> float:
     return one / other - 1 if other > 0 else math.nan
 
 
-def _rate_order(rate: Rate) -> float:
+def _order_rate(rate: Rate) -> float:
     return math.inf if rate is None else rate

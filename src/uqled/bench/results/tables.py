@@ -171,12 +171,12 @@ def build_gain_table(results: Results) -> ResultTable:
                     name_row(m),
                     (
                         *(
-                            _format_signed(gain.get(rate, {}).get(m), usual.get(rate, 0))
+                            _format_signed_spread(gain.get(rate, {}).get(m), usual.get(rate, 0))
                             for rate in rates
                         ),
-                        *([_format_signed(mean.get(m))] if len(rates) > 1 else []),
+                        *([_format_signed_spread(mean.get(m))] if len(rates) > 1 else []),
                         *(
-                            _format_signed(against.get(rate, {}).get(m), usual.get(rate, 0))
+                            _format_signed_spread(against.get(rate, {}).get(m), usual.get(rate, 0))
                             for rate in rates
                         ),
                     ),
@@ -335,9 +335,11 @@ def _build_fact_rows(
     if not lost:
         return [row]
     usual = _count_usual_seeds([noisy])
-    cells = [_format_signed(lost.get(rate), usual.get(rate, 0)) for rate in rates]
+    cells = [_format_signed_spread(lost.get(rate), usual.get(rate, 0)) for rate in rates]
     if len(rates) > 1:
-        cells.append(_format_signed(average_samples(lost.values()) if len(lost) > 1 else None))
+        cells.append(
+            _format_signed_spread(average_samples(lost.values()) if len(lost) > 1 else None)
+        )
     return [row, Row("Clean minus noisy (points)", (*cells, *blank), "fact")]
 
 
@@ -375,7 +377,7 @@ def _format_spread(
     return TableCell(text + (f" (n = {sample.n})" if usual and sample.n != usual else ""), mark)
 
 
-def _format_signed(sample: SeedSample | None, usual: int = 0) -> TableCell:
+def _format_signed_spread(sample: SeedSample | None, usual: int = 0) -> TableCell:
     return _format_spread(sample, usual, write=lambda share: format_percent(share, signed=True))
 
 

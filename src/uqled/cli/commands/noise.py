@@ -92,12 +92,12 @@ def noise(
         uqled noise --labels data.csv::label --pred-probs probs.npy --rate 0.2 --out noisy
     """
     from uqled.data.prediction_files import open_labels, open_probabilities
-    from uqled.noise.kinds import noise_of_kind
+    from uqled.noise.kinds import apply_noise_kind
     from uqled.noise.transition import TransitionMatrix
     from uqled.report.noise import check_noise_folder, noise_summary, write_noise
 
     check_noise_folder(out, overwrite=overwrite)
-    noisy = noise_of_kind(
+    noisy = apply_noise_kind(
         kind,
         open_labels(labels),
         rate=rate,

@@ -47,26 +47,29 @@ def combine_members(
         y = labels[fit_rows]
         prior = (np.bincount(labels[folds != fold], minlength=K) + 0.5).astype(np.float64)
         prior /= prior.sum()
-        own = np.stack([_smooth(member[fit_rows], prior) for member in members])
-        temperatures = [fit_temperature(one, y) for one in own]
+        smoothed = np.stack([_smooth_probabilities(member[fit_rows], prior) for member in members])
+        temperatures = [fit_temperature(one, y) for one in smoothed]
         calibrated_probs = np.stack(
-            [heat(one, t) for one, t in zip(own, temperatures, strict=True)]
+            [apply_temperature(one, t) for one, t in zip(smoothed, temperatures, strict=True)]
         )
         weight = fit_mixture(calibrated_probs[:, np.arange(len(y)), y])
         last = fit_temperature(np.tensordot(weight, calibrated_probs, axes=1), y)
         held_out = np.stack(
-            [heat(_smooth(m[test], prior), t) for m, t in zip(members, temperatures, strict=True)]
+            [
+                apply_temperature(_smooth_probabilities(m[test], prior), t)
+                for m, t in zip(members, temperatures, strict=True)
+            ]
         )
         passes[:, test] = held_out
-        pred_probs[test] = heat(np.tensordot(weight, held_out, axes=1), last)
+        pred_probs[test] = apply_temperature(np.tensordot(weight, held_out, axes=1), last)
         weights.append(weight)
     return Combination(pred_probs, passes, np.mean(weights, axis=0))
 
 
-def heat(probabilities: Floats, temperature: float) -> Floats:
+def apply_temperature(probabilities: Floats, temperature: float) -> Floats:
     """Probabilities [n,K] to the power of 1 / temperature, and normalised.
 
-    >>> heat(np.array([[0.2, 0.8]]), 0.5).round(4).tolist()
+    >>> apply_temperature(np.array([[0.2, 0.8]]), 0.5).round(4).tolist()
     [[0.0588, 0.9412]]
     """
     logits = np.log(probabilities) / temperature
@@ -103,10 +106,10 @@ def fit_mixture(likelihoods: Floats) -> Floats:
     return weights
 
 
-def _smooth(probabilities: NDArray[np.floating], prior: Floats) -> Floats:
+def _smooth_probabilities(probabilities: NDArray[np.floating], prior: Floats) -> Floats:
     return (1 - _FLOOR) * probabilities.astype(np.float64) + _FLOOR * prior
 
 
 def _choose_fit_rows(rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    chosen = np.linspace(0, len(rows) - 1, min(len(rows), _FITTED_ROWS)).astype(np.intp)
-    return rows[chosen]
+    positions = np.linspace(0, len(rows) - 1, min(len(rows), _FITTED_ROWS)).astype(np.intp)
+    return rows[positions]

@@ -40,7 +40,7 @@ class Discriminant:
     ) -> Discriminant:
         """X [n,D], labels [n]; `ridge` is added to the diagonal of the scatter."""
         counts = np.bincount(labels, minlength=n_classes).astype(np.float64)
-        means = _class_means(X, labels, n_classes)
+        means = _average_by_class(X, labels, n_classes)
         centred = X - means[labels]
         scatter = (centred.T @ centred).astype(np.float64)
         scatter[np.diag_indices_from(scatter)] += ridge
@@ -52,27 +52,27 @@ class Discriminant:
         Z, M = self._whiten(X), self._whiten(self.means)
         with np.errstate(divide="ignore"):
             prior = np.log(self.counts)
-        return _probabilities(_square_distances(Z, M) * self.counts.sum(), prior)
+        return _compute_probabilities(_measure_square_distances(Z, M) * self.counts.sum(), prior)
 
     def predict_left_out(self, X: NDArray[np.floating], labels: NDArray[np.integer]) -> Floats:
         """[n,K] probabilities of the samples of the fit, each by the fit without that sample."""
         Z, M = self._whiten(X), self._whiten(self.means)
         rows, n = np.arange(len(X)), self.counts[labels]
         residual = Z - M[labels]  # [n,D]
-        distances = _square_distances(Z, M)
+        distances = _measure_square_distances(Z, M)
         # Without itself the sample is further from its class's mean by n / (n - 1).
         stretch = np.where(n > 1, n / np.maximum(n - 1, 1), 1.0)
-        own = (residual**2).sum(axis=1)
+        own_distance = (residual**2).sum(axis=1)
         inner = (residual * Z).sum(axis=1)[:, None] - residual @ M.T  # residual . (z - m_k)
-        distances[rows, labels] = own * stretch**2
-        inner[rows, labels] = own * stretch
+        distances[rows, labels] = own_distance * stretch**2
+        inner[rows, labels] = own_distance * stretch
         # The scatter loses n / (n - 1) times the residual's square, and is inverted.
-        gain = stretch / np.maximum(1 - stretch * own, 1e-9)
+        gain = stretch / np.maximum(1 - stretch * own_distance, 1e-9)
         distances += gain[:, None] * inner**2
         counts = np.tile(self.counts, (len(X), 1))
         counts[rows, labels] -= 1
         with np.errstate(divide="ignore"):  # a class of this sample alone is unknown without it
-            return _probabilities(distances * (self.counts.sum() - 1), np.log(counts))
+            return _compute_probabilities(distances * (self.counts.sum() - 1), np.log(counts))
 
     def _whiten(self, X: NDArray[np.floating]) -> Floats:
         result: Floats = solve_triangular(self.whitener, X.T, lower=True).T
@@ -87,14 +87,16 @@ def choose_ridge(X: NDArray[np.floating], labels: NDArray[np.integer], n_classes
     from sklearn.covariance import ledoit_wolf_shrinkage
 
     rows = np.linspace(0, len(X) - 1, min(len(X), 5_000)).astype(int)
-    part, own = X[rows], labels[rows]
-    centred = part - _class_means(part, own, n_classes)[own]
+    part, part_labels = X[rows], labels[rows]
+    centred = part - _average_by_class(part, part_labels, n_classes)[part_labels]
     shrinkage = np.clip(ledoit_wolf_shrinkage(centred, assume_centered=True), 0.01, 0.95)
     scatter = float((centred**2).sum()) * len(X) / len(part)
     return float(shrinkage / (1 - shrinkage) * scatter / X.shape[1]) + 1e-9
 
 
-def _class_means(X: NDArray[np.floating], labels: NDArray[np.integer], n_classes: int) -> Floats:
+def _average_by_class(
+    X: NDArray[np.floating], labels: NDArray[np.integer], n_classes: int
+) -> Floats:
     """[K,D]; the mean of all samples for a class without any."""
     members = coo_array(
         (np.ones(len(X)), (labels, np.arange(len(X)))), shape=(n_classes, len(X))
@@ -104,7 +106,7 @@ def _class_means(X: NDArray[np.floating], labels: NDArray[np.integer], n_classes
     return means
 
 
-def _probabilities(distances: Floats, log_prior: Floats) -> Floats:
+def _compute_probabilities(distances: Floats, log_prior: Floats) -> Floats:
     logits = log_prior - 0.5 * distances
     logits -= logits.max(axis=1, keepdims=True)
     likelihoods = np.exp(logits)
@@ -112,7 +114,7 @@ def _probabilities(distances: Floats, log_prior: Floats) -> Floats:
     return probabilities
 
 
-def _square_distances(Z: Floats, M: Floats) -> Floats:
+def _measure_square_distances(Z: Floats, M: Floats) -> Floats:
     squares: Floats = (Z**2).sum(axis=1)[:, None] - 2 * Z @ M.T + (M**2).sum(axis=1)
     return np.maximum(squares, 0)
 
@@ -121,7 +123,7 @@ def predict_held_out(fold: CommitteeFold) -> Floats:
     """[m,K] of the held-out samples: leave-one-out, or by the other folds for grouped samples."""
     X = fold.features
     probabilities: Floats = fold.reuse(
-        "discriminant", lambda: _leave_one_out(X, fold.labels, fold.n_classes)
+        "discriminant", lambda: _predict_leave_one_out(X, fold.labels, fold.n_classes)
     )
     predictions = probabilities[fold.test]
     grouped = fold.is_grouped[fold.test]
@@ -133,6 +135,8 @@ def predict_held_out(fold: CommitteeFold) -> Floats:
     return predictions
 
 
-def _leave_one_out(X: NDArray[np.floating], labels: NDArray[np.integer], n_classes: int) -> Floats:
+def _predict_leave_one_out(
+    X: NDArray[np.floating], labels: NDArray[np.integer], n_classes: int
+) -> Floats:
     ridge = choose_ridge(X, labels, n_classes)
     return Discriminant.fit(X, labels, n_classes, ridge=ridge).predict_left_out(X, labels)

@@ -12,7 +12,7 @@ _NEIGHBOURS = 20
 _PRIOR = 1.0  # votes of the classes' frequencies, added to those of the neighbours
 
 
-def vote_left_out(
+def vote_leave_one_out(
     X: NDArray[np.float32],
     labels: NDArray[np.integer],
     n_classes: int,
@@ -35,6 +35,7 @@ def vote_left_out(
 def predict_held_out(fold: CommitteeFold) -> NDArray[np.float64]:
     """[m,K] of the held-out samples: every other sample that is not of the same group votes."""
     votes: NDArray[np.float64] = fold.reuse(
-        "neighbours", lambda: vote_left_out(fold.features, fold.labels, fold.n_classes, fold.groups)
+        "neighbours",
+        lambda: vote_leave_one_out(fold.features, fold.labels, fold.n_classes, fold.groups),
     )
     return votes[fold.test]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.predict.committee.heads import CommitteeFold
-from uqled.predict.schedule import mix_seed, pace
+from uqled.predict.schedule import mix_seed, schedule_rate
 from uqled.predict.training_options import Training
 
 _EPOCHS, _RATE, _DECAY = 12, 0.05, 5e-4
@@ -38,7 +38,7 @@ def predict_held_out(fold: CommitteeFold) -> NDArray[np.float32]:
         for step in range(_EPOCHS * steps):
             if step % steps == 0:
                 order = torch.randperm(len(y))
-            rate, momentum = pace(plan, step / steps)
+            rate, momentum = schedule_rate(plan, step / steps)
             for group in optimiser.param_groups:
                 group["lr"], group["momentum"] = rate, momentum
             begin = step % steps * batch

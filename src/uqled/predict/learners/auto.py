@@ -36,11 +36,11 @@ def make_learner(
     """A committee where it can be had; what the user asks of training or passes needs one model."""
     from uqled.predict.learners import choose_learner
 
-    own = training.keys() - {"offline", "device"}
+    single_options = training.keys() - {"offline", "device"}
     if data.embeddings is not None:
-        name = "probe" if own or uncertainty != AUTO else "committee"
+        name = "probe" if single_options or uncertainty != AUTO else "committee"
         return choose_learner(name, data, uncertainty=uncertainty, **training)
-    if own or uncertainty != AUTO:
+    if single_options or uncertainty != AUTO:
         return choose_learner(_SINGLE[data.kind], data, uncertainty=uncertainty, **training)
     if data.kind in _WITHOUT and find_installed_encoder(data.kind) is None:
         name, line = _WITHOUT[data.kind]

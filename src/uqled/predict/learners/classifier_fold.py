@@ -50,14 +50,14 @@ class ClassifierFold:
     def predict(self) -> NDArray[np.float32]:
         classifier = self._fit(0)
         self.advance(1)
-        return self._probabilities(classifier)
+        return self._predict_probabilities(classifier)
 
     def fit_member(self, member: int, rows: NDArray[np.intp] | None) -> NDArray[np.float32]:
         path = self.folder / FIT.format(member) if self.folder else None
         shape = _num_samples(self.X_new), len(self.classes)
         probabilities = read_partial(path, shape) if path else None
         if probabilities is None:
-            probabilities = self._probabilities(self._fit(member, rows))
+            probabilities = self._predict_probabilities(self._fit(member, rows))
             if path:
                 write_array(path, probabilities)
         self.advance(1 / self.fits)
@@ -78,7 +78,7 @@ class ClassifierFold:
             fit_weighted(fitted, _safe_indexing(self.X, rows), self.labels[rows], weight)
         return fitted
 
-    def _probabilities(self, fitted: Any) -> NDArray[np.float32]:
+    def _predict_probabilities(self, fitted: Any) -> NDArray[np.float32]:
         present = getattr(fitted, "classes_", np.unique(self.labels))
         return spread_columns(fitted.predict_proba(self.X_new), present, self.classes)
 

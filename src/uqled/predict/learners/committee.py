@@ -137,10 +137,10 @@ class CommitteeLearner:
         """[N] samples that must share a fold: near duplicates, and the user's own groups."""
         if self.fixed_groups is not None:
             return self.fixed_groups
-        own = number_groups(self.own_groups)
+        user_groups = number_groups(self.own_groups)
         if self.features is None:
-            return own
-        return group_near_duplicates(self.features, own)
+            return user_groups
+        return group_near_duplicates(self.features, user_groups)
 
     def fit_predict(
         self,

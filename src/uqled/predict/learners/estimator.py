@@ -149,12 +149,12 @@ def describe_setting(value: Any) -> str:
             for name, setting in sorted(value.get_params(deep=False).items())
             if name not in ("n_jobs", "verbose")
         }
-        own = [
+        changed_params = [
             f"{name}={text}"
             for name, text in params.items()
             if name not in defaults or text != describe_setting(defaults[name].default)
         ]
-        return f"{type(value).__name__}({', '.join(own)})"
+        return f"{type(value).__name__}({', '.join(changed_params)})"
     if isinstance(value, dict):
         entries = [f"{describe_setting(k)}: {describe_setting(v)}" for k, v in value.items()]
         return f"{{{', '.join(entries)}}}"

@@ -37,7 +37,7 @@ try:
         reestimate_batch_norm,
     )
     from uqled.models.monte_carlo import split_at_dropout, stochastic_passes
-    from uqled.predict.samples import Samples, other_samples, samples_like
+    from uqled.predict.samples import Samples, make_other_samples, make_samples_like
     from uqled.predict.training import (
         Training,
         make_fabric,
@@ -185,24 +185,26 @@ class NetworkFold:
         return softmax
 
     def _predict(
-        self, chosen: NDArray[np.intp], passes: int, seed: int, folder: Path
+        self, rows: NDArray[np.intp], passes: int, seed: int, folder: Path
     ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
         """Train a network on these samples, and predict the held-out ones."""
         learner, inputs = self.learner, self.learner.inputs_of(self.data)
-        seen = samples_like(inputs, chosen, crop_and_flip=_augments(learner.training, inputs))
+        train_samples = make_samples_like(
+            inputs, rows, crop_and_flip=_should_augment(learner.training, inputs)
+        )
         network = learner.make(mix_seed(seed, 0))
         train(
             network,
-            seen,
-            self.data.labels.codes[chosen],
+            train_samples,
+            self.data.labels.codes[rows],
             learner.training,
             seed=seed,
             folder=folder,
             advance=lambda share: self.advance(share * _TRAINING_SHARE),
         )
-        held_out = other_samples(seen, inputs, self.test)
+        held_out = make_other_samples(train_samples, inputs, self.test)
         predictions = predict_samples(
-            network.eval(), held_out, passes, seed, learner.training, seen
+            network.eval(), held_out, passes, seed, learner.training, train_samples
         )
         self.advance(1 - _TRAINING_SHARE)
         return predictions
@@ -228,7 +230,7 @@ def predict_samples(
         for start in range(0, len(samples), _BATCH):
             batch = samples.batch(slice(start, start + _BATCH))
             if split is None:
-                with statistics.in_use():
+                with statistics.use_statistics():
                     probabilities = torch.softmax(network(batch).float(), dim=1)
             else:
                 own_seed = mix_seed(seed, 1, start)
@@ -268,7 +270,7 @@ def select_images(data: Dataset) -> NDArray[Any]:
     return images
 
 
-def _augments(training: Training, inputs: NDArray[Any]) -> bool:
+def _should_augment(training: Training, inputs: NDArray[Any]) -> bool:
     if inputs.ndim != 4 or training.augment == "none":
         return False
     return training.augment == "crop-flip" or inputs.shape[3] == 3

@@ -31,10 +31,12 @@ DEFAULT = "efficientnet-lite0"
 _EPOCHS, _RATE = 20, 0.02
 
 
-def head_training(training: Training | None = None, *, given: Collection[str] = ()) -> Training:
+def make_head_training(
+    training: Training | None = None, *, given: Collection[str] = ()
+) -> Training:
     """How a head is trained, but for the options that the user gave."""
-    own: dict[str, Any] = {"epochs": _EPOCHS, "lr": _RATE, "precision": "32-true"}
-    return replace(training or Training(), **{k: v for k, v in own.items() if k not in given})
+    defaults: dict[str, Any] = {"epochs": _EPOCHS, "lr": _RATE, "precision": "32-true"}
+    return replace(training or Training(), **{k: v for k, v in defaults.items() if k not in given})
 
 
 def make_learner(
@@ -54,10 +56,10 @@ def make_learner(
             data.inputs,
             encoder,
             cache_folder=cache_folder(),
-            options=replace(probe_options(settings), offline=offline),
+            options=replace(make_probe_options(settings), offline=offline),
             progress=Progress(),
         )
-    settings = head_training(settings, given=training.keys() - {"preset"})
+    settings = make_head_training(settings, given=training.keys() - {"preset"})
     return make_head_learner(f"probe:{encoder}", features, data, uncertainty, settings)
 
 
@@ -90,7 +92,7 @@ def name_encoder(model: str, kind: str = "images") -> str:
     return name if is_known else f"timm:{name}"
 
 
-def probe_options(training: Training) -> EncoderOptions:
+def make_probe_options(training: Training) -> EncoderOptions:
     """The device and precision of training, for the encoder."""
     return EncoderOptions(
         device=make_fabric(training).device.type,
