@@ -9,7 +9,7 @@ demo: .venv/torch
 	$(BIN)/uqled demo --out demo-output
 
 test: .venv/dev
-	@# A process for each core; a file's tests stay together, because they share what they set up.
+	@# A process for each core and one more; a file's tests stay together, because they share what they set up.
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-slow: .venv/dev

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from made_predictions import make_predictions
 from uqled.detect.core import kernels
+from uqled.engines.local import count_cores
 
 settings.register_profile(
     "repeatable",
@@ -25,6 +26,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """One process more than cores: a third of the time a test waits, for a process that it started
+    or a browser."""
+    return count_cores() + 1
+
 
 #: Files whose tests take longest begin first, so that no process waits for one at the end.
 LONGEST = ("test_ray", "test_fuzzing", "test_accidents")
