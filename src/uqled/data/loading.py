@@ -27,22 +27,9 @@ from uqled.terminal import escape_controls
 
 _LISTED = 50  # unreadable files in a message
 _ENDINGS = (
-    *(
-        ".gz",
-        ".zst",
-        ".bz2",
-        ".xz",
-        ".zip",
-        ".tar",
-        ".tgz",
-        ".csv",
-        ".tsv",
-        ".tab",
-        ".txt",
-        ".data",
-    ),
-    *(".parquet", ".pq"),
-    *(".jsonl", ".ndjson", ".json", ".npz", ".arrow", ".feather", ".ipc", ".xlsx", ".xls", ".ods"),
+    *(".gz", ".zst", ".bz2", ".xz", ".zip", ".tar", ".tgz", ".txt", ".data", ".csv", ".tsv"),
+    *(".tab", ".parquet", ".pq", ".jsonl", ".ndjson", ".json", ".npz", ".arrow", ".feather"),
+    *(".ipc", ".xlsx", ".xls", ".ods"),
 )
 
 
@@ -75,9 +62,9 @@ def load(
     place
         A folder with one folder of images or text files per class (or a zip of it); a table
         (`.csv`, `.tsv`, `.txt`, `.parquet`, `.json`, `.jsonl`, Excel, Arrow, Feather; compressed or
-        not); a folder of Parquet files as the Hugging Face hub has them, or one of `save_to_disk`; MNIST's
-        idx files; CIFAR's archive for Python or its folder; Tiny-ImageNet's zip or folder; an
-        `.npz`; `"digits"`; `"hf:NAME"` for a data set on the hub. In memory: a pandas, polars or
+        not); a folder of Parquet files as the Hugging Face hub has them, or one of `save_to_disk`;
+        MNIST's idx files; CIFAR's archive for Python or its folder; Tiny-ImageNet's zip or folder;
+        an `.npz`; `"digits"`; `"hf:NAME"` for a data set on the hub. In memory: a pandas, polars or
         Arrow frame, a Hugging Face `Dataset`, a torch `Dataset` or `DataLoader` of (input, label),
         an array, a list of texts, a list of paths of images.
     label
