@@ -101,6 +101,11 @@ def test_the_sdist_holds_what_the_tests_look_at():
     included = hatch["targets"]["sdist"]["include"]
     for path in included:
         assert list(ROOT.glob(path)), path
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
+    named = {name for text in texts for name in re.findall(r'ROOT / "([\w.-]+)', text)}
+    assert {"README.md", ".dockerignore", "Makefile"} <= named
+    for name in named:
+        assert any(Path(name).match(path) for path in included) or name == "pyproject.toml", name
 
 
 def test_what_is_downloaded_for_the_demo_is_said_before():
