@@ -78,6 +78,15 @@ def client(run):
         yield Client(address)
 
 
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """A map that is only read, so that one serves all."""
+    with serve_review(image_run(tmp_path_factory.mktemp("read")), port=0) as address:
+        found = Client(address)
+        wait_for_map(found)
+        yield found
+
+
 def wait_for_map(client):
     while not (about := client.json("api/map"))["ready"]:
         assert about["problem"] is None
@@ -144,22 +153,22 @@ def test_values_are_those_of_the_arrays(run, client):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_lasso_holds_what_matplotlib_finds_inside(client, seed):
-    wait_for_map(client)
+def test_a_lasso_holds_what_matplotlib_finds_inside(reader, seed):
+    wait_for_map(reader)
     corners = np.random.default_rng(seed).integers(-1000, 1000, (seed + 3, 2))
-    inside = Polygon(corners / 1000).contains_points(read_places(client))
+    inside = Polygon(corners / 1000).contains_points(read_places(reader))
     text = ",".join(map(str, corners.ravel().tolist()))
-    answer = client.json(f"api/samples?size=500&lasso={text}")
+    answer = reader.json(f"api/samples?size=500&lasso={text}")
     assert sorted(row["index"] for row in answer["samples"]) == np.flatnonzero(inside).tolist()
-    assert client.json(f"api/samples?only={seed}")["samples"][0]["index"] == seed
+    assert reader.json(f"api/samples?only={seed}")["samples"][0]["index"] == seed
 
 
 @pytest.mark.parametrize(
     "text", ["1,2", "1,2,3,4,5", "a,b,c,d,e,f", "1,2,3,4,5,99999999", ",,,,,", "1,2,3,4,5,6" * 99]
 )
-def test_a_lasso_that_is_none_is_refused(client, text):
-    wait_for_map(client)
-    assert client.get(f"api/samples?lasso={text}")[0] == 400
+def test_a_lasso_that_is_none_is_refused(reader, text):
+    wait_for_map(reader)
+    assert reader.get(f"api/samples?lasso={text}")[0] == 400
     with pytest.raises(InputError, match="corners"):
         sample_map.read_lasso(text)
 

@@ -15,6 +15,7 @@ from uqled.data.images import allow_large_pictures, list_picture_formats
 
 #: Pixels of a thumbnail's longer side at the most.
 SIDE = 160
+_TINY = 40  # pixels up to which each is shown as a square: larger pictures are told better smoothed
 #: Up to here every pixel is kept: JPEG would blur what is hardly there.
 _LOSSLESS = 64
 
@@ -36,7 +37,7 @@ class Thumbnail:
     @property
     def is_small(self) -> bool:
         """Enlarged on the page, pixel by pixel."""
-        return max(self.width, self.height) <= SIDE // 2
+        return max(self.width, self.height) <= _TINY
 
 
 def make_thumbnail(image: NDArray[np.uint8] | bytes, side: int = SIDE) -> Thumbnail:
