@@ -23,9 +23,8 @@ from uqled.bench.results.statistics import (
     list_evidence,
     select_treatment,
 )
-from uqled.bench.suite import PAPER_METHODS
+from uqled.bench.suite import BASELINE, PAPER_METHODS
 
-BASELINE = "cl-pbnr"
 PROPOSED = tuple(method for method in PAPER_METHODS if method != BASELINE)
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told within the spread"
 

@@ -65,8 +65,7 @@ from uqled.bench.results.table_formats import (
     escape_markdown,
     format_markdown,
 )
-from uqled.bench.results.tables import BASELINE
-from uqled.bench.suite import Suite, read_suite
+from uqled.bench.suite import BASELINE, Suite, read_suite
 
 RESULTS = Path(__file__).parents[1] / "results"
 CELLS = RESULTS / "laptop"

@@ -36,7 +36,8 @@ from uqled.bench.results.statistics import (
 from uqled.bench.results.table_formats import (
     escape_markdown,
 )
-from uqled.bench.results.tables import BASELINE, build_stage1_table
+from uqled.bench.results.tables import build_stage1_table
+from uqled.bench.suite import BASELINE
 
 
 def build_stage1(results: Results, names: Iterable[str]) -> list[str]:

@@ -41,7 +41,8 @@ from uqled.bench.results.table_formats import (
     escape_markdown,
     format_markdown_cell,
 )
-from uqled.bench.results.tables import BASELINE, build_stage2_table
+from uqled.bench.results.tables import build_stage2_table
+from uqled.bench.suite import BASELINE
 
 
 def build_stage2(results: Results, names: Iterable[str]) -> list[str]:

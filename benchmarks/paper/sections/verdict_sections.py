@@ -36,8 +36,7 @@ from uqled.bench.results.statistics import (
 from uqled.bench.results.table_formats import (
     escape_markdown,
 )
-from uqled.bench.results.tables import BASELINE
-from uqled.bench.suite import PAPER_METHODS
+from uqled.bench.suite import BASELINE, PAPER_METHODS
 
 
 def build_summary(results: Results) -> list[str]:

@@ -35,8 +35,8 @@ from uqled.bench.results.statistics import (
     select_treatment,
     subtract_samples,
 )
-from uqled.bench.results.tables import BASELINE, ResultTable, build_tables
-from uqled.bench.suite import PAPER_METHODS
+from uqled.bench.results.tables import ResultTable, build_tables
+from uqled.bench.suite import BASELINE, PAPER_METHODS
 
 _NOTES = {
     "reductions": "Smaller than in the paper",

@@ -15,7 +15,7 @@ from scipy import stats
 
 from uqled.bench.results.collection import Results
 from uqled.bench.results.formatting import sort_methods
-from uqled.bench.suite import PAPER_METHODS
+from uqled.bench.suite import BASELINE, PAPER_METHODS
 from uqled.errors import InputError
 
 Rate = float | None
@@ -205,7 +205,7 @@ def compute_relative_change(one: SeedSample, baseline: SeedSample) -> SeedSample
 
 
 def compute_improvements(
-    by_rate: Columns, baseline: str = "cl-pbnr"
+    by_rate: Columns, baseline: str = BASELINE
 ) -> dict[Rate, dict[str, SeedSample]]:
     """Rate -> method -> relative improvement over the baseline, which is left out itself."""
     return {

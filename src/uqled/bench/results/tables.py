@@ -33,8 +33,8 @@ from uqled.bench.results.statistics import (
     select_treatment,
     subtract_samples,
 )
+from uqled.bench.suite import BASELINE
 
-BASELINE = "cl-pbnr"
 _RELABELLED = ", relabelled instead of removed"
 _SPREAD = "Mean ± sample standard deviation over seeds, in per cent."
 SeedCounts = Mapping[Rate, int]
