@@ -84,7 +84,7 @@ def test_the_network_stays_as_it_was(trained):
     network[3].train()  # whatever modes the modules are in
     before, modes = copy.deepcopy(network.state_dict()), [m.training for m in network.modules()]
     statistics = reestimate_batch_norm(network, [batch])
-    with statistics.in_use():
+    with statistics.use_statistics():
         assert network[5].running_mean is statistics.means[0]
     for name, value in network.state_dict().items():
         assert torch.equal(value, before[name]), name
@@ -99,7 +99,7 @@ def test_the_softmax_changes_and_the_passes_do_not(trained):
     softmax, same = stochastic_passes(network, batch, 3, seed=1, softmax_statistics=statistics)
     assert torch.equal(passes, same)
     assert not torch.equal(plain, softmax)
-    with statistics.in_use(), torch.no_grad():
+    with statistics.use_statistics(), torch.no_grad():
         torch.testing.assert_close(network(batch).softmax(dim=1), softmax)
 
 

@@ -31,7 +31,7 @@ _PIECE_BYTES = 2**22  # decoded at a time: small enough to stay in the processor
 _CHUNK_BYTES = 2**24  # of a row group, that is called cheap to read together
 _KEPT_CURSORS = 16  # files that a thread keeps its position in
 
-_own = threading.local()
+_thread = threading.local()
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class ParquetFile:
     def read_into(self, target: NDArray[Any], start: int) -> None:
         stop, n_done = start + len(target), 0
         with explain_file_problems(self.place, WRITE_AGAIN):
-            for batch in self._cursor().batches(start, stop):
+            for batch in self._get_cursor().batches(start, stop):
                 self._fill(target[n_done : n_done + len(batch)], batch, start + n_done)
                 n_done += len(batch)
             if n_done < stop - start:
@@ -69,18 +69,18 @@ class ParquetFile:
                     name_file(self.place), f"ends after row {start + n_done}", "Write it again"
                 )
 
-    def _cursor(self) -> _Cursor:
+    def _get_cursor(self) -> _Cursor:
         """This thread's position in the file."""
-        kept: OrderedDict[Any, _Cursor] | None = getattr(_own, "cursors", None)
-        if kept is None:
-            kept = _own.cursors = OrderedDict()
+        cursors: OrderedDict[Any, _Cursor] | None = getattr(_thread, "cursors", None)
+        if cursors is None:
+            cursors = _thread.cursors = OrderedDict()
         key = self.place, self.columns, self.stamp, os.getpid()
-        if key not in kept:
-            kept[key] = _Cursor(self)
-        kept.move_to_end(key)
-        while len(kept) > _KEPT_CURSORS:
-            kept.popitem(last=False)
-        return kept[key]
+        if key not in cursors:
+            cursors[key] = _Cursor(self)
+        cursors.move_to_end(key)
+        while len(cursors) > _KEPT_CURSORS:
+            cursors.popitem(last=False)
+        return cursors[key]
 
     def _fill(self, rows: NDArray[Any], batch: Any, first: int) -> None:
         for k, column in enumerate(batch.columns):
@@ -198,7 +198,7 @@ class _Cursor:
             check_compression_ratio(decoded_bytes, column.packed_bytes, name_file(place))
 
 
-def parquet_files(
+def open_parquet_files(
     folder: Location, entries: Sequence[Entry], *, ndim: int, key: str | None
 ) -> list[ParquetFile]:
     """Parquet files by what their footers say; all have the columns of the first."""
@@ -209,28 +209,30 @@ def parquet_files(
         ranges.append((place, entry.size - length, length))
     files: list[ParquetFile] = []
     for place, entry, tail in zip(places, entries, read_ranges(ranges), strict=True):
-        file = _parquet_file(place, entry, tail, ndim=ndim, key=key)
+        file = _open_parquet_file(place, entry, tail, ndim=ndim, key=key)
         if files:
-            file = _with_columns_of(files[0], file)
+            file = _match_columns(files[0], file)
         files.append(file)
     return files
 
 
-def _with_columns_of(first: ParquetFile, other: ParquetFile) -> ParquetFile:
+def _match_columns(first: ParquetFile, other: ParquetFile) -> ParquetFile:
     if other.columns != first.columns:
-        here, there = set(other.columns), set(first.columns)
-        if here == there:
+        columns, first_columns = set(other.columns), set(first.columns)
+        if columns == first_columns:
             what = f"has its columns in another order than {first.place.name!r}"
-        elif there - here:
-            what = f"has no column {min(there - here)!r}, which {first.place.name!r} has"
+        elif first_columns - columns:
+            what = f"has no column {min(first_columns - columns)!r}, which {first.place.name!r} has"
         else:
-            what = f"has a column {min(here - there)!r}, which {first.place.name!r} has not"
+            what = (
+                f"has a column {min(columns - first_columns)!r}, which {first.place.name!r} has not"
+            )
         raise FileError(name_file(other.place), what, "Write all shards with the same columns")
     # The names once, not once per file: there may be thousands of both.
     return ParquetFile(**{**vars(other), "columns": first.columns})
 
 
-def _parquet_file(
+def _open_parquet_file(
     place: Location, entry: Entry, tail: bytes, *, ndim: int, key: str | None
 ) -> ParquetFile:
     import pyarrow as pa
@@ -257,17 +259,17 @@ def _parquet_file(
         if min(rows, default=0) < 0 or sum(rows) != metadata.num_rows:
             raise ValueError(f"it counts {metadata.num_rows:,} rows, and {sum(rows):,} in groups")
         groups = tuple(accumulate(rows, initial=0))
-        columns = _wanted_columns(place, schema, ndim=ndim, key=key)
+        columns = _choose_columns(place, schema, ndim=ndim, key=key)
         types = [schema.field(column).type for column in columns]
         is_list = len(types) == 1 and ndim == 2 and _is_list(types[0])
-        K = _list_length(place, types[0], metadata, tail) if is_list else len(columns)
+        K = _count_list_values(place, types[0], metadata, tail) if is_list else len(columns)
         check_limit("table_columns", K, name_file(place))
-        dtype = np.result_type(*(_dtype_of(t.value_type if is_list else t) for t in types))
+        dtype = np.result_type(*(_convert_dtype(t.value_type if is_list else t) for t in types))
     shape = (groups[-1],) if ndim == 1 else (groups[-1], K)
     return ParquetFile(place, shape, dtype, tuple(columns), is_list, groups, entry.stamp)
 
 
-def _wanted_columns(place: Location, schema: Any, *, ndim: int, key: str | None) -> list[str]:
+def _choose_columns(place: Location, schema: Any, *, ndim: int, key: str | None) -> list[str]:
     about = schema.pandas_metadata or {}
     index = {name for name in about.get("index_columns", []) if isinstance(name, str)}
     columns = [name for name in schema.names if name not in index]
@@ -294,7 +296,7 @@ def _wanted_columns(place: Location, schema: Any, *, ndim: int, key: str | None)
     if len(types) == 1 and _is_list(types[0]):
         types = [types[0].value_type]
     for column, kind in zip(columns, types, strict=True):
-        if _dtype_of(kind).kind not in "fiu":
+        if _convert_dtype(kind).kind not in "fiu":
             raise FileError(
                 name_file(place),
                 f"has a column of something else than probabilities: {column!r}",
@@ -311,7 +313,7 @@ def _is_list(kind: Any) -> bool:
     )
 
 
-def _list_length(place: Location, kind: Any, metadata: Any, tail: bytes) -> int:
+def _count_list_values(place: Location, kind: Any, metadata: Any, tail: bytes) -> int:
     """The values per row: the footer counts both."""
     if hasattr(kind, "list_size"):
         return int(kind.list_size)
@@ -327,7 +329,7 @@ def _list_length(place: Location, kind: Any, metadata: Any, tail: bytes) -> int:
     return int(values // metadata.num_rows)
 
 
-def _dtype_of(kind: Any) -> np.dtype[Any]:
+def _convert_dtype(kind: Any) -> np.dtype[Any]:
     """The NumPy type of an Arrow type; object for text and whatever else."""
     try:
         dtype = np.dtype(kind.to_pandas_dtype())

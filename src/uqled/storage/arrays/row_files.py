@@ -24,9 +24,9 @@ from uqled.storage.remote_location import read_ranges
 
 #: What to do about a file that a library cannot read.
 WRITE_AGAIN = "It may have been cut short: write it again"
-_PIECE_BYTES = 2**22  # convert_into at a time: small enough to stay in the processor's cache
+_PIECE_BYTES = 2**22  # converted at a time: small enough to stay in the processor's cache
 
-_own = threading.local()
+_thread = threading.local()
 
 
 class StoredArray(Protocol):
@@ -76,14 +76,14 @@ class NpyFile:
         row_bytes = self.dtype.itemsize * prod(rows.shape[1:])
         at = self.offset + first * row_bytes
         if rows.dtype == self.dtype:
-            self.place.read_into(_bytes_of(rows), at, direct_io=self.direct_io)
+            self.place.read_into(_view_bytes(rows), at, direct_io=self.direct_io)
             return
         # A remote file answers each request after a while: there, all is asked for at once.
         n = max(_PIECE_BYTES // max(row_bytes, 1), 1) if self.place.is_local else len(rows)
         for begin in range(0, len(rows), n):
             piece = rows[begin : begin + n]
-            raw = _own_buffer(piece.shape, self.dtype)
-            self.place.read_into(_bytes_of(raw), at + begin * row_bytes, direct_io=self.direct_io)
+            raw = _get_buffer(piece.shape, self.dtype)
+            self.place.read_into(_view_bytes(raw), at + begin * row_bytes, direct_io=self.direct_io)
             convert_into(raw, piece)
 
 
@@ -137,17 +137,17 @@ def convert_into(values: NDArray[Any], target: NDArray[Any]) -> None:
         ) from error
 
 
-def npy_files(folder: Location, entries: Sequence[Entry]) -> list[NpyFile]:
+def open_npy_files(folder: Location, entries: Sequence[Entry]) -> list[NpyFile]:
     """`.npy` files by what their headers say."""
     places = [folder / entry.name for entry in entries]
     heads = read_ranges([(place, 0, HEADER_BYTES) for place in places])
     return [
-        _npy_file(place, entry.size, head)
+        _open_npy_file(place, entry.size, head)
         for place, entry, head in zip(places, entries, heads, strict=True)
     ]
 
 
-def _npy_file(place: Location, size: int, head: bytes) -> NpyFile:
+def _open_npy_file(place: Location, size: int, head: bytes) -> NpyFile:
     if size == 0:
         raise FileError(name_file(place), "is empty", "Write it again")
     header = parse_npy_header(head, name_file(place))
@@ -170,15 +170,15 @@ def _npy_file(place: Location, size: int, head: bytes) -> NpyFile:
     return NpyFile(place, shape, dtype, header.end)
 
 
-def _bytes_of(array: NDArray[Any]) -> memoryview:
+def _view_bytes(array: NDArray[Any]) -> memoryview:
     flat: Any = array.reshape(-1).view(np.uint8)
     return memoryview(flat)
 
 
-def _own_buffer(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """This thread's buffer for what must be convert_into, used again and again."""
+def _get_buffer(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """This thread's buffer for values that must be converted, used again and again."""
     size = prod(shape) * dtype.itemsize
-    buffer: NDArray[np.uint8] | None = getattr(_own, "bytes", None)
+    buffer: NDArray[np.uint8] | None = getattr(_thread, "bytes", None)
     if buffer is None or len(buffer) < size:
-        buffer = _own.bytes = np.empty(size, np.uint8)
+        buffer = _thread.bytes = np.empty(size, np.uint8)
     return buffer[:size].view(dtype).reshape(shape)

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError, InputError
 from uqled.limits import check_limit, measure_memory
-from uqled.storage.arrays.parquet_files import ParquetFile, parquet_files
-from uqled.storage.arrays.row_files import PassFiles, StoredArray, npy_files, use_direct_io
-from uqled.storage.arrays.zarr_files import ZARR_FILES, zarr_array
+from uqled.storage.arrays.parquet_files import ParquetFile, open_parquet_files
+from uqled.storage.arrays.row_files import PassFiles, StoredArray, open_npy_files, use_direct_io
+from uqled.storage.arrays.zarr_files import ZARR_FILES, open_zarr_array
 from uqled.storage.location import Entry, Location
 from uqled.storage.reading import name_file
 
@@ -169,25 +169,25 @@ def open_shards(
     files: Sequence[StoredArray]
     if not found.is_folder:
         entries = [found]
-        files = _files(place.parent, entries, ndim=ndim, key=key)
+        files = _open_files(place.parent, entries, ndim=ndim, key=key)
     elif place.suffix == ".zarr" or any(entry.name in ZARR_FILES for entry in listed):
         entries = sorted(place.tree(), key=lambda entry: entry.name)
-        stamp = _fingerprint(entries, key)
-        files = [zarr_array(place, key, ndim=ndim, tree=entries, stamp=stamp)]
+        stamp = _make_fingerprint(entries, key)
+        files = [open_zarr_array(place, key, ndim=ndim, tree=entries, stamp=stamp)]
     elif not entries:
         raise FileError(name_file(place), "holds no shards", f"Use {' or '.join(ENDINGS)}")
     elif ndim == 3 and all(entry.is_folder for entry in entries):
-        return _of_passes(place, [entry.name for entry in entries], name=name, key=key)
+        return _open_passes(place, [entry.name for entry in entries], name=name, key=key)
     else:
         _refuse_missing_number(place, [entry.name for entry in entries])
-        files = _files(place, entries, ndim=ndim, key=key)
+        files = _open_files(place, entries, ndim=ndim, key=key)
     _refuse_other_shapes(files, ndim=ndim, name=name)
     shards = Shards(
         place,
-        _with_rows(files),
+        _select_shards_with_rows(files),
         ndim=ndim,
         size=sum(entry.size for entry in entries),
-        fingerprint=_fingerprint(entries, key),
+        fingerprint=_make_fingerprint(entries, key),
     )
     return shards.use_direct_io() if _is_large([shards]) else shards
 
@@ -214,7 +214,7 @@ def split_key(address: str | os.PathLike[str] | Location) -> tuple[Location, str
     return Location.of(before), key
 
 
-def _files(
+def _open_files(
     folder: Location, entries: Sequence[Entry], *, ndim: int, key: str | None
 ) -> Sequence[StoredArray]:
     """The files of one kind."""
@@ -243,17 +243,17 @@ def _files(
                 f"holds one array, not {key!r}",
                 "Leave the key out",
             )
-        return npy_files(folder, entries)
+        return open_npy_files(folder, entries)
     if ndim == 3:
         raise FileError(
             name_file(folder / entries[0].name),
             "is a table, which has no passes",
             "Use one folder of tables per pass, or .npy or Zarr [F,N,K]",
         )
-    return parquet_files(folder, entries, ndim=ndim, key=key)
+    return open_parquet_files(folder, entries, ndim=ndim, key=key)
 
 
-def _of_passes(place: Location, names: Sequence[str], *, name: str, key: str | None) -> Shards:
+def _open_passes(place: Location, names: Sequence[str], *, name: str, key: str | None) -> Shards:
     """Passes that lie in a folder each, with shards of the same rows."""
     _refuse_missing_number(place, names)
     passes = [open_shards(place / one, ndim=2, name=name, key=key) for one in names]
@@ -285,7 +285,7 @@ def _of_passes(place: Location, names: Sequence[str], *, name: str, key: str | N
         [PassFiles(files) for files in zip(*(one._arrays for one in passes), strict=True)],
         ndim=3,
         size=sum(one.bytes for one in passes),
-        fingerprint=_hash([names, [one.fingerprint for one in passes]]),
+        fingerprint=_hash_content([names, [one.fingerprint for one in passes]]),
     )
     return shards.use_direct_io() if _is_large([shards]) else shards
 
@@ -310,7 +310,7 @@ def _refuse_other_shapes(files: Sequence[StoredArray], *, ndim: int, name: str) 
                 f"holds {one.dtype}, where {first.place.name!r} holds {first.dtype}",
                 "Write all shards with the same type",
             )
-    nonempty_files = _with_rows(files)
+    nonempty_files = _select_shards_with_rows(files)
     for one in nonempty_files:
         if ndim > 1 and not prod(one.shape[1 if ndim == 2 else 2 :]) and one.shape[ndim - 2]:
             raise FileError(
@@ -328,7 +328,7 @@ def _refuse_other_shapes(files: Sequence[StoredArray], *, ndim: int, name: str) 
                 )
 
 
-def _with_rows(files: Sequence[StoredArray]) -> Sequence[StoredArray]:
+def _select_shards_with_rows(files: Sequence[StoredArray]) -> Sequence[StoredArray]:
     """The shards that hold rows, or else the first: an empty list says nothing of its classes."""
     return [one for one in files if one.shape[1 if len(one.shape) == 3 else 0]] or files[:1]
 
@@ -364,9 +364,9 @@ def _refuse_missing_number(folder: Location, names: Sequence[str]) -> None:
         )
 
 
-def _fingerprint(entries: Sequence[Entry], key: str | None) -> str:
-    return _hash([key, [(entry.name, entry.size, entry.stamp) for entry in entries]])
+def _make_fingerprint(entries: Sequence[Entry], key: str | None) -> str:
+    return _hash_content([key, [(entry.name, entry.size, entry.stamp) for entry in entries]])
 
 
-def _hash(content: Any) -> str:
+def _hash_content(content: Any) -> str:
     return hashlib.sha256(repr(content).encode()).hexdigest()[:32]

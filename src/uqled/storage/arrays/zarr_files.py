@@ -55,7 +55,7 @@ class ZarrArray:
         convert_into(np.asarray(values), target)
 
 
-def zarr_array(
+def open_zarr_array(
     place: Location, key: str | None, *, ndim: int, tree: Sequence[Entry], stamp: str
 ) -> ZarrArray:
     """A Zarr array by what its metadata says; `tree` is what its folder holds."""
