@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paper.claims import BASELINE, PROPOSED
+from paper.claims import PROPOSED
 from paper.printed_tables import (
     HALF,
     RATES,
     SAMPLES,
 )
 from uqled.bench.results.formatting import format_method_short, format_number
+from uqled.bench.suite import BASELINE
 
 FOLLOWS, ROUNDING, NOT = "follows", "within rounding", "does not follow"
 TABLE = "Small table"  # such places are tables: what they hold is no quotation

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from paper.claims import BASELINE, PROPOSED
+from paper.claims import PROPOSED
 from uqled.bench.results.formatting import format_method, format_percent, join_words, sort_methods
 from uqled.bench.results.statistics import (
     SeedSample,
@@ -16,6 +16,7 @@ from uqled.bench.results.statistics import (
     subtract_samples,
 )
 from uqled.bench.results.table_formats import format_markdown_row
+from uqled.bench.suite import BASELINE
 
 _TITLES = {
     "cifar10n-worst": "CIFAR-10N, mistakes of human annotators",

@@ -29,7 +29,7 @@ from paper.arithmetic import (
     name_largest_gain,
     shift_value,
 )
-from paper.claims import BASELINE, PROPOSED, Values, build_view
+from paper.claims import PROPOSED, Values, build_view
 from paper.printed_tables import (
     RATES,
     SAMPLES,
@@ -39,7 +39,7 @@ from paper.printed_tables import (
 )
 from uqled.bench.results.formatting import format_method_short, format_number, format_p_value
 from uqled.bench.results.statistics import Means, Sensitivity, analyse_sensitivity
-from uqled.bench.suite import PAPER_METHODS
+from uqled.bench.suite import BASELINE, PAPER_METHODS
 from uqled.noise.matrices import flip_probabilities
 
 _HARD = ("CIFAR-10", "CIFAR-100", "Tiny-ImageNet")

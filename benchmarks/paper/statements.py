@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from paper.claims import BASELINE, PROPOSED, Case, CaseTally, Statement, Values, View
+from paper.claims import PROPOSED, Case, CaseTally, Statement, Values, View
 from uqled.bench.results.formatting import (
     format_method_short,
     format_number,
@@ -22,7 +22,7 @@ from uqled.bench.results.statistics import (
     make_sample,
     subtract_samples,
 )
-from uqled.bench.suite import PAPER_METHODS
+from uqled.bench.suite import BASELINE, PAPER_METHODS
 
 _RESULTS_1 = "Results, stage 1"
 
