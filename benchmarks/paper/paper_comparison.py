@@ -15,7 +15,6 @@ from uqled.bench.results.formatting import DASH, format_percent, sort_methods
 from uqled.bench.results.statistics import Means, compute_means, list_datasets
 from uqled.bench.results.table_formats import escape_markdown, format_markdown_row
 from uqled.bench.results.tables import (
-    BASELINE,
     Block,
     ResultTable,
     Row,
@@ -23,6 +22,7 @@ from uqled.bench.results.tables import (
     classify_row,
     name_row,
 )
+from uqled.bench.suite import BASELINE
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,11 @@ def test_no_flags_gain_more_than_the_bound_and_some_gain_nearly_as_much(
 
     every = (np.array(flags, bool) for flags in product((False, True), repeat=10))
     best = max(
-        min(limits.expected_f1(r, flags) - b for r, b in zip(wrong, to_beat, strict=True))
+        min(limits.compute_expected_f1(r, flags) - b for r, b in zip(wrong, to_beat, strict=True))
         for flags in every
     )
 
-    bound = limits.most_gain(wrong, to_beat)
+    bound = limits.bound_gain(wrong, to_beat)
     assert best <= bound + 1e-12
     # Flags are whole; ten labels leave gaps that more would fill.
     assert bound - best < 0.1
@@ -42,5 +42,5 @@ def test_no_flags_gain_more_than_the_bound_and_some_gain_nearly_as_much(
 def test_readings_that_contradict_each_other_leave_no_good_flags(limits: ModuleType) -> None:
     """One half is wrong, or the other: whoever must serve both flags all, or a half."""
     wrong = np.repeat([[1.0, 0.0], [0.0, 1.0]], 50, axis=1)
-    assert limits.most_gain(wrong, np.array([1.0, 1.0])) == pytest.approx(2 / 3 - 1)
-    assert limits.most_gain(wrong, np.array([0.5, 0.5])) == pytest.approx(2 / 3 - 0.5)
+    assert limits.bound_gain(wrong, np.array([1.0, 1.0])) == pytest.approx(2 / 3 - 1)
+    assert limits.bound_gain(wrong, np.array([0.5, 0.5])) == pytest.approx(2 / 3 - 0.5)

@@ -37,7 +37,7 @@ def test_schedules():
 
 def test_crops_and_flips_are_shifts_and_mirrors():
     images = torch.randint(1, 255, (40, 6, 5, 3), dtype=torch.uint8)
-    found = samples_module._cropped_and_flipped(images, torch.Generator().manual_seed(0))
+    found = samples_module._crop_and_flip(images, torch.Generator().manual_seed(0))
     assert found.shape == images.shape
     seen = set()
     for image, other in zip(images.numpy(), found.numpy(), strict=True):
@@ -57,13 +57,13 @@ def test_crops_and_flips_are_shifts_and_mirrors():
 def test_batches_are_normalised_by_the_training_part():
     data = digits()
     train = np.arange(100)
-    seen = samples_module.samples_like(data.inputs, train)
+    seen = samples_module.make_samples_like(data.inputs, train)
     batch = seen.batch(torch.arange(100))
     assert batch.shape == (100, 1, 8, 8)
     assert batch.is_contiguous(memory_format=torch.channels_last)
     assert float(batch.mean()) == pytest.approx(0, abs=1e-4)
     assert float(batch.std(correction=0)) == pytest.approx(1, abs=1e-4)
-    other = samples_module.other_samples(seen, data.inputs, np.arange(100, 110))
+    other = samples_module.make_other_samples(seen, data.inputs, np.arange(100, 110))
     expected = (data.inputs[100:110].astype(float) - seen.mean.item()) * seen.scale.item()
     found = other.batch(slice(0, 10)).permute(0, 2, 3, 1).numpy()
     assert found == pytest.approx(expected, abs=1e-4)
