@@ -1,7 +1,8 @@
 """The inner loops of selection: a heap per pair of classes, and counts by ranges of keys.
 
 Each kernel has a slow, obvious twin in the tests. A kernel calls only kernels of its own file:
-Numba's cache does not notice a change in another one.
+Numba's cache does not notice a change in another one. A count of 32 bits is told so: Numba makes 64
+of them, of which a vector register holds half as many.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _reaches(row: Rows, own: Any, bounds: Rows) -> Any:
     """Whether some class's margin reaches its bound: one comparison per class, in vector code."""
     reached = np.int32(0)
     for j in range(row.size):
-        reached += np.int32(row[j] - own >= bounds[j])
+        reached = np.int32(reached + np.int32(row[j] - own >= bounds[j]))
     return reached > 0
 
 
@@ -91,7 +92,7 @@ def _reaches_least(row: Rows, own: Any, least: Any) -> Any:
     """
     reached = np.int32(0)
     for j in range(row.size):
-        reached += np.int32(row[j] - own >= least)
+        reached = np.int32(reached + np.int32(row[j] - own >= least))
     return reached > np.int32(own - own >= least)  # the given class has margin 0
 
 

@@ -3,6 +3,8 @@
 Each has a twin in `plain`, and a slow, obvious one in `tests/shared/naive.py`.
 
 A kernel calls only kernels of its own file: Numba's cache does not notice a change in another one.
+Integers of 32 bits are told so after every operation: Numba makes 64 of them, of which a vector
+register holds half as many, and of which AVX2 has no maximum.
 
 `rows` [n,K] are probabilities, float32 or float64. `keys` [n,K] are the same bits read as integers:
 non-negative numbers keep their order, and integers compare and reduce in vector registers without
@@ -28,8 +30,8 @@ _CHUNK = 2048
 
 
 @compile_kernel
-def _is_bad(row: Rows, total: float, signs: int, tolerance: float) -> bool:
-    """Whether a row of this sum, whose keys have these sign bits, is no probability distribution.
+def _is_bad(row: Rows, total: float, least_key: int, tolerance: float) -> bool:
+    """Whether a row of this sum and this least key is no probability distribution.
 
     An infinite tolerance accepts any row.
     """
@@ -37,7 +39,7 @@ def _is_bad(row: Rows, total: float, signs: int, tolerance: float) -> bool:
         return False
     if not abs(total - 1.0) <= tolerance:  # NaN too
         return True
-    if signs < 0:  # a negative value, or -0.0, which is not one
+    if least_key < 0:  # a negative value, or -0.0, which is not one
         for j in range(row.size):
             if row[j] < 0.0:
                 return True
@@ -51,11 +53,11 @@ def find_bad_row(rows: Rows, keys: Ints, tolerance: float) -> int:
     for r in range(n):
         row, key = rows[r], keys[r]
         total = rows.dtype.type(0)
-        signs = key[0]
+        least = key[0]
         for j in range(K):
             total += row[j]
-            signs |= key[j]
-        if _is_bad(row, total, signs, tolerance):
+            least = min(least, key[j])
+        if _is_bad(row, total, least, tolerance):
             return r
     return -1
 
@@ -259,25 +261,27 @@ def scan_rows(
     n, K = rows.shape
     for r in range(n):
         row, key = rows[r], keys[r]
-        top = signs = key[0]
+        top = least = key[0]
         total = rows.dtype.type(0)
         hits = np.int32(0)
-        hit_class = np.int32(0)
         for j in range(K):
             value = key[j]
             total += row[j]
-            signs |= value
+            least = min(least, value)
             top = max(top, value)
-            hit = np.int32(value >= thresholds[j])
-            hits += hit
-            hit_class += hit * np.int32(j)
-        if _is_bad(row, total, signs, tolerance):
+            hits = np.int32(hits + np.int32(value >= thresholds[j]))
+        if _is_bad(row, total, least, tolerance):
             return r
         first = np.int32(K)
         for j in range(K):
             first = min(first, np.int32(j) if key[j] == top else np.int32(K))
         predicted[r] = first
-        confident[r] = first if hits > 1 else (hit_class if hits == 1 else -1)
+        is_hit = key[first] >= thresholds[first]
+        confident[r] = first if is_hit or hits > 1 else -1
+        if hits == 1 and not is_hit:  # seldom
+            for j in range(K):
+                if key[j] >= thresholds[j]:
+                    confident[r] = j
         agrees[r] = _agrees_with_label(row, labels[r], first, single_precision)
     return -1
 
@@ -299,9 +303,9 @@ def find_confident_within_limits(
         hits = np.int32(0)
         hit_class = np.int32(0)
         for j in range(K):
-            hit = np.int32(key[j] >= thresholds[j]) & np.int32(u <= limits[j])
-            hits += hit
-            hit_class += hit * np.int32(j)
+            hit = np.int32(np.int32(key[j] >= thresholds[j]) & np.int32(u <= limits[j]))
+            hits = np.int32(hits + hit)
+            hit_class = np.int32(hit_class + np.int32(hit * np.int32(j)))
         confident[r] = predicted[r] if hits > 1 else (hit_class if hits == 1 else -1)
 
 
@@ -316,7 +320,7 @@ def count_pairs(labels: Ints, confident: Ints, counts: Ints) -> None:
 @compile_kernel
 def _make_single_key(value: Any) -> Any:
     """A probability in single precision as an integer of the same order; -0.0 is 0."""
-    return np.float32(value).view(np.int32) & np.int32(0x7FFFFFFF)
+    return np.int32(np.float32(value).view(np.int32) & np.int32(0x7FFFFFFF))
 
 
 @compile_kernel
