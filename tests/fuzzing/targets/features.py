@@ -34,7 +34,8 @@ def _make_embeddings(folder: Path) -> None:
     pd.DataFrame({"label": np.array(["a", "b"])[np.arange(N) % 2]}).to_csv(
         folder / "labels.csv", index=False
     )
-    make_frame(N - 3).to_csv(folder / "data.csv", index=False)
+    table = make_frame(N - 3).drop(columns="id")  # whose samples are then called by their rows
+    table.to_csv(folder / "data.csv", index=False)
 
 
 def _read_embeddings(scene: Scene) -> None:
