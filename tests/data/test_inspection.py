@@ -96,6 +96,21 @@ def test_a_column_that_gives_the_label_away(tmp_path):
     assert "leak" not in checks(tmp_path / "t.csv", label="survived", columns={"alive": "ignore"})
 
 
+@pytest.mark.parametrize(("n_wrong", "expected"), [(15, True), (60, False)])
+def test_a_column_that_gives_the_label_away_but_for_wrong_labels(tmp_path, n_wrong, expected):
+    frame = make_titanic(300)
+    frame.loc[: n_wrong - 1, "survived"] ^= 1
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    findings = uqled.inspect(tmp_path / "t.csv", label="survived").findings
+    leaks = [one for one in findings if one.check == "leak"]
+    assert bool(leaks) == expected
+    if expected:
+        assert leaks[0].message == (
+            "column 'alive' has one value per class, which agrees with 95% of the labels"
+        )
+        assert leaks[0].advice.endswith("--columns alive=ignore")
+
+
 def test_a_column_of_groups(tmp_path):
     frame = make_penguins().assign(nest_id=np.random.default_rng(0).permutation(120) // 4)
     frame.to_csv(tmp_path / "t.csv", index=False)

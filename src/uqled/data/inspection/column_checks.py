@@ -14,6 +14,8 @@ from uqled.data.tables.column_roles import is_id_name
 
 _SAMPLE = 5_000  # rows that one column's predictions are tried on
 _LEAK_ACCURACY = 0.995
+_FORM_SHARE = 0.9  # of the labels that another form of the label has, where some are wrong
+_MISSING_SHARE = 0.05  # of its values
 _FEW_ROWS = 30
 _GROUP_NAME = re.compile(
     r"(^|[_\s.-])(patient|subject|participant|person|user|customer|client|session|speaker|author|"
@@ -28,8 +30,8 @@ def check_columns(data: Dataset) -> list[Finding]:
     features: Any = data.features
     if not hasattr(features, "columns") or len(data) < _FEW_ROWS:
         return []
-    findings = []
-    if leaks := _find_leaks(data, features):
+    findings, leaks = [], _find_leaks(data, features)
+    if leaks:
         names = ", ".join(map(repr, leaks))
         word = "column predicts" if len(leaks) == 1 else "columns each predict"
         findings.append(
@@ -38,6 +40,16 @@ def check_columns(data: Dataset) -> list[Finding]:
                 "warning",
                 f"the {word} the label alone: {names}",
                 f"If it is another form of the label, leave it out: --columns {leaks[0]}=ignore",
+            )
+        )
+    for name, share in _find_other_forms(data, features, leaks):
+        findings.append(
+            Finding(
+                "leak",
+                "warning",
+                f"column {name!r} has one value per class, which agrees with {share:.0%} of the "
+                "labels",
+                f"If it is another form of the label, leave it out: --columns {name}=ignore",
             )
         )
     for column in data.columns:
@@ -90,6 +102,30 @@ def _find_leaks(data: Dataset, features: Any) -> list[str]:
         if accuracy >= _LEAK_ACCURACY and accuracy > (1 + majority) / 2:
             leaks.append(str(name))
     return leaks
+
+
+def _find_other_forms(data: Dataset, features: Any, leaks: list[str]) -> list[tuple[str, float]]:
+    """(column, share) of columns with one value per class, which most labels of that class have.
+
+    Where labels are wrong, another form of the label does not predict all of them.
+    """
+    import pandas as pd
+
+    codes = np.unique(data.labels.codes, return_inverse=True)[1]
+    K, n = int(codes.max()) + 1, len(codes)
+    majority = np.bincount(codes).max() / n
+    forms = []
+    for name in features.columns:
+        values, unique = pd.factorize(features[name])
+        if str(name) in leaks or len(unique) != K or np.mean(values < 0) > _MISSING_SHARE:
+            continue
+        known = values >= 0
+        counts = np.bincount(values[known] * K + codes[known], minlength=K * K).reshape(K, K)
+        share = float(counts.max(axis=1).sum() / known.sum())
+        is_paired = len(set(counts.argmax(axis=1))) == K
+        if is_paired and share >= _FORM_SHARE and share > (1 + majority) / 2:
+            forms.append((str(name), share))
+    return forms
 
 
 def _encode(values: Any) -> NDArray[np.float64]:
