@@ -123,4 +123,6 @@ def _capitalize(sentence: str) -> str:
 
 def _render(title: str, lines: list[str], header: list[str], rows: list[list[Any]]) -> str:
     template = load_templates().get_template("notebook.html")
-    return template.render(title=title, lines=lines, header=header, rows=rows)
+    return template.render(
+        title=title, lines=lines, header=header, rows=rows, picture_side=_THUMBNAIL
+    )
