@@ -165,7 +165,8 @@ class DataErrors(LabelErrors):
 
     def apply_to(self, frame: Frame) -> Frame:
         """The same kind of frame with columns added: `is_label_issue`, `label_score`,
-        `suggested_label` and `error_probability`.
+        `suggested_label` and `error_probability`. Takes a pandas, polars or Arrow frame or a
+        Hugging Face `Dataset`, whose images are not read.
 
         Of rows without a label, `suggested_label` is the predicted one. Rows of a class that is too
         rare have none of these. Once somebody has reviewed some, `decision` says `keep`, `relabel`
