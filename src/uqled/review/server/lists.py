@@ -28,7 +28,7 @@ from uqled.review.server.parameters import (
 from uqled.review.session import ReviewSession
 
 _MAX_PAGE = 500  # samples
-_MAX_GROUPS = 8  # in one answer; the page asks for the next ones when it has shown them
+_MAX_GROUPS = 3  # in one answer; the page asks for the next ones when it has shown them
 MAX_CHANGES = 500  # after which a page loads its list anew
 
 
