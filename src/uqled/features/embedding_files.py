@@ -44,7 +44,9 @@ def attach_embeddings(data: Dataset, features: Any) -> Dataset:
         _check_vectors(vectors, "features", "the array")
     if len(vectors) != len(data):
         rows = [_read_row_number(str(name), len(vectors)) for name in data.ids]
-        if len(vectors) < len(data) or max(rows) >= len(vectors):
+        # Samples that are called by a column of ids do not say which row they were.
+        has_ids = any(column.name.lower() == "id" for column in data.columns)
+        if has_ids or len(vectors) < len(data) or max(rows) >= len(vectors):
             raise InputError(
                 "features",
                 f"have {len(vectors):,} rows, and the data has {len(data):,} samples",
