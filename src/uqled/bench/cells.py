@@ -53,7 +53,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Where it lies under `cells` and `arrays`, without an ending."""
+        """Its path under `cells` and `arrays`, without an ending."""
         parts = [self.data, f"seed-{self.seed}"]
         if self.rate is not None:
             parts.append(f"rate-{self.rate:g}")

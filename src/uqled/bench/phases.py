@@ -58,7 +58,7 @@ class _Context:
     def train_and_predict(
         self, labels: NDArray[Any], train: NDArray[Any], test: NDArray[Any], seed: int
     ) -> FoldPredictions:
-        """A network trained on `train`, asked about `test`; `labels` are those of all samples."""
+        """Predict `test` by a network trained on `train`; `labels` are those of all samples."""
         folder = self.cells.work(self.cell)
         folder.mkdir(parents=True, exist_ok=True)
         return self.whole.learner.fit_predict(
@@ -132,7 +132,7 @@ class _Context:
 
 
 def _pretrain(context: _Context) -> CellResult:
-    """Phase 1a: a network trained on clean data, asked about the test set."""
+    """Phase 1a: a network trained on clean data predicts the test set."""
     whole, seed = context.whole, context.cell.seed
     n = round(_MONITORED * len(whole.train))
     monitored = whole.train[draw_stratified(whole.true_labels, n, seed=seed)]

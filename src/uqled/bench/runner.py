@@ -42,7 +42,7 @@ _UNITS = 1_000  # of progress per unit of work, so that whole numbers are fine e
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A suite, where its data lies, and where its cells go."""
+    """A suite, where its data is, and where its cells go."""
 
     suite: Suite
     data: Path

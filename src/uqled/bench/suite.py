@@ -34,16 +34,16 @@ class SuiteData:
     title: str = ""
     """As tables show it; the name if not given."""
     test_place: str | None = None
-    """Where the test samples lie, if elsewhere."""
+    """Where the test samples are, if elsewhere."""
     split: str | None = None
     test_split: str | None = None
     test_share: float | None = None
     """Of data without a test part: the share of its samples that becomes one."""
     limit: int | None = None
-    """Use so many training samples only."""
+    """Use only this many training samples."""
     test_limit: int | None = None
     retraining_limit: int | None = None
-    """Use so many training samples only where stage 2 retrains."""
+    """Use only this many training samples where stage 2 retrains."""
     image_size: int | None = None
     label: str | None = None
     inputs: str | None = None
@@ -94,11 +94,11 @@ class Suite:
     folds: int = 4
     passes: int = 5
     methods: tuple[str, ...] = (*PAPER_METHODS, "cl-mcd-e-given", "argmax")
-    """Of stage 1: names, or `module:function` of one's own."""
+    """Of stage 1: names, or `module:function` of your own."""
     pilot: bool = False
     """If a pilot on the test sets decides which methods stage 2 looks at."""
     pilot_keeps: int = 1
-    """At least so many methods go on, the best of the pilot first; 1: the baseline alone may."""
+    """At least this many methods go on, the best of the pilot first; 1: the baseline alone may."""
     clean_first: str | None = None
     """A method whose flags are removed before noise is added."""
     stage2: Stage2 | None = field(default_factory=Stage2)

@@ -68,7 +68,7 @@ def list_gpus(device: str) -> list[str]:
 
 @contextmanager
 def start_workers(jobs: int, gpus: list[str], work: Path) -> Iterator[Submit]:
-    """A function that computes cells in so many processes; in this one if it is one.
+    """A function that computes cells in this many processes; in this process if it is one.
 
     Each process has one of the GPUs, in turn.
     """

@@ -69,7 +69,7 @@ def make_engine(
     workers
         Items worked on at a time. By default one per core, or as many as the cluster has room for.
     cpus, gpus
-        Of Ray: what one task asks for. It computes with so many threads.
+        Of Ray: what one task asks for. It computes with this many threads.
     address
         Of Ray: the cluster, such as `"auto"` or `"10.0.0.1:6379"`. By default the one that this
         process is connected to, that of RAY_ADDRESS, or one of its own on this machine.

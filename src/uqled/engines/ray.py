@@ -132,7 +132,7 @@ class RayTasks:
         `advance` is told each item when it is done.
         """
         call, merging = self._ray.put((function, arguments)), self._ray.put(merge)
-        # Each returns a small sign that it is done beside its result, which the driver never sees.
+        # Each returns a small sign that it is done besides its result, which the driver never sees.
         work = self._ray.remote(_call_and_sign).options(
             **self._options, num_gpus=self._gpus, num_returns=2
         )
@@ -242,7 +242,7 @@ class RayTasks:
         most: int,
         advance: Callable[[Any], None] | None,
     ) -> None:
-        """Wait until at most so many are in flight."""
+        """Wait until at most this many are in flight."""
         while len(flying) > most:
             signs, _ = self._ray.wait(list(flying), num_returns=len(flying) - most)
             for sign in signs:

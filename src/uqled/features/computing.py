@@ -1,7 +1,7 @@
 """Features of a whole data set: computed once, kept on disk by content, resumed after a kill.
 
 A file's name is a hash of the samples and the encoder; labels play no part. While it is computed,
-finished blocks of rows lie in a folder beside it, and a killed process continues behind them.
+finished blocks of rows are in a folder next to it, and a killed process continues after them.
 """
 
 from __future__ import annotations

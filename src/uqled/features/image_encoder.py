@@ -38,7 +38,7 @@ class ImageEncoder:
     device: torch.device
     bfloat16: bool
     batch_size: int = 16
-    """Small: what lies between two layers stays in the processor's cache."""
+    """Small: the activations of a layer stay in the processor's cache."""
     kind = "images"
 
     def encode(self, batch: NDArray[np.uint8]) -> NDArray[np.float32]:

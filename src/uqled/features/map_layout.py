@@ -140,7 +140,7 @@ def _embed_rows(
 
 
 def _choose_rows(N: int, most: int) -> NDArray[np.intp]:
-    """At the most so many row numbers, always the same."""
+    """At most this many row numbers, always the same."""
     if most >= N:
         return np.arange(N)
     return np.sort(np.random.default_rng(0).choice(N, most, replace=False))

@@ -56,7 +56,7 @@ def reestimate_batch_norm(model: nn.Module, batches: Iterable[Tensor]) -> Softma
     """Statistics for the softmax of a trained network: means over the batches, without dropout.
 
     A layer's mean and variance are the averages of those of the batches, which should be of one
-    size. The network itself stays as it is, to the bit.
+    size. The network itself does not change.
 
     >>> from torch import nn
     >>> network = nn.Sequential(nn.Dropout(0.5), nn.BatchNorm1d(1, affine=False))

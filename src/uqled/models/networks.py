@@ -112,7 +112,7 @@ def small(n_classes: int, image_shape: ImageShape, p: float = 0.5) -> nn.Module:
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions beside a shortcut; the last ReLU comes after their sum."""
+    """1x1, 3x3 and 1x1 convolutions with a shortcut; the last ReLU comes after their sum."""
 
     EXPANSION = 4
 
@@ -181,7 +181,7 @@ def build(
     Parameters
     ----------
     network
-        `vgg11`, `resnet50`, `small`; `module:function` of one's own (the current folder is searched
+        `vgg11`, `resnet50`, `small`; `module:function` of your own (the current folder is searched
         too), or a function. A function is called with `n_classes` and `image_shape`.
     image_shape
         Height, width and channels of the images.

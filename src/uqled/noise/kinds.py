@@ -104,7 +104,7 @@ class _NoiseInputs:
 
     @property
     def model(self) -> tuple[Any, Any]:
-        """True labels and probabilities of the samples that the model was asked about."""
+        """True labels and probabilities of the samples that the model predicted."""
         return self.labels if self.model_labels is None else self.model_labels, self.pred_probs
 
     @property

@@ -207,7 +207,7 @@ def instance_noise(
 
     Exactly `round(rate * N)` samples flip. They are drawn without replacement with weights 1 - p,
     where p is the sample's own probability (of [N,K]) of its label, and each goes to a class drawn
-    from its remaining probabilities. A sample that is wholly sure of its label never flips.
+    from its remaining probabilities. A sample whose label has probability 1 never flips.
     """
     coded_labels, probs = with_probabilities(labels, pred_probs, classes)
     N, rng = len(coded_labels), _make_generator(seed)
@@ -341,7 +341,7 @@ def encode_known_labels(
     n_classes: int | None = None,
     argument: str = "labels",
 ) -> Labels:
-    """Labels as class numbers; integers beside whole-number names ("1", "2") mean those names."""
+    """Labels as class numbers; integers with whole-number names ("1", "2") mean those names."""
     names = [] if classes is None else list(map(str, classes))
     numbers = [int(name) for name in names if name.removeprefix("-").isdecimal()]
     if names and len(numbers) == len(names) and numbers != list(range(len(names))):

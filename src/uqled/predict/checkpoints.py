@@ -53,7 +53,7 @@ def resume_training(
 ) -> tuple[int, History]:
     """(finished epochs, their history), with weights and optimiser as they were then.
 
-    (0, []), and nothing changed, without a checkpoint that fits a training of so many epochs.
+    (0, []), and nothing changed, without a checkpoint that fits a training of this many epochs.
     `is_sgd`: the optimiser is ours, whose state is known.
     """
     content = read_checkpoint(path, device)
@@ -94,7 +94,7 @@ def fits_model(saved: Any, model: nn.Module) -> bool:
 
 
 def _is_alike(saved: Any, value: Any) -> bool:
-    if not isinstance(value, Tensor):  # what a network keeps beside its weights
+    if not isinstance(value, Tensor):  # what a network keeps besides its weights
         return type(saved) is type(value)
     return (
         isinstance(saved, Tensor)

@@ -1,4 +1,4 @@
-"""What a fold's folder holds until the fold is finished, beside a network's checkpoint.
+"""What a fold's folder holds until the fold is finished, besides a network's checkpoint.
 
 Partial results save time and nothing else: a damaged one is computed again.
 """

@@ -1,4 +1,4 @@
-"""What a person looks at beside a suspect: its nearest samples, and copies with another label.
+"""What the review page shows beside a suspect: its nearest samples, and copies with another label.
 
 The folder `neighbours` of a run holds plain arrays:
 

@@ -20,7 +20,7 @@ def mix_seed(seed: int, *keys: int) -> int:
 
 
 def schedule_rate(training: Training, epoch: float) -> tuple[float, float]:
-    """(learning rate, momentum) after so many epochs and parts of one.
+    """(learning rate, momentum) after this many epochs, which need not be whole.
 
     One-cycle: the rate rises for a quarter and falls to zero, and the momentum does the opposite,
     so that the steps stay of a size where the rate is high.

@@ -48,7 +48,7 @@ __all__ = [
     "train",
 ]
 
-logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it tells what it was told
+logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it repeats its settings
 
 
 def resolve_precision(training: Training) -> str:

@@ -315,7 +315,7 @@ def group_cleaned_and_noisy(results: Results, name: str) -> dict[Rate, dict[str,
 
 @contextmanager
 def _open_figure(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
-    """A figure of so many inches and its axes, in this module's style."""
+    """A figure of this size in inches and its axes, in this module's style."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
         FigureCanvasAgg(figure)

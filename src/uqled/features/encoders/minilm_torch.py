@@ -30,7 +30,7 @@ class TorchMiniLM:
     key: str
     device: torch.device
     kind = "texts"
-    batch_size = 16  # what lies between two layers stays in the processor's cache
+    batch_size = 16  # the activations of a layer stay in the processor's cache
 
     def encode(self, batch: Any) -> NDArray[np.float32]:
         encodings = self.tokenizer.encode_batch([str(text) for text in batch])

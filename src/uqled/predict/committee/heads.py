@@ -35,7 +35,7 @@ class CommitteeFold:
     shared: dict[str, Any]
     """Results that serve all folds."""
     threads: int
-    """That a member may use beside the others."""
+    """That a member may use while others run."""
 
     @property
     def labels(self) -> NDArray[np.int32]:

@@ -25,7 +25,7 @@ def predict_by_members(
 ) -> NDArray[np.float32]:
     """[H,m,K] of the held-out samples.
 
-    Two members beside each other finish sooner than one after the other, whose threads wait for
+    Two members at a time finish sooner than one after the other, whose threads wait for
     each other.
     """
 

@@ -221,7 +221,7 @@ def spread_columns(
 
 
 def _choose_source(model: Any, uncertainty: str, passes: int) -> str:
-    """The name of the source of so many passes."""
+    """The name of the source of this many passes."""
     last = unwrap_classifier(model)
     available = last.n_estimators if isinstance(last, WITH_MEMBERS) else 0
     if uncertainty == AUTO:
