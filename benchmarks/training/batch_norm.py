@@ -17,7 +17,6 @@ the statistics of batch norm re-estimated without dropout, and the passes with d
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -33,7 +32,12 @@ from torch import nn
 
 import machine
 from training import batch_norm_page
-from training.three_sources import predict_similarity, predict_sources, score_sources
+from training.three_sources import (
+    predict_similarity,
+    predict_sources,
+    read_cell,
+    score_sources,
+)
 from uqled.bench.suite import PAPER_METHODS
 from uqled.data.dataset import Dataset
 from uqled.data.loading import load
@@ -197,14 +201,7 @@ def compute_cell(
 
 
 def is_finished(cell: BatchNormCell, setting: BatchNormSetting) -> bool:
-    """If the cell is there; one of another setting is refused rather than mixed in."""
-    path = cell.path(setting)
-    if not path.exists():
-        return False
-    before = json.loads(path.read_text(encoding="utf-8"))["setting"]
-    if before != json.loads(json.dumps(asdict(setting))):
-        raise SystemExit(f"{path} was computed with another setting ({before}). Remove it")
-    return True
+    return read_cell(cell.path(setting), setting) is not None
 
 
 def main() -> None:

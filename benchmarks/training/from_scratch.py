@@ -16,7 +16,6 @@ They learn with Adam only, so VGG-11 with batch norm is trained with Adam too.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -38,6 +37,7 @@ from training.three_sources import (
     predict_by_torch,
     predict_similarity,
     predict_sources,
+    read_cell,
     score_sources,
 )
 from uqled.bench.suite import PAPER_METHODS
@@ -270,14 +270,10 @@ def compute_cell(
 
 
 def is_finished(cell: ScratchCell) -> bool:
-    """If all of the cell is there; one of another setting is refused rather than mixed in."""
-    if not cell.path.exists():
-        return False
-    content = json.loads(cell.path.read_text(encoding="utf-8"))
-    before = content["setting"]
-    if before != json.loads(json.dumps(asdict(cell.setting))):
-        raise SystemExit(f"{cell.path} was computed with another setting ({before}). Remove it")
-    return bool(content.get("folds", before["folds"]) == before["folds"])
+    """If all folds of the cell are there."""
+    content = read_cell(cell.path, cell.setting)
+    folds = cell.setting.folds
+    return content is not None and bool(content.get("folds", folds) == folds)
 
 
 def read_data(

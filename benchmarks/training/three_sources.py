@@ -7,7 +7,10 @@ and the Monte Carlo passes. `batch_norm.py` and `from_scratch.py` train the netw
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,7 @@ from torch.optim.swa_utils import update_bn
 from uqled.arrays import Labels
 from uqled.bench.method_flags import compute_flags
 from uqled.bench.metrics import score_detection
-from uqled.bench.suite import PAPER_METHODS
+from uqled.bench.suite import BASELINE, PAPER_METHODS
 from uqled.data.dataset import Dataset
 from uqled.models import stochastic_passes
 from uqled.models.batch_norm import reestimate_batch_norm
@@ -30,10 +33,21 @@ from uqled.noise.kinds import NoisyLabels
 from uqled.predict.samples import Samples
 
 #: The paper's five, which read the passes.
-PAPER_FIVE = tuple(method for method in PAPER_METHODS if method != "cl-pbnr")
+PAPER_FIVE = tuple(method for method in PAPER_METHODS if method != BASELINE)
 #: The entropy's threshold by the other reading, and thresholds on other uncertainties.
 FAMILY = ("cl-mcd-e", "cl-mcd-m", "cl-mcd-mi", "cl-mcd-vr", "cl-mcd-sd")
 _BATCH = 512  # samples predicted at a time
+
+
+def read_cell(path: Path, setting: Any) -> dict[str, Any] | None:
+    """A finished cell, if it is there; one of another setting is refused rather than mixed in."""
+    if not path.exists():
+        return None
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    before = content["setting"]
+    if before != json.loads(json.dumps(asdict(setting))):
+        raise SystemExit(f"{path} was computed with another setting ({before}). Remove it")
+    return content
 
 
 def predict_sources(
