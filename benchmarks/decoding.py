@@ -47,7 +47,7 @@ def decode_with_pillow(data: bytes) -> Any:
 
 def list_decoders() -> dict[str, tuple[str, Decode]]:
     """Name: the package on PyPI, and bytes to [H,W,3]."""
-    list_decoders: dict[str, tuple[str, Decode]] = {"Pillow": ("pillow", decode_with_pillow)}
+    decoders: dict[str, tuple[str, Decode]] = {"Pillow": ("pillow", decode_with_pillow)}
     for name, package, make in (
         ("simplejpeg", "simplejpeg", _make_simplejpeg),
         ("OpenCV", "opencv-python-headless", _make_opencv),
@@ -59,10 +59,10 @@ def list_decoders() -> dict[str, tuple[str, Decode]]:
         ("pywuffs", "pywuffs", _make_wuffs),
     ):
         try:
-            list_decoders[name] = package, make()
+            decoders[name] = package, make()
         except ImportError:
             print(f"{name} is not installed")
-    return list_decoders
+    return decoders
 
 
 def _make_simplejpeg() -> Decode:
@@ -166,8 +166,8 @@ def make_image_sets(data: Path | None, n: int) -> dict[str, list[bytes]]:
     if data is not None and (data / "cifar10" / "test.parquet").exists():
         import pyarrow.parquet as pq
 
-        format_page = pq.read_table(data / "cifar10" / "test.parquet", columns=["img"]).slice(0, n)
-        sets["CIFAR-10, 32 x 32"] = [cell["bytes"] for cell in format_page["img"].to_pylist()]
+        table = pq.read_table(data / "cifar10" / "test.parquet", columns=["img"]).slice(0, n)
+        sets["CIFAR-10, 32 x 32"] = [cell["bytes"] for cell in table["img"].to_pylist()]
     else:
         sets["made, 32 x 32"] = make_images(n, 32, 32)
     if data is not None and (data / "tiny-imagenet-20.zip").exists():

@@ -184,10 +184,10 @@ def load_cifar(data: Path, n: int) -> tuple[NDArray[np.uint8], Ints]:
     import pyarrow.parquet as parquet
     from PIL import Image
 
-    load_table = parquet.read_table(data / "cifar10" / "train.parquet").slice(0, n)
-    rows = load_table["img"].to_pylist()
+    table = parquet.read_table(data / "cifar10" / "train.parquet").slice(0, n)
+    rows = table["img"].to_pylist()
     images = [np.asarray(Image.open(io.BytesIO(row["bytes"])).convert("RGB")) for row in rows]
-    return np.stack(images), np.array(load_table["label"].to_pylist())
+    return np.stack(images), np.array(table["label"].to_pylist())
 
 
 def compute_image_features(

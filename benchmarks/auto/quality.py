@@ -130,7 +130,8 @@ def measure_set(one: LoadedSet) -> dict[str, Any]:
     errors = find_label_errors(
         one.labels, one.softmax, one.passes, method="all", passes_kind=one.kind, progress=False
     )
-    auto: LabelErrors = errors.by_method["auto"]
+    by_method = errors.by_method
+    auto: LabelErrors = by_method["auto"]
     estimate = auto.estimate
     assert estimate is not None
     number, precision = estimate.number, estimate.precision(auto.mask)
@@ -141,9 +142,9 @@ def measure_set(one: LoadedSet) -> dict[str, Any]:
         rankings |= {f"{k} of the mean": v for k, v in rank_simply(mean, one.labels).items()}
     places = np.arange(len(is_error))
     for name in SIX:
-        if name in errors.by_method:
+        if name in by_method:
             rankings[name] = np.empty(len(is_error))
-            rankings[name][errors.by_method[name].ranking] = -places
+            rankings[name][by_method[name].ranking] = -places
     rankings["auto"] = -auto.scores
     ranked = np.cumsum(is_error[np.argsort(auto.scores, kind="stable")])
     return {
@@ -157,11 +158,7 @@ def measure_set(one: LoadedSet) -> dict[str, Any]:
         "accuracy": float(np.mean(np.argmax(mean, axis=1) == one.true)),
         "ap": {k: float(average_precision_score(is_error, v)) for k, v in rankings.items()},
         "f1": {
-            **{
-                k: compute_f1(errors.by_method[k].mask, is_error)
-                for k in SIX
-                if k in errors.by_method
-            },
+            **{k: compute_f1(by_method[k].mask, is_error) for k in SIX if k in by_method},
             "argmax": compute_f1(np.argmax(mean, axis=1) != one.labels, is_error),
             "auto": compute_f1(auto.mask, is_error),
         },
@@ -204,26 +201,21 @@ def measure_audit(auto: LabelErrors, is_error: Bools) -> dict[str, Any]:
     for seed in range(DRAWS):
         audit = audit_sample(auto, AUDIT, seed=seed)
         verdicts = {z: bool(is_error[z]) for z in audit.indices.tolist()}
-        audit_result = estimate_audit(auto, audit, verdicts)
+        result = estimate_audit(auto, audit, verdicts)
+        number, precision = result.n_errors, result.precision
         after = auto.with_verdicts(verdicts)
         rows.append(
             [
-                audit_result.n_errors[0.8].value / wrong,
-                *(
-                    audit_result.n_errors[c].low <= wrong <= audit_result.n_errors[c].high
-                    for c in (0.8, 0.95)
-                ),
-                *(
-                    audit_result.precision[c].low <= real <= audit_result.precision[c].high
-                    for c in (0.8, 0.95)
-                ),
+                number[0.8].value / wrong,
+                *(number[c].low <= wrong <= number[c].high for c in (0.8, 0.95)),
+                *(precision[c].low <= real <= precision[c].high for c in (0.8, 0.95)),
                 compute_f1(after.mask, is_error),
             ]
         )
-    format_sets = np.array(rows, float)
+    outcomes = np.array(rows, float)
     names = ("ratio", "covers 80", "covers 95", "precision covers 80", "precision covers 95", "f1")
-    means = dict(zip(names, format_sets.mean(axis=0).tolist(), strict=True))
-    return means | {"close": float(np.mean(np.abs(format_sets[:, 0] - 1) <= CLOSE))}
+    means = dict(zip(names, outcomes.mean(axis=0).tolist(), strict=True))
+    return means | {"close": float(np.mean(np.abs(outcomes[:, 0] - 1) <= CLOSE))}
 
 
 def find_best(values: dict[str, float], names: Any) -> tuple[str, float]:

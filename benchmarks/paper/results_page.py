@@ -108,7 +108,7 @@ def _build_head(suite: Suite, cells: Cells, results: Results) -> list[str]:
     about = results.about
     parts = [
         "# What the benchmark found",
-        "For a researcher who wants to know what of the paper holds when others compute it. "
+        "Which of the paper's findings hold when others repeat its experiments. "
         f"Made by `benchmarks/results_page.py` from the cells in [{SUITE}]({FOLDER}), from "
         f"[published predictions]({LINK}/published-predictions.md) and from the tables that the "
         "paper prints: every number and every verdict on this page is computed, none typed. "

@@ -181,7 +181,7 @@ def _format_cells(setting: LongerSetting, result: dict[str, Any]) -> list[dict[s
 
 def format_tables(result: dict[str, Any]) -> list[str]:
     """One per setting, each after a line that names it."""
-    format_tables = []
+    tables = []
     for setting in SETTINGS:
         lines = [
             "| epochs | accuracy, softmax | mean of passes | surer than right, softmax | mean of "
@@ -202,8 +202,8 @@ def format_tables(result: dict[str, Any]) -> list[str]:
                 *([c["f1"][name] - c["f1"]["cl-pbnr"] for c in some] for name in METHODS[1:]),
             ]
             lines.append(f"| {epochs} | {' | '.join(map(_format_spread, row))} |")
-        format_tables += [f"{setting.name}; per cent and points:", "\n".join(lines)]
-    return format_tables
+        tables += [f"{setting.name}; per cent and points:", "\n".join(lines)]
+    return tables
 
 
 def draw_picture(result: dict[str, Any], path: Path) -> None:

@@ -117,7 +117,7 @@ def build_statements(results: Results) -> list[str]:
         "have a spread are clear and those of one seed agree. Where the paper speaks of most "
         "cases, more than half decide. "
         f"[claims.md]({FOLDER}/claims.md) names the exceptions; "
-        f"[paper-check.md]({LINK}/paper-check.md) holds the paper against its own tables.",
+        f"[paper-check.md]({LINK}/paper-check.md) compares the paper with its own tables.",
         format_table(
             [
                 *(
