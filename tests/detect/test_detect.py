@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -15,6 +17,7 @@ from made_predictions import make_predictions
 from uqled.detect.core import inputs as inputs_module
 from uqled.detect.core.joint import DENSE_CLASSES, PairCounter, calibrate_joint
 from uqled.detect.core.kernels import plain
+from uqled.detect.find import read_inputs
 from uqled.detect.methods.registry import METHODS
 
 
@@ -430,3 +433,16 @@ def test_label_quality_scores(predictions):
         found = uqled.label_quality_scores(predictions.labels, predictions.softmax, method=ours)
         expected = get_label_quality_scores(predictions.labels, predictions.softmax, method=theirs)
         assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_every_thread_has_blocks_of_data_of_a_few_megabytes():
+    probs = np.full((300_000, 10), 0.1, np.float32)
+    inputs = read_inputs(np.arange(300_000) % 10, probs, None)
+    assert len(inputs.split_blocks(1)) == 2  # at most a block of rows whose sums are exact
+    blocks = inputs.split_blocks(2)
+    assert len(blocks) >= 4
+    assert blocks[0][0] == 0
+    assert blocks[-1][1] == 300_000
+    assert all(one[1] == other[0] for one, other in pairwise(blocks))
+    small = read_inputs(np.arange(3_000) % 10, probs[:3_000], None)
+    assert small.split_blocks(2) == [(0, 3_000)]

@@ -12,6 +12,7 @@ import pytest
 
 import uqled
 from made_predictions import make_predictions
+from uqled.detect.methods.method import flag_lowest
 from uqled.detect.methods.registry import METHODS, list_method_names
 from uqled.detect.parts.prepare import find_label_errors_in_parts
 
@@ -77,3 +78,10 @@ def test_only_the_registry_knows_the_names_of_methods():
         code = re.sub(r'"""(.*?)"""|#[^\n]*', "", path.read_text(), flags=re.DOTALL)
         for name in names:
             assert f'"{name}"' not in code, f"{path} knows {name}"
+
+
+@pytest.mark.parametrize("number", [0, 1, 7, 30, 31])
+def test_the_lowest_scores_are_those_of_sorting(number):
+    scores = np.random.default_rng(number).integers(0, 5, 30) / 5
+    lowest = sorted(range(30), key=lambda z: (scores[z], z))[:number]
+    assert np.flatnonzero(flag_lowest(scores, number)).tolist() == sorted(lowest)

@@ -218,3 +218,11 @@ def test_scores_go_on_where_probabilities_would_all_be_1():
     assert scores[0] == 0
     assert (np.diff(scores) > 0).all()
     assert scores.max() < explanations.CERTAIN + 5
+
+
+@pytest.mark.parametrize("K", [4, 40])  # few ties are counted one by one, many together
+def test_equal_values_at_the_end_of_a_band_are_in_it(K):
+    values = np.sort(np.random.default_rng(8).integers(0, 6, (K, 30)).astype(np.float32), axis=1)
+    for n in (1, 12, 30):
+        expected = [sum(value <= row[n - 1] for value in row) for row in values.tolist()]
+        assert evidence._count_up_to(values, n).tolist() == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from uqled.detect.auto import levels as levels_module
 from uqled.detect.auto.levels import LEVELS, Levels, find_levels
 from uqled.detect.parts.store import pack_arrays, unpack_arrays
 from uqled.storage.location import Location
@@ -86,3 +87,14 @@ def test_arrays_come_out_as_they_went_in(tmp_path):
             assert np.array_equal(array, arrays[name])
     place.write(pack_arrays({"a": np.arange(3)}))
     assert unpack_arrays(place)["a"].tolist() == [0, 1, 2]
+
+
+def test_sums_per_level_are_exact_however_long(monkeypatch):
+    readings = made_up(4)
+    monkeypatch.setattr(levels_module, "_EXACT_SAMPLES", 300)
+    found = Levels.of(readings["a"], readings)
+    for name, values in readings.items():
+        expected = [0] * LEVELS
+        for at, value in zip(find_levels(readings["a"]).tolist(), values.tolist(), strict=True):
+            expected[at] += round(value * 2**32)
+        assert found.errors[name].tolist() == expected

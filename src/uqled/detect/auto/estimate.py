@@ -195,14 +195,9 @@ class ErrorEstimate:
             order = self.order if self.known is None else self.order[self.known[self.order] < 0]
             mask[order[: int(point.value)]] = True
             return mask
-        return self.above(point, find_lowest_level(self._find_levels(point), point, self.weights))
-
-    def _find_levels(self, point: OperatingPoint) -> Levels:
-        """The sums per level that a point needs."""
-        if point.kind != "f1":
-            return self.levels
-        each = {k: r for k, r in self._each.items() if self.weights[k]}
-        return Levels.of(self.probability, each)
+        each = {k: r for k, r in self._each.items() if self.weights[k]}  # all that F1 needs
+        levels = Levels.of(self.probability, each) if point.kind == "f1" else self.levels
+        return self.above(point, find_lowest_level(levels, point, self.weights))
 
     def sum_units(self, mask: Bools) -> dict[str, int]:
         """How many there are, and sums over them in whole units, by reading; as in `levels`."""
