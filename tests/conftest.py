@@ -64,7 +64,7 @@ def compiled_kernels(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
-    """DecodedImages images of tests stay among their temporary files."""
+    """Decoded images of tests stay among their temporary files."""
     monkeypatch.setenv("UQLED_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 

@@ -185,7 +185,9 @@ def read_documented_keys(command):
     """The keys that the page on the command line names for a command's result."""
     text = DOCUMENT.read_text()
     if command in ("find", "detect", "demo"):
-        rows = text.split("have this result:")[1].split("The other commands:")[0]
+        rows = text.split("The result of `find`, `detect` and `demo`:")[1].split(
+            "The other commands:"
+        )[0]
         return set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.*?) \|", rows, re.M))))
     [row] = re.findall(rf"^\| (?:`\w+`, )*`{command}`(?:, `\w+`)* \| (.*) \|", text, re.M)
     return set(re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", row)))

@@ -59,19 +59,20 @@ def list_groups(
     _, inverse, numbers = np.unique(given * K + suggested, return_inverse=True, return_counts=True)
     # Small pairs are joined by what is suggested: the question is the same for all of them.
     keys = np.where(numbers[inverse] < _MIN_GROUP, -1 - suggested, inverse)
-    order = np.argsort(keys, kind="stable")
-    starts = np.flatnonzero(np.diff(keys[order], prepend=keys[order[0]] - 1))
-    members = [queue[part] for part in np.split(order, starts[1:])]
+    rows = queue[np.argsort(keys, kind="stable")]
+    _, lengths = np.unique(keys, return_counts=True)
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
     probability = flags.current.probability
-    worth = [
-        len(one[:MAX_GROUP]) if probability is None else float(probability[one[:MAX_GROUP]].sum())
-        for one in members
-    ]
-    order = np.argsort(-np.array(worth), kind="stable")[start : start + limit]
+    values = np.ones(len(rows)) if probability is None else probability[rows]
+    is_shown = np.arange(len(rows)) - np.repeat(starts, lengths) < MAX_GROUP
+    worth = np.add.reduceat(np.where(is_shown, values, 0.0), starts)
+    best = np.argsort(-worth, kind="stable")[start : start + limit]
     groups = [
-        _make_group(members[at], flags, predictions, probability, vectors) for at in order.tolist()
+        _make_group(rows[starts[at] : ends[at]], flags, predictions, probability, vectors)
+        for at in best.tolist()
     ]
-    return groups, len(members)
+    return groups, len(lengths)
 
 
 def group_like(

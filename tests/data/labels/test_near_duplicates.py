@@ -142,7 +142,7 @@ def test_they_head_the_list_and_say_what_they_are(tmp_path):
     assert "1 label contradicts a near duplicate, so that one of the two is most likely" in summary
     assert "30 (nearly)" in summary
     page = errors.report(tmp_path / "report.html", run).read_text()
-    assert "Nearly the same as 30, which is labelled calm" in page
+    assert "Nearly the same as row 30, which is labelled calm" in page
 
 
 def test_long_texts_of_one_word_are_compared_in_bounded_work():

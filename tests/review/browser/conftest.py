@@ -10,7 +10,7 @@ from uqled.detect.find import find_label_errors
 from uqled.review.serve import serve_review
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as started:
