@@ -148,7 +148,7 @@ def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Repo
         title=inputs.title,
         answer=[_capitalize(line) for line in sentences],
         tiers=describe_tiers(answer),
-        facts=[*inputs.facts, *list_model_facts(errors.model)],
+        facts=[*inputs.facts, *list_model_facts(errors.model, inputs.facts)],
         next_steps=_list_next_steps(inputs.run, answer),
         notes=[*inputs.notes, *_describe_doubts(answer)],
         n_samples=len(errors),

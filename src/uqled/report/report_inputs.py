@@ -135,12 +135,15 @@ def _list_facts(predictions: Predictions) -> list[tuple[str, str]]:
     return facts
 
 
-def list_model_facts(quality: ModelQuality | None) -> list[tuple[str, str]]:
-    """How often the model predicts the label, and of a committee each member alone."""
+def list_model_facts(
+    quality: ModelQuality | None, run_facts: list[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """How often the model predicts the label, and of a committee each member alone; the model's
+    name too, where `run_facts` lack it."""
     if quality is None:
         return []
     facts = [
-        ("judged by", quality.model),
+        *(() if "model" in dict(run_facts) else (("model", quality.model),)),
         (
             "predicted as labelled",
             f"{quality.accuracy:.1%}, out of fold (always the largest class: "
