@@ -39,7 +39,7 @@ lowest:
 
 package: .venv/dev
 	@# Builds sdist and wheel; the wheel works without PyTorch, the sdist passes its own tests.
-	PYTHON=$(BIN)/python .ci/package $(TESTS)
+	PYTHON=$(abspath $(BIN)/python) .ci/package $(TESTS)
 
 docs: .venv/docs
 	@# The site, in site/; a broken link or an unknown name is an error.
