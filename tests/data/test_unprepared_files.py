@@ -160,7 +160,11 @@ def test_reading_options_go_with_data():
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("t.csv", gzip.compress(b"a,label\n1,x\n"), r"is compressed \(gzip\). Call it t.csv.gz"),
+        (
+            "t.csv",
+            gzip.compress(b"a,label\n1,x\n", mtime=0),
+            r"is compressed \(gzip\). Call it t.csv.gz",
+        ),
         ("t.csv", b"PK\x03\x04\0\0", "is a zip, as Excel files are. Give it its ending: .xlsx"),
         ("t.tsv", b"PAR1\0\0", "is a Parquet file. Give it its ending: .parquet"),
         ("t.csv", b"SQLite format 3\0", "is an SQLite database. Export the table as .csv"),
@@ -178,6 +182,7 @@ def test_reading_options_go_with_data():
         ("t", b"a,label\n1,x\n", "file 't' has no ending that tells its format"),
         ("t.tar.gz", b"", r"file 't.tar.gz', which is read as CIFAR's .tar.gz, has no columns"),
     ],
+    ids=lambda value: "content" if isinstance(value, bytes) else None,
 )
 def test_what_cannot_be_read_is_said_with_its_cause(folder, name, content, problem):
     (folder / name).write_bytes(content)
