@@ -104,7 +104,7 @@ def test_a_person_gets_in_while_somebody_opens_connections_all_the_time(page):
                 while status is None:  # not heard in time: a browser tries again
                     status = page.status(page.head("api/start"))
                 assert status == 200
-                assert time.monotonic() - began < 2
+                assert time.monotonic() - began < 20
             assert flood.poll() is None
 
 
