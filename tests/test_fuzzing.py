@@ -61,7 +61,7 @@ def test_damaged_input_ends_in_an_answer_or_in_our_own_error(tmp_path):
 
 #: Readers that do what none may.
 BAD_READERS = """
-import os, subprocess, sys, time
+import _ctypes, ctypes, os, subprocess, sys, time
 from pathlib import Path
 import fuzzing.__main__ as program
 from fuzzing import workers
@@ -75,6 +75,8 @@ def grow(scene):
 
 READERS = {
     "sound": lambda scene: None,
+    "opens a loaded library again": lambda scene: ctypes.CDLL(_ctypes.__file__),
+    "library": lambda scene: ctypes.CDLL("/var/tmp/uqled-fuzz.so"),
     "crash": lambda scene: os.abort(),
     "waits": lambda scene: time.sleep(60),
     "hang": lambda scene: any(iter(int, 1)),
@@ -112,9 +114,10 @@ def test_the_fuzzer_notices_what_readers_may_not_do(tmp_path):
         "traceback": "KeyError", "wrong": "cannot be right",
         "command": "subprocess.Popen", "writes": "/var/tmp/uqled-fuzz", "changes": "input/file",
         "deletes": "beside/.notes", "leaves": "left", "memory": "MiB",
+        "library": "ctypes.dlopen",
     }  # fmt: skip
     assert problems.keys() == expected.keys()
-    assert [name for name in expected if expected[name] not in problems[name]] == [], problems
+    assert {name: problems[name] for name in expected if expected[name] not in problems[name]} == {}
     assert not Path("/var/tmp/uqled-fuzz").exists()
 
 

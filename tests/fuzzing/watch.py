@@ -69,6 +69,8 @@ class Watch:
         elif event in _CHANGING:
             for which, folder in _CHANGING[event]:
                 self._judge(event, arguments[which], None if folder is None else arguments[folder])
+        elif event == "ctypes.dlopen" and _is_loaded(arguments[0]):
+            return  # threadpoolctl asks libraries for their threads: opening one again runs nothing
         elif event in _STARTING and not self._is_own_import(event):
             self._refuse(f"{event} {arguments!r:.300}")
 
@@ -103,6 +105,15 @@ class Watch:
     def _refuse(self, what: str) -> None:
         self.violations.append(what)
         raise PermissionError(f"a case may not {what}")
+
+
+def _is_loaded(library: Any) -> bool:
+    """If a shared library, by its whole path, is in this process already."""
+    if not isinstance(library, str | bytes) or not os.path.isabs(os.fsdecode(library)):  # noqa: PTH117
+        return False
+    real = os.path.realpath(os.fsdecode(library))
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return any(line.split(maxsplit=5)[5:] == [real] for line in lines)
 
 
 def place_bystanders(folder: Path) -> None:
