@@ -64,14 +64,14 @@ BAD_READERS = """
 import _ctypes, ctypes, os, subprocess, sys, time
 from pathlib import Path
 import fuzzing.__main__ as program
-from fuzzing import workers
+from fuzzing import case, workers
 from fuzzing.case import Target, require
 
 def delete_bystander(scene):
     (scene.input.parent / "beside" / ".notes").unlink()
 
 def grow(scene):
-    bytearray(900 * 2**20)[::4096] = b"x" * (900 * 2**8)
+    bytearray(150 * 2**20)[::4096] = b"x" * (150 * 2**8)
 
 READERS = {
     "sound": lambda scene: None,
@@ -89,7 +89,7 @@ READERS = {
     "leaves": lambda scene: Path("left").write_text(""),
     "memory": grow,
 }
-workers.CASE_SECONDS, workers.WAIT_SECONDS = 3, 15
+workers.CASE_SECONDS, workers.WAIT_SECONDS, case.PEAK_BYTES = 3, 15, 100 * 2**20
 program.Campaign.warm_up = lambda self: None  # which would read in this process
 program.TARGETS = [
     Target(name, lambda folder: (folder / "file").write_text("sound"),
