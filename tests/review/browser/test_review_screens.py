@@ -221,3 +221,32 @@ def test_a_box_with_the_mouse_and_alike_ones_are_one_undo_each(opened, tmp_path)
         wait_until(lambda: len(stored(run)) == n, "the group")
         page.keyboard.press("Control+z")
         wait_until(lambda: stored(run) == {}, "one undo of the group")
+
+
+CUT = """(selector) => [...document.querySelectorAll(selector)]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1)
+  .map((one) => one.textContent)"""
+LINES = """(one) => one.offsetHeight / parseFloat(getComputedStyle(one).lineHeight)"""
+
+
+@pytest.mark.parametrize("width", [1200, 768, 620, 390])
+def test_names_and_buttons_are_whole_at_every_width(opened, address, width):
+    page = opened(address, viewport={"width": width, "height": 800})
+    if not page.locator("#filter-box").evaluate("(box) => box.open"):
+        page.locator("#filter-box summary").click()
+    assert page.locator("#pairs th span").count() > 0
+    assert page.evaluate(CUT, "#pairs th span") == []
+    assert page.evaluate(CUT, "#actions button") == []
+    for word in page.locator("#actions .more").all():
+        assert word.evaluate(LINES) < 2, word.inner_text()
+
+
+def test_the_answer_to_a_group_stays_in_sight(opened, address):
+    page = opened(address, viewport={"width": 390, "height": 420})
+    show_screen(page, "groups")
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    scrolled = page.evaluate("scrollY")
+    head = page.locator("header").bounding_box()
+    button = page.locator("#groups .group-actions button").first.bounding_box()
+    assert scrolled > 100
+    assert head["y"] + head["height"] <= button["y"] + 1 < 420

@@ -13,6 +13,7 @@ export function makeElement(tag, properties = {}, ...children) {
 
 const MOSTLY = 3; // so many times as many flags outside of the heat map as inside: a list says more
 const LISTED_PAIRS = 12;
+const LONGEST = 24; // characters of a name that has room beside the heat map
 const TINY = 40; // pixels up to which every pixel of a picture is shown as a square: larger ones are told better smoothed
 const SMALL = 128; // pixels up to which a picture is enlarged further
 
@@ -180,7 +181,7 @@ export function markColumns(box, columns) {
   for (const field of box?.querySelectorAll(".field") ?? []) field.classList.toggle("telling", unusual.has(field.querySelector(".key").textContent));
 }
 
-// Where classes are so many that a table of some would be empty: the most frequent pairs.
+// Where a table of some classes would be empty, or their names have no room: the most frequent pairs.
 function listPairs(pairs, info, query, choose) {
   const most = pairs.filter(([i, j]) => i !== j).slice(0, LISTED_PAIRS);
   const items = most.map(([i, j, n]) => {
@@ -225,7 +226,8 @@ export function drawHeatMap(pairs, info, query, choose, most = 12) {
   const inside = new Set(listed);
   const otherPairs = pairs.filter(([i, j]) => i !== j && !(inside.has(i) && inside.has(j)));
   const left = otherPairs.reduce((sum, [, , n]) => sum + n, 0);
-  if (left > MOSTLY * (total - left)) return listPairs(pairs, info, query, choose);
+  const isLong = listed.some((k) => info.classes[k].length > LONGEST);
+  if (isLong || left > MOSTLY * (total - left)) return listPairs(pairs, info, query, choose);
   const which = weight.size > listed.length ? `The ${listed.length} most confused of ${formatNumber(weight.size)} classes with flags; ${formatNumber(left)} flags of other pairs are not shown. ` : "";
   return { table: makeElement("table", {}, makeElement("thead", {}, head), makeElement("tbody", {}, ...rows)), note: `${which}Given classes down, suggested ones across. Click a number to see only these flags.` };
 }
