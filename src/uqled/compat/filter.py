@@ -8,6 +8,7 @@ way of breaking ties, so it keeps to the input's precision where the rest of uql
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,21 +21,18 @@ from uqled.compat.inputs import (
     compute_thresholds,
     find_class_members,
 )
-from uqled.compat.prune_counts import (
-    PruneCounts,
-    calibrate_matrix,
-    check_counts,
-    count_prunes,
-)
+from uqled.compat.prune_counts import calibrate_matrix, check_counts, count_prunes
 from uqled.compat.rank import RANKINGS, compute_scores
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.inputs import Inputs
-from uqled.detect.core.joint import PairCounts
+from uqled.detect.core.joint import PairCounts, Quotas
 from uqled.detect.core.kernels import SLACK
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.selection import TopPerPair
-from uqled.detect.core.sweeps import ConfidentJoints, Member, Sweeps
+from uqled.detect.core.sweeps import ConfidentJoints, Sweeps
 from uqled.detect.find import count_threads
+from uqled.detect.methods.method import SOFTMAX, Score, SweepEvidence
+from uqled.detect.request import DetectionRequest, check_request
 from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress
@@ -48,9 +46,17 @@ FilterBy = Literal[
     "low_normalized_margin",
     "low_self_confidence",
 ]
-_FILTERS = FilterBy.__args__  # type: ignore[attr-defined]
+#: cleanlab's filter -> the method that flags by the same rule.
+_METHODS: dict[str, str] = {
+    "prune_by_noise_rate": "cl-pbnr",
+    "prune_by_class": "cl-pbc",
+    "both": "cl-both",
+    "confident_learning": "cl-joint",
+    "predicted_neq_given": "argmax",
+    "low_normalized_margin": "low-normalized-margin",
+    "low_self_confidence": "low-self-confidence",
+}
 _PRUNING = ("prune_by_noise_rate", "prune_by_class", "both")
-_SOFTMAX = Member("softmax")
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -88,10 +94,18 @@ def find_label_issues(
     if pred_probs.shape[1] == 1:
         mask = np.zeros(len(codes), np.bool_)
     else:
-        with Threads(count_threads(n_jobs)) as engine:
-            mask = _Issues(codes, pred_probs, engine).find_issues(
-                filter_by, frac_noise, num_to_remove_per_class, min_examples_per_class, joint
-            )  # fmt: skip
+        # cleanlab takes any number for these two, so `check_counts` has checked them instead.
+        request = replace(
+            check_request(_METHODS[filter_by], given=("pred_probs",)),
+            frac_noise=frac_noise,
+            min_examples_per_class=min_examples_per_class,
+        )
+        with Threads(count_threads(n_jobs, "n_jobs")) as engine:
+            sweeps = Sweeps(_make_inputs(codes, pred_probs), engine, Progress())
+            evidence = _collect_evidence(
+                sweeps, request, pred_probs, num_to_remove_per_class, joint
+            )
+        mask = request.headline.method.votes(evidence).astype(np.bool_, copy=False)
     if verbose:
         print(f"Number of label issues found: {np.count_nonzero(mask)}")
     if return_indices_ranked_by is None:
@@ -128,115 +142,142 @@ def find_label_issues_using_argmax_confusion_matrix(
     return find_label_issues(codes, probs, confident_joint=joint, filter_by=filter_by)
 
 
-class _Issues:
-    """One data set: the sweeps over it, and what each filter makes of them."""
+def _make_inputs(labels: Ints, pred_probs: NDArray[Any]) -> Inputs:
+    """Inputs whose rows need not add up to 1, and whose margins are in their own precision."""
+    K = pred_probs.shape[1]
+    return Inputs(
+        Labels(labels.astype(np.int32), np.arange(K), tuple(map(str, range(K)))),
+        ProbabilityRows(pred_probs, name="pred_probs", ndim=2),
+        None,
+        single_precision=pred_probs.dtype == np.float32,
+        are_distributions=False,
+    )
 
-    def __init__(self, labels: Ints, pred_probs: NDArray[Any], engine: Threads) -> None:
-        self.labels, self.probs = labels, pred_probs
-        K = self.K = pred_probs.shape[1]
-        codes = Labels(labels.astype(np.int32), np.arange(K), tuple(map(str, range(K))))
-        rows = ProbabilityRows(pred_probs, name="pred_probs", ndim=2)
-        in_single = pred_probs.dtype == np.float32
-        inputs = Inputs(codes, rows, None, single_precision=in_single, are_distributions=False)
-        self.sweeps = Sweeps(inputs, engine, Progress())
-        self.counts = np.bincount(labels, minlength=K).astype(np.int64)
-        self.of_class = find_class_members(labels, K)
 
-    def find_issues(
-        self,
-        filter_by: str,
-        frac_noise: float,
-        num_to_remove: list[int] | None,
-        min_examples: int,
-        joint: NDArray[Any] | None,
-    ) -> Bools:
-        statistics = ClassStatistics(self.counts, thresholds={"softmax": self._thresholds()})
-        joints = self.sweeps.count_confident_joints(
-            [_SOFTMAX], statistics, keep_confident=[_SOFTMAX]
+@dataclass(frozen=True)
+class _CleanlabEvidence(SweepEvidence):
+    """Evidence that breaks ties as cleanlab's sort does, in the input's own precision."""
+
+    probs: NDArray[Any] = field(kw_only=True)
+    class_members: list[NDArray[np.intp]] = field(kw_only=True)
+    """Per class, the indices of its samples."""
+
+    def prune_by_class(self) -> Bools:
+        mask, quotas = np.zeros(len(self.labels), np.bool_), self.quotas[SOFTMAX].per_class
+        for k in np.flatnonzero(quotas).tolist():
+            members = self.class_members[k]
+            mask[members[np.argsort(self.probs[members, k])[: quotas[k]]]] = True
+        return mask & self.disagrees("softmax")
+
+    def find_lowest(self, score: Score) -> Bools:
+        scores = compute_scores(score.replace("-", "_"), self.labels, self.probs)
+        mask = np.zeros(len(scores), np.bool_)
+        mask[np.argsort(scores)[: np.count_nonzero(self.find_off_diagonal())]] = True
+        return mask
+
+
+def _collect_evidence(
+    sweeps: Sweeps,
+    request: DetectionRequest,
+    probs: NDArray[Any],
+    num_to_remove: list[int] | None,
+    joint: NDArray[Any] | None,
+) -> _CleanlabEvidence:
+    """Sweep as `uqled.detect.find` does, with cleanlab's thresholds and quotas."""
+    labels, K = sweeps.inputs.labels.codes, sweeps.K
+    plan = request.plan_sweeps(0, has_softmax=True)
+    class_members = find_class_members(labels, K)
+    thresholds = (compute_thresholds(probs, class_members) - SLACK).astype(np.float64)
+    statistics = ClassStatistics(
+        np.bincount(labels, minlength=K), thresholds={"softmax": thresholds}
+    )
+    joints = sweeps.count_confident_joints(
+        plan.members, statistics, keep_confident=plan.keep_confident
+    )
+    if probs.dtype == np.float16:
+        joints.agrees["softmax"] = _compare_in_half_precision(sweeps.inputs, probs)
+    quotas, selected = {}, {}
+    if request.headline.method.takes_frac_noise:
+        quotas[SOFTMAX] = _compute_quotas(
+            joints.pairs[SOFTMAX] if joint is None else joint,
+            statistics.class_counts,
+            request,
+            num_to_remove,
         )
-        agrees = self._agrees(joints)
-        confident = joints.confident_class[_SOFTMAX]
-        off_diagonal: Bools = (confident >= 0) & (confident != self.labels)
-        if filter_by == "predicted_neq_given":
-            differs: Bools = (joints.predicted["softmax"] != self.labels) & ~agrees
-            return differs
-        if filter_by == "confident_learning":
-            return off_diagonal & ~agrees
-        if filter_by not in _PRUNING:
-            scores = compute_scores(filter_by.removeprefix("low_"), self.labels, self.probs)
-            lowest = np.zeros(len(scores), np.bool_)
-            lowest[np.argsort(scores)[: np.count_nonzero(off_diagonal & ~agrees)]] = True
-            return lowest
-        numbers = count_prunes(
-            joints.pairs[_SOFTMAX] if joint is None else joint,
-            self.counts,
-            frac_noise=frac_noise,
-            num_to_remove=num_to_remove,
-            min_examples=min_examples,
+    for member in plan.selecting:
+        selected[member] = _select_top_margins(
+            sweeps, quotas[member].pairs, joints, probs, class_members
         )
-        self._warn_of_small_classes(min_examples)
-        large = (self.counts > min_examples) & (self.counts > 1)
-        mask = ~agrees
-        if filter_by in ("prune_by_class", "both"):
-            mask &= self._prune_by_class(numbers, large)
-        if filter_by in ("prune_by_noise_rate", "both"):
-            mask &= self._prune_by_noise_rate(numbers, large, joints)
-        return mask
+    return _CleanlabEvidence(
+        labels, statistics, joints, quotas, selected, request.entropy_class, 0,
+        probs=probs, class_members=class_members,
+    )  # fmt: skip
 
-    def _thresholds(self) -> NDArray[np.float64]:
-        """[K] mean self-confidence per class less the slack, in the input's own precision."""
-        thresholds = compute_thresholds(self.probs, self.of_class) - SLACK
-        return thresholds.astype(np.float64)
 
-    def _agrees(self, joints: ConfidentJoints) -> Bools:
-        if self.probs.dtype != np.float16:
-            return joints.agrees["softmax"]
-        agrees = np.empty(len(self.labels), np.bool_)
-        for start, stop in self.sweeps.inputs.split_blocks():
-            block, codes = self.probs[start:stop].copy(), self.labels[start:stop]
-            block[np.arange(len(codes)), codes] += SLACK
-            agrees[start:stop] = block.argmax(axis=1) == codes
-        return agrees
+def _compare_in_half_precision(inputs: Inputs, probs: NDArray[Any]) -> Bools:
+    """[N] True where the label is the predicted class, once the slack is added to it."""
+    agrees = np.empty(len(probs), np.bool_)
+    for start, stop in inputs.split_blocks():
+        block, codes = probs[start:stop].copy(), inputs.labels.codes[start:stop]
+        block[np.arange(len(codes)), codes] += SLACK
+        agrees[start:stop] = block.argmax(axis=1) == codes
+    return agrees
 
-    def _prune_by_class(self, numbers: PruneCounts, large: Bools) -> Bools:
-        mask = np.zeros(len(self.labels), np.bool_)
-        for k in np.flatnonzero(large).tolist():
-            number = int(self.counts[k] - numbers.n_kept[k])
-            if number >= 1:
-                members = self.of_class[k]
-                mask[members[np.argsort(self.probs[members, k])[:number]]] = True
-        return mask
 
-    def _prune_by_noise_rate(
-        self, numbers: PruneCounts, large: Bools, joints: ConfidentJoints
-    ) -> Bools:
-        given = numbers.pairs.given
-        quota = np.minimum(np.maximum(numbers.pairs.counts, 0), self.counts[given])
-        some = large[given] & (quota > 0)
-        pairs = PairCounts(self.K, given[some], numbers.pairs.true[some], quota[some])
-        if self.probs.dtype == np.float16:
-            mask = np.zeros(len(self.labels), np.bool_)
-            tied = np.arange(len(pairs.counts))
-        else:
-            one_more = np.minimum(pairs.counts + 1, self.counts[pairs.given])
-            room = PairCounts(self.K, pairs.given, pairs.true, one_more)
-            best = self.sweeps.select_top_margins({_SOFTMAX: room}, joints)[_SOFTMAX]
-            mask, tied = _select_without_ties(best, pairs, len(self.labels))
-        for q in tied.tolist():  # where margins are equal, cleanlab's sort decides
-            i, j, number = int(pairs.given[q]), int(pairs.true[q]), int(pairs.counts[q])
-            members = self.of_class[i]
-            margin = self.probs[members, j] - self.probs[members, i]
-            mask[members[np.argsort(-margin)[:number]]] = True
-        return mask
+def _compute_quotas(
+    joint: PairCounts | NDArray[Any],
+    class_counts: NDArray[np.int64],
+    request: DetectionRequest,
+    num_to_remove: list[int] | None,
+) -> Quotas:
+    """How many samples of each pair and of each class cleanlab prunes."""
+    min_examples = request.min_examples_per_class
+    numbers = count_prunes(
+        joint,
+        class_counts,
+        frac_noise=request.frac_noise,
+        num_to_remove=num_to_remove,
+        min_examples=min_examples,
+    )
+    small = np.flatnonzero((class_counts > 0) & (class_counts <= min_examples)).tolist()
+    if small:
+        warnings.warn(
+            f"Classes with too few samples to find label issues in (min_examples_per_class="
+            f"{min_examples}): {small[:10]}{' ...' if len(small) > 10 else ''}",
+            stacklevel=4,
+        )
+    is_large = (class_counts > min_examples) & (class_counts > 1)
+    given, true = numbers.pairs.given, numbers.pairs.true
+    quotas = np.minimum(np.maximum(numbers.pairs.counts, 0), class_counts[given])
+    some = is_large[given] & (quotas > 0)
+    return Quotas(
+        PairCounts(len(class_counts), given[some], true[some], quotas[some]),
+        np.where(is_large, np.maximum(class_counts - numbers.n_kept, 0), 0),
+    )
 
-    def _warn_of_small_classes(self, min_examples: int) -> None:
-        small = np.flatnonzero((self.counts > 0) & (self.counts <= min_examples)).tolist()
-        if small:
-            warnings.warn(
-                f"Classes with too few samples to find label issues in (min_examples_per_class="
-                f"{min_examples}): {small[:10]}{' ...' if len(small) > 10 else ''}",
-                stacklevel=4,
-            )
+
+def _select_top_margins(
+    sweeps: Sweeps,
+    pairs: PairCounts,
+    joints: ConfidentJoints,
+    probs: NDArray[Any],
+    class_members: list[NDArray[np.intp]],
+) -> Bools:
+    """[N] True for each pair's quota of the largest margins; cleanlab's sort breaks ties."""
+    if probs.dtype == np.float16:
+        mask = np.zeros(len(probs), np.bool_)
+        tied_pairs = np.arange(len(pairs.counts))
+    else:
+        class_counts = np.array([len(members) for members in class_members])
+        one_more = np.minimum(pairs.counts + 1, class_counts[pairs.given])
+        best = sweeps.select_top_margins({SOFTMAX: replace(pairs, counts=one_more)}, joints)
+        mask, tied_pairs = _select_without_ties(best[SOFTMAX], pairs, len(probs))
+    for q in tied_pairs.tolist():
+        i, j, number = int(pairs.given[q]), int(pairs.true[q]), int(pairs.counts[q])
+        members = class_members[i]
+        margin = probs[members, j] - probs[members, i]
+        mask[members[np.argsort(-margin)[:number]]] = True
+    return mask
 
 
 def _select_without_ties(
@@ -267,8 +308,8 @@ def _check_options(
     rank_by: str | None,
 ) -> None:
     _refuse_multi_label(multi_label)
-    if filter_by not in _FILTERS:
-        raise InputError("filter_by", f"is {filter_by!r}", f"Choose one of {', '.join(_FILTERS)}")
+    if filter_by not in _METHODS:
+        raise InputError("filter_by", f"is {filter_by!r}", f"Choose one of {', '.join(_METHODS)}")
     if rank_by is not None and rank_by not in RANKINGS:
         raise InputError(
             "return_indices_ranked_by", f"is {rank_by!r}", f"Choose one of {', '.join(RANKINGS)}"
@@ -278,7 +319,7 @@ def _check_options(
             raise InputError(
                 "num_to_remove_per_class",
                 f"is not supported with filter_by={filter_by!r}",
-                f"It goes with {', '.join(_PRUNING)}",
+                f"Use it with {', '.join(_PRUNING)}",
             )
         if frac_noise != 1.0:
             warnings.warn(

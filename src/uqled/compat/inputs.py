@@ -78,14 +78,14 @@ def _check_rows(probs: NDArray[Any], labels: Ints) -> NDArray[Any]:
     return probs
 
 
-def find_class_members(labels: Ints, K: int) -> list[NDArray[np.intp]]:
-    """The indices of each class's samples, rising."""
+def find_class_members(labels: NDArray[Any], K: int) -> list[NDArray[np.intp]]:
+    """The indices of each class's samples, ascending."""
     order = np.argsort(labels, kind="stable")
     return np.split(order, np.cumsum(np.bincount(labels, minlength=K))[:-1])
 
 
 def compute_thresholds(probs: NDArray[Any], members: list[NDArray[np.intp]]) -> NDArray[Any]:
-    """[K] mean self-confidence per class, in the input's own precision; 2 for a class nobody was
-    given."""
+    """[K] mean self-confidence per class, in the input's own precision; 2 for a class without
+    samples."""
     means = [np.mean(probs[own, k]) if len(own) else 2 for k, own in enumerate(members)]
     return np.clip(means, 2 * SLACK, None)

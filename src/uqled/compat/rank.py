@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.compat.inputs import (
-    Ints,
     check_labels,
     check_probabilities,
     compute_thresholds,
@@ -27,7 +26,7 @@ def get_label_quality_scores(
     method: str = "self_confidence",
     adjust_pred_probs: bool = False,
 ) -> NDArray[Any]:
-    """[N] how well each given label fits, from 0 to 1; lower = more suspect."""
+    """[N] how well each label fits, from 0 to 1; lower = more suspect."""
     _check_ranking(method, "method")
     codes = check_labels(labels, one_class=True)
     probs = check_probabilities(pred_probs, codes)
@@ -82,7 +81,7 @@ def _check_ranking(name: str, argument: str) -> None:
 
 
 def compute_scores(
-    method: str, labels: Ints, probs: NDArray[Any], *, adjust_pred_probs: bool = False
+    method: str, labels: NDArray[Any], probs: NDArray[Any], *, adjust_pred_probs: bool = False
 ) -> NDArray[Any]:
     """[N] label quality, in the input's own precision."""
     if adjust_pred_probs:

@@ -209,11 +209,9 @@ def read_inputs(
     return Inputs(codes, softmax, stack)
 
 
-def count_threads(threads: int | None) -> int:
-    """The number of threads to use."""
-    return (
-        count_cores() if threads is None else arrays.check_whole_number(threads, "threads", low=1)
-    )
+def count_threads(threads: int | None, name: str = "threads") -> int:
+    """The number of threads to use: one per core, unless the option `name` says how many."""
+    return count_cores() if threads is None else arrays.check_whole_number(threads, name, low=1)
 
 
 def collect_evidence(sweeps: Sweeps, request: DetectionRequest) -> SweepEvidence:
