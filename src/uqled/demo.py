@@ -13,6 +13,7 @@ from uqled.detect.find import find_label_errors
 from uqled.detect.result import LabelErrors
 from uqled.predict.crossval import cross_validate
 from uqled.predict.learners import find_learner_maker
+from uqled.progress import Progress
 from uqled.storage.run import Run
 
 _MODEL = "small"
@@ -36,11 +37,14 @@ class DemoResult:
 def run_demo(out: Path, *, seed: int = 0, progress: bool = True) -> DemoResult:
     """Mislabel a tenth of the digits as people would, and find these labels again."""
     find_learner_maker(_MODEL)  # refuse a missing package before the work
-    data = make_noisy_digits(seed=seed)
+    bar = Progress(progress)
+    with bar.stage("mislabelling digits on purpose"):
+        data = make_noisy_digits(seed=seed)
     predictions = cross_validate(data, _MODEL, out=out, seed=seed, progress=progress)
-    errors = find_label_errors(predictions, method="all")
+    errors = find_label_errors(predictions, method="all", progress=progress)
     table = Run.open(out).write_issues(errors)
-    page = errors.report(out / "report.html", data, predictions.pred_probs, predictions.passes)
+    with bar.stage("writing the report"):
+        page = errors.report(out / "report.html", data, predictions.pred_probs, predictions.passes)
     return DemoResult(data, errors, table, Path(page))
 
 

@@ -6,20 +6,24 @@ a step that reports nothing for an hour is on the screen from its first second.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 _QUIET_SECONDS = 1.0  # work that takes less shows nothing
 _LINE_SECONDS = 10.0  # between two lines where there is no terminal, at least
 _LINE_SHARE = 0.1  # of the time so far, between two lines: a day of work is not 8,640 lines
+_UPDATE_SECONDS = 0.2  # between two updates of the screen
 _WATCH_SECONDS = 0.5  # between two looks at what was downloaded
 _MAX_POINTS = 128  # of the past that the speed is estimated from
+_MAX_ERROR = 1 / 3  # standard error of the speed, as a share of it, up to which it is told
 
 _screen = Lock()  # one stage is shown at a time
 _running: list[Stage] = []  # the innermost last
@@ -28,27 +32,57 @@ _running: list[Stage] = []  # the innermost last
 class Progress:
     """Shows the stages of long work on standard error.
 
-    `show=None` shows a bar on a terminal, prints plain lines in a notebook and is silent elsewhere,
-    `True` prints plain lines elsewhere, too, `False` is silent.
+    `show=None` does as the stage around it; where there is none, it shows a bar on a terminal,
+    prints plain lines in a notebook and is silent elsewhere. `True` prints plain lines elsewhere,
+    too, `False` is silent.
     """
 
     def __init__(self, show: bool | None = None) -> None:
         on_terminal = sys.stderr.isatty()
-        self._view: Callable[[Stage], _View] | None = None
-        if on_terminal and show is not False:
-            self._view = _Bar
+        self._make_view: Callable[[Stage], _View] | None = None
+        if show is None and _running:
+            self._make_view = _running[-1].make_view
+        elif on_terminal and show is not False:
+            self._make_view = _Bar
         elif show or (show is None and _is_notebook()):
-            self._view = _Lines
+            self._make_view = _Lines
 
     @contextmanager
-    def stage(self, name: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+    def stage(
+        self,
+        name: str,
+        total: float | None = None,
+        *,
+        done: float = 0.0,
+        cycle: float | None = None,
+        says_end: bool = True,
+    ) -> Iterator[Callable[[float], None]]:
         """Show a stage while the block runs, and yield a function that is told how much more is
-        done; `total` is None where that cannot be known."""
-        stage = Stage(name, total)
+        done. A stage within it takes its place on the screen meanwhile.
+
+        Parameters
+        ----------
+        total
+            How much there is to do; None where that cannot be known.
+        done
+            How much of it was done before.
+        cycle
+            After so much the work repeats, such as a fold: within it, equal amounts may take
+            unequal times, so that only whole cycles tell the speed.
+        says_end
+            Whether a line is left that says how long it took.
+        """
+        stage = Stage(name, total, done=done, cycle=cycle)
+        stage.make_view, stage.says_end = self._make_view, says_end
+        note_activity("")  # of the stage around it
         _running.append(stage)
         try:
-            with nullcontext() if self._view is None else _show_later(self._view, stage):
-                yield stage.advance
+            with nullcontext() if self._make_view is None else _show_later(stage):
+                try:
+                    yield stage.advance
+                except BaseException:  # an interrupted stage did not take so long, it ended
+                    stage.says_end = False
+                    raise
         finally:
             _running.remove(stage)
 
@@ -120,20 +154,34 @@ def _measure_folder(folder: Path) -> int:
 
 
 class Stage:
-    """How far a stage is, and how long it still takes."""
+    """How far a stage is, and how long it still takes; the arguments are `Progress.stage`'s."""
 
-    def __init__(self, name: str, total: float | None = None) -> None:
-        self.name, self.total, self.done = name, total, 0.0
+    def __init__(
+        self,
+        name: str,
+        total: float | None = None,
+        *,
+        done: float = 0.0,
+        cycle: float | None = None,
+    ) -> None:
+        self.name, self.total, self.done, self.cycle = name, total, done, cycle
+        self.make_view: Callable[[Stage], _View] | None = None
+        self.says_end = True
+        self.is_due = False
+        """Whether it has run for so long that it is shown."""
+        self.view: _View | None = None
+        """What shows it, once it is due."""
         self.activity = ""
         """What it is busy with, where that is not its own work."""
         self.began = time.monotonic()
-        self._points = [(self.began, 0.0)]
+        self._points = [(self.began, done)]
 
     def advance(self, amount: float) -> None:
         """So much more is done."""
         self.activity = ""
         self.done += amount
-        self._points.append((time.monotonic(), self.done))
+        if self.done - self._points[-1][1] > (0 if self.cycle is None else 0.999 * self.cycle):
+            self._points.append((time.monotonic(), self.done))
         if len(self._points) > _MAX_POINTS:
             del self._points[1:-1:2]
 
@@ -147,100 +195,170 @@ class Stage:
         """By the speed of the later half of what is done; None where there is no telling yet.
 
         So neither a slow beginning counts, nor what an interrupted run had done before and reports
-        at once. Between two reports, the time left runs down.
+        at once. Between two reports, the time left runs down, but no further than what is left
+        after the next one; if that is late, the work is slower than it was.
         """
-        points = list(self._points)
-        last, done = points[-1]
-        then, before = next(point for point in points if 2 * point[1] >= done)
-        if self.total is None or done <= before or last <= then:
+        points = self._select_points()
+        if self.total is None or len(points) < 2:
             return None
-        seconds = (self.total - done) * (last - then) / (done - before)
-        return max(0.0, seconds - (time.monotonic() - last))
+        (then, before), (last, done) = points[0], points[-1]
+        pace, step = (last - then) / (done - before), (done - before) / (len(points) - 1)
+        if pace <= 0 or _measure_error(points, pace) > _MAX_ERROR * pace:
+            return None
+        since, left = time.monotonic() - last, self.total - done
+        if since <= step * pace:
+            return left * pace - since if left > 0 else None
+        return (
+            (left - step) * (since + last - then) / (done + step - before) if left > step else None
+        )
+
+    def _select_points(self) -> list[tuple[float, float]]:
+        """(time, amount) of the reports that tell the speed; none where they are too few."""
+        points = list(self._points)
+        if self.cycle is not None:
+            return points
+        half = next(i for i, (_, done) in enumerate(points) if 2 * done >= points[-1][1])
+        points = points[max(1, min(half, len(points) - 3)) :]
+        return points if len(points) > 2 else []
+
+
+def _measure_error(points: list[tuple[float, float]], pace: float) -> float:
+    """Standard error of the pace, in seconds per amount, by how much it varies between reports."""
+    n, amount, variance = len(points) - 1, points[-1][1] - points[0][1], 0.0
+    for (then, before), (now, done) in pairwise(points):
+        own_pace = (now - then) / (done - before)
+        variance += (own_pace - pace) ** 2 * (done - before) / amount
+    return math.sqrt(variance / max(1, n - 1))
 
 
 class _View(Protocol):
-    """Shows a stage; `close` is called at its end, if it was shown at all."""
+    """Shows a stage."""
 
     def __init__(self, stage: Stage) -> None: ...
 
-    def update(self) -> float:
-        """Show how far it is; seconds until the next update."""
+    def update(self) -> None:
+        """Show how far it is."""
 
-    def close(self) -> None: ...
+    def hide(self) -> None:
+        """Leave the screen to something else until the next update."""
+
+    def close(self) -> None:
+        """Leave the screen, and say how long the stage took if that was long."""
 
 
 @contextmanager
-def _show_later(make_view: Callable[[Stage], _View], stage: Stage) -> Iterator[None]:
+def _show_later(stage: Stage) -> Iterator[None]:
     """Show the stage from a thread, unless it ends before anybody would notice."""
 
     def show(is_over: Event) -> None:
         if is_over.wait(_QUIET_SECONDS):
             return
-        while not _screen.acquire(timeout=_QUIET_SECONDS):  # a stage around this one is shown
-            if is_over.is_set():
-                return
-        try:
-            view = make_view(stage)
-            while not is_over.wait(view.update()):
-                pass
-            view.close()
-        finally:
-            _screen.release()
+        stage.is_due = True
+        while True:
+            with _screen:
+                _update_screen(stage)
+            if is_over.wait(_UPDATE_SECONDS):
+                break
+        with _screen:
+            stage.is_due = False
+            if stage.view is not None:
+                stage.view.close()
 
     with run_beside(show):
         yield
 
 
-class _Bar:
-    """A bar with the time that is left."""
+def _update_screen(stage: Stage) -> None:
+    """Show the stage, unless a stage within it is shown."""
+    due = [one for one in _running if one.is_due]
+    if due[-1] is not stage:
+        return
+    for other in due[:-1]:
+        if other.view is not None:
+            other.view.hide()
+    if stage.view is None:
+        assert stage.make_view is not None
+        stage.view = stage.make_view(stage)
+    stage.view.update()
 
-    _SECONDS = 0.2  # between two updates
+
+class _Bar:
+    """A bar with the time that is left, on one line."""
 
     def __init__(self, stage: Stage) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn
         from rich.progress import Progress as RichProgress
+        from rich.table import Column
 
+        one_line = Column(no_wrap=True, overflow="ellipsis")
         self._stage = stage
         self._progress = RichProgress(
-            TextColumn("{task.description}"),
-            BarColumn(),
+            TextColumn("{task.description}", markup=False, table_column=one_line),
+            BarColumn(20),
             TaskProgressColumn(),
-            TextColumn("{task.fields[time]}"),
+            TextColumn("{task.fields[time]}", markup=False, table_column=one_line.copy()),
             console=Console(stderr=True),
             auto_refresh=False,
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),  # what goes to a file must not go to the screen
         )
-        self._progress.start()
         self._task = self._progress.add_task(stage.name, total=stage.total, time="")
 
-    def update(self) -> float:
+    def update(self) -> None:
         stage = self._stage
         fields: dict[str, Any] = {"completed": stage.done, "time": describe_time(stage)}
+        self._progress.start()
         self._progress.update(self._task, **fields, refresh=True)
-        return self._SECONDS
+
+    def hide(self) -> None:
+        self._progress.stop()
 
     def close(self) -> None:
-        self.update()
-        self._progress.stop()
+        self.hide()
+        if self._stage.says_end and self._stage.elapsed_seconds >= _QUIET_SECONDS:
+            _print_line(describe_end(self._stage))
 
 
 class _Lines:
     """Plain lines, the rarer the longer the work takes."""
 
+    _last: ClassVar[float] = -math.inf
+    """When the last line of any stage was printed."""
+
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
+        self._is_first = True
 
-    def update(self) -> float:
+    def update(self) -> None:
         stage = self._stage
-        share = "" if not stage.total else f" {min(stage.done / stage.total, 1):.0%},"
-        self._print(f"{stage.name}:{share} {describe_time(stage)}")
-        return max(_LINE_SECONDS, _LINE_SHARE * stage.elapsed_seconds)
+        pause = max(_LINE_SECONDS, _LINE_SHARE * stage.elapsed_seconds)
+        if self._is_first:
+            self._print(stage.name + (f" ({stage.activity})" if stage.activity else ""))
+        elif time.monotonic() - _Lines._last >= pause:
+            share = "" if not stage.total else f" {min(stage.done / stage.total, 1):.0%},"
+            self._print(f"{stage.name}:{share} {describe_time(stage)}")
+        self._is_first = False
+
+    def hide(self) -> None:
+        pass
 
     def close(self) -> None:
-        self._print(f"{self._stage.name}: took {describe_seconds(self._stage.elapsed_seconds)}")
+        if self._stage.says_end and self._stage.elapsed_seconds >= _LINE_SECONDS:
+            self._print(describe_end(self._stage))
 
     def _print(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        _print_line(text)
+        _Lines._last = time.monotonic()
+
+
+def _print_line(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def describe_end(stage: Stage) -> str:
+    """How long a finished stage took."""
+    return f"{stage.name}: took {describe_seconds(stage.elapsed_seconds)}"
 
 
 def describe_time(stage: Stage) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import time
+from itertools import groupby
 
 import pytest
 
@@ -33,8 +35,55 @@ def test_epochs_of_minutes_have_a_true_estimate(clock):
     assert stage.seconds_left == pytest.approx(700)
     clock[0] += 90  # within an epoch the time runs down
     assert stage.seconds_left == pytest.approx(610)
-    clock[0] += 5_000  # and never below nothing
-    assert stage.seconds_left == 0
+    clock[0] += 10  # but not below what is left after this epoch,
+    assert stage.seconds_left == pytest.approx(600)
+    clock[0] += 200  # whose delay slows the others: 500 s for the last three, of which 6 are left
+    assert stage.seconds_left == pytest.approx(6 * 500 / 3)
+
+
+def test_a_last_step_that_is_late_has_no_estimate(clock):
+    stage = Stage("training", total=4)
+    for _ in range(3):
+        clock[0] += 100
+        stage.advance(1)
+    clock[0] += 60
+    assert stage.seconds_left == pytest.approx(40)
+    clock[0] += 60  # not "about 0 s left" for as long as it takes
+    assert stage.seconds_left is None
+    stage.advance(1)
+    assert stage.seconds_left is None  # nothing is left
+
+
+def test_steps_of_unlike_length_have_no_estimate(clock):
+    stage = Stage("writing", total=100)
+    for seconds in (5, 0.1, 10, 0.1, 10):
+        clock[0] += seconds
+        stage.advance(1)
+        assert stage.seconds_left is None
+
+
+def test_only_whole_folds_of_unlike_members_tell_the_speed(clock):
+    stage = Stage("cross-validation", total=4, cycle=1)
+    for seconds in (20, 0.1, 0.1):  # members of the first fold, of which two are quick
+        clock[0] += seconds
+        stage.advance(1 / 4)
+        assert stage.seconds_left is None
+    clock[0] += 9.8
+    stage.advance(1 / 4)
+    assert stage.seconds_left == pytest.approx(3 * 30)
+    clock[0] += 20
+    stage.advance(1 / 4)
+    clock[0] += 0.1
+    stage.advance(1 / 4)
+    assert stage.seconds_left == pytest.approx(3 * 30 - 20.1)
+
+
+def test_folds_of_an_earlier_run_are_no_speed(clock):
+    stage = Stage("cross-validation", total=4, done=2, cycle=1)
+    assert stage.seconds_left is None
+    clock[0] += 30
+    stage.advance(1)
+    assert stage.seconds_left == pytest.approx(30)
 
 
 def test_a_slow_beginning_is_forgotten(clock):
@@ -52,7 +101,10 @@ def test_what_an_interrupted_run_had_done_is_no_speed(clock, before):
     stage = Stage("cross-validation", total=1_000)
     stage.advance(before)  # finished folds, reported at once
     assert stage.seconds_left is None
-    for done in range(before + 1, before + 101):
+    clock[0] += 10
+    stage.advance(1)
+    assert stage.seconds_left is None  # one step is no speed
+    for done in range(before + 2, before + 102):
         clock[0] += 10
         stage.advance(1)
         assert stage.seconds_left == pytest.approx(10 * (1_000 - done))
@@ -77,17 +129,20 @@ def test_durations(seconds, text):
 
 def test_a_step_without_reports_says_what_it_is_at_once(capsys, monkeypatch):
     monkeypatch.setattr(progress, "_QUIET_SECONDS", DELAY)
+    monkeypatch.setattr(progress, "_UPDATE_SECONDS", DELAY)
     monkeypatch.setattr(progress, "_LINE_SECONDS", DELAY)
     with Progress(True).stage("compiling"):
         time.sleep(10 * DELAY)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "compiling: 0 s so far"
+    assert lines[0] == "compiling"
+    assert lines[1] == "compiling: 0 s so far"
     assert lines[-1] == "compiling: took 0 s"
     assert len(lines) > 2
 
 
 def test_compiling_says_so_until_the_work_goes_on(capsys, monkeypatch):
     monkeypatch.setattr(progress, "_QUIET_SECONDS", DELAY)
+    monkeypatch.setattr(progress, "_UPDATE_SECONDS", DELAY)
     monkeypatch.setattr(progress, "_LINE_SECONDS", DELAY)
     progress.note_activity("of no stage")
     with Progress(True).stage("sweep", 10) as advance:
@@ -96,20 +151,30 @@ def test_compiling_says_so_until_the_work_goes_on(capsys, monkeypatch):
         advance(1)
         time.sleep(4 * DELAY)
     first, *_, last, _ = capsys.readouterr().err.splitlines()
-    assert first == "sweep: 0%, 0 s so far (compiling)"
+    assert first == "sweep (compiling)"
     assert "compiling" not in last
     assert not progress._running
 
 
 def test_lines_say_how_far_it_is(capsys, monkeypatch):
     monkeypatch.setattr(progress, "_QUIET_SECONDS", DELAY)
+    monkeypatch.setattr(progress, "_UPDATE_SECONDS", DELAY)
     monkeypatch.setattr(progress, "_LINE_SECONDS", DELAY)
+    monkeypatch.setattr(progress, "_MAX_ERROR", 10)  # a busy machine sleeps unevenly
     with Progress(True).stage("sweep 1 of 3", 10) as advance:
         for _ in range(5):
+            time.sleep(4 * DELAY)
             advance(1)
-            time.sleep(2 * DELAY)
+        time.sleep(3 * DELAY)
     text = capsys.readouterr().err
-    assert "sweep 1 of 3: 50%, 0 s so far, about 0 s left" in text
+    assert re.search(r"^sweep 1 of 3: 50%, \d s so far, about \d s left$", text, re.M)
+
+
+def test_a_stage_of_seconds_is_one_line(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
+    with Progress(True).stage("reading"):
+        time.sleep(3 * DELAY)
+    assert capsys.readouterr().err == "reading\n"
 
 
 def test_a_short_step_and_a_silent_one_say_nothing(capsys, monkeypatch):
@@ -125,20 +190,40 @@ def test_a_short_step_and_a_silent_one_say_nothing(capsys, monkeypatch):
 
 def test_one_stage_is_shown_at_a_time(capsys, monkeypatch):
     monkeypatch.setattr(progress, "_QUIET_SECONDS", DELAY)
+    monkeypatch.setattr(progress, "_UPDATE_SECONDS", DELAY)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", DELAY)
     with Progress(True).stage("outer"):
-        time.sleep(3 * DELAY)
-        with Progress(True).stage("inner"):
-            time.sleep(3 * DELAY)
+        time.sleep(6 * DELAY)
+        with Progress(True).stage("short"):
+            pass
+        with Progress().stage("inner"):  # shown as the one around it is
+            time.sleep(6 * DELAY)
+        time.sleep(6 * DELAY)
     with Progress(True).stage("next"):
-        time.sleep(3 * DELAY)
-    text = capsys.readouterr().err
-    assert "outer" in text
-    assert "inner" not in text
-    assert "next" in text
+        time.sleep(6 * DELAY)
+    lines = [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()]
+    assert [name for name, _ in groupby(lines)] == ["outer", "inner", "outer", "next"]
+
+
+def test_a_stage_in_a_silent_one_is_silent(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with Progress(False).stage("command"), Progress().stage("features"):
+        time.sleep(DELAY)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_a_command_compiles_is_forgotten_when_a_stage_begins():
+    with Progress(False).stage("command"):
+        progress.note_activity("compiling")
+        with Progress(False).stage("reading"):
+            pass
+        assert progress._running[-1].activity == ""
 
 
 def test_an_error_in_a_stage_ends_its_display(capsys, monkeypatch):
     monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.0)
 
     def fail():
         with Progress(True).stage("reading"):
@@ -147,7 +232,10 @@ def test_an_error_in_a_stage_ends_its_display(capsys, monkeypatch):
 
     with pytest.raises(ValueError, match="damaged"):
         fail()
-    assert "reading: took" in capsys.readouterr().err
+    text = capsys.readouterr().err
+    assert "reading" in text
+    assert "took" not in text
+    assert not progress._running
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
@@ -155,9 +243,10 @@ def test_a_terminal_has_a_bar_before_the_first_report():
     code = (
         "import time\n"
         "from uqled import progress\n"
-        "progress._QUIET_SECONDS = 0.0\n"
+        "progress._QUIET_SECONDS, progress._MAX_ERROR = 0.0, 10\n"
         "with progress.Progress().stage('training a network', 10) as advance:\n"
-        "    time.sleep(0.5); advance(5); time.sleep(0.1); advance(1); time.sleep(0.5)\n"
+        "    for _ in range(6): time.sleep(0.4); advance(1)\n"
+        "    time.sleep(0.3)\n"
     )
     master, slave = os.openpty()
     process = subprocess.Popen(
@@ -184,10 +273,10 @@ def test_a_notebook_shows_lines(monkeypatch):
         """As a kernel replaces standard error."""
 
     monkeypatch.setattr(sys, "stderr", Stream())
-    assert Progress()._view is None
+    assert Progress()._make_view is None
     Stream.__module__ = "ipykernel.iostream"
-    assert Progress()._view is not None
-    assert Progress(False)._view is None
+    assert Progress()._make_view is not None
+    assert Progress(False)._make_view is None
 
 
 def test_a_download_says_how_much_came(tmp_path, monkeypatch):

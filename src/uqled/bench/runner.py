@@ -138,14 +138,16 @@ def _run_cells(benchmark: Benchmark, wanted: list[Cell], workers: Workers, progr
     todo = list_unfinished_cells(benchmark.suite, benchmark.cells, wanted)
     if not todo:
         return
+    bar = Progress(progress)
     for name in {cell.data: None for cell in todo}:
         # Refuse missing or other data before anything runs, and fill the caches once.
-        whole = benchmark.load_data(name)
-        benchmark.cells.check_fingerprint(name, whole.data.fingerprint)
+        with bar.stage(f"reading {name}"):
+            whole = benchmark.load_data(name)
+            benchmark.cells.check_fingerprint(name, whole.data.fingerprint)
     costs = {cell: _estimate_work(benchmark, cell) for cell in todo}
     total = max(1, round(sum(costs.values()) * _UNITS))
     name = f"benchmark {benchmark.suite.name}, {len(todo)} cells"
-    with Progress(progress).stage(name, total) as advance:
+    with bar.stage(name, total) as advance:
         compute = _compute_on_ray if workers.engine == "ray" else _compute_here
         for cell in compute(benchmark, todo, workers):
             advance(costs[cell] * _UNITS)

@@ -43,12 +43,14 @@ def find_errors_in_new_data(
     label
         As `load_new_samples` takes it.
     """
-    known = open_run_samples(predictions, data, label=label)
-    new = load_new_samples(new_data, known, label=label, progress=progress)
+    bar = progress if isinstance(progress, Progress) else Progress(progress)
+    with bar.stage("reading the samples of the run"):
+        known = open_run_samples(predictions, data, label=label)
+    new = load_new_samples(new_data, known, label=label, progress=bar)
     if len(np.unique(new.labels.codes)) < 2:
         return new, None
     is_trusted = select_trusted(run_errors)
-    new_predictions = predict_new_samples(predictions, known, new, is_trusted, progress=progress)
+    new_predictions = predict_new_samples(predictions, known, new, is_trusted, progress=bar)
     errors = find_label_errors(
         new.labels,
         new_predictions.pred_probs,

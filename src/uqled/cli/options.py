@@ -162,11 +162,11 @@ class OutputOptions:
         """If long work shows how far it is."""
         return not self.quiet
 
-    def stage(self, name: str) -> AbstractContextManager[Any]:
-        """Show a step of the command that may take a while."""
+    def stage(self, name: str, *, says_end: bool = True) -> AbstractContextManager[Any]:
+        """Show a step of the command that may take a while, as `Progress.stage` does."""
         from uqled.progress import Progress
 
-        return Progress(self.progress).stage(name)
+        return Progress(self.progress).stage(name, says_end=says_end)
 
     def tell(self, text: str) -> None:
         """Print a message that is not part of the result, unless quiet."""

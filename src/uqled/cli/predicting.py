@@ -47,7 +47,8 @@ def load_and_predict(
 
     def check_kind(kind: str) -> None:
         if kind == "images":
-            find_learner_maker("small")  # whatever learns from images needs PyTorch
+            with output.stage("loading PyTorch"):
+                find_learner_maker("small")  # whatever learns from images needs it
 
     loaded = reading.load(data, seed=seed, progress=output.progress, check_kind=check_kind)
     with output.stage("inspecting the data"):

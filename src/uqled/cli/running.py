@@ -6,6 +6,7 @@ import inspect
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -87,7 +88,8 @@ class _Command:
         try:
             if output.verbose:
                 print_message(self._describe_settings(values))
-            result = self._call(values, output)
+            with self._show_command(output):
+                result = self._call(values, output)
         except (UqledError, OSError) as error:
             self._print_error(error, output)
             raise typer.Exit(2) from None
@@ -101,6 +103,13 @@ class _Command:
             print_text(result.text)
         if result.exit_code:
             raise typer.Exit(result.exit_code)
+
+    def _show_command(self, output: OutputOptions) -> AbstractContextManager[Any]:
+        """Say that the command works wherever none of its stages does; one that gives no result
+        serves until it is stopped, and says so itself."""
+        if get_type_hints(self.function)["return"] is type(None):
+            return nullcontext()
+        return output.stage(f"uqled {self.name}", says_end=False)
 
     def _call(self, values: dict[str, Any], output: OutputOptions) -> CommandOutput | None:
         for old, new in self.renamed.items():

@@ -72,7 +72,9 @@ def _compute_view(
         return _read_features(path, len(inputs))
     parts = None if path is None else path.with_suffix(".parts")
     blocks = []
-    with progress.stage("features", len(inputs)) as advance:
+    with progress.stage(
+        f"computing features of {len(inputs):,} {encoder.kind}", len(inputs)
+    ) as advance:
         for begin in range(0, len(inputs), _BLOCK):
             rows = inputs[begin : begin + _BLOCK]
             part = None if parts is None else parts / f"{begin}.npy"

@@ -24,7 +24,7 @@ from uqled.model_quality import measure_model_quality
 from uqled.predict.fold_files import read_members
 from uqled.predict.folds import Folds, compute_distributed, compute_here
 from uqled.predict.history import write_history
-from uqled.predict.learner import CombiningLearner, Learner
+from uqled.predict.learner import CombiningLearner, EnsembleLearner, Learner
 from uqled.predict.learners import choose_learner
 from uqled.predict.neighbours import find_sample_features, write_neighbours
 from uqled.progress import Progress
@@ -86,12 +86,14 @@ def cross_validate(
     folds, passes, seed = check_numbers(folds, passes, seed)
     check_engine_options(engine, where)
     own_passes, uncertainty = _split_uncertainty(uncertainty, data)
-    contradictions, own_groups = find_contradictions(data), data.groups
-    data = replace(data, groups=group_copies(data))
-    learner = choose_learner(model, data, uncertainty=uncertainty, **training)
-    features = find_sample_features(learner, data)
-    groups = _group_samples(learner, data, features)
-    parts = split_stratified(data.labels, folds, seed=seed, groups=groups)
+    bar = Progress(progress)
+    with bar.stage("preparing the model", says_end=False):
+        contradictions, own_groups = find_contradictions(data), data.groups
+        data = replace(data, groups=group_copies(data))
+        learner = choose_learner(model, data, uncertainty=uncertainty, **training)
+        features = find_sample_features(learner, data)
+        groups = _group_samples(learner, data, features)
+        parts = split_stratified(data.labels, folds, seed=seed, groups=groups)
     configuration = {
         "data": {"name": data.name, "fingerprint": data.fingerprint, "samples": len(data)},
         "classes": list(data.labels.names),
@@ -119,29 +121,36 @@ def cross_validate(
             contradictions,
         )
         work = Folds(run, learner, data, parts, seeds, passes)
+        is_even = isinstance(learner, EnsembleLearner)  # trained step by step
         with (
             make_engine(
                 engine if work.missing else None, **where, store=_measure_inputs(data)
             ) as workplace,
-            Progress(progress).stage(name, folds * _UNITS) as advance,
+            bar.stage(
+                name,
+                folds * _UNITS,
+                done=(folds - len(work.missing)) * _UNITS,
+                cycle=None if is_even else _UNITS,
+            ) as advance,
         ):
             # Threads share one random state, so that they compute one fold after the other too.
             distributed = partial(compute_distributed, engine=workplace)
             compute = distributed if workplace.is_distributed else compute_here
             compute(work, lambda share: advance(share * _UNITS))
-        members = None
-        if isinstance(learner, CombiningLearner):
-            members = _combine_folds(run, learner, data, parts, fold_of)
-        else:
-            run.write_predictions(parts, data.n_classes, own_passes)
-        write_history(run, folds)
-        if features is not None:
-            softmax = run.predictions().pred_probs
-            write_neighbours(run.path, features, data.labels.codes, softmax)
-        n_near = 0
-        if features is not None and own_groups is None:
-            n_near = _count_near_duplicates(groups)
-        _write_quality(run, learner.name, members, n_near)
+        with bar.stage("collecting the predictions"):
+            members = None
+            if isinstance(learner, CombiningLearner):
+                members = _combine_folds(run, learner, data, parts, fold_of)
+            else:
+                run.write_predictions(parts, data.n_classes, own_passes)
+            write_history(run, folds)
+            if features is not None:
+                softmax = run.predictions().pred_probs
+                write_neighbours(run.path, features, data.labels.codes, softmax)
+            n_near = 0
+            if features is not None and own_groups is None:
+                n_near = _count_near_duplicates(groups)
+            _write_quality(run, learner.name, members, n_near)
         if data.unlabelled_inputs is not None and not run.unlabelled_path.exists():
             same = learner.name if isinstance(model, str) else model
             make = partial(choose_learner, same, uncertainty=uncertainty, **training)

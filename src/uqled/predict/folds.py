@@ -90,10 +90,8 @@ class Folds:
 
 
 def compute_here(folds: Folds, advance: Advance) -> None:
-    """Compute the folds that are missing, one after the other."""
-    missing = folds.missing
-    advance(len(folds.parts) - len(missing))
-    for fold in missing:
+    """Compute the folds that are missing, one after the other; `advance` is told of these only."""
+    for fold in folds.missing:
         folds.compute(fold, advance)
     folds.remove_partial_files()
 
@@ -107,7 +105,7 @@ def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
     )  # without the hashes it has cached
     learner = folds.learner
     members = learner.count_fits(folds.passes) if isinstance(learner, EnsembleLearner) else 0
-    with _watch_notes(run, len(folds.parts), advance):
+    with _watch_notes(run, missing, advance):
         for _ in engine.map(
             _compute_member,
             [(fold, m) for fold in missing for m in range(members)],
@@ -174,13 +172,13 @@ def _make_note_writer(folder: Path) -> Advance:
 
 
 @contextmanager
-def _watch_notes(run: Run, n: int, advance: Advance) -> Iterator[None]:
-    """Call `advance` with what the folds have written down, from time to time."""
+def _watch_notes(run: Run, missing: list[int], advance: Advance) -> Iterator[None]:
+    """Call `advance` with what the missing folds have written down, from time to time."""
     reported = 0.0
 
     def look() -> None:
         nonlocal reported
-        now = sum(_measure_progress(run, fold) for fold in range(n))
+        now = sum(_measure_progress(run, fold) for fold in missing)
         if now > reported:  # a fold that is repeated starts again from its checkpoint
             advance(now - reported)
             reported = now

@@ -25,7 +25,7 @@ from uqled.features.computing import compute_features
 from uqled.predict.committee.combining import combine_members
 from uqled.predict.committee.heads import HEADS
 from uqled.predict.fold_files import read_members
-from uqled.predict.learner import CombiningLearner, FoldPredictions, Learner
+from uqled.predict.learner import CombiningLearner, EnsembleLearner, FoldPredictions, Learner
 from uqled.predict.learners import LEARNERS, choose_learner
 from uqled.predict.learners.committee import CommitteeLearner, group_appended
 from uqled.predict.training_options import Training, resolve_training
@@ -66,7 +66,11 @@ def predict_new_samples(
     train, test = np.split(np.arange(len(samples)), [len(samples) - len(new)])
     with (
         TemporaryDirectory() as folder,
-        bar.stage(f"fitting {model.name} and predicting {len(new):,} samples", 1) as advance,
+        bar.stage(
+            f"fitting {model.name} and predicting {len(new):,} samples",
+            1,
+            cycle=None if isinstance(learner, EnsembleLearner) else 1,
+        ) as advance,
     ):
         new_predictions = learner.fit_predict(
             samples, train, test, passes=model.passes, seed=model.seed, folder=Path(folder),
@@ -90,7 +94,8 @@ def predict_unlabelled(
     learner = choose_learner(together)
     known, new = np.split(np.arange(len(together)), [len(data)])
     name = f"predicting {len(new):,} samples without a label"
-    with TemporaryDirectory() as folder, Progress(progress).stage(name, 1) as advance:
+    cycle = None if isinstance(learner, EnsembleLearner) else 1
+    with TemporaryDirectory() as folder, Progress(progress).stage(name, 1, cycle=cycle) as advance:
         predictions = learner.fit_predict(
             together, known, new, passes=1, seed=seed, folder=Path(folder), advance=advance
         )

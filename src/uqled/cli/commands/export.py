@@ -71,7 +71,8 @@ def export(
     """
     from uqled.export.plan import check_export_target, plan_export, write_export
 
-    plan = plan_export(folder, to, data=data, method=method, unreviewed=unreviewed)  # type: ignore[arg-type]
+    with output.stage("reading the run and its samples"):
+        plan = plan_export(folder, to, data=data, method=method, unreviewed=unreviewed)  # type: ignore[arg-type]
     check_export_target(plan, out, link=link, url=url, overwrite=overwrite)
     notes = [] if plan.samples is None else plan.samples.notes
     text = "\n".join([*map(escape_controls, notes), plan.format.describe(plan)])

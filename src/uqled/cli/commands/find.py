@@ -45,7 +45,8 @@ def find(
         predictions, method="all", headline=method, progress=output.progress, **point
     )
     run = Run.open(predictions.path)
-    table = run.write_result(errors, request.options)
+    with output.stage("writing the table"):
+        table = run.write_result(errors, request.options)
     unlabelled = run.unlabelled_path if run.unlabelled_path.exists() else None
     with output.stage("writing the report"):
         page = write_report(

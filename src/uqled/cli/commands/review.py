@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Annotated
 
 import typer
@@ -51,16 +52,23 @@ def review(
     """
     from uqled.review.serve import open_review, print_address
 
-    def print_address_as_json(address: str) -> None:
-        print_json("review", result={"address": address})
+    with ExitStack() as opening:
+        opening.enter_context(output.stage("opening the run", says_end=False))
 
-    open_review(
-        folder,
-        data=data,
-        method=method,
-        reviewer=reviewer,
-        host=host,
-        port=port,
-        browser=not no_browser,
-        announce=print_address_as_json if output.as_json else print_address,
-    )
+        def announce(address: str) -> None:
+            opening.close()
+            if output.as_json:
+                print_json("review", result={"address": address})
+            else:
+                print_address(address)
+
+        open_review(
+            folder,
+            data=data,
+            method=method,
+            reviewer=reviewer,
+            host=host,
+            port=port,
+            browser=not no_browser,
+            announce=announce,
+        )

@@ -31,6 +31,7 @@ class _OptionalCache(FunctionCache):  # type: ignore[misc]
     def save_overload(self, sig: Any, data: Any) -> None:
         with suppress(Exception):  # a full or read-only disk, or an unreadable index
             super().save_overload(sig, data)
+        note_activity("")
 
 
 def compile_kernel(function: Function) -> Function:
