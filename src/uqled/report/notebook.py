@@ -8,7 +8,7 @@ import numpy as np
 
 from uqled.answer import describe_estimates, describe_tiers
 from uqled.data.dataset import Dataset
-from uqled.report.page import load_templates
+from uqled.report.page import capitalize, load_templates
 from uqled.report.samples import SampleSource
 from uqled.report.thumbnails import make_thumbnail
 from uqled.storage.run import Run
@@ -29,7 +29,7 @@ def render_errors(errors: LabelErrors, data: Dataset | None = None) -> str:
     shown where there is `data`."""
     answer = errors.answer
     n, N = answer.n_flagged, answer.n_samples
-    lines = [_capitalize(line) for line in describe_estimates(answer)] + describe_tiers(answer)
+    lines = [capitalize(line) for line in describe_estimates(answer)] + describe_tiers(answer)
     known = errors.probability is not None
     source = None if data is None else SampleSource(data)
     header = ["sample", "given", "suggested", *(("P(wrong)", "tier") if known else ("score",))]
@@ -115,10 +115,6 @@ def _show_sample(source: SampleSource, index: int) -> Any:
     if source.kind == "texts":
         return source.read_text(index, 120)
     return ", ".join(f"{name} {value}" for name, value in source.read_fields(index, 5))
-
-
-def _capitalize(sentence: str) -> str:
-    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def _render(title: str, lines: list[str], header: list[str], rows: list[list[Any]]) -> str:

@@ -146,7 +146,7 @@ def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Repo
     sentences += [line for line in describe_estimates(answer) if line[:7] != "unsure:"]
     return Report(
         title=inputs.title,
-        answer=[_capitalize(line) for line in sentences],
+        answer=[f"{capitalize(line)}." for line in sentences],
         tiers=describe_tiers(answer),
         facts=[*inputs.facts, *list_model_facts(errors.model, inputs.facts)],
         next_steps=_list_next_steps(inputs.run, answer),
@@ -162,17 +162,18 @@ def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Repo
         methods=sections.list_method_rows(answer, metrics),
         agreement=sections.compare_methods(errors),
         times_flagged=sections.count_times_flagged(errors),
-        reasons=sections.count_reasons(why, None if is_error is None else is_error[listed]),
+        reasons=sections.list_reason_rows(why, None if is_error is None else is_error[listed]),
         noise=sections.map_noise(errors),
-        pairs=sections.list_pairs(errors),
+        pairs=sections.list_pair_rows(errors),
         distributions=sections.list_distributions(errors),
-        classes=sections.list_classes(errors, is_error),
+        classes=sections.list_class_rows(errors, is_error),
         suspects=list_suspects(errors, inputs, choose_ranks(len(listed), why, top), why),
     )
 
 
-def _capitalize(sentence: str) -> str:
-    return f"{sentence[:1].upper()}{sentence[1:]}."
+def capitalize(sentence: str) -> str:
+    """The sentence with a capital at its beginning; names in it stay as they are."""
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def _list_next_steps(run: str | None, answer: Answer) -> list[tuple[str, str]]:
@@ -208,9 +209,9 @@ def render_report(report: Report) -> str:
     templates = load_templates()
     templates.filters |= {
         "thousands": lambda number: f"{number:,}",
-        "share": _share,
+        "share": _format_share,
         "level": lambda value: f"{value:.2g}" if value < 0.1 else f"{value:.3g}",
-        "short": _short,
+        "short": _shorten_name,
     }
     return templates.get_template("report.html").render(
         report=report, reasons=REASONS, advice=_ADVICE, version=version("uqled")
@@ -228,13 +229,13 @@ def load_templates() -> Environment:
     )
 
 
-def _short(name: str) -> str:
+def _shorten_name(name: str) -> str:
     """A name for an axis: without its middle, because long names often differ at their end."""
     half = _AXIS_NAME // 2
     return name if len(name) <= _AXIS_NAME else f"{name[:half]}…{name[1 - half :]}"
 
 
-def _share(share: float) -> str:
+def _format_share(share: float) -> str:
     if 0 < share < 0.0005:
         return "<0.1%"
     if share >= 0.9995:
@@ -246,9 +247,9 @@ def _list_tiles(answer: Answer, metrics: FlagMetrics | None) -> list[Tile]:
     n, N = answer.n_flagged, answer.n_samples
     tiles = [
         Tile("labels flagged", f"{n:,}", f"{n / N:.2%} of {N:,}"),
-        _number_tile(answer),
-        *(_estimate_tiles(answer) if metrics is None else _metric_tiles(metrics)),
-        *_tier_tiles(answer),
+        _make_error_tile(answer),
+        *(_list_estimate_tiles(answer) if metrics is None else _list_metric_tiles(metrics)),
+        *_list_tier_tiles(answer),
     ]
     if answer.predicted_as_labelled is not None:
         note = "by models that had not seen the sample"
@@ -256,7 +257,7 @@ def _list_tiles(answer: Answer, metrics: FlagMetrics | None) -> list[Tile]:
     return tiles
 
 
-def _number_tile(answer: Answer) -> Tile:
+def _make_error_tile(answer: Answer) -> Tile:
     """How many labels are wrong: from probabilities where there are some."""
     title, number = "labels wrong, estimated", answer.n_errors
     if answer.is_at_chance:
@@ -269,7 +270,7 @@ def _number_tile(answer: Answer) -> Tile:
     return Tile(title, f"{number.value:,.0f}", f"{share}; {interval}")
 
 
-def _estimate_tiles(answer: Answer) -> list[Tile]:
+def _list_estimate_tiles(answer: Answer) -> list[Tile]:
     """What part of the flags is real and what part of the errors flagged, as far as is known."""
     if answer.precision is None or answer.recall is None:
         return []
@@ -288,7 +289,7 @@ def _estimate_tiles(answer: Answer) -> list[Tile]:
     ]
 
 
-def _tier_tiles(answer: Answer) -> list[Tile]:
+def _list_tier_tiles(answer: Answer) -> list[Tile]:
     """How many samples each tier has, and what share of them to expect to be wrong."""
     return [
         Tile(
@@ -313,7 +314,7 @@ def _describe_doubts(answer: Answer) -> list[str]:
     return notes
 
 
-def _metric_tiles(metrics: FlagMetrics) -> list[Tile]:
+def _list_metric_tiles(metrics: FlagMetrics) -> list[Tile]:
     """Precision and recall, where the truth is known and some label is wrong."""
     real, wrong = metrics.n_real, metrics.n_errors
     return [

@@ -125,7 +125,7 @@ def compare_methods(errors: LabelErrors) -> HeatMap | None:
     if len(methods) < 2 or not any(one.n_flagged for one in methods.values()):
         return None
     masks = [one.mask for one in methods.values()]
-    cells = np.array([[_overlap(a, b) for b in masks] for a in masks])
+    cells = np.array([[_measure_overlap(a, b) for b in masks] for a in masks])
     # Squared: methods that share half of their flags already differ much.
     return HeatMap(list(methods), list(methods), cells.tolist(), (cells**2).tolist(), "agreement")
 
@@ -141,7 +141,7 @@ def count_times_flagged(errors: LabelErrors) -> list[int]:
 def map_noise(errors: LabelErrors) -> HeatMap:
     """P(given | true) as the method estimates it; of many classes, the most confused ones."""
     joint, K = errors.joint, errors.labels.n_classes
-    chosen = np.arange(K) if K <= WHOLE_MATRIX else _most_confused(joint)
+    chosen = np.arange(K) if K <= WHOLE_MATRIX else _find_most_confused(joint)
     per_true = np.asarray(joint.sum(axis=0), np.float64).ravel()[chosen]
     part = joint[chosen][:, chosen]
     counts = np.asarray(part.toarray() if hasattr(part, "toarray") else part, np.float64)
@@ -155,7 +155,7 @@ def map_noise(errors: LabelErrors) -> HeatMap:
     return HeatMap(names, names, cells.tolist(), strengths.tolist(), "noise")
 
 
-def _most_confused(joint: Any) -> NDArray[np.intp]:
+def _find_most_confused(joint: Any) -> NDArray[np.intp]:
     """The classes of the largest counts off the diagonal, in their own order."""
     from scipy.sparse import coo_array
 
@@ -172,39 +172,37 @@ def _most_confused(joint: Any) -> NDArray[np.intp]:
     return np.array(sorted(chosen), np.intp) if chosen else np.arange(_CONFUSED_CLASSES)
 
 
-def list_pairs(errors: LabelErrors) -> list[PairRow]:
+def list_pair_rows(errors: LabelErrors) -> list[PairRow]:
     """The pairs with most flags."""
-    names, given_counts = errors.labels.names, _given_counts(errors)
+    names, n_labels = errors.labels.names, errors.labels_by_class
     return [
-        PairRow(names[i], names[j], number, number / int(given_counts[i]))
+        PairRow(names[i], names[j], number, number / int(n_labels[i]))
         for i, j, number in errors.ranked_pairs[:_PAIRS]
     ]
 
 
-def list_classes(errors: LabelErrors, is_error: Bools | None) -> list[ClassRow]:
+def list_class_rows(errors: LabelErrors, is_error: Bools | None) -> list[ClassRow]:
     """The classes that were given, by share of flags, the largest first."""
     K, names = errors.labels.n_classes, errors.labels.names
-    codes, mask = errors.labels.codes, errors.mask
-    given = _given_counts(errors)
-    flagged = np.bincount(codes[mask], minlength=K)
-    wrong = None if is_error is None else np.bincount(codes[is_error], minlength=K)
-    suggestion = _usual_suggestions(errors)
-    share = flagged / np.maximum(given, 1)
-    order = [k for k in np.lexsort((-flagged, -share)).tolist() if given[k]]
+    n_labels, n_flags = errors.labels_by_class, errors.flags_by_class
+    n_wrong = None if is_error is None else np.bincount(errors.labels.codes[is_error], minlength=K)
+    suggestions = _find_usual_suggestions(errors)
+    share = n_flags / np.maximum(n_labels, 1)
+    order = [k for k in np.lexsort((-n_flags, -share)).tolist() if n_labels[k]]
     return [
         ClassRow(
             names[k],
-            int(given[k]),
-            int(flagged[k]),
+            int(n_labels[k]),
+            int(n_flags[k]),
             float(share[k]),
-            names[suggestion[k]] if k in suggestion else None,
-            None if wrong is None else int(wrong[k]),
+            names[suggestions[k]] if k in suggestions else None,
+            None if n_wrong is None else int(n_wrong[k]),
         )
         for k in order[:_CLASSES]
     ]
 
 
-def _usual_suggestions(errors: LabelErrors) -> dict[int, int]:
+def _find_usual_suggestions(errors: LabelErrors) -> dict[int, int]:
     """For each class with flags, what the flagged are most often taken for."""
     suggestions: dict[int, int] = {}
     for given, suggested, _ in errors.ranked_pairs:
@@ -214,7 +212,7 @@ def _usual_suggestions(errors: LabelErrors) -> dict[int, int]:
 
 def list_distributions(errors: LabelErrors) -> list[Distribution]:
     """Score and, where there are passes, entropy and mutual information."""
-    wanted = (
+    quantities = (
         ("score", "how well the label fits: low is suspect", errors.scores, 1.0),
         (
             "entropy",
@@ -230,13 +228,13 @@ def list_distributions(errors: LabelErrors) -> list[Distribution]:
         ),
     )
     return [
-        _distribution(title, note, values, high, errors.mask)
-        for title, note, values, high in wanted
+        _make_distribution(title, note, values, high, errors.mask)
+        for title, note, values, high in quantities
         if values is not None
     ]
 
 
-def _distribution(
+def _make_distribution(
     title: str, note: str, values: Floats, high: float | None, mask: Bools
 ) -> Distribution:
     if high is None:  # no natural end: a few extreme values must not press all others into one bin
@@ -255,11 +253,11 @@ def _distribution(
         [n / max(1, *n_flagged) for n in n_flagged],
         [n / max(1, *n_others) for n in n_others],
         list(zip(ranges, n_flagged, n_others, strict=True)),
-        (_median(flagged), _median(others)),
+        (_compute_median(flagged), _compute_median(others)),
     )
 
 
-def _median(values: Floats) -> float | None:
+def _compute_median(values: Floats) -> float | None:
     return float(np.median(values)) if len(values) else None
 
 
@@ -268,7 +266,9 @@ def _count_bins(values: Floats, high: float) -> list[int]:
     return numbers
 
 
-def count_reasons(reasons: NDArray[np.object_] | None, is_error: Bools | None) -> list[ReasonRow]:
+def list_reason_rows(
+    reasons: NDArray[np.object_] | None, is_error: Bools | None
+) -> list[ReasonRow]:
     """How often each reason is given; `is_error` is about the same samples."""
     if reasons is None:
         return []
@@ -283,10 +283,6 @@ def count_reasons(reasons: NDArray[np.object_] | None, is_error: Bools | None) -
     return rows
 
 
-def _overlap(a: Bools, b: Bools) -> float:
+def _measure_overlap(a: Bools, b: Bools) -> float:
     either = int(np.count_nonzero(a | b))
     return int(np.count_nonzero(a & b)) / either if either else 1.0
-
-
-def _given_counts(errors: LabelErrors) -> NDArray[np.intp]:
-    return np.bincount(errors.labels.codes, minlength=errors.labels.n_classes)
