@@ -30,8 +30,8 @@ from uqled.bench.results.formatting import (
 from uqled.bench.results.statistics import (
     UNJUDGED,
     Analysis,
-    Columns,
     Rate,
+    SamplesByRate,
     SeedSample,
     Sensitivity,
     compute_improvements,
@@ -150,7 +150,7 @@ def draw_relative_changes(change: Mapping[Rate, Mapping[str, SeedSample]], label
     return figure
 
 
-def draw_precision_recall(precision: Columns, recall: Columns) -> Figure:
+def draw_precision_recall(precision: SamplesByRate, recall: SamplesByRate) -> Figure:
     """Recall across, precision up, lines of equal F1; each method goes from rate to rate."""
     methods = sort_methods({m for column in precision.values() for m in column})
     with _open_figure(5.4, 4.4) as (figure, axes):
