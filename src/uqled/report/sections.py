@@ -1,4 +1,4 @@
-"""What a report says, as plain data: the page only lays it out."""
+"""The sections of a report as plain data; the page only lays them out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from uqled.detect.result import LabelErrors
 
 #: Classes up to which the noise matrix is shown whole.
 WHOLE_MATRIX = 40
-#: Of more classes, so many: the most confused.
+#: Where there are more classes, this many of them are shown: the most confused.
 _CONFUSED_CLASSES = 30
 _PAIRS = 12
 _CLASSES = 300  # rows of the table of classes: with thousands of classes the rest says little
@@ -28,7 +28,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Tile:
-    """One number that sums up."""
+    """One headline number."""
 
     title: str
     value: str
@@ -93,9 +93,9 @@ class ClassRow:
     flagged: int
     share: float
     suggested: str | None
-    """What the flagged are most often taken for."""
+    """The class most often suggested for its flags."""
     wrong: int | None
-    """How many are wrong indeed, where the truth is known."""
+    """How many labels are in fact wrong, where the truth is known."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ class ReasonRow:
     reason: Reason
     number: int
     share: float
-    """Of the listed."""
+    """Of all samples that the report lists."""
     wrong: int | None
-    """How many of these are wrong indeed, where the truth is known."""
+    """How many of these labels are in fact wrong, where the truth is known."""
 
 
 def list_method_rows(answer: Answer, metrics: Mapping[str, FlagMetrics]) -> list[MethodRow]:
-    """Every method's number of flags, the one that leads first."""
+    """Every method's number of flags, that of the report first."""
     return [
         MethodRow(name, n, n / answer.n_samples, name == answer.method, metrics.get(name))
         for name, n in answer.flags_by_method.items()
@@ -117,7 +117,7 @@ def list_method_rows(answer: Answer, metrics: Mapping[str, FlagMetrics]) -> list
 
 
 def compare_methods(errors: LabelErrors) -> HeatMap | None:
-    """Of what either of two methods flags, the share that both flag.
+    """For every two methods, the share of samples that both flag among those that either flags.
 
     None where there is nothing to compare: one method, or none that flags anything.
     """
@@ -126,7 +126,7 @@ def compare_methods(errors: LabelErrors) -> HeatMap | None:
         return None
     masks = [one.mask for one in methods.values()]
     cells = np.array([[_measure_overlap(a, b) for b in masks] for a in masks])
-    # Squared: methods that share half of their flags already differ much.
+    # Squared: methods that share only half of their flags differ a lot, and should look pale.
     return HeatMap(list(methods), list(methods), cells.tolist(), (cells**2).tolist(), "agreement")
 
 
@@ -150,13 +150,13 @@ def map_noise(errors: LabelErrors) -> HeatMap:
     cells[empty, empty] = 1.0  # no sample belongs there: as `noise_matrix`, it keeps its label
     names = [errors.labels.names[k] for k in chosen.tolist()]
     off = cells * ~np.eye(len(cells), dtype=np.bool_)
-    # A small flip is visible beside the largest one; the diagonal is no finding and stays pale.
+    # The power makes small flips visible; the diagonal holds correct labels and stays pale.
     strengths = (off / max(off.max(), 1e-12)) ** 0.6 + 0.25 * np.diag(cells.diagonal())
     return HeatMap(names, names, cells.tolist(), strengths.tolist(), "noise")
 
 
 def _find_most_confused(joint: Any) -> NDArray[np.intp]:
-    """The classes of the largest counts off the diagonal, in their own order."""
+    """The classes with the largest counts off the diagonal, in the order of the classes."""
     from scipy.sparse import coo_array
 
     pairs = coo_array(joint)
@@ -182,7 +182,7 @@ def list_pair_rows(errors: LabelErrors) -> list[PairRow]:
 
 
 def list_class_rows(errors: LabelErrors, is_error: Bools | None) -> list[ClassRow]:
-    """The classes that were given, by share of flags, the largest first."""
+    """The classes that labels have, by share of flags, the largest first."""
     K, names = errors.labels.n_classes, errors.labels.names
     n_labels, n_flags = errors.labels_by_class, errors.flags_by_class
     n_wrong = None if is_error is None else np.bincount(errors.labels.codes[is_error], minlength=K)
@@ -203,7 +203,7 @@ def list_class_rows(errors: LabelErrors, is_error: Bools | None) -> list[ClassRo
 
 
 def _find_usual_suggestions(errors: LabelErrors) -> dict[int, int]:
-    """For each class with flags, what the flagged are most often taken for."""
+    """Class -> the class most often suggested for its flags."""
     suggestions: dict[int, int] = {}
     for given, suggested, _ in errors.ranked_pairs:
         suggestions.setdefault(given, suggested)
@@ -237,7 +237,9 @@ def list_distributions(errors: LabelErrors) -> list[Distribution]:
 def _make_distribution(
     title: str, note: str, values: Floats, high: float | None, mask: Bools
 ) -> Distribution:
-    if high is None:  # no natural end: a few extreme values must not press all others into one bin
+    if (
+        high is None
+    ):  # no upper bound: a few extreme values must not squeeze all others into one bin
         high = float(np.quantile(values, 0.995)) or float(values.max()) or 1.0
     is_cut = bool((values > high * (1 + 1e-9)).any())
     flagged, others = values[mask], values[~mask]
@@ -277,7 +279,7 @@ def list_reason_rows(
         these: Bools = reasons == reason
         number = int(np.count_nonzero(these))
         if reason == CONTRADICTED and not number:
-            continue  # rare, and of no interest where there is none
+            continue  # rare, so it is only listed where it occurs
         wrong = None if is_error is None else int(np.count_nonzero(is_error[these]))
         rows.append(ReasonRow(reason, number, number / max(1, len(reasons)), wrong))
     return rows

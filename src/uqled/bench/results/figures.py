@@ -40,7 +40,7 @@ from uqled.bench.results.statistics import (
     list_datasets,
     select_treatment,
 )
-from uqled.report.figures import plain_text
+from uqled.report.figures import escape_figure_text
 from uqled.storage.atomic import replace_file
 
 _INK, _GRID, _GROUND = "#22272e", "#d9dde2", "#fffffe"  # a page puts its own in their place
@@ -362,4 +362,4 @@ def _count_decimals(axes: Axes) -> int:
 
 def _clean_text(name: str) -> str:
     """A name for a figure; a leading `_` would hide it from the legend."""
-    return plain_text(name.lstrip("_") or "-")
+    return escape_figure_text(name.lstrip("_") or "-")
