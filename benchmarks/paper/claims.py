@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from uqled.bench.results.collection import Results
 from uqled.bench.results.statistics import (
-    Columns,
     Means,
     Rate,
+    SamplesByRate,
     SeedSample,
     analyse_sensitivity,
     compute_means,
@@ -28,7 +28,7 @@ from uqled.bench.suite import BASELINE, PAPER_METHODS
 PROPOSED = tuple(method for method in PAPER_METHODS if method != BASELINE)
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told within the spread"
 
-Values = Mapping[str, Columns]
+Values = Mapping[str, SamplesByRate]
 """Data set -> rate -> method -> sample over seeds."""
 
 

@@ -1,8 +1,8 @@
 """The answer of a detection: how many labels are wrong, how many flags are real, which classes are
 confused and which samples are most suspect.
 
-Plain data, so it stands to the left of detection: `LabelErrors.answer` fills it in for arrays, the
-driver for a detection in parts, and the command line, the report and the review page show it.
+Plain data that detection fills in (`LabelErrors.answer` for arrays, the driver for a detection in
+parts) and that the command line, the report and the review page show.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from uqled.terminal import escape_controls
 
 Bools = NDArray[np.bool_]
 
-#: Most frequent pairs and most suspect samples that an answer holds.
+#: How many pairs of classes and how many samples an answer holds at most.
 MAX_PAIRS = 100
 MAX_SUSPECTS = 100
 
@@ -35,7 +35,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class FlagMetrics:
-    """How good flags are, where the true labels are known; a share of nothing is 0."""
+    """How good flags are, where the true labels are known; a ratio is 0 where its base is 0."""
 
     n_flagged: int
     n_errors: int
@@ -123,7 +123,7 @@ class Answer:
     """How many samples have the same content as others that have another label; they head
     `most_suspect`, flagged or not."""
     n_nearly_contradicted: int = 0
-    """The same of nearly the same content; they come next."""
+    """The same for nearly the same content; these samples come next."""
 
     @property
     def n_flagged(self) -> int:
@@ -135,7 +135,7 @@ class Answer:
 
     @property
     def prediction_source(self) -> str:
-        """The probabilities that `predicted_as_labelled` is about: the softmax if it was read."""
+        """Whose predicted classes `predicted_as_labelled` counts: the softmax's if it was read."""
         return "softmax" if "softmax" in self.n_as_predicted else "mean"
 
     @property
@@ -174,7 +174,7 @@ class Answer:
         estimate = content["estimate"] or {}
 
         def read_estimate(one: Mapping[str, Any] | None) -> Estimate | None:
-            return None if one is None else Estimate(*(float(one[k]) for k in _ESTIMATE))
+            return None if one is None else Estimate(*(float(one[k]) for k in _ESTIMATE_KEYS))
 
         answer = cls(
             method=str(content["method"]),
@@ -198,7 +198,7 @@ class Answer:
             tiers=[
                 Tier(
                     str(tier["name"]), int(tier["samples"]),
-                    Estimate(*(float(tier["precision"][k]) for k in _ESTIMATE)),
+                    Estimate(*(float(tier["precision"][k]) for k in _ESTIMATE_KEYS)),
                 )
                 for tier in content.get("tiers", [])
             ],
@@ -207,14 +207,14 @@ class Answer:
         return answer
 
 
-_ESTIMATE = ("value", "low", "high")
+_ESTIMATE_KEYS = ("value", "low", "high")
 
 
 #: Why nothing is estimated where the model has learnt nothing.
 AT_CHANCE = "the model predicts no better than chance; check its inputs, or try another model"
 #: The same as a sentence of its own.
 UNSURE_AT_CHANCE = f"{AT_CHANCE[0].upper()}{AT_CHANCE[1:]}."
-_CHANCE_SAMPLES = 50  # below which chance cannot be told from bad luck
+_CHANCE_SAMPLES = 50  # with fewer, a poor accuracy may be bad luck
 
 
 def is_at_chance(codes: NDArray[Any], predicted: NDArray[Any], n_classes: int) -> bool:
@@ -229,10 +229,11 @@ def count_right(codes: NDArray[Any], predicted: NDArray[Any], n_classes: int) ->
 
 
 def are_counts_at_chance(counts: NDArray[Any], right: NDArray[Any]) -> bool:
-    """The same, given the samples [K] of each class and how many of them are predicted so.
+    """Whether predictions are no better than guessing, from the number of samples [K] of each class
+    and how many of them are predicted as labelled [K].
 
-    They are neither right more often than the largest class alone would be, nor right in each class
-    more often than one of K by chance.
+    At chance, the accuracy is no better than that of always predicting the largest class, and the
+    balanced accuracy no better than 1/K.
     """
     N, present = int(counts.sum()), counts > 0
     K = int(present.sum())
@@ -270,7 +271,8 @@ def describe_answer(
     pairs: int = 5,
     suspects: int = 10,
 ) -> str:
-    """The answer in a few lines of text; `ids` [N] name the samples, `metrics` are by method."""
+    """The answer in a few lines of text; `ids` [N] name the samples, `metrics` has one entry per
+    method."""
     n, N = answer.n_flagged, answer.n_samples
     headline = f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {answer.method}"
     lines = [] if answer.is_at_chance else [headline]
@@ -357,7 +359,7 @@ def describe_estimates(answer: Answer) -> list[str]:
 def tabulate_suspects(samples: list[FlaggedSample], ids: list[str] | None) -> list[str]:
     """One line per sample, below a line of column names.
 
-    The probability of an error is what a person can use; the score ranks where there is none.
+    Shows the error probability, or the score where there is none.
     """
     with_votes = any(one.votes > 1 for one in samples)  # of a method that has members
     name = "index" if ids is None else "sample"

@@ -92,11 +92,11 @@ class DataErrors(LabelErrors):
     @property
     def decisions_path(self) -> Path | None:
         """The file of decisions: the last one that `review` was given, or that of the run."""
-        from uqled.review.decisions import FILE_NAME
+        from uqled.review.decisions import DECISIONS_FILE
 
         if self._decision_files:
             return self._decision_files[-1]
-        return None if self.run is None else self.run / FILE_NAME
+        return None if self.run is None else self.run / DECISIONS_FILE
 
     def _open_decisions(self, path: Path) -> Any:
         from uqled.review.decisions import Decisions

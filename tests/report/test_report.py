@@ -157,13 +157,13 @@ def test_distributions_are_histograms_of_the_two_groups(data):
 
 def test_classes_and_pairs_add_up(data):
     errors = found(data)
-    rows = sections.list_classes(errors, data.is_error)
+    rows = sections.list_class_rows(errors, data.is_error)
     assert sum(row.given for row in rows) == 600
     assert sum(row.flagged for row in rows) == errors.n_flagged
     assert sum(row.wrong for row in rows) == data.is_error.sum()
     assert [row.share for row in rows] == sorted((row.share for row in rows), reverse=True)
     pairs = pd.crosstab(errors.given[errors.mask], errors.suggested[errors.mask]).stack()
-    first = sections.list_pairs(errors)[0]
+    first = sections.list_pair_rows(errors)[0]
     assert first.number == pairs.max() == pairs[int(first.given), int(first.suggested)]
     assert first.share == first.number / (data.labels == int(first.given)).sum()
     of_class = pairs[pairs.index.get_level_values(0) == int(rows[0].name)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from uqled.arrays import show_value
 from uqled.errors import FileError
 
-Check = Callable[[Any], bool]
+FieldCheck = Callable[[Any], bool]
 
 _MOST = 2**53  # of anything counted
 
@@ -41,19 +41,19 @@ def _is_share_or_nan(value: Any) -> bool:
     return _is_share(value) or (type(value) is float and math.isnan(value))
 
 
-def _is_mapping_to(check: Check) -> Check:
+def _is_mapping_to(check: FieldCheck) -> FieldCheck:
     return lambda value: isinstance(value, dict) and all(map(check, value.values()))
 
 
-def _is_list_of(check: Check) -> Check:
+def _is_list_of(check: FieldCheck) -> FieldCheck:
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-def _make_fields_check(fields: Mapping[str, Check]) -> Check:
+def _make_fields_check(fields: Mapping[str, FieldCheck]) -> FieldCheck:
     return lambda value: isinstance(value, dict) and not _find_wrong_field(value, fields)
 
 
-def _find_wrong_field(content: Mapping[str, Any], fields: Mapping[str, Check]) -> str:
+def _find_wrong_field(content: Mapping[str, Any], fields: Mapping[str, FieldCheck]) -> str:
     """The first that is missing or not what it should be; "" if none is."""
     return next((k for k, check in fields.items() if k not in content or not check(content[k])), "")
 
@@ -69,7 +69,7 @@ _METHOD = {
     "flagged": _is_count,
     **dict.fromkeys(("precision", "recall", "f1", "f05", "aupr"), _is_share),
 }
-_DETECTION: dict[str, Check] = {
+_DETECTION: dict[str, FieldCheck] = {
     "n": _is_count,
     "wrong": _is_count,
     "given_accuracy": _is_share,
@@ -78,7 +78,7 @@ _DETECTION: dict[str, Check] = {
     "sources": _is_mapping_to(lambda value: value is None or _is_text(value)),
     "classes": _is_list_of(_is_text),
 }
-FIELDS: dict[str, dict[str, Check]] = {
+FIELDS: dict[str, dict[str, FieldCheck]] = {
     "pretraining": {
         "accuracy": _is_share,
         "monitored_accuracy": _is_share_or_nan,  # nothing is monitored of a few samples

@@ -32,7 +32,7 @@ from uqled.storage.arrays.numpy_files import open_npz
 from uqled.storage.atomic import is_temporary, remove_leftovers, replace_file, write_json
 from uqled.storage.reading import name_file, open_regular, read_json
 
-Kind = Literal["pretraining", "pilot", "fold", "detection", "retraining"]
+CellKind = Literal["pretraining", "pilot", "fold", "detection", "retraining"]
 Treatment = Literal["clean", "noisy", "remove", "relabel"]
 
 _FIX = "Remove it to compute it anew"
@@ -42,7 +42,7 @@ _FIX = "Remove it to compute it anew"
 class Cell:
     """One unit of work."""
 
-    kind: Kind
+    kind: CellKind
     data: str
     seed: int
     rate: float | None = None

@@ -233,6 +233,16 @@ class LabelErrors:
         """[N] the given labels."""
         return self.labels.values[self.labels.codes]
 
+    @cached_property
+    def labels_by_class(self) -> NDArray[np.intp]:
+        """[K] how many labels each class has."""
+        return np.bincount(self.labels.codes, minlength=self.labels.n_classes)
+
+    @cached_property
+    def flags_by_class(self) -> NDArray[np.intp]:
+        """[K] how many labels of each class are flagged."""
+        return np.bincount(self.labels.codes[self.mask], minlength=self.labels.n_classes)
+
     def confused_pairs(self) -> list[tuple[str, str, int]]:
         """(given, suggested, number flagged) of two different classes, the most frequent first."""
         names = self.labels.names

@@ -46,7 +46,7 @@ def transition_heat_map(matrices: Mapping[str, TransitionMatrix]) -> Figure:
         FigureCanvasAgg(figure)
         panels = list(figure.subplots(1, len(classes), squeeze=False)[0])
         for axes, (title, matrix) in zip(panels, matrices.items(), strict=True):
-            image = _draw(axes, matrix, title, side)
+            image = _draw_matrix(axes, matrix, title, side)
         bar = figure.colorbar(image, ax=panels, shrink=0.9, pad=0.02)
         bar.set_label("share of the true class")
         ticks = [0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1]
@@ -68,10 +68,10 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
         figure.savefig(part, format=kind)
 
 
-def _draw(axes: Axes, matrix: TransitionMatrix, title: str, side: float) -> AxesImage:
+def _draw_matrix(axes: Axes, matrix: TransitionMatrix, title: str, side: float) -> AxesImage:
     K = len(matrix.classes)
     image = axes.imshow(matrix.probabilities, cmap="Blues", norm=_NORM, interpolation="nearest")
-    axes.set_title(plain_text(title))
+    axes.set_title(escape_figure_text(title))
     axes.set_xlabel("given class")
     axes.set_ylabel("true class")
     class_numbers = range(0, K, math.ceil(K / _NAMED))
@@ -101,23 +101,25 @@ def _write_numbers(axes: Axes, matrix: TransitionMatrix) -> None:
 
 def _shorten_name(name: str) -> str:
     """A name for an axis."""
-    return plain_text(name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…")
+    return escape_figure_text(
+        name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    )
 
 
-def plain_text(text: str) -> str:
-    r"""Any text for a figure, to be drawn as it is.
+def escape_figure_text(text: str) -> str:
+    r"""The text, escaped so that a figure shows it as it is.
 
     `$` would start a formula. Control characters and halves of characters have no glyph, and are
     not allowed in an SVG.
 
-    >>> plain_text("5 $\na day")
+    >>> escape_figure_text("5 $\na day")
     '5 \\$ a day'
     """
-    return "".join(map(_drawable, text)).replace("$", r"\$")
+    return "".join(map(_make_drawable, text)).replace("$", r"\$")
 
 
-def _drawable(character: str) -> str:
+def _make_drawable(character: str) -> str:
     if unicodedata.category(character) in ("Cc", "Zl", "Zp") and character.isspace():
         return " "
-    is_none = unicodedata.category(character) in ("Cc", "Cs") or character in "\ufffe\uffff"
-    return "\N{REPLACEMENT CHARACTER}" if is_none else character
+    has_no_glyph = unicodedata.category(character) in ("Cc", "Cs") or character in "\ufffe\uffff"
+    return "\N{REPLACEMENT CHARACTER}" if has_no_glyph else character

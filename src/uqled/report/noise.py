@@ -25,14 +25,14 @@ FILES = (
 
 
 def check_noise_folder(out: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that cannot take the files, before the work is done."""
+    """Refuse a folder that the files cannot be written to, before any work is done."""
     if out.exists() and not out.is_dir():
         raise FileError(f"folder {str(out)!r}", "is a file", "Name a folder")
-    there = [name for name in FILES if (out / name).exists()]
-    if there and not overwrite:
+    existing_files = [name for name in FILES if (out / name).exists()]
+    if existing_files and not overwrite:
         raise FileError(
             f"folder {str(out)!r}",
-            f"already holds {', '.join(there)}",
+            f"already holds {', '.join(existing_files)}",
             "Choose another folder, or pass --overwrite",
         )
 
@@ -42,8 +42,8 @@ def write_noise(
 ) -> list[Path]:
     """Write the folder `out`, and return its files.
 
-    The labels are written as they came: `labels_file` (FILE or FILE::KEY) is where the clean ones
-    were read, and a table keeps its other columns. A Zarr array becomes `.npy`. All files are made
+    The labels are written in the format of `labels_file` (FILE or FILE::KEY), which the clean ones
+    were read from; a table keeps its other columns. A Zarr array becomes `.npy`. All files are made
     in a hidden folder first and then moved, the labels last: where they are, the rest is too.
     """
     check_noise_folder(out, overwrite=overwrite)
@@ -58,7 +58,9 @@ def write_noise(
         _write_matrices(noisy, temporary_folder)
         np.save(temporary_folder / "is_error.npy", noisy.is_error)
         _write_labels(noisy.labels, labels_file, temporary_folder)
-        for name in reversed(FILES):  # what an earlier run of another kind wrote goes too
+        for name in reversed(
+            FILES
+        ):  # also those that an earlier run with another kind of noise wrote
             (out / name).unlink(missing_ok=True)
         written_files = [out / name for name in FILES if (temporary_folder / name).exists()]
         for path in written_files:
@@ -68,8 +70,8 @@ def write_noise(
         shutil.rmtree(temporary_folder, ignore_errors=True)
 
 
-def noise_summary(noisy: NoisyLabels, *, classes: int = 30, targets: int = 3) -> str:
-    """How many labels changed, and for each class where they went: intended beside realised."""
+def describe_noise(noisy: NoisyLabels, *, classes: int = 30, targets: int = 3) -> str:
+    """How many labels changed and what each class turned into: intended and realised shares."""
     n_changed, N = int(noisy.is_error.sum()), len(noisy.is_error)
     lines = [
         f"{n_changed:,} of {N:,} labels changed ({n_changed / N:.2%}), "
@@ -78,8 +80,8 @@ def noise_summary(noisy: NoisyLabels, *, classes: int = 30, targets: int = 3) ->
     ]
     rows = [("true class", "samples", "wrong", "goes to")]
     for k, name in enumerate(noisy.realised.classes[:classes]):
-        wrong = _both(noisy, k, k, complement=True) if noisy.counts[k] else "-"
-        rows.append((name, f"{noisy.counts[k]:,}", wrong, _goes_to(noisy, k, targets)))
+        wrong = _format_shares(noisy, k, k, complement=True) if noisy.counts[k] else "-"
+        rows.append((name, f"{noisy.counts[k]:,}", wrong, _describe_targets(noisy, k, targets)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, count, wrong, goes in rows:
         cells = (name.ljust(widths[0]), count.rjust(widths[1]), wrong.rjust(widths[2]), goes)
@@ -88,18 +90,18 @@ def noise_summary(noisy: NoisyLabels, *, classes: int = 30, targets: int = 3) ->
     return "\n".join([*lines, *([f"  ... and {n_left:,} classes more"] if n_left > 0 else [])])
 
 
-def _both(noisy: NoisyLabels, k: int, j: int, *, complement: bool = False) -> str:
-    """What was intended (if a matrix says so) and realised for true class k and given class j."""
+def _format_shares(noisy: NoisyLabels, k: int, j: int, *, complement: bool = False) -> str:
+    """The share of true class k that was to get label j (if a matrix says so), and that did."""
     shares = [m.probabilities[k, j] for m in (noisy.intended, noisy.realised) if m is not None]
     return " -> ".join(f"{1 - share if complement else share:.1%}" for share in shares)
 
 
-def _goes_to(noisy: NoisyLabels, k: int, most: int) -> str:
-    """The classes that most samples of class k go to."""
+def _describe_targets(noisy: NoisyLabels, k: int, most: int) -> str:
+    """The labels that most wrong labels of class k are, with their shares."""
     row = (noisy.intended or noisy.realised).probabilities[k]
     order = [int(j) for j in np.argsort(-row, kind="stable") if j != k and row[j] > 0]
     names = noisy.realised.classes
-    targets = [f"{names[j]} {_both(noisy, k, j)}" for j in order[:most]]
+    targets = [f"{names[j]} {_format_shares(noisy, k, j)}" for j in order[:most]]
     return ", ".join(targets + [f"{len(order) - most} more"] * (len(order) > most))
 
 
@@ -135,9 +137,9 @@ def _write_npz(labels: NDArray[Any], source: Path, key: str, path: Path) -> None
 
 def _write_csv(labels: NDArray[Any], source: Path, key: str, path: Path) -> None:
     columns = list(read_csv(source, nrows=0).columns)
-    # All is text, the names too: the other columns stay as they are written.
+    # Everything is read as text, column names too, so that the other columns stay as they are.
     frame = read_csv(source, header=None, dtype=str, keep_default_na=False)
-    frame.iloc[1:, columns.index(_column(columns, key))] = labels.astype(str)
+    frame.iloc[1:, columns.index(_choose_column(columns, key))] = labels.astype(str)
     frame.to_csv(path, header=False, index=False)
 
 
@@ -146,7 +148,7 @@ def _write_parquet(labels: NDArray[Any], source: Path, key: str, path: Path) -> 
     import pyarrow.parquet as pq
 
     table = read_parquet(source)
-    at = table.column_names.index(_column(table.column_names, key))
+    at = table.column_names.index(_choose_column(table.column_names, key))
     field, column = table.schema.field(at), pa.array(labels.tolist())
     if pa.types.is_dictionary(field.type):
         column = column.cast(field.type.value_type).dictionary_encode()
@@ -154,7 +156,7 @@ def _write_parquet(labels: NDArray[Any], source: Path, key: str, path: Path) -> 
     pq.write_table(table.set_column(at, field, column.cast(field.type)), path)
 
 
-def _column(columns: list[str], key: str) -> str:
+def _choose_column(columns: list[str], key: str) -> str:
     """The column that `open_labels` took."""
     return key or ("label" if "label" in columns else columns[0])
 

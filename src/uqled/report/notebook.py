@@ -1,4 +1,4 @@
-"""Results as a notebook shows them: the answer in one look, and figures."""
+"""Results as a notebook shows them: the answer at a glance, and figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from uqled.answer import describe_estimates, describe_tiers
 from uqled.data.dataset import Dataset
-from uqled.report.page import load_templates
+from uqled.report.page import capitalize, load_templates
 from uqled.report.samples import SampleSource
 from uqled.report.thumbnails import make_thumbnail
 from uqled.storage.run import Run
@@ -25,27 +25,36 @@ _THUMBNAIL = 56  # pixels of the longer side
 
 
 def render_errors(errors: LabelErrors, data: Dataset | None = None) -> str:
-    """How many labels are wrong, how many flags are real, and the most suspect samples, which are
-    shown where there is `data`."""
+    """How many labels are wrong, how many flags are real, and the most suspect samples, with their
+    content where there is `data`."""
     answer = errors.answer
     n, N = answer.n_flagged, answer.n_samples
-    lines = [_capitalize(line) for line in describe_estimates(answer)] + describe_tiers(answer)
-    known = errors.probability is not None
+    lines = [capitalize(line) for line in describe_estimates(answer)] + describe_tiers(answer)
+    has_probabilities = errors.probability is not None
     source = None if data is None else SampleSource(data)
-    header = ["sample", "given", "suggested", *(("P(wrong)", "tier") if known else ("score",))]
+    header = [
+        "sample",
+        "given",
+        "suggested",
+        *(("P(wrong)", "tier") if has_probabilities else ("score",)),
+    ]
     rows: list[list[Any]] = []
     for one in answer.most_suspect[:_ROWS]:
-        worth = [f"{one.error_probability:.0%}", one.tier] if known else [f"{one.score:.4f}"]
+        worth = (
+            [f"{one.error_probability:.0%}", one.tier]
+            if has_probabilities
+            else [f"{one.score:.4f}"]
+        )
         name = str(one.index) if data is None else str(data.ids[one.index])
         content = [] if source is None else [_show_sample(source, one.index)]
         rows.append([name, one.given, one.suggested, *worth, *content])
     header += [] if source is None else ["content"]
     title = f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {answer.method}"
-    return _render(title, lines, header, rows)
+    return _render_table(title, lines, header, rows)
 
 
 def render_dataset(data: Dataset) -> str:
-    """What a data set holds: its size, its largest classes, and some of its samples."""
+    """The size of a data set, its largest classes, and some of its samples."""
     counts = np.bincount(data.labels.codes, minlength=data.n_classes)
     largest = np.argsort(-counts, kind="stable")[:_CLASSES]
     classes = ", ".join(f"{data.labels.names[k]} ({counts[k]:,})" for k in largest)
@@ -59,51 +68,56 @@ def render_dataset(data: Dataset) -> str:
         for i in range(0, len(data), step)
     ][:_ROWS]
     title = f"{data.name}: {len(data):,} labelled {data.kind}"
-    return _render(title, lines, ["id", "label", "sample"], rows)
+    return _render_table(title, lines, ["id", "label", "sample"], rows)
 
 
 def render_run(run: Run) -> str:
-    """Which data a run predicted, with which model, and where it is."""
+    """The folder of a run, its model, how many samples it has and how well they are predicted."""
     configuration = run.configuration()
     lines = [f"folder {run.path}"]
     if isinstance(configuration.get("model"), str):
         lines.append(f"model {configuration['model']}")
     try:
         predictions = run.predictions()
-    except Exception as error:  # a run that is not finished has a representation, too
-        return _render("uqled run", [*lines, str(error)], [], [])
+    except Exception as error:  # an unfinished run is shown, too
+        return _render_table("uqled run", [*lines, str(error)], [], [])
     lines.append(
         f"{len(predictions):,} samples of {predictions.labels.n_classes:,} classes, "
         f"{predictions.accuracy:.2%} predicted as labelled"
     )
-    return _render("uqled run", lines, [], [])
+    return _render_table("uqled run", lines, [], [])
 
 
 def plot_errors(errors: LabelErrors) -> Figure:
-    """The pairs of classes with most flags, and how probable errors are among flags and others."""
+    """The pairs of classes with most flags, and histograms of error probabilities."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from uqled.report.figures import plain_text
+    from uqled.report.figures import escape_figure_text
 
     figure = Figure(figsize=(11, 4), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     pairs = errors.answer.confused_pairs[:_PAIRS][::-1]
     left.barh(
-        [plain_text(f"{given} \N{RIGHTWARDS ARROW} {suggested}") for given, suggested, _ in pairs],
+        [
+            escape_figure_text(f"{given} \N{RIGHTWARDS ARROW} {suggested}")
+            for given, suggested, _ in pairs
+        ],
         [number for *_, number in pairs],
         color="#c4411b",
     )
     left.set_xlabel("labels flagged")
     left.set_title("given \N{RIGHTWARDS ARROW} suggested")
-    known = errors.probability is not None
+    has_probabilities = errors.probability is not None
     values = errors.probability if errors.probability is not None else errors.scores
     bins: Any = np.linspace(0, 1, 33)
     right.hist(values[~errors.mask], bins=bins, color="#4c72a8", alpha=0.7, label="not flagged")
     right.hist(values[errors.mask], bins=bins, color="#c4411b", alpha=0.8, label="flagged")
     right.set_yscale("symlog")
-    right.set_xlabel("probability that the label is wrong" if known else "label quality")
+    right.set_xlabel(
+        "probability that the label is wrong" if has_probabilities else "label quality"
+    )
     right.set_ylabel("samples")
     right.legend()
     return figure
@@ -117,11 +131,7 @@ def _show_sample(source: SampleSource, index: int) -> Any:
     return ", ".join(f"{name} {value}" for name, value in source.read_fields(index, 5))
 
 
-def _capitalize(sentence: str) -> str:
-    return f"{sentence[:1].upper()}{sentence[1:]}"
-
-
-def _render(title: str, lines: list[str], header: list[str], rows: list[list[Any]]) -> str:
+def _render_table(title: str, lines: list[str], header: list[str], rows: list[list[Any]]) -> str:
     template = load_templates().get_template("notebook.html")
     return template.render(
         title=title, lines=lines, header=header, rows=rows, picture_side=_THUMBNAIL

@@ -46,7 +46,7 @@ _ADVICE: dict[Reason, str] = {
 
 @dataclass(frozen=True)
 class Report:
-    """All that the page shows."""
+    """Everything that the page shows."""
 
     title: str
     answer: list[str]
@@ -88,9 +88,9 @@ def report_run(
 ) -> Path:
     """Write the report of a finished run, as its `report.html` unless `out` names another file.
 
-    All methods are compared, and `method` leads them: the one that the run was asked for, unless
-    given. `data` saves opening the samples again, or names where they are now; `verdicts` are
-    reviewers' decisions, as `find_label_errors` takes them.
+    All methods are compared. The samples are those that `method` flags, by default that of the
+    run's last detection. `data` saves reading the samples again, or says where they are now;
+    `verdicts` are reviewers' decisions, as `find_label_errors` takes them.
     """
     predictions = Run.open(folder).predictions()
     errors = find_errors_in_run(predictions, headline=method, verdicts=verdicts)
@@ -114,39 +114,39 @@ def write_report(
 ) -> Path:
     """Write the result as one HTML file; the arguments are those of `LabelErrors.report`.
 
-    `samples` saves opening those of a run again; `notes` are sentences to show besides.
+    `samples` saves reading those of a run again; `notes` are further sentences to show.
     """
     path, top = Path(path), arrays.check_whole_number(top, "top", low=0)
     inputs = collect_inputs(errors.labels, data, pred_probs, passes, truth, samples)
     inputs = replace(inputs, notes=[*notes, *inputs.notes])
     page = render_report(build_report(errors, inputs, top=top))
     with replace_file(path) as part:
-        # The name of a file need not be text: what cannot be written becomes a question mark.
+        # A file name may hold bytes that are not text: they become question marks.
         part.write_bytes(page.encode("utf-8", "replace"))
     remove_leftovers(path.parent)
     return path
 
 
 def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Report:
-    """Everything that the page shows, as plain data."""
+    """The content of the page, as plain data."""
     errors = replace(errors, labels=inputs.labels)
-    listed, truth, answer = errors.suspects, inputs.truth, errors.answer
+    suspects, truth, answer = errors.suspects, inputs.truth, errors.answer
     metrics = errors.measure_methods(truth)
     is_error = None if truth is None else errors.labels.codes != truth
-    why = None
+    reasons = None
     if inputs.pred_probs is not None or inputs.passes is not None:
-        why = find_reasons(
+        reasons = find_reasons(
             errors.labels.codes,
             inputs.pred_probs,
             inputs.passes,
-            listed,
+            suspects,
             contradicted_rows=errors.contradicted_labels.rows,
         )
     sentences = describe_contradictions(answer)
     sentences += [line for line in describe_estimates(answer) if line[:7] != "unsure:"]
     return Report(
         title=inputs.title,
-        answer=[_capitalize(line) for line in sentences],
+        answer=[f"{capitalize(line)}." for line in sentences],
         tiers=describe_tiers(answer),
         facts=[*inputs.facts, *list_model_facts(errors.model, inputs.facts)],
         next_steps=_list_next_steps(inputs.run, answer),
@@ -155,24 +155,27 @@ def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Repo
         n_classes=errors.labels.n_classes,
         n_flagged=errors.n_flagged,
         is_at_chance=answer.is_at_chance,
-        n_listed=len(listed),
+        n_listed=len(suspects),
         method=errors.method,
         knows_truth=is_error is not None,
         tiles=_list_tiles(answer, metrics.get(answer.method)),
         methods=sections.list_method_rows(answer, metrics),
         agreement=sections.compare_methods(errors),
         times_flagged=sections.count_times_flagged(errors),
-        reasons=sections.count_reasons(why, None if is_error is None else is_error[listed]),
+        reasons=sections.list_reason_rows(
+            reasons, None if is_error is None else is_error[suspects]
+        ),
         noise=sections.map_noise(errors),
-        pairs=sections.list_pairs(errors),
+        pairs=sections.list_pair_rows(errors),
         distributions=sections.list_distributions(errors),
-        classes=sections.list_classes(errors, is_error),
-        suspects=list_suspects(errors, inputs, choose_ranks(len(listed), why, top), why),
+        classes=sections.list_class_rows(errors, is_error),
+        suspects=list_suspects(errors, inputs, choose_ranks(len(suspects), reasons, top), reasons),
     )
 
 
-def _capitalize(sentence: str) -> str:
-    return f"{sentence[:1].upper()}{sentence[1:]}."
+def capitalize(sentence: str) -> str:
+    """The sentence with a capital at its beginning; names in it stay as they are."""
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def _list_next_steps(run: str | None, answer: Answer) -> list[tuple[str, str]]:
@@ -189,15 +192,15 @@ def _list_next_steps(run: str | None, answer: Answer) -> list[tuple[str, str]]:
     ]
 
 
-def choose_ranks(n_listed: int, why: NDArray[np.object_] | None, top: int) -> NDArray[np.intp]:
+def choose_ranks(n_listed: int, reasons: NDArray[np.object_] | None, top: int) -> NDArray[np.intp]:
     """Places in the ranking to show: the first `top`, and a fifth as many of each reason.
 
-    The most suspect are mostly those that the model is sure of; without the rest of it a reader
-    would see no other reason. `why` [n_listed] is the reason of each place.
+    The most suspect samples are mostly those that the model is sure of; without the others a reader
+    would see only one reason. `reasons` [n_listed] is the reason of each place.
     """
     places = [np.arange(min(top, n_listed))]
-    if why is not None:
-        places += [np.flatnonzero(why == reason)[: top // 5] for reason in REASONS]
+    if reasons is not None:
+        places += [np.flatnonzero(reasons == reason)[: top // 5] for reason in REASONS]
     return np.unique(np.concatenate(places))
 
 
@@ -208,9 +211,9 @@ def render_report(report: Report) -> str:
     templates = load_templates()
     templates.filters |= {
         "thousands": lambda number: f"{number:,}",
-        "share": _share,
+        "share": _format_share,
         "level": lambda value: f"{value:.2g}" if value < 0.1 else f"{value:.3g}",
-        "short": _short,
+        "short": _shorten_name,
     }
     return templates.get_template("report.html").render(
         report=report, reasons=REASONS, advice=_ADVICE, version=version("uqled")
@@ -218,7 +221,7 @@ def render_report(report: Report) -> str:
 
 
 def load_templates() -> Environment:
-    """The templates of this room; names, texts and values come from the data, so all is escaped."""
+    """The templates of this folder. All values are escaped, because they come from the data."""
     return Environment(
         loader=PackageLoader("uqled.report"),
         autoescape=True,
@@ -228,13 +231,13 @@ def load_templates() -> Environment:
     )
 
 
-def _short(name: str) -> str:
+def _shorten_name(name: str) -> str:
     """A name for an axis: without its middle, because long names often differ at their end."""
     half = _AXIS_NAME // 2
     return name if len(name) <= _AXIS_NAME else f"{name[:half]}…{name[1 - half :]}"
 
 
-def _share(share: float) -> str:
+def _format_share(share: float) -> str:
     if 0 < share < 0.0005:
         return "<0.1%"
     if share >= 0.9995:
@@ -246,9 +249,9 @@ def _list_tiles(answer: Answer, metrics: FlagMetrics | None) -> list[Tile]:
     n, N = answer.n_flagged, answer.n_samples
     tiles = [
         Tile("labels flagged", f"{n:,}", f"{n / N:.2%} of {N:,}"),
-        _number_tile(answer),
-        *(_estimate_tiles(answer) if metrics is None else _metric_tiles(metrics)),
-        *_tier_tiles(answer),
+        _make_error_tile(answer),
+        *(_list_estimate_tiles(answer) if metrics is None else _list_metric_tiles(metrics)),
+        *_list_tier_tiles(answer),
     ]
     if answer.predicted_as_labelled is not None:
         note = "by models that had not seen the sample"
@@ -256,8 +259,8 @@ def _list_tiles(answer: Answer, metrics: FlagMetrics | None) -> list[Tile]:
     return tiles
 
 
-def _number_tile(answer: Answer) -> Tile:
-    """How many labels are wrong: from probabilities where there are some."""
+def _make_error_tile(answer: Answer) -> Tile:
+    """How many labels are wrong: by `auto` if it was run, otherwise by the noise matrix."""
     title, number = "labels wrong, estimated", answer.n_errors
     if answer.is_at_chance:
         return Tile(title, "unknown", "the model predicts no better than chance")
@@ -269,8 +272,8 @@ def _number_tile(answer: Answer) -> Tile:
     return Tile(title, f"{number.value:,.0f}", f"{share}; {interval}")
 
 
-def _estimate_tiles(answer: Answer) -> list[Tile]:
-    """What part of the flags is real and what part of the errors flagged, as far as is known."""
+def _list_estimate_tiles(answer: Answer) -> list[Tile]:
+    """The share of flags that are real and of errors that are flagged, where they are estimated."""
     if answer.precision is None or answer.recall is None:
         return []
     estimates = {
@@ -288,7 +291,7 @@ def _estimate_tiles(answer: Answer) -> list[Tile]:
     ]
 
 
-def _tier_tiles(answer: Answer) -> list[Tile]:
+def _list_tier_tiles(answer: Answer) -> list[Tile]:
     """How many samples each tier has, and what share of them to expect to be wrong."""
     return [
         Tile(
@@ -301,7 +304,7 @@ def _tier_tiles(answer: Answer) -> list[Tile]:
 
 
 def _describe_doubts(answer: Answer) -> list[str]:
-    """What a reader of the estimates should know."""
+    """What a reader of the estimates should know: decisions that they follow, and doubts."""
     notes = []
     if answer.n_verdicts:
         notes.append(
@@ -313,7 +316,7 @@ def _describe_doubts(answer: Answer) -> list[str]:
     return notes
 
 
-def _metric_tiles(metrics: FlagMetrics) -> list[Tile]:
+def _list_metric_tiles(metrics: FlagMetrics) -> list[Tile]:
     """Precision and recall, where the truth is known and some label is wrong."""
     real, wrong = metrics.n_real, metrics.n_errors
     return [

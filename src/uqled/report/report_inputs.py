@@ -20,16 +20,16 @@ from uqled.model_quality import ModelQuality, describe_weak_classes, list_model_
 from uqled.report.samples import SampleSource, open_sample_source
 from uqled.storage.run import Predictions, Run
 
-_MAX_SKIPPED = 5  # files in a line
+_MAX_SKIPPED = 5  # files that are named
 
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """Everything is about the same N samples."""
+    """What a report is made from; everything is about the same N samples."""
 
     title: str
     labels: Labels
-    """The given labels, with the best names that are known for the classes."""
+    """The given labels, with the class names of the data where the labels are only numbers."""
     source: SampleSource | None = None
     ids: list[str] | None = None
     pred_probs: NDArray[Any] | None = None
@@ -39,7 +39,7 @@ class ReportInputs:
     notes: list[str] = field(default_factory=list)
     """What is missing, and why."""
     facts: list[tuple[str, str]] = field(default_factory=list)
-    """(name, value) of where the flags come from: the data, the model, the date."""
+    """(name, value) pairs that say where the flags come from: the data, the model, the date."""
     run: str | None = None
     """The run's folder, for the commands that come next."""
 
@@ -52,7 +52,7 @@ def collect_inputs(
     truth: Any,
     samples: Dataset | None = None,
 ) -> ReportInputs:
-    """What was given, checked to be about the same samples as `labels`.
+    """The inputs of a report, checked to be about the same samples as `labels`.
 
     `data` is a Dataset, Predictions, or inputs as `Dataset.from_arrays` takes them; `samples` are
     those of Predictions, where they are open already.
@@ -64,7 +64,7 @@ def collect_inputs(
     else:
         if not isinstance(data, Dataset):
             data = Dataset.from_arrays(data, labels.values[labels.codes], name="labels")
-        inputs = _use_data(labels, data)
+        inputs = _read_dataset(labels, data)
     if pred_probs is not None or passes is not None:
         read_inputs(labels, pred_probs, passes)  # refuses other shapes
         pred_probs = None if pred_probs is None else arrays.to_numpy(pred_probs)
@@ -85,7 +85,7 @@ def _read_run(
     _check_length("data", len(predictions), labels)
     run = Run.open(predictions.path)
     inputs = ReportInputs(
-        _read_name(predictions.path),
+        _name_run_data(predictions.path),
         _choose_names(labels, predictions.labels),
         None,
         predictions.ids,
@@ -118,7 +118,7 @@ def _read_run(
 
 
 def _list_facts(predictions: Predictions) -> list[tuple[str, str]]:
-    """Data, model and date of a run, as far as it says so."""
+    """Data, model and date of a run, as far as the run records them."""
     configuration = Run.open(predictions.path).configuration()
     passes = 0 if predictions.passes is None else len(predictions.passes)
     facts = []
@@ -130,16 +130,16 @@ def _list_facts(predictions: Predictions) -> list[tuple[str, str]]:
         what = "members" if predictions.passes_kind == "heads" else "stochastic passes"
         more = f", {passes} {what}" if passes else ""
         facts.append(("model", f"{configuration['model']} ({how}{more})"))
-    written = (predictions.path / "pred_probs.npy").stat().st_mtime
-    facts.append(("predicted on", datetime.fromtimestamp(written).strftime("%Y-%m-%d %H:%M")))
+    write_time = (predictions.path / "pred_probs.npy").stat().st_mtime
+    facts.append(("predicted on", datetime.fromtimestamp(write_time).strftime("%Y-%m-%d %H:%M")))
     return facts
 
 
 def list_model_facts(
     quality: ModelQuality | None, run_facts: list[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """How often the model predicts the label, and of a committee each member alone; the model's
-    name too, where `run_facts` lack it."""
+    """How often the model predicts the given label, the same for each member of a committee, and
+    the model's name where `run_facts` do not have it."""
     if quality is None:
         return []
     facts = [
@@ -160,19 +160,18 @@ def list_model_facts(
     return [*facts, *(("warning", line) for line in list_model_warnings(quality))]
 
 
-def _read_name(path: Path) -> str:
-    """What the run's data is called, or else the run."""
+def _name_run_data(path: Path) -> str:
+    """The name of the run's data, or that of its folder."""
     data = Run.open(path).configuration().get("data")
     name = data.get("name") if isinstance(data, dict) else None
     return str(name or path.resolve().name)
 
 
-def _use_data(labels: Labels, data: Dataset) -> ReportInputs:
+def _read_dataset(labels: Labels, data: Dataset) -> ReportInputs:
     _check_length("data", len(data), labels)
-    named = _choose_names(labels, data.labels)
     return ReportInputs(
         data.name,
-        named,
+        _choose_names(labels, data.labels),
         SampleSource(data),
         data.ids.tolist(),
         truth=data.truth,
@@ -187,7 +186,7 @@ def _describe_columns(data: Dataset) -> list[tuple[str, str]]:
 
 
 def _choose_names(labels: Labels, other: Labels) -> Labels:
-    """The labels under the data's class names, where they have none of their own but numbers."""
+    """The labels, with the data's class names where they have only numbers."""
     if labels.names == other.names:
         return labels
     numbers = tuple(map(str, range(labels.n_classes)))
@@ -195,7 +194,7 @@ def _choose_names(labels: Labels, other: Labels) -> Labels:
         return replace(labels, names=other.names)
     raise InputError(
         "data",
-        f"has the classes {_listed(other.names)}, and the labels {_listed(labels.names)}",
+        f"has the classes {_join_first(other.names)}, and the labels {_join_first(labels.names)}",
         "Pass the data that the labels belong to",
     )
 
@@ -207,5 +206,5 @@ def _check_length(argument: str, length: int, labels: Labels) -> None:
         )
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _join_first(names: tuple[str, ...]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

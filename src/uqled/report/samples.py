@@ -30,7 +30,7 @@ class SampleSource:
     rows: NDArray[Any] | None = None
     """[N] the place of each sample in `files`."""
     notes: list[str] = field(default_factory=list)
-    """What has changed in the source since the run was made."""
+    """What has changed in the source since the run was made, a sentence each."""
 
     @property
     def kind(self) -> Kind:
@@ -58,7 +58,7 @@ class SampleSource:
     def read_fields(
         self, index: int, n: int, *, leading: Sequence[str] = ()
     ) -> list[tuple[str, str]]:
-        """(column, value) of the first `n` columns of a row, those named in `leading` in front."""
+        """(column, value) of `n` columns of a row, those in `leading` before the others."""
         inputs = self.data.inputs
         is_frame = hasattr(inputs, "columns")
         names = list(map(str, inputs.columns if is_frame else range(inputs.shape[1])))

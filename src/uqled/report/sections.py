@@ -1,4 +1,4 @@
-"""What a report says, as plain data: the page only lays it out."""
+"""The sections of a report as plain data; the page only lays them out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from uqled.detect.result import LabelErrors
 
 #: Classes up to which the noise matrix is shown whole.
 WHOLE_MATRIX = 40
-#: Of more classes, so many: the most confused.
+#: Where there are more classes, this many of them are shown: the most confused.
 _CONFUSED_CLASSES = 30
 _PAIRS = 12
 _CLASSES = 300  # rows of the table of classes: with thousands of classes the rest says little
@@ -28,7 +28,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Tile:
-    """One number that sums up."""
+    """One headline number."""
 
     title: str
     value: str
@@ -93,9 +93,9 @@ class ClassRow:
     flagged: int
     share: float
     suggested: str | None
-    """What the flagged are most often taken for."""
+    """The class most often suggested for its flags."""
     wrong: int | None
-    """How many are wrong indeed, where the truth is known."""
+    """How many labels are in fact wrong, where the truth is known."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ class ReasonRow:
     reason: Reason
     number: int
     share: float
-    """Of the listed."""
+    """Of all samples that the report lists."""
     wrong: int | None
-    """How many of these are wrong indeed, where the truth is known."""
+    """How many of these labels are in fact wrong, where the truth is known."""
 
 
 def list_method_rows(answer: Answer, metrics: Mapping[str, FlagMetrics]) -> list[MethodRow]:
-    """Every method's number of flags, the one that leads first."""
+    """Every method's number of flags, that of the report first."""
     return [
         MethodRow(name, n, n / answer.n_samples, name == answer.method, metrics.get(name))
         for name, n in answer.flags_by_method.items()
@@ -117,7 +117,7 @@ def list_method_rows(answer: Answer, metrics: Mapping[str, FlagMetrics]) -> list
 
 
 def compare_methods(errors: LabelErrors) -> HeatMap | None:
-    """Of what either of two methods flags, the share that both flag.
+    """For every two methods, the share of samples that both flag among those that either flags.
 
     None where there is nothing to compare: one method, or none that flags anything.
     """
@@ -125,8 +125,8 @@ def compare_methods(errors: LabelErrors) -> HeatMap | None:
     if len(methods) < 2 or not any(one.n_flagged for one in methods.values()):
         return None
     masks = [one.mask for one in methods.values()]
-    cells = np.array([[_overlap(a, b) for b in masks] for a in masks])
-    # Squared: methods that share half of their flags already differ much.
+    cells = np.array([[_measure_overlap(a, b) for b in masks] for a in masks])
+    # Squared: methods that share only half of their flags differ a lot, and should look pale.
     return HeatMap(list(methods), list(methods), cells.tolist(), (cells**2).tolist(), "agreement")
 
 
@@ -141,7 +141,7 @@ def count_times_flagged(errors: LabelErrors) -> list[int]:
 def map_noise(errors: LabelErrors) -> HeatMap:
     """P(given | true) as the method estimates it; of many classes, the most confused ones."""
     joint, K = errors.joint, errors.labels.n_classes
-    chosen = np.arange(K) if K <= WHOLE_MATRIX else _most_confused(joint)
+    chosen = np.arange(K) if K <= WHOLE_MATRIX else _find_most_confused(joint)
     per_true = np.asarray(joint.sum(axis=0), np.float64).ravel()[chosen]
     part = joint[chosen][:, chosen]
     counts = np.asarray(part.toarray() if hasattr(part, "toarray") else part, np.float64)
@@ -150,13 +150,13 @@ def map_noise(errors: LabelErrors) -> HeatMap:
     cells[empty, empty] = 1.0  # no sample belongs there: as `noise_matrix`, it keeps its label
     names = [errors.labels.names[k] for k in chosen.tolist()]
     off = cells * ~np.eye(len(cells), dtype=np.bool_)
-    # A small flip is visible beside the largest one; the diagonal is no finding and stays pale.
+    # The power makes small flips visible; the diagonal holds correct labels and stays pale.
     strengths = (off / max(off.max(), 1e-12)) ** 0.6 + 0.25 * np.diag(cells.diagonal())
     return HeatMap(names, names, cells.tolist(), strengths.tolist(), "noise")
 
 
-def _most_confused(joint: Any) -> NDArray[np.intp]:
-    """The classes of the largest counts off the diagonal, in their own order."""
+def _find_most_confused(joint: Any) -> NDArray[np.intp]:
+    """The classes with the largest counts off the diagonal, in the order of the classes."""
     from scipy.sparse import coo_array
 
     pairs = coo_array(joint)
@@ -172,40 +172,38 @@ def _most_confused(joint: Any) -> NDArray[np.intp]:
     return np.array(sorted(chosen), np.intp) if chosen else np.arange(_CONFUSED_CLASSES)
 
 
-def list_pairs(errors: LabelErrors) -> list[PairRow]:
+def list_pair_rows(errors: LabelErrors) -> list[PairRow]:
     """The pairs with most flags."""
-    names, given_counts = errors.labels.names, _given_counts(errors)
+    names, n_labels = errors.labels.names, errors.labels_by_class
     return [
-        PairRow(names[i], names[j], number, number / int(given_counts[i]))
+        PairRow(names[i], names[j], number, number / int(n_labels[i]))
         for i, j, number in errors.ranked_pairs[:_PAIRS]
     ]
 
 
-def list_classes(errors: LabelErrors, is_error: Bools | None) -> list[ClassRow]:
-    """The classes that were given, by share of flags, the largest first."""
+def list_class_rows(errors: LabelErrors, is_error: Bools | None) -> list[ClassRow]:
+    """The classes that labels have, by share of flags, the largest first."""
     K, names = errors.labels.n_classes, errors.labels.names
-    codes, mask = errors.labels.codes, errors.mask
-    given = _given_counts(errors)
-    flagged = np.bincount(codes[mask], minlength=K)
-    wrong = None if is_error is None else np.bincount(codes[is_error], minlength=K)
-    suggestion = _usual_suggestions(errors)
-    share = flagged / np.maximum(given, 1)
-    order = [k for k in np.lexsort((-flagged, -share)).tolist() if given[k]]
+    n_labels, n_flags = errors.labels_by_class, errors.flags_by_class
+    n_wrong = None if is_error is None else np.bincount(errors.labels.codes[is_error], minlength=K)
+    suggestions = _find_usual_suggestions(errors)
+    share = n_flags / np.maximum(n_labels, 1)
+    order = [k for k in np.lexsort((-n_flags, -share)).tolist() if n_labels[k]]
     return [
         ClassRow(
             names[k],
-            int(given[k]),
-            int(flagged[k]),
+            int(n_labels[k]),
+            int(n_flags[k]),
             float(share[k]),
-            names[suggestion[k]] if k in suggestion else None,
-            None if wrong is None else int(wrong[k]),
+            names[suggestions[k]] if k in suggestions else None,
+            None if n_wrong is None else int(n_wrong[k]),
         )
         for k in order[:_CLASSES]
     ]
 
 
-def _usual_suggestions(errors: LabelErrors) -> dict[int, int]:
-    """For each class with flags, what the flagged are most often taken for."""
+def _find_usual_suggestions(errors: LabelErrors) -> dict[int, int]:
+    """Class -> the class most often suggested for its flags."""
     suggestions: dict[int, int] = {}
     for given, suggested, _ in errors.ranked_pairs:
         suggestions.setdefault(given, suggested)
@@ -214,7 +212,7 @@ def _usual_suggestions(errors: LabelErrors) -> dict[int, int]:
 
 def list_distributions(errors: LabelErrors) -> list[Distribution]:
     """Score and, where there are passes, entropy and mutual information."""
-    wanted = (
+    quantities = (
         ("score", "how well the label fits: low is suspect", errors.scores, 1.0),
         (
             "entropy",
@@ -230,16 +228,18 @@ def list_distributions(errors: LabelErrors) -> list[Distribution]:
         ),
     )
     return [
-        _distribution(title, note, values, high, errors.mask)
-        for title, note, values, high in wanted
+        _make_distribution(title, note, values, high, errors.mask)
+        for title, note, values, high in quantities
         if values is not None
     ]
 
 
-def _distribution(
+def _make_distribution(
     title: str, note: str, values: Floats, high: float | None, mask: Bools
 ) -> Distribution:
-    if high is None:  # no natural end: a few extreme values must not press all others into one bin
+    if (
+        high is None
+    ):  # no upper bound: a few extreme values must not squeeze all others into one bin
         high = float(np.quantile(values, 0.995)) or float(values.max()) or 1.0
     is_cut = bool((values > high * (1 + 1e-9)).any())
     flagged, others = values[mask], values[~mask]
@@ -255,11 +255,11 @@ def _distribution(
         [n / max(1, *n_flagged) for n in n_flagged],
         [n / max(1, *n_others) for n in n_others],
         list(zip(ranges, n_flagged, n_others, strict=True)),
-        (_median(flagged), _median(others)),
+        (_compute_median(flagged), _compute_median(others)),
     )
 
 
-def _median(values: Floats) -> float | None:
+def _compute_median(values: Floats) -> float | None:
     return float(np.median(values)) if len(values) else None
 
 
@@ -268,7 +268,9 @@ def _count_bins(values: Floats, high: float) -> list[int]:
     return numbers
 
 
-def count_reasons(reasons: NDArray[np.object_] | None, is_error: Bools | None) -> list[ReasonRow]:
+def list_reason_rows(
+    reasons: NDArray[np.object_] | None, is_error: Bools | None
+) -> list[ReasonRow]:
     """How often each reason is given; `is_error` is about the same samples."""
     if reasons is None:
         return []
@@ -277,16 +279,12 @@ def count_reasons(reasons: NDArray[np.object_] | None, is_error: Bools | None) -
         these: Bools = reasons == reason
         number = int(np.count_nonzero(these))
         if reason == CONTRADICTED and not number:
-            continue  # rare, and of no interest where there is none
+            continue  # rare, so it is only listed where it occurs
         wrong = None if is_error is None else int(np.count_nonzero(is_error[these]))
         rows.append(ReasonRow(reason, number, number / max(1, len(reasons)), wrong))
     return rows
 
 
-def _overlap(a: Bools, b: Bools) -> float:
+def _measure_overlap(a: Bools, b: Bools) -> float:
     either = int(np.count_nonzero(a | b))
     return int(np.count_nonzero(a & b)) / either if either else 1.0
-
-
-def _given_counts(errors: LabelErrors) -> NDArray[np.intp]:
-    return np.bincount(errors.labels.codes, minlength=errors.labels.n_classes)

@@ -19,11 +19,11 @@ Side = Literal["given", "suggested"]
 _MAX_EXACT = 5  # duplicates; one text may come a hundred times
 _MAX_COLUMNS = 50  # of an array of neighbours or of vectors: a file may claim any number
 _MAX_PAIRS = 50  # near duplicates, per sample
-_LARGEST = 1e12  # number of a vector whose squares can still be summed in 32 bits
+_LARGEST = 1e12  # coordinate whose square can still be summed in 32 bits
 
 
 class SimilarSamples:
-    """Of N samples with these labels and probabilities.
+    """Samples that resemble one of N samples with these labels and probabilities.
 
     `duplicate_sets` [N] number the sets of exact duplicates with different labels; -1 for none.
     """
@@ -44,7 +44,7 @@ class SimilarSamples:
         self._typical: dict[tuple[int, int], NDArray[np.intp]] = {}
 
     def list_typical(self, k: int, n: int) -> list[int]:
-        """The `n` samples of a class that the model is surest of, without suspects."""
+        """The `n` samples of a class that the model is most confident of, flagged ones left out."""
         if (k, n) not in self._typical:
             members = np.flatnonzero((self._codes == k) & ~self._is_flagged)
             probability = np.asarray(self._pred_probs[members, k])
@@ -70,8 +70,8 @@ class SimilarSamples:
 
     @cached_property
     def vectors(self) -> NDArray[np.float32] | None:
-        """[N,d] what samples are compared by, where the run has features; memory-mapped."""
-        array = self._open("vectors")
+        """[N,d] the vectors that samples are compared by; None where the run has no features."""
+        array = self._open_array("vectors")
         N = len(self._codes)
         if array is None or array.ndim != 2 or len(array) != N or array.dtype != np.float32:
             return None
@@ -82,10 +82,10 @@ class SimilarSamples:
 
     @cached_property
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays of the run's folder `neighbours` that are there and fit."""
+        """The arrays of the run's folder `neighbours` that exist and have the expected shape."""
         N, arrays = len(self._codes), {}
         for name, length in (("given", N), ("suggested", N), ("duplicates", None)):
-            array = self._open(name)
+            array = self._open_array(name)
             if array is None:
                 continue
             fits = array.ndim == 2 and array.dtype.kind in "iu" and array.shape[1] <= _MAX_COLUMNS
@@ -96,7 +96,7 @@ class SimilarSamples:
                 arrays[name] = np.asarray(array)
         return arrays
 
-    def _open(self, name: str) -> NDArray[Any] | None:
+    def _open_array(self, name: str) -> NDArray[Any] | None:
         if self._run is None or not (self._run / "neighbours" / f"{name}.npy").is_file():
             return None
         try:

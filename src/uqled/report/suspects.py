@@ -1,4 +1,4 @@
-"""The most suspect samples, each with what a person needs to judge it."""
+"""The most suspect samples, each with what a person needs to judge its label."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PICTURE = 320  # pixels of the longer side
 _BARS = 4  # most probable classes; the given one is always there
 _TEXT = 600  # characters
 _FIELDS = 12
-_EVIDENCE_SUSPECTS = 24  # that have other samples beside them: they make the file larger
+_EVIDENCE_SUSPECTS = 24  # shown with other samples beside them, which make the file larger
 _STRIP = 3  # samples in a row
 _SMALL_PICTURE = 72  # pixels
 _SMALL_TEXT = 110  # characters
@@ -91,7 +91,7 @@ def list_suspects(
     places: NDArray[np.intp],
     reasons: NDArray[np.object_] | None,
 ) -> list[Suspect]:
-    """The samples at these places of `errors.suspects`; `reasons` are about every place."""
+    """The samples at these places of `errors.suspects`; `reasons` has one entry for every place."""
     rows = errors.suspects[places]
     probs = read_probabilities(inputs.pred_probs, inputs.passes, rows)
     names, codes, truth = errors.labels.names, errors.labels.codes, inputs.truth
@@ -142,7 +142,7 @@ def _compare_samples(errors: LabelErrors, inputs: ReportInputs) -> SimilarSample
 
 
 def _list_unusual(inputs: ReportInputs, z: int, given: int, suggested: int) -> list[UnusualColumn]:
-    """Of a table's row; none of other samples."""
+    """The unusual columns of a table's row; none for texts and images."""
     source = inputs.source
     if source is None or source.kind != "table":
         return []
@@ -158,7 +158,7 @@ def _list_evidence(
     unusual: list[UnusualColumn],
 ) -> list[Strip]:
     """Near duplicates with another label, and for either class the nearest samples, or typical ones
-    where the run has no neighbours. Of rows, the unusual columns come first."""
+    where the run has no neighbours. Of a table's rows, the unusual columns come first."""
     columns = [one.name for one in unusual]
     source, codes, names = inputs.source, inputs.labels.codes, errors.labels.names
     assert source is not None
@@ -180,7 +180,7 @@ def _list_evidence(
 
 
 def read_small_sample(source: SampleSource, z: int, columns: list[str]) -> Sample:
-    """A sample beside another one; `columns` of a row come first."""
+    """A sample shown small beside another one; of a table's row, `columns` come first."""
     if source.kind == "images":
         return Sample(picture=source.make_thumbnail(z, _SMALL_PICTURE))
     if source.kind == "table":
@@ -199,8 +199,8 @@ def describe_reason(
     names: tuple[str, ...],
     duplicate: Mapping[str, Any],
 ) -> str:
-    """The reason in words, by the probabilities [K] that it was read from and, of a sample that
-    contradicts a duplicate, `describe_duplicate`."""
+    """The reason in words, from the probabilities [K] of the sample; `duplicate` is what
+    `describe_duplicate` returns for it."""
     best = suggested if reason == CONTRADICTED else int(row.argmax())
     probabilities = float(row[given]), float(row[best])
     return explain_reason(reason, names[given], names[best], *probabilities, **duplicate)
@@ -219,9 +219,8 @@ def describe_duplicate(errors: LabelErrors, z: int, ids: Sequence[str] | None) -
 def read_probabilities(
     pred_probs: NDArray[Any] | None, passes: NDArray[Any] | None, rows: NDArray[Any]
 ) -> NDArray[np.float64] | None:
-    """[n,K] the probabilities that reasons are read from, whatever the method looks at.
-
-    The mean of the passes [F,N,K], the softmax where there are none.
+    """[n,K] the probabilities that reasons are derived from, whatever the method reads: the mean of
+    the passes [F,N,K], or the softmax where there are no passes.
     """
     if passes is not None:
         mean: NDArray[np.float64] = np.asarray(passes[:, rows]).mean(axis=0, dtype=np.float64)
@@ -242,10 +241,10 @@ def read_sample(source: SampleSource, z: int) -> Sample:
 def _make_bars(
     row: NDArray[np.float64], given: int, best: int, names: tuple[str, ...]
 ) -> list[Bar]:
-    shown = np.argsort(-row, kind="stable")[:_BARS].tolist()
-    shown = shown if given in shown else [*shown[: _BARS - 1], given]
+    classes = np.argsort(-row, kind="stable")[:_BARS].tolist()
+    classes = classes if given in classes else [*classes[: _BARS - 1], given]
     roles: dict[int, Literal["given", "suggested"]] = {best: "suggested", given: "given"}
-    return [Bar(names[k], float(row[k]), roles.get(k, "other")) for k in shown]
+    return [Bar(names[k], float(row[k]), roles.get(k, "other")) for k in classes]
 
 
 def _describe_methods(errors: LabelErrors, z: int) -> str:

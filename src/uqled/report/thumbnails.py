@@ -15,8 +15,8 @@ from uqled.data.images import allow_large_pictures, list_picture_formats
 
 #: Pixels of a thumbnail's longer side at the most.
 SIDE = 160
-_TINY = 40  # pixels up to which each is shown as a square: larger pictures are told better smoothed
-#: Up to here every pixel is kept: JPEG would blur what is hardly there.
+_TINY = 40  # pixels up to which each is drawn as a square; larger pictures are clearer smoothed
+#: Pixels up to which a picture is a PNG: JPEG would blur what little there is to see.
 _LOSSLESS = 64
 
 
@@ -36,7 +36,7 @@ class Thumbnail:
 
     @property
     def is_small(self) -> bool:
-        """Enlarged on the page, pixel by pixel."""
+        """Whether the page enlarges it without smoothing."""
         return max(self.width, self.height) <= _TINY
 
 

@@ -48,14 +48,14 @@ def find_unusual_columns(
 
 
 _Comparison = tuple[float, str, str, str]
-"""How telling it is, the value, what is usual in the given class and in the suggested one."""
+"""Strength, the value, what is usual in the given class and what in the suggested one."""
 
 
 def _compare_numbers(
     column: NDArray[Any], index: int, given: NDArray[np.intp], suggested: NDArray[np.intp]
 ) -> _Comparison | None:
-    """None unless the number is outside of what is usual in one class, within or near it in the
-    other; strength is by how many interquartile ranges."""
+    """None unless the number is far from the quartiles of the given class and within or near those
+    of the suggested one; the strength is the difference in interquartile ranges."""
     value = column[index]
     if not np.isfinite(value) or not len(given) or not len(suggested):
         return None
@@ -73,7 +73,7 @@ def _compare_categories(
     column: NDArray[Any], index: int, given: NDArray[np.intp], suggested: NDArray[np.intp]
 ) -> _Comparison | None:
     """None unless the category is usual in the suggested class and much rarer in the given one;
-    strength is how often it would have to double there."""
+    the strength is the base-2 logarithm of how much rarer."""
     value = column[index]
     if value is None or value != value or not len(suggested):  # missing
         return None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from uqled.storage.run import Predictions
 
 YES, NO = ("y", "yes", "1", "true"), ("n", "no", "0", "false")
-COLUMNS = ("index", "id", "given_label", "suggested_label", "is_wrong")
+AUDIT_COLUMNS = ("index", "id", "given_label", "suggested_label", "is_wrong")
 AUDIT_FILE = "audit.json"
 Verdicts = tuple[NDArray[np.int8], NDArray[np.int32]]
 """(actions [N], labels [N])"""
@@ -42,7 +42,7 @@ def open_audit(folder: Path, errors: LabelErrors, ids: list[str], size: int, see
     audit = audit_sample(errors, size, seed=seed)
     file = io.StringIO(newline="")
     rows = csv.writer(file)
-    rows.writerow(COLUMNS)
+    rows.writerow(AUDIT_COLUMNS)
     for z in audit.indices.tolist():
         rows.writerow([z, ids[z], errors.given[z], errors.labels.values[_other(errors, z)], ""])
     with replace_file(folder / "audit.csv") as part:

@@ -1,39 +1,40 @@
-"""A page per class: how many of its labels are wrong, whom it is confused with, what is typical of
-it and what is odd, and what was decided about the class itself."""
+"""A page per class: how many of its labels are wrong, which classes it is confused with, typical
+and odd samples, and what was decided about the class itself."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from uqled.answer import Estimate
+from uqled.detect.core.joint import count_confused_pairs, rank_confused_pairs
 from uqled.review.decisions.classes import read_class_decisions
 from uqled.review.flag_list import FlagList
 from uqled.review.session import ReviewSession
 
-_CONFUSED = 8  # classes
-_SAMPLES = 12  # typical ones, and odd ones
+_MAX_CONFUSED = 8  # classes on each side
+_SAMPLES = 12  # typical ones, and as many odd ones
 
 
 def list_classes(session: ReviewSession, flags: FlagList) -> list[dict[str, Any]]:
-    """Each class: its samples, flags and wrong labels, by the estimate; most wrong labels first."""
+    """Each class: how many labels it has, how many are flagged and how many are wrong, estimated;
+    the class with most wrong labels first."""
     session.update()
-    codes, K = session.predictions.labels.codes, session.predictions.labels.n_classes
-    given = np.bincount(codes, minlength=K)
-    flagged = np.bincount(codes[flags.current.mask], minlength=K)
-    probability = flags.current.probability
-    wrong = None if probability is None else np.bincount(codes, probability, minlength=K)
-    decided = read_class_decisions(session.decisions)
-    order = np.argsort(-(flagged if wrong is None else wrong), kind="stable").tolist()
+    current, labels = flags.current, session.predictions.labels
+    n_labels, n_flags = current.labels_by_class, current.flags_by_class
+    probability = current.probability
+    n_wrong = (
+        None if probability is None else np.bincount(labels.codes, probability, labels.n_classes)
+    )
+    decisions = read_class_decisions(session.decisions)
+    order = np.argsort(-(n_flags if n_wrong is None else n_wrong), kind="stable").tolist()
     return [
         {
             "index": k,
-            "given": int(given[k]),
-            "flagged": int(flagged[k]),
-            "wrong": None if wrong is None else float(wrong[k]),
-            "decision": describe_class_decision(decided.get(k)),
+            "given": int(n_labels[k]),
+            "flagged": int(n_flags[k]),
+            "wrong": None if n_wrong is None else float(n_wrong[k]),
+            "decision": describe_class_decision(decisions.get(k)),
         }
         for k in order
     ]
@@ -47,14 +48,16 @@ def describe_class(session: ReviewSession, flags: FlagList, k: int) -> dict[str,
     typical = session.similar.list_typical(k, _SAMPLES)
     indices = np.flatnonzero(members)
     oddest = indices[np.argsort(current.scores[indices], kind="stable")[:_SAMPLES]]
-    error = None if current.estimate is None else current.estimate.precision(members)
+    rate = None if current.estimate is None else current.estimate.precision(members)
+    given, suggested = labels.codes[current.mask], current.suggested_codes[current.mask]
+    pairs = rank_confused_pairs(count_confused_pairs(given, suggested, labels.n_classes))
     return {
         "index": k,
         "given": len(indices),
-        "flagged": int(np.count_nonzero(current.mask & members)),
-        "rate": None if error is None or not len(indices) else _to_json(error),
-        "taken_for": _count_confused(current.mask & members, current.suggested_codes),
-        "taken_from": _count_confused(current.mask & (current.suggested_codes == k), labels.codes),
+        "flagged": int(current.flags_by_class[k]),
+        "rate": None if rate is None or not len(indices) else vars(rate),
+        "taken_for": [[j, n] for i, j, n in pairs if i == k][:_MAX_CONFUSED],
+        "taken_from": [[i, n] for i, j, n in pairs if j == k][:_MAX_CONFUSED],
         "typical": session.evidence.describe(typical, flags),
         "oddest": session.evidence.describe(oddest.tolist(), flags),
         "decision": describe_class_decision(read_class_decisions(session.decisions).get(k)),
@@ -67,14 +70,3 @@ def describe_class_decision(decision: Any) -> dict[str, Any] | None:
         return None
     names = ("action", "target", "name", "reviewer", "at")
     return {name: getattr(decision, name) for name in names}
-
-
-def _count_confused(mask: NDArray[np.bool_], classes: NDArray[Any]) -> list[list[int]]:
-    """[[class, number of flags], ...], the most frequent first."""
-    found, numbers = np.unique(classes[mask], return_counts=True)
-    most = np.argsort(-numbers, kind="stable")[:_CONFUSED]
-    return [[int(found[at]), int(numbers[at])] for at in most]
-
-
-def _to_json(estimate: Estimate) -> dict[str, float]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}

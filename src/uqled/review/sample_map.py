@@ -26,7 +26,7 @@ from uqled.storage.arrays.numpy_files import read_array
 from uqled.storage.atomic import write_array
 from uqled.storage.run import Predictions
 
-FILE_NAME = "map.npy"
+MAP_FILE = "map.npy"
 _MAX_CORNERS = 200  # of a lasso
 _SCALE = 1000  # a lasso's corners are whole thousandths
 
@@ -109,7 +109,7 @@ class SampleMap:
                     vectors = self._choose_vectors()
                     self._publish(lay_out_map(vectors, quick=True), 1)
                     places = lay_out_map(vectors, advance=advance)
-                    write_array(self._predictions.path / FILE_NAME, places)
+                    write_array(self._predictions.path / MAP_FILE, places)
             self._publish(places, 2)
         except (UqledError, OSError, MemoryError, ValueError) as error:
             self._problem = str(error)
@@ -120,7 +120,7 @@ class SampleMap:
 
     def _read(self) -> NDArray[np.float32] | None:
         """The map that is kept with the run; None where there is none that fits."""
-        path = self._predictions.path / FILE_NAME
+        path = self._predictions.path / MAP_FILE
         if not path.is_file():
             return None
         try:

@@ -13,7 +13,7 @@ from bench_frames import build_results, stage1_frame, stage2_frame
 from uqled.bench.results.figures import render_figure
 from uqled.bench.results.result_files import write_results
 from uqled.noise.transition import TransitionMatrix
-from uqled.report.figures import plain_text, save_figure, transition_heat_map
+from uqled.report.figures import escape_figure_text, save_figure, transition_heat_map
 
 NASTY = [
     "$", "$x$", r"$\frac$", r"\$ $", r"a\b", "a^b_c", "two\nlines", "nul\x00", "\x1b[31m", "\ud800",
@@ -49,7 +49,10 @@ def test_dollars_and_backslashes_are_shown_as_they_are():
     matrix = TransitionMatrix(np.array([[0.8, 0.2], [0.1, 0.9]]), ["$a$ and $b$", r"\$ \alpha"])
     shown = texts_of(render_figure(transition_heat_map({r"$\frac$ of $x$": matrix})).svg)
     assert {"$a$ and $b$", r"\$ \alpha", r"$\frac$ of $x$"} <= shown
-    assert plain_text("a\nb\x00c\ud800") == "a b\N{REPLACEMENT CHARACTER}c\N{REPLACEMENT CHARACTER}"
+    assert (
+        escape_figure_text("a\nb\x00c\ud800")
+        == "a b\N{REPLACEMENT CHARACTER}c\N{REPLACEMENT CHARACTER}"
+    )
 
 
 def test_a_heat_map_is_written_with_any_title(tmp_path):

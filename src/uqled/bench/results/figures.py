@@ -30,8 +30,8 @@ from uqled.bench.results.formatting import (
 from uqled.bench.results.statistics import (
     UNJUDGED,
     Analysis,
-    Columns,
     Rate,
+    SamplesByRate,
     SeedSample,
     Sensitivity,
     compute_improvements,
@@ -40,7 +40,7 @@ from uqled.bench.results.statistics import (
     list_datasets,
     select_treatment,
 )
-from uqled.report.figures import plain_text
+from uqled.report.figures import escape_figure_text
 from uqled.storage.atomic import replace_file
 
 _INK, _GRID, _GROUND = "#22272e", "#d9dde2", "#fffffe"  # a page puts its own in their place
@@ -150,7 +150,7 @@ def draw_relative_changes(change: Mapping[Rate, Mapping[str, SeedSample]], label
     return figure
 
 
-def draw_precision_recall(precision: Columns, recall: Columns) -> Figure:
+def draw_precision_recall(precision: SamplesByRate, recall: SamplesByRate) -> Figure:
     """Recall across, precision up, lines of equal F1; each method goes from rate to rate."""
     methods = sort_methods({m for column in precision.values() for m in column})
     with _open_figure(5.4, 4.4) as (figure, axes):
@@ -362,4 +362,4 @@ def _count_decimals(axes: Axes) -> int:
 
 def _clean_text(name: str) -> str:
     """A name for a figure; a leading `_` would hide it from the legend."""
-    return plain_text(name.lstrip("_") or "-")
+    return escape_figure_text(name.lstrip("_") or "-")

@@ -1,6 +1,6 @@
 """Means and spreads over seeds, who is best, and the paper's three sensitivity analyses.
 
-A *sample* is one quantity measured once per seed; a *column* holds one sample per method.
+A *sample* is one quantity measured once per seed. Tables hold samples by noise rate and method.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class SeedSample:
         return float(np.std(list(self.by_seed.values()), ddof=1)) if self.n > 1 else math.nan
 
 
-Column = Mapping[str, SeedSample]
-Columns = Mapping[Rate, Column]
+SamplesByMethod = Mapping[str, SeedSample]
+SamplesByRate = Mapping[Rate, SamplesByMethod]
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def average_samples(samples: Iterable[SeedSample]) -> SeedSample:
     return SeedSample(float(np.mean([part.mean for part in parts])), by_seed)
 
 
-def average_over_rates(by_rate: Columns) -> dict[str, SeedSample]:
+def average_over_rates(by_rate: SamplesByRate) -> dict[str, SeedSample]:
     """Each method's average over all rates; a method that lacks a rate has none."""
     if not by_rate:
         return {}
@@ -205,7 +205,7 @@ def compute_relative_change(one: SeedSample, baseline: SeedSample) -> SeedSample
 
 
 def compute_improvements(
-    by_rate: Columns, baseline: str = BASELINE
+    by_rate: SamplesByRate, baseline: str = BASELINE
 ) -> dict[Rate, dict[str, SeedSample]]:
     """Rate -> method -> relative improvement over the baseline, which is left out itself."""
     return {
@@ -219,7 +219,7 @@ def compute_improvements(
     }
 
 
-def find_leaders(column: Column) -> Leaders:
+def find_leaders(column: SamplesByMethod) -> Leaders:
     """Who has the highest mean, and if it is outside the spread: see `BOLD_RULE`."""
     known = {m: sample for m, sample in column.items() if not math.isnan(sample.mean)}
     nobody = Leaders(frozenset(), False)

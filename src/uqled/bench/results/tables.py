@@ -20,9 +20,9 @@ from uqled.bench.results.formatting import (
 )
 from uqled.bench.results.statistics import (
     BOLD_RULE,
-    Column,
-    Columns,
     Rate,
+    SamplesByMethod,
+    SamplesByRate,
     SeedSample,
     average_over_rates,
     average_samples,
@@ -300,7 +300,7 @@ def _build_accuracy_rows(
 
 
 def _build_stage2_rows(
-    accuracy: Columns, changed: Columns, noisy: Columns, rates: Sequence[Rate]
+    accuracy: SamplesByRate, changed: SamplesByRate, noisy: SamplesByRate, rates: Sequence[Rate]
 ) -> tuple[str, list[Row]]:
     """The note and rows of a block: training on the noisy labels, then the methods."""
     together: dict[Rate, dict[str, SeedSample]] = {
@@ -318,7 +318,7 @@ def _build_stage2_rows(
 
 
 def _build_fact_rows(
-    results: Results, name: str, noisy: Columns, rates: Sequence[Rate]
+    results: Results, name: str, noisy: SamplesByRate, rates: Sequence[Rate]
 ) -> list[Row]:
     """Accuracy of training on clean labels, and how much the noisy ones cost."""
     clean = (
@@ -345,14 +345,16 @@ def _build_fact_rows(
 
 def _append_cells(
     cells: dict[str, list[TableCell]],
-    by_rate: Columns,
+    by_rate: SamplesByRate,
     rates: Sequence[Rate],
     usual: SeedCounts,
     *,
     with_mean: bool,
 ) -> None:
     """Append to each row its cell at every rate, and of the mean."""
-    columns: list[tuple[Column, int]] = [(by_rate.get(r, {}), usual.get(r, 0)) for r in rates]
+    columns: list[tuple[SamplesByMethod, int]] = [
+        (by_rate.get(r, {}), usual.get(r, 0)) for r in rates
+    ]
     if with_mean and len(rates) > 1:
         columns.append((average_over_rates(by_rate) if len(by_rate) > 1 else {}, 0))
     for column, n in columns:
@@ -385,7 +387,7 @@ def _format_count(sample: SeedSample | None) -> TableCell:
     return TableCell(format_number(sample.mean, 0)) if sample else TableCell()
 
 
-def _count_usual_seeds(parts: Iterable[Columns]) -> SeedCounts:
+def _count_usual_seeds(parts: Iterable[SamplesByRate]) -> SeedCounts:
     """At each rate, the number of seeds that most cells of a block have."""
     seen: dict[Rate, Counter[int]] = {}
     for by in parts:
@@ -406,7 +408,7 @@ def _pick_fullest(samples: Iterable[SeedSample]) -> SeedSample:
     return max(samples, key=lambda sample: sample.n)
 
 
-def _list_methods(*parts: Columns) -> list[str]:
+def _list_methods(*parts: SamplesByRate) -> list[str]:
     return sort_methods({m for by in parts for column in by.values() for m in column})
 
 

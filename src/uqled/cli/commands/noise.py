@@ -94,7 +94,7 @@ def noise(
     from uqled.data.prediction_files import open_labels, open_probabilities
     from uqled.noise.kinds import apply_noise_kind
     from uqled.noise.transition import TransitionMatrix
-    from uqled.report.noise import check_noise_folder, noise_summary, write_noise
+    from uqled.report.noise import check_noise_folder, describe_noise, write_noise
 
     check_noise_folder(out, overwrite=overwrite)
     noisy = apply_noise_kind(
@@ -116,4 +116,4 @@ def noise(
         "changed": int(noisy.is_error.sum()),
         "files": {path.stem: str(path) for path in paths},
     }
-    return CommandOutput(f"{noise_summary(noisy)}\n\nIn {out}: {names}", content)
+    return CommandOutput(f"{describe_noise(noisy)}\n\nIn {out}: {names}", content)

@@ -10,7 +10,7 @@ state        the decisions as arrays, up to date with the file
 
 from uqled.review.decisions.rows import ACTIONS, Action, Change, Decision
 from uqled.review.decisions.store import (
-    FILE_NAME,
+    DECISIONS_FILE,
     ConflictError,
     Decisions,
     Item,
@@ -22,7 +22,7 @@ from uqled.review.decisions.store import (
 
 __all__ = [
     "ACTIONS",
-    "FILE_NAME",
+    "DECISIONS_FILE",
     "Action",
     "Change",
     "ConflictError",

@@ -23,7 +23,7 @@ from uqled.errors import FileError, UqledError
 from uqled.storage.atomic import PREFIX, flush_to_disk
 from uqled.storage.reading import first_line, name_file
 
-SCHEMA = """
+FIRST_TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE changes (
     number INTEGER PRIMARY KEY,
@@ -42,7 +42,7 @@ CREATE INDEX changes_by_batch ON changes (batch);
 CREATE TABLE latest (sample INTEGER PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE undone (batch INTEGER PRIMARY KEY)
 """
-#: Tables that files of earlier versions lack; they are added when such a file is opened.
+#: Tables that files written by earlier versions lack; they are added when such a file is opened.
 LATER_TABLES = """
 CREATE TABLE class_changes (
     number INTEGER PRIMARY KEY,
@@ -161,7 +161,7 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> bool:
 
     Returns if it has all of them: one of an earlier version lacks `LATER_TABLES`.
     """
-    missing, roots = _expect_schema(SCHEMA + ";" + LATER_TABLES), set()
+    missing, roots = _expect_schema(FIRST_TABLES + ";" + LATER_TABLES), set()
     rows = connection.execute("SELECT type, name, tbl_name, sql, rootpage FROM sqlite_master")
     for n_rows, (kind, name, table, sql, root) in enumerate(rows, 1):
         if (kind, name) not in missing:
@@ -310,7 +310,7 @@ def _use_log(connection: sqlite3.Connection) -> None:
 def _build_content(about: Mapping[str, Any]) -> bytes:
     """The bytes of a new file."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        connection.executescript(SCHEMA + ";" + LATER_TABLES)
+        connection.executescript(FIRST_TABLES + ";" + LATER_TABLES)
         for key, value in about.items():
             connection.execute("INSERT INTO about VALUES (?, ?)", (key, json.dumps(value)))
         content = bytearray(connection.serialize())

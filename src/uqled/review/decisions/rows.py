@@ -26,7 +26,7 @@ OPINION_COLUMNS = "number, sample, action, label, reviewer, at"
 LONGEST_CLASS = 200  # characters of a class's new name
 
 #: The columns of `changes` that `read_change` takes, in its order.
-COLUMNS = "number, batch, sample, action, label, reviewer, at, version, undoes"
+CHANGE_COLUMNS = "number, batch, sample, action, label, reviewer, at, version, undoes"
 LONGEST_NAME = 80  # characters of a reviewer's name
 
 _LARGEST = 2**53  # a browser knows whole numbers up to here
@@ -105,7 +105,7 @@ class Description:
 
 
 def read_change(row: Sequence[Any], path: Path, about: Description) -> Change:
-    """One row of `changes`, as `COLUMNS` lists it."""
+    """One row of `changes`, as `CHANGE_COLUMNS` lists it."""
     number, batch, sample, action, label, reviewer, at, version, undoes = row
     problem: str | None = None
     if type(number) is not int or not 0 < number < _LARGEST:

@@ -30,7 +30,7 @@ from uqled.review.decisions.database import (
 )
 from uqled.review.decisions.rows import (
     ACTIONS,
-    COLUMNS,
+    CHANGE_COLUMNS,
     LONGEST_NAME,
     Action,
     Change,
@@ -44,12 +44,12 @@ from uqled.review.decisions.rows import (
 from uqled.storage.reading import name_file
 from uqled.storage.run import Predictions
 
-FILE_NAME = "decisions.sqlite"
+DECISIONS_FILE = "decisions.sqlite"
 
 Item = tuple[int, Action | None, int | None]
 """Sample, action, class number of a relabel."""
 
-_LATEST = f"SELECT {COLUMNS} FROM latest JOIN changes USING (number, sample)"
+_LATEST = f"SELECT {CHANGE_COLUMNS} FROM latest JOIN changes USING (number, sample)"
 #: A sample whose `latest` is not the last of its changes, or names none of them.
 _MISFITS = (
     "SELECT changes.sample FROM changes LEFT JOIN latest ON latest.sample = changes.sample"
@@ -110,7 +110,7 @@ class Decisions:
     def of(cls, predictions: Predictions) -> Decisions:
         """The decisions of a run."""
         return cls(
-            predictions.path / FILE_NAME,
+            predictions.path / DECISIONS_FILE,
             n_samples=len(predictions),
             classes=predictions.labels.names,
             ids=predictions.ids,
@@ -183,7 +183,7 @@ class Decisions:
             batch = last.batch
             # Also where nothing of it can be taken back, so that the next undo looks further.
             self._connection.execute("INSERT INTO undone VALUES (?)", (batch,))
-            query = f"SELECT {COLUMNS} FROM changes WHERE batch = ? ORDER BY number"
+            query = f"SELECT {CHANGE_COLUMNS} FROM changes WHERE batch = ? ORDER BY number"
             items = []
             for written in list(self._changes(query, (batch,))):
                 if self._holding(written.index) == written.version:
@@ -198,7 +198,7 @@ class Decisions:
         """What `undo` would take back: the last change of its call."""
         with self.reading():
             row = self._connection.execute(
-                f"SELECT {COLUMNS} FROM changes WHERE reviewer = ? AND undoes IS NULL"
+                f"SELECT {CHANGE_COLUMNS} FROM changes WHERE reviewer = ? AND undoes IS NULL"
                 " AND (? IS NULL OR tab = ?) AND batch NOT IN (SELECT batch FROM undone)"
                 " ORDER BY number DESC LIMIT 1",
                 (reviewer, tab, tab),
@@ -219,7 +219,7 @@ class Decisions:
         """Every change ever made, oldest first; with `after`, those of higher numbers."""
         changes: list[Change] = []
         with self.reading():
-            query = f"SELECT {COLUMNS} FROM changes WHERE number > ? ORDER BY number"
+            query = f"SELECT {CHANGE_COLUMNS} FROM changes WHERE number > ? ORDER BY number"
             for change in self._changes(query, (after,)):
                 if changes and change.number <= changes[-1].number:
                     raise refuse_row(self.path, change.number, "is there twice")
@@ -330,7 +330,8 @@ class Decisions:
 
     def _version(self, index: int, version: int) -> Change | None:
         row = self._connection.execute(
-            f"SELECT {COLUMNS} FROM changes WHERE sample = ? AND version = ?", (index, version)
+            f"SELECT {CHANGE_COLUMNS} FROM changes WHERE sample = ? AND version = ?",
+            (index, version),
         ).fetchone()
         return None if row is None else self._change(row)
 
@@ -340,7 +341,7 @@ class Decisions:
         version = 0 if latest is None else latest.version
         while (change := self._version(index, version)) is not None and change.undoes is not None:
             row = self._connection.execute(
-                f"SELECT {COLUMNS} FROM changes WHERE batch = ? AND sample = ?",
+                f"SELECT {CHANGE_COLUMNS} FROM changes WHERE batch = ? AND sample = ?",
                 (change.undoes, index),
             ).fetchone()
             if row is None or (earlier := self._change(row).version) >= version:
@@ -358,7 +359,9 @@ class Decisions:
     ) -> Iterator[Decision]:
         """Write what is a change, and yield what holds then."""
         execute, at = self._connection.execute, time.time()
-        last = execute(f"SELECT {COLUMNS} FROM changes ORDER BY number DESC LIMIT 1").fetchone()
+        last = execute(
+            f"SELECT {CHANGE_COLUMNS} FROM changes ORDER BY number DESC LIMIT 1"
+        ).fetchone()
         number = 0 if last is None else self._change(last).number
         batch = number + 1
         for index, action, label in items:
@@ -398,7 +401,7 @@ def read_decisions(predictions: Predictions) -> dict[int, Decision]:
 
 def has_decisions(predictions: Predictions) -> bool:
     """If the run has a file of decisions, or something in its place that opening will refuse."""
-    return os.path.lexists(predictions.path / FILE_NAME)
+    return os.path.lexists(predictions.path / DECISIONS_FILE)
 
 
 def action_number(action: Action | None) -> int:
