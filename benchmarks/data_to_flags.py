@@ -40,7 +40,7 @@ from machine import RESULTS, describe_machine, format_machine, save
 from uqled import Dataset, find_label_errors
 from uqled.data import load
 from uqled.data.dataset import draw_stratified
-from uqled.data.image_cache import cache_folder
+from uqled.data.image_cache import find_cache_folder
 from uqled.features.columns import make_transformer, take_samples
 from uqled.features.computing import compute_features
 from uqled.features.encoders import find_installed_encoder
@@ -141,7 +141,7 @@ def compute_peer_features(data: Dataset) -> np.ndarray:
     """The same encoder's features, or the table's columns, scaled."""
     encoder = find_installed_encoder(data.kind)
     if encoder is not None:
-        return compute_features(data.inputs, encoder, cache_folder=cache_folder())
+        return compute_features(data.inputs, encoder, cache_folder=find_cache_folder())
     everyone = np.arange(len(data))
     transformer = make_transformer(data, takes_sparse=False, name="peer")
     return np.asarray(transformer.fit_transform(take_samples(data, everyone)), np.float32)

@@ -43,7 +43,7 @@ from uqled.data.dataset import Dataset
 from uqled.data.loading import load
 from uqled.models import Dropout
 from uqled.noise.kinds import NoisyLabels, apply_noise_kind
-from uqled.predict.samples import make_other_samples, make_samples_like
+from uqled.predict.samples import normalise_like, normalise_samples
 from uqled.predict.training import train
 from uqled.predict.training_options import Training
 from uqled.storage.atomic import replace_file, write_json
@@ -127,8 +127,8 @@ def predict_fold(
             return dict(archive)
     splitter = StratifiedKFold(setting.folds, shuffle=True, random_state=cell.seed)
     rest, part = list(splitter.split(noisy.labels, noisy.labels))[fold]
-    train_samples = make_samples_like(data.inputs, rest)
-    unseen = make_other_samples(train_samples, data.inputs, part)
+    train_samples = normalise_samples(data.inputs, rest)
+    unseen = normalise_like(train_samples, data.inputs, part)
     training = Training(
         batch_size=setting.batch_size, lr=setting.lr, schedule="steps", nesterov=False,
         decay_all=True, precision="32-true",

@@ -45,7 +45,7 @@ from uqled.data.dataset import Dataset
 from uqled.data.loading import load
 from uqled.models import Dropout
 from uqled.noise.kinds import NoisyLabels, apply_noise_kind
-from uqled.predict.samples import make_other_samples, make_samples_like
+from uqled.predict.samples import normalise_like, normalise_samples
 from uqled.predict.training import train
 from uqled.predict.training_options import Training
 from uqled.storage.atomic import replace_file, write_json
@@ -189,8 +189,8 @@ def predict_fold(
     setting = cell.setting
     splitter = StratifiedKFold(setting.folds, shuffle=True, random_state=cell.seed)
     rest, part = list(splitter.split(noisy.labels, noisy.labels))[fold]
-    train_samples = make_samples_like(data.inputs, rest, crop_and_flip=setting.data == "cifar10")
-    unseen = make_other_samples(train_samples, data.inputs, part)
+    train_samples = normalise_samples(data.inputs, rest, crop_and_flip=setting.data == "cifar10")
+    unseen = normalise_like(train_samples, data.inputs, part)
     training = Training(
         epochs=setting.epochs, batch_size=setting.batch_size, lr=setting.lr, schedule="steps",
         milestones=setting.milestones, nesterov=False, decay_all=True, device="cpu",

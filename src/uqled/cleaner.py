@@ -31,7 +31,7 @@ from uqled.predict.learners.classifier_fold import (
     check_classifier,
     check_uncertainty,
     fit_weighted,
-    predict_held_out,
+    predict_classifier_fold,
     set_random_states,
 )
 from uqled.predict.learners.estimator import make_forest
@@ -201,7 +201,7 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         pred_probs = np.empty((N, K), np.float32)
         passes = None if uncertainty == "none" else np.empty((self.passes, N, K), np.float32)
         for fold, (train, test) in enumerate(_split_folds(labels, self.folds, self.seed)):
-            predicted = predict_held_out(
+            predicted = predict_classifier_fold(
                 model,
                 _safe_indexing(X, train),
                 y[train],

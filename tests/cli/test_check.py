@@ -108,7 +108,7 @@ def test_without_an_estimate_nothing_can_be_told(dirty):
     errors, _ = dirty
     judgement = judge_labels(replace(errors, estimate=None), max_error_rate=0.5, per_class=True)
     assert judgement.outcome is Outcome.CANNOT_TELL
-    assert "Nothing estimates" in describe_judgement(judgement)
+    assert "There is no estimate" in describe_judgement(judgement)
 
 
 def test_a_model_at_chance_judges_nothing():

@@ -329,7 +329,7 @@ def test_frames_beside_a_run_of_a_frame(tmp_path, convert):
     options = ["--against", tmp_path / "new.csv", "--max-error-rate", 0.1]
     result = invoke(out, *options, "--data", tmp_path / "new.csv", "--label", "species")
     assert result.exit_code == 2
-    assert "--data has other labels than run" in result.stderr
+    assert "--data has different labels than run" in result.stderr
 
 
 def test_texts_and_arrays_beside_a_run_in_memory(tmp_path):
@@ -361,6 +361,6 @@ def test_a_run_of_data_in_memory_says_so(tmp_path):
     result = invoke(tmp_path / "run", "--against", tmp_path / "new.csv", "--max-error-rate", 0.1)
     assert result.exit_code == 2
     assert "--data is missing, and run" in result.stderr
-    assert "was made of data in memory. Name a file of the same samples" in result.stderr
+    assert "was made from data in memory. Name a file of the same samples" in result.stderr
     result = invoke(tmp_path / "run", "--data", tmp_path / "new.csv", "--max-error-rate", 0.1)
     assert "without --against" in result.stderr

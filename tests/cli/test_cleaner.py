@@ -34,7 +34,7 @@ from uqled import InputError, LabelCleaner, LabelErrors
 from uqled.arrays import Labels
 from uqled.cleaner import _treat_labels
 from uqled.errors import MissingInputError
-from uqled.predict.learners.classifier_fold import predict_held_out
+from uqled.predict.learners.classifier_fold import predict_classifier_fold
 
 #: scikit-learn expects the same of its own TunedThresholdClassifierCV and BaggingClassifier: a
 #: repeated sample can lie in two folds, and is drawn twice; one of weight 2 lies in one.
@@ -152,9 +152,9 @@ def test_no_passes_where_the_method_needs_none(monkeypatch):
 
     def noted(*args, uncertainty, **options):
         seen.append(uncertainty)
-        return predict_held_out(*args, uncertainty=uncertainty, **options)
+        return predict_classifier_fold(*args, uncertainty=uncertainty, **options)
 
-    monkeypatch.setattr(module, "predict_held_out", noted)
+    monkeypatch.setattr(module, "predict_classifier_fold", noted)
     X, given, _ = noisy()
     LabelCleaner(SCALED, method="cl-both").fit(X, given)
     LabelCleaner(SCALED, method="cl-mcd", folds=2).fit(X, given)

@@ -169,8 +169,8 @@ def test_findings_and_refusals(frame, errors):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"modle": "forest"}, "modle is no argument. Did you mean 'model'?"),
-        ({"epoch": 3}, "epoch is no argument. Did you mean 'epochs'?"),
+        ({"modle": "forest"}, "modle is not an argument. Did you mean 'model'?"),
+        ({"epoch": 3}, "epoch is not an argument. Did you mean 'epochs'?"),
     ],
 )
 def test_misspelt_arguments_are_no_options_of_training(frame, options, message):

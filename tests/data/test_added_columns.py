@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 from made_tables import make_adult, make_mushrooms, make_news, make_penguins, make_titanic
 from uqled import cross_validate, load
-from uqled.data.tables.column_roles import understand_table_column
+from uqled.data.tables.column_roles import infer_table_column
 from uqled.data.tables.columns import describe_columns
 
 
@@ -115,7 +115,7 @@ def test_they_change_no_accuracy(tmp_path, name, order):
 @given(st.sampled_from(list(ADDED)), st.integers(24, 300))
 def test_they_are_recognised_in_tables_of_any_length(name, n):
     content = pd.DataFrame({name: ADDED[name](n), "x": 1}).to_csv(index=False)
-    column = understand_table_column(pd.read_csv(io.StringIO(content)), name)
+    column = infer_table_column(pd.read_csv(io.StringIO(content)), name)
     assert not column.is_used, column
     assert column.reason
 
@@ -142,7 +142,7 @@ KEPT = {
 def test_columns_that_say_something_are_kept(name):
     make, role = KEPT[name]
     content = pd.DataFrame({name: make(240), "x": 1}).to_csv(index=False)
-    column = understand_table_column(pd.read_csv(io.StringIO(content)), name)
+    column = infer_table_column(pd.read_csv(io.StringIO(content)), name)
     assert (column.is_used, column.role) == (True, role)
 
 

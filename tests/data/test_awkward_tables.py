@@ -220,7 +220,7 @@ def test_a_guessed_encoding_is_said(tmp_path):
     frame.loc[3, "title"] = "caf\u00e9 \u20ac"
     (tmp_path / "t.csv").write_bytes(frame.to_csv(index=False).encode("cp1252"))
     (note,) = uqled.inspect(tmp_path / "t.csv").findings
-    assert note.message == ("line 5 is no UTF-8, so the file is read as cp1252, which is a guess")
+    assert note.message == ("line 5 is not UTF-8, so the file is read as cp1252, which is a guess")
     assert "--encoding" in note.advice
     assert uqled.inspect(tmp_path / "t.csv", encoding="cp1252").findings == ()
 

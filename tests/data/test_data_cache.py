@@ -226,15 +226,15 @@ def test_the_cache_folder(tmp_path, monkeypatch):
     assert len(data) == 6
     monkeypatch.delenv("UQLED_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert image_cache.cache_folder() == tmp_path / "xdg" / "uqled"
+    assert image_cache.find_cache_folder() == tmp_path / "xdg" / "uqled"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert image_cache.cache_folder() == tmp_path / ".cache" / "uqled"
+    assert image_cache.find_cache_folder() == tmp_path / ".cache" / "uqled"
 
 
 def test_a_cache_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match=r"cannot be made.*UQLED_CACHE"):
+    with pytest.raises(FileError, match=r"cannot be created.*UQLED_CACHE"):
         load(classes_of(tmp_path), cache=tmp_path / "file")
 
     def full(*_):
@@ -246,7 +246,7 @@ def test_a_cache_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
 
 
 def test_files_that_vanish_while_they_are_read_leave_no_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(image_cache, "_HELD_BYTES", 0)
+    monkeypatch.setattr(image_cache, "_KEPT_BYTES", 0)
     content, reads = encoded(photo(), "JPEG"), []
 
     def read(i):
@@ -263,7 +263,7 @@ def test_files_that_vanish_while_they_are_read_leave_no_cache(tmp_path, monkeypa
 
 @pytest.mark.parametrize("room", [0, 1 << 20])
 def test_files_are_read_once_while_there_is_room(tmp_path, monkeypatch, room):
-    monkeypatch.setattr(image_cache, "_HELD_BYTES", room)
+    monkeypatch.setattr(image_cache, "_KEPT_BYTES", room)
     contents, reads = [encoded(photo(s), "JPEG") for s in range(70)], []
 
     def read(i):

@@ -12,7 +12,7 @@ from pictures import BLACK, BLUE, GREEN, RED, encoded, four_corners, photo, sour
 from uqled import InputError
 from uqled.data import image_cache, images
 from uqled.data.image_cache import choose_size, decode_images
-from uqled.data.images import ImageHeader, white_level
+from uqled.data.images import ImageHeader, choose_white_level
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_sixteen_bits_are_scaled_by_what_the_data_set_uses(values, shown, form):
 
 
 def test_white_levels():
-    levels = [white_level(peak) for peak in (0, 0.5, 255, 256, 4096, 65535, 70000)]
+    levels = [choose_white_level(peak) for peak in (0, 0.5, 255, 256, 4096, 65535, 70000)]
     assert levels == [255, 1, 255, 1023, 16383, 65535, 70000]
 
 

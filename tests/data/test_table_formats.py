@@ -207,7 +207,7 @@ def test_sheets_of_a_spreadsheet(tmp_path, monkeypatch):
     with pytest.raises(FileError, match="has no sheet with a table"):
         load("e.xlsx")
     news.to_csv("t.csv", index=False)
-    with pytest.raises(InputError, match=r"sheet is 'news', but file 't.csv' is no spreadsheet"):
+    with pytest.raises(InputError, match=r"sheet is 'news', but file 't.csv' is not a spreadsheet"):
         load("t.csv", sheet="news")
     probs = np.repeat(np.eye(3), 40, axis=0)
     run = uqled.make_run(None, probs, out="run", data="t.xlsx", sheet="birds", label="species")
@@ -330,7 +330,7 @@ def test_line_numbers_are_the_files(tmp_path):
     with pytest.raises(InputError, match=r"missing in 1 rows \(line 5\)"):
         load(tmp_path / "t.csv", kind="images", inputs="file")
     (tmp_path / "t.jsonl").write_text('{"text": "a", "label": 1}\n\n{"text": \n')
-    with pytest.raises(FileError, match="has no JSON in line 3"):
+    with pytest.raises(FileError, match="has invalid JSON in line 3"):
         load(tmp_path / "t.jsonl")
     (tmp_path / "t.jsonl").write_text('{"file": "", "label": 1}\n\n{"file": "a.png", "label": 2}\n')
     with pytest.raises(InputError, match=r"\(line 1\)"):

@@ -17,7 +17,7 @@ import uqled
 from made_tables import make_news, make_penguins
 from pictures import photo
 from uqled.cli import app
-from uqled.data.tables.header import names_columns
+from uqled.data.tables.header import is_header
 from uqled.data.tables.text_dialect import detect_dialect
 from uqled.export.record import restore_given_labels
 from uqled.storage.run import Run
@@ -51,7 +51,7 @@ def invoke(*words):
 )
 def test_whether_the_first_line_is_data(first, row, expected):
     lines = [first, *[row] * 4, *[row.replace("0", "7") for _ in range(4)]]
-    assert names_columns([line.split(",") for line in lines]) is expected
+    assert is_header([line.split(",") for line in lines]) is expected
 
 
 def test_a_table_without_names(folder):

@@ -336,7 +336,7 @@ def test_json_of_any_shape_is_refused_by_name(tmp_path, broken):
 def test_pipes_and_what_is_too_large_are_refused(tmp_path):
     predictions = Run.open(image_run(tmp_path)).predictions()
     os.mkfifo(tmp_path / "pipe.json")
-    with pytest.raises(FileError, match="is no regular file"):
+    with pytest.raises(FileError, match="is not a regular file"):
         import_annotations(tmp_path / "pipe.json", predictions)
     path = saved(tmp_path, [{"data": {}, "annotations": []}] * 10)
     with override_limits(json_bytes=100), pytest.raises(LimitError, match="JSON_BYTES"):

@@ -242,7 +242,7 @@ def test_a_pipe_in_the_place_of_an_image_is_refused_at_once(tmp_path, to):
     plan = plan_export(run, to, method="alg-ens", unreviewed="keep")
     Path(files[0]).unlink()
     os.mkfifo(files[0])
-    with pytest.raises(FileError, match=r"cannot be read \(is no regular file\)"):
+    with pytest.raises(FileError, match=r"cannot be read \(is not a regular file\)"):
         write_export(plan, tmp_path / "out")
 
 
@@ -334,7 +334,7 @@ def test_records_that_are_no_files(tmp_path):
         content = path.read_bytes()
         path.unlink()
         os.mkfifo(path)
-        with pytest.raises(FileError, match="is no regular file"):
+        with pytest.raises(FileError, match="is not a regular file"):
             restore_given_labels(out)
         path.unlink()
         path.write_bytes(content)

@@ -113,7 +113,7 @@ def test_torchvision_with_a_local_file_of_weights(weights, monkeypatch):
         ("timm:x", "needs timm, which is not installed. Run: pip install timm"),
         ("torchvision:x", "needs torchvision"),
         ("sentence-transformers:x", "needs sentence_transformers"),
-        ("onnx:no.onnx", "is no file"),
+        ("onnx:no.onnx", "is not a file"),
         ("efficientnet-lite0@big", "side in pixels"),
     ],
 )

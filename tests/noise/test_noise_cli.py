@@ -209,7 +209,7 @@ def test_a_run_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
         ),
         (["--kind", "pair", "--rate", 0.2, "--seed", -1], "seed is -1"),
         (["--kind", "pair", "--rate", 0.2, "--classes", "cat,dog"], "contain 'newt' at index 160"),
-        (["--kind", "matrix", "--matrix", "no.csv"], "file 'no.csv' is no transition matrix"),
+        (["--kind", "matrix", "--matrix", "no.csv"], "file 'no.csv' is not a transition matrix"),
         (["--kind", "pair", "--rate", 0.2, "--zeros", 0.1], "zeros has no meaning for noise"),
     ],
 )

@@ -207,7 +207,7 @@ def test_learners_learn_class_numbers(tmp_path, recorder):
         ("perceptron", "auto", "model is 'perceptron'. Choose one of auto, logistic, forest"),
         (GaussianNB(), "members", "GaussianNB has none.*bootstrap.*BaggingClassifier"),
         (HistGradientBoostingClassifier(), "members", "has none"),
-        (GaussianNB(), "mc-dropout", "GaussianNB is no network. Choose one of auto, members"),
+        (GaussianNB(), "mc-dropout", "GaussianNB is not a network. Choose one of auto, members"),
         (GaussianNB(), "luck", "uncertainty is 'luck'"),
     ],
 )

@@ -100,13 +100,13 @@ def test_a_run_folder_that_cannot_be_made_or_read(tmp_path):
         cross_validate(digits(), tiny, out=tmp_path / "file" / "run", **QUICK)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.json").write_text("{}")
-    with pytest.raises(uqled.FileError, match="is no run's"):
+    with pytest.raises(uqled.FileError, match="is not the file of a run"):
         cross_validate(digits(), tiny, out=tmp_path / "broken", **QUICK)
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "precious.txt").write_text("x")
-    with pytest.raises(uqled.InputError, match="is no run"):
+    with pytest.raises(uqled.InputError, match="is not a run"):
         cross_validate(digits(), tiny, out=tmp_path, **QUICK)
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
 
@@ -223,7 +223,7 @@ def test_classes_smaller_than_the_folds_are_named():
         ({"precision": "64"}, "precision is '64'"),
         ({"uncertainty": "members"}, "a network has none"),
         ({"uncertainty": "magic"}, "uncertainty is 'magic'"),
-        ({"depth": 3}, "depth is no argument"),
+        ({"depth": 3}, "depth is not an argument"),
         ({"engine": "cloud"}, "engine is 'cloud'"),
         ({"workers": 2}, "workers is 2 without `engine='ray'`"),
         ({"engine": "local", "gpus": 1}, "gpus is 1 without `engine='ray'`"),

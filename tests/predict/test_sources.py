@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from uqled import Dataset, InputError
 from uqled.predict.learners import choose_learner
-from uqled.predict.learners.classifier_fold import predict_held_out, set_random_states
+from uqled.predict.learners.classifier_fold import predict_classifier_fold, set_random_states
 
 X, Y = load_wine(return_X_y=True)
 PARTS = np.random.default_rng(0).permutation(len(Y))
@@ -31,7 +31,7 @@ TRAIN, TEST = PARTS[:120], PARTS[120:]
 
 
 def predicted(model, *, passes=5, uncertainty="auto", y=Y, seed=0, classes=(0, 1, 2), **options):
-    return predict_held_out(
+    return predict_classifier_fold(
         model, X[TRAIN], y[TRAIN], X[TEST], classes=np.array(classes), passes=passes,
         uncertainty=uncertainty, seed=seed, **options,
     )  # fmt: skip
@@ -95,7 +95,7 @@ def test_forests_take_missing_values():
     holes = X.copy()
     holes[::3, 0] = np.nan
     model = RandomForestClassifier(10, random_state=0)
-    found = predict_held_out(
+    found = predict_classifier_fold(
         model, holes[TRAIN], Y[TRAIN], holes[TEST], classes=np.arange(3), passes=2
     )
     fitted = clone(model).fit(holes[TRAIN], Y[TRAIN])
@@ -171,7 +171,7 @@ def test_ensemble_without_randomness_is_refused():
             make_pipeline(StandardScaler(), LogisticRegression()), uncertainty="ensemble"
         )
     easy = np.repeat([[0.0], [1.0]], 20, axis=0)
-    sure = predict_held_out(  # agree because there is no doubt, not for want of randomness
+    sure = predict_classifier_fold(  # agree because there is no doubt, not for want of randomness
         DecisionTreeClassifier(), easy, np.repeat([0, 1], 20), easy, classes=np.arange(2),
         passes=3, uncertainty="ensemble",
     )  # fmt: skip

@@ -51,7 +51,7 @@ def broken_files():
         "half.jpg": (jpeg[: len(jpeg) // 2], "truncated"),
         "cut.png": (png[: len(png) // 2], "truncated"),
         "empty.png": (b"", "is empty"),
-        "page.png": (b"<html>not found</html>", "no image"),
+        "page.png": (b"<html>not found</html>", "not an image"),
         "head.jpg": (jpeg[:20], ""),
     }
 

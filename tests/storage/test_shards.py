@@ -253,7 +253,7 @@ def test_keys_that_cannot_be_read(tmp_path):
     np.testing.assert_array_equal(found[-10:], PROBS[-10:])
     np.testing.assert_array_equal(stacked[...], PASSES)
     np.testing.assert_array_equal(stacked[:, 5:7], PASSES[:, 5:7])
-    with pytest.raises(InputError, match="rows 390 to 401 are not among 400"):
+    with pytest.raises(InputError, match="rows 390 to 401 are not within 0 to 400"):
         found.read_into(np.empty((11, K)), 390, 401)
     with pytest.raises(InputError, match=r"buffer has shape \(10, 4\). Pass \(10, 5\)"):
         found.read_into(np.empty((10, 4)), 0, 10)

@@ -131,11 +131,12 @@ REFUSED = {
     ),
     "a truncated .npy": (2, cut_npy, r"part-11.npy' ends at byte 1000, before its array does"),
     "half a header": (2, lambda d: with_file(d, "part-13.npy", b"\x93NUMPY\x01\x00v\x00{'d"),
-                      r"part-13.npy' is no .npy file"),
+                      r"part-13.npy' is not an .npy file"),
     "an empty file": (2, lambda d: with_file(d, "part-13.npy", b""), r"part-13.npy' is empty"),
-    "no .npy": (2, lambda d: with_file(d, "part-13.npy", b"x" * 500), r"part-13.npy' is no .npy"),
+    "no .npy": (2, lambda d: with_file(d, "part-13.npy", b"x" * 500),
+                r"part-13.npy' is not an .npy"),
     "something else": (
-        2, lambda d: with_file(d, "part-13.npy.tmp", b"x"), r"part-13.npy.tmp' is no shard",
+        2, lambda d: with_file(d, "part-13.npy.tmp", b"x"), r"part-13.npy.tmp' is not a shard",
     ),
     "two kinds": (
         2, lambda d: with_file(d, "part-13.parquet", b"x"), r"a' holds .npy and .parquet files",
@@ -229,7 +230,7 @@ REFUSED = {
         2, lambda d: f"{zarr_folder(d / 'a.zarr', PROBS, chunks=(64, K))}::p",
         "a.zarr' is one array, not 'p'",
     ),
-    "no Zarr": (2, lambda d: fresh(d / "a.zarr"), "a.zarr' is no Zarr array: it holds no zarr"),
+    "no Zarr": (2, lambda d: fresh(d / "a.zarr"), "a.zarr' is not a Zarr array: it holds no zarr"),
     "broken Zarr": (
         2, lambda d: only(fresh(d / "a.zarr"), "zarr.json", b"{").parent, "a.zarr' cannot be read",
     ),

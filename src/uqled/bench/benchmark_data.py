@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from uqled.bench.suite import SuiteData
 from uqled.data.dataset import Dataset, draw_stratified
 from uqled.data.loading import load
-from uqled.data.raw_dataset import is_data_name
+from uqled.data.raw_dataset import is_dataset_name
 from uqled.errors import InputError
 from uqled.predict.learner import Learner
 from uqled.predict.learners import choose_learner
@@ -85,7 +85,7 @@ def _read_parts(data: SuiteData, folder: Path) -> tuple[Dataset, Dataset]:
         "label": data.label, "inputs": data.inputs, "image_size": data.image_size
     }  # fmt: skip
     place, test_place = (
-        one if is_data_name(one) or "://" in one else folder / one
+        one if is_dataset_name(one) or "://" in one else folder / one
         for one in (data.place, data.test_place or data.place)
     )
     if data.test_share is None:

@@ -22,7 +22,7 @@ from uqled.bench.runner import Benchmark, use_one_thread
 from uqled.bench.suite import SuiteData
 from uqled.bench.workers import Workers
 from uqled.data.dataset import Dataset
-from uqled.data.image_cache import cache_folder
+from uqled.data.image_cache import find_cache_folder
 from uqled.errors import FileError
 from uqled.predict.learners import choose_learner
 from uqled.predict.training_options import resolve_training
@@ -193,7 +193,9 @@ def _measure_features(data: SuiteData, both: Dataset, few: Dataset) -> float:
 
     options = {name: value for name, value in data.training.items() if name != "uncertainty"}
     encoder, own = name_encoder(data.model), make_probe_options(resolve_training(options))
-    if are_features_cached(select_images(both), encoder, cache_folder=cache_folder(), options=own):
+    if are_features_cached(
+        select_images(both), encoder, cache_folder=find_cache_folder(), options=own
+    ):
         return 0.0
     images, seconds = select_images(few), 0.0
     for part in (images[:2], images):  # the first one warms up

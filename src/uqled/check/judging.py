@@ -15,7 +15,7 @@ from uqled.errors import InputError
 
 
 class Outcome(Enum):
-    """What a check says; the value is the exit code of `uqled check`."""
+    """The outcome of a check; its value is the exit code of `uqled check`."""
 
     PASS = 0
     FAIL = 1
@@ -32,7 +32,7 @@ class Check:
     rate: Estimate | None
     """Share of wrong labels, with an interval; None where there is no estimate."""
     limit: float
-    """What the lower end of the interval must not exceed."""
+    """The check fails if the lower end of the interval exceeds this."""
     reason: str
     """Why, in one sentence."""
 
@@ -44,14 +44,13 @@ class Judgement:
     checks: list[Check]
     n_samples: int
     confidence: float
-    """Of the intervals: that the true share of the whole data set lies within, and the shares of
-    all classes within theirs at once."""
+    """Of the interval of the whole data set, and of the intervals of all classes jointly."""
     unsure: str | None = None
     """Why the estimates would be a guess, or None."""
 
     @property
     def outcome(self) -> Outcome:
-        """It fails if any check fails; otherwise it cannot be told if any cannot."""
+        """FAIL if any check fails, otherwise CANNOT_TELL if any check cannot tell."""
         outcomes = {check.outcome for check in self.checks}
         for outcome in (Outcome.FAIL, Outcome.CANNOT_TELL):
             if outcome in outcomes:
@@ -69,10 +68,10 @@ def judge_labels(
 ) -> Judgement:
     """Judge whether too many labels are wrong.
 
-    A check fails only where the lower end of the interval of the error rate is above the limit, so
-    that a small or difficult data set does not fail for want of evidence. It cannot be told where
-    nothing estimates the rate, or where the estimate would be a guess (`Answer.unsure`) and the
-    limit lies in its interval.
+    A check fails only if the lower end of the error rate's interval is above the limit, so that a
+    small or difficult data set does not fail for lack of evidence. It cannot tell if there is no
+    estimate of the rate, or if the estimate is unreliable (`Answer.unsure`) and the limit is within
+    its interval.
 
     Parameters
     ----------
@@ -81,12 +80,12 @@ def judge_labels(
     max_error_rate
         The largest share of wrong labels that passes, from 0 to 1.
     confidence
-        Of the intervals, between 0 and 1.
+        Confidence level of the intervals, between 0 and 1.
     per_class
-        Judge each class too. The intervals are then widened so that all of them hold at once:
-        among a hundred classes some would fail by chance otherwise.
+        Judge each class too. Their intervals are widened so that all of them hold jointly:
+        otherwise some of a hundred classes would fail by chance.
     baseline
-        An earlier result: the error rate must not have risen above its interval.
+        An earlier result: the error rate must not be above its interval.
     """
     if max_error_rate is None and baseline is None:
         raise InputError("max_error_rate", "is missing", "Give it, or an earlier run as `baseline`")
@@ -110,7 +109,7 @@ def judge_labels(
 def give_no_judgement(
     n_samples: int, reason: str, *, max_error_rate: float | None, confidence: float
 ) -> Judgement:
-    """The judgement on data that no model can judge."""
+    """Return a judgement that says why the data cannot be judged."""
     limit = 1.0 if max_error_rate is None else max_error_rate
     check = Check("all labels", Outcome.CANNOT_TELL, None, limit, reason)
     return Judgement([check], n_samples, confidence)
@@ -121,13 +120,13 @@ def _judge_classes(
 ) -> Iterator[Check]:
     codes, names = errors.labels.codes, errors.labels.names
     present = np.flatnonzero(np.bincount(codes, minlength=len(names)))
-    each = 1 - (1 - confidence) / len(present)  # Bonferroni: all hold at once
+    class_confidence = 1 - (1 - confidence) / len(present)  # Bonferroni: all hold jointly
     for k in present.tolist():
-        yield _judge(f"class {names[k]}", errors, codes == k, limit, each, reason)
+        yield _judge(f"class {names[k]}", errors, codes == k, limit, class_confidence, reason)
 
 
 def _compare(errors: LabelErrors, baseline: LabelErrors, confidence: float) -> Check:
-    """Whether the error rate lies above all that the earlier one may have been."""
+    """Check that the error rate is not above the interval of the earlier one."""
     name, before = "all labels, compared with before", _estimate_rate(baseline, None, confidence)
     if before is None:
         return Check(name, Outcome.CANNOT_TELL, None, 1.0, "The earlier run has no estimate")
@@ -145,7 +144,7 @@ def _judge(
 ) -> Check:
     rate = _estimate_rate(errors, mask, confidence)
     if rate is None:
-        why = "Nothing estimates how many labels are wrong"
+        why = "There is no estimate of how many labels are wrong"
         return Check(name, Outcome.CANNOT_TELL, None, limit, why)
     text = f"{describe_rate(rate)} of the labels are wrong, and {reason}"
     if rate.low > limit:
@@ -158,7 +157,7 @@ def _judge(
 def _estimate_rate(
     errors: LabelErrors, mask: np.ndarray | None, confidence: float
 ) -> Estimate | None:
-    """The share of wrong labels among these samples [N]."""
+    """Estimate the share of wrong labels among the samples of a mask [N], or among all."""
     if errors.estimate is None or errors.answer.is_at_chance:
         return None
     if mask is None:

@@ -1,4 +1,4 @@
-"""Label errors in new data, found by the model of a finished run."""
+"""Finds label errors in new data with the model of a finished run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from uqled.predict.new_samples import predict_new_samples
 from uqled.progress import Progress
 from uqled.storage.run import Predictions
 
-_MOST_SUSPECT = 0.5  # share of a class that may be left out of training
+_MAX_LEFT_OUT = 0.5  # share of a class that may be left out of training
 
 
 def find_errors_in_new_data(
@@ -30,18 +30,18 @@ def find_errors_in_new_data(
     label: Any = None,
     progress: Progress | bool | None = None,
 ) -> tuple[Dataset, LabelErrors | None]:
-    """(the samples of `new_data`, their label errors) by the model of the run of `predictions`.
+    """Return the samples of `new_data`, and their label errors by the model of a finished run.
 
-    The model is fitted on the run's samples but for its suspects, `run_errors`. None for the errors
-    of samples of one class: how many errors to expect cannot be told from these.
+    The model is fitted on the run's samples except the flagged ones, `run_errors`. The errors are
+    None if all new samples have the same label: the number of errors cannot be estimated then.
 
     Parameters
     ----------
     data
-        The samples of the run: a `Dataset`, or the place that they were moved to. Default: read
-        from where the run found them.
+        The samples of the run: a `Dataset`, or the path they were moved to. Default: the path that
+        the run read them from.
     label
-        As `load_new_samples` takes it.
+        As for `load_new_samples`.
     """
     bar = progress if isinstance(progress, Progress) else Progress(progress)
     with bar.stage("reading the samples of the run"):
@@ -63,9 +63,9 @@ def find_errors_in_new_data(
 
 
 def open_run_samples(predictions: Predictions, data: Any, *, label: Any = None) -> Dataset:
-    """The samples of a run, from where they are now; `data` as for `find_errors_in_new_data`.
+    """Load the samples of a run; `data` is as for `find_errors_in_new_data`.
 
-    `label` is the column of labels, where the run was made of data in memory.
+    `label` is the column of labels if the run was made from data in memory.
     """
     if isinstance(data, Dataset):
         known = data
@@ -76,7 +76,7 @@ def open_run_samples(predictions: Predictions, data: Any, *, label: Any = None) 
     elif data is None:
         raise InputError(
             "data",
-            f"is missing, and run {str(predictions.path)!r} was made of data in memory",
+            f"is missing, and run {str(predictions.path)!r} was made from data in memory",
             "Name a file of the same samples, or use errors.find_errors_in(new_data) in Python",
         )
     else:
@@ -86,16 +86,16 @@ def open_run_samples(predictions: Predictions, data: Any, *, label: Any = None) 
     if not is_same or (known.labels.codes != labels.codes).any():
         raise InputError(
             "data",
-            f"has other labels than run {str(predictions.path)!r}",
-            "Pass the data that the run was made of",
+            f"has different labels than run {str(predictions.path)!r}",
+            "Pass the data that the run was made from",
         )
     return known
 
 
 def select_trusted(errors: LabelErrors) -> NDArray[np.bool_]:
-    """[N] samples to train on: all but the flagged ones, and at least half of each class."""
+    """[N] mask of samples to train on: all but the flagged ones, but at least half per class."""
     codes, n_classes = errors.labels.codes, errors.labels.n_classes
-    allowed = np.bincount(codes, minlength=n_classes) * _MOST_SUSPECT
+    allowed = np.bincount(codes, minlength=n_classes) * _MAX_LEFT_OUT
     is_trusted = np.ones(len(codes), np.bool_)
     for index in errors.ranked:  # most suspect first
         if allowed[codes[index]] >= 1:

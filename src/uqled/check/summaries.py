@@ -1,4 +1,4 @@
-"""A judgement as people and CI systems read it: text, Markdown for GitHub, JUnit's XML."""
+"""Formats a judgement for people and CI systems: text, Markdown for GitHub, JUnit XML."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _WORDS = {
     Outcome.FAIL: "fails",
     Outcome.CANNOT_TELL: "cannot be judged",
 }
-_SHOWN = 20  # classes in a text; the others are counted
+_MAX_CHECKS = 20  # listed in a text; the others are counted
 
 
 def describe_judgement(judgement: Judgement) -> str:
-    """The outcome, then one line for each check, those that do not pass first."""
+    """The outcome, then one line per check, failures first."""
     checks = _order_checks(judgement)
     lines = [
         f"{_WORDS[judgement.outcome]}: {judgement.n_samples:,} labels, "
@@ -25,17 +25,17 @@ def describe_judgement(judgement: Judgement) -> str:
     lines += [
         f"  {check.outcome.name.lower().replace('_', ' ')}: {escape_controls(check.name)}: "
         f"{check.reason}"
-        for check in checks[:_SHOWN]
+        for check in checks[:_MAX_CHECKS]
     ]
-    if len(checks) > _SHOWN:
-        lines.append(f"  and {len(checks) - _SHOWN:,} more checks")
+    if len(checks) > _MAX_CHECKS:
+        lines.append(f"  and {len(checks) - _MAX_CHECKS:,} more checks")
     if judgement.outcome is Outcome.CANNOT_TELL and judgement.unsure:
         lines.append(judgement.unsure)
     return "\n".join(lines)
 
 
 def render_markdown(judgement: Judgement) -> str:
-    """The same for GitHub's summary of a job."""
+    """The judgement as Markdown, for GitHub's job summary."""
     lines = [
         f"### Labels: {_WORDS[judgement.outcome]}",
         "",
@@ -54,7 +54,7 @@ def render_markdown(judgement: Judgement) -> str:
 
 
 def render_junit(judgement: Judgement) -> bytes:
-    """The same as JUnit's XML: a failed check is a failure, one that cannot be told is skipped."""
+    """The judgement as JUnit XML: FAIL is a failure, CANNOT_TELL is skipped."""
     outcomes = [check.outcome for check in judgement.checks]
     suite = ElementTree.Element(
         "testsuite",
@@ -78,7 +78,7 @@ def render_junit(judgement: Judgement) -> bytes:
 
 
 def _order_checks(judgement: Judgement) -> list[Check]:
-    """What does not pass first; among equals the higher rate first."""
+    """Failures first, then by descending error rate."""
     rank = {Outcome.FAIL: 0, Outcome.CANNOT_TELL: 1, Outcome.PASS: 2}
     return sorted(
         judgement.checks,
@@ -87,7 +87,7 @@ def _order_checks(judgement: Judgement) -> list[Check]:
 
 
 def _escape_cell(text: str) -> str:
-    """A name from the data as plain text of a Markdown table."""
+    """Escape a name from the data for a cell of a Markdown table."""
     return "".join(
         f"&#{ord(character)};" if character in "\\`*_{}[]<>()#+!|&~@" else character
         for character in escape_controls(text)

@@ -34,13 +34,13 @@ def load_and_predict(
     from uqled.data.inspection.prediction_checks import check_predictions
     from uqled.data.loading import name_dataset
     from uqled.model_quality import describe_model_quality
-    from uqled.predict.crossval import check_engine_options, check_numbers, cross_validate
+    from uqled.predict.crossval import check_counts_and_seed, check_engine_options, cross_validate
     from uqled.predict.learners import find_learner_maker
     from uqled.storage.atomic import write_json
 
     # What is misspelt or not installed must not be found out after the data was read.
     find_learner_maker(model.model)
-    check_numbers(model.folds, model.passes, seed)
+    check_counts_and_seed(model.folds, model.passes, seed)
     where = cluster.as_arguments()
     engine = where.pop("engine")
     check_engine_options(engine, where)

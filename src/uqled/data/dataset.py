@@ -1,4 +1,4 @@
-"""What the loaders give: inputs, given labels, and what a person calls each sample."""
+"""`Dataset`: inputs, given labels and ids of labelled samples, as `load` returns them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HASHED_BYTES = 1 << 26  # of inputs, at a time
 class Dataset:
     """Labelled samples.
 
-    `load` makes them of files, `Dataset.from_arrays` of what is in memory.
+    Made by `load` from files, or by `Dataset.from_arrays` from arrays in memory.
     """
 
     kind: Kind
@@ -40,29 +40,29 @@ class Dataset:
     truth: NDArray[np.int32] | None = None
     """[N] true class numbers, where they are known."""
     skipped: Mapping[str, str] = field(default_factory=dict)
-    """What could not be read and was left out: the id, and the reason."""
+    """Samples that could not be read and were left out: id -> reason."""
     source: Mapping[str, Any] | None = None
-    """The arguments of `load` that give these samples again; None where it was not `load`."""
+    """The arguments of `load` that load these samples again; None if `load` did not make them."""
     columns: tuple[Column, ...] = ()
-    """Of a table: what each of its columns is, and whether a model sees it."""
+    """The role of each column of a table, and whether a model sees it."""
     groups: NDArray[Any] | None = None
-    """[N] what belongs together, such as a patient: one group's samples must share a fold."""
+    """[N] groups, such as patients: samples of one group must share a fold."""
     unlabelled: tuple[str, ...] = ()
     """The ids of samples that were set aside because they have no label."""
     unlabelled_inputs: Any = None
-    """Their inputs, in the same order; None where there are none, or nobody kept them."""
+    """Their inputs, in the same order; None if there are none, or they were not kept."""
     unlabelled_rows: tuple[int, ...] | None = None
-    """Where they lie among all samples of the source; None where that is not known."""
+    """Their row numbers among all samples of the source; None if unknown."""
     notes: tuple[tuple[str, str], ...] = ()
-    """What the user should know of how it was read: (what was done, how to have it otherwise)."""
+    """What the user should know about how the data was read: (what was done, how to change it)."""
     embeddings: NDArray[np.float32] | None = None
-    """[N,D] vectors of the samples that the user has, for the model to see in their place."""
+    """[N,D] the user's own vectors, which the model sees instead of the samples."""
     n_appended: int = 0
-    """How many samples at the end are there to be predicted alone: their class numbers mean
+    """How many samples at the end are only there to be predicted; their class numbers mean
     nothing."""
 
     def __post_init__(self) -> None:
-        _check_inputs(self.kind, self.inputs)
+        _check_kind(self.kind, self.inputs)
         N = len(self.labels)
         lengths = {"inputs": len(self.inputs), "ids": len(self.ids)}
         lengths |= {} if self.truth is None else {"truth": len(self.truth)}
@@ -83,7 +83,7 @@ class Dataset:
         ids: ArrayLike | None = None,
         name: str = "arrays",
     ) -> Dataset:
-        """Samples that are in memory.
+        """Make a data set from arrays in memory.
 
         uint8 of three or four axes is images (channels last or second), strings are texts, a
         pandas frame or numbers [N,D] a table. `classes` names the class numbers 0 to K-1.
@@ -92,7 +92,7 @@ class Dataset:
         >>> data.kind, data.labels.names, data.labels.codes.tolist()
         ('table', ('cat', 'dog'), [0, 1, 0, 1])
         """
-        kind, inputs = _as_inputs(inputs)
+        kind, inputs = _convert_inputs(inputs)
         given_labels = encode_column(labels, names=classes)
         names = np.arange(len(given_labels)) if ids is None else np.asarray(ids)
         return cls(kind, inputs, given_labels, names.astype(str).astype(object), name)
@@ -125,7 +125,7 @@ class Dataset:
 
     @property
     def features(self) -> Any | None:
-        """A frame, or floats [N,D], of all that is neither text nor image; None without any."""
+        """The columns that are not text, as a frame or floats [N,D]; None if there are none."""
         if self.kind != "table":
             return None
         names = self.text_columns
@@ -142,32 +142,31 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of inputs, labels and class names: equal for equal data, wherever it lay."""
-        digest = self._hashed_inputs.copy()
+        """A hash of inputs, labels and class names: equal for equal data, wherever it is stored."""
+        digest = self._inputs_digest.copy()
         digest.update(self.labels.codes.tobytes())
         digest.update(repr((self.labels.names, self.labels.values.tolist())).encode())
         return digest.hexdigest()
 
     @property
     def inputs_fingerprint(self) -> str:
-        """The same of the inputs alone: equal for the same samples, whatever their labels."""
-        return self._hashed_inputs.hexdigest()
+        """A hash of the inputs alone: equal for the same samples, whatever their labels."""
+        return self._inputs_digest.hexdigest()
 
     @cached_property
-    def _hashed_inputs(self) -> hashlib.blake2b:
+    def _inputs_digest(self) -> hashlib.blake2b:
         digest = hashlib.blake2b(self.kind.encode(), digest_size=16)
         hash_inputs(self.inputs, digest)
         return digest
 
     def subset(self, indices: ArrayLike | slice) -> Dataset:
-        """These samples, in this order; a view of the inputs where they are evenly spaced."""
+        """Select samples, in this order; evenly spaced indices give a view of the inputs."""
         if not isinstance(indices, slice):
-            indices = _checked_indices(indices, len(self))
-        rows = _evenly_spaced(indices)
-        by_row = self.inputs.iloc if hasattr(self.inputs, "iloc") else self.inputs
+            indices = _check_indices(indices, len(self))
+        rows = _convert_to_slice(indices)
         return replace(
             self,
-            inputs=by_row[rows],
+            inputs=take_rows(self.inputs, rows),
             labels=replace(self.labels, codes=self.labels.codes[rows]),
             ids=self.ids[rows],
             truth=None if self.truth is None else self.truth[rows],
@@ -177,13 +176,13 @@ class Dataset:
         )
 
     def limited(self, n: int, seed: int = 0) -> Dataset:
-        """`n` samples drawn at random with the classes' shares, each class at least once."""
+        """Draw `n` samples at random, stratified by class, with each class at least once."""
         return self.subset(draw_stratified(self.labels.codes, n, seed=seed))
 
     def without_rare_classes(self, least: int) -> Dataset:
-        """The samples whose class has `least` samples or more, and these classes alone.
+        """Drop the classes with fewer than `least` samples, and their samples.
 
-        The data set itself where that would leave fewer than two classes, or all of them.
+        Returns the data set unchanged if that would leave fewer than two classes, or all of them.
         """
         counts = np.bincount(self.labels.codes, minlength=self.n_classes)
         common = np.flatnonzero(counts >= least)
@@ -201,7 +200,7 @@ class Dataset:
         return replace(self.subset(rows), labels=labels, truth=truth, source=self.source)
 
     def with_unlabelled(self) -> Dataset:
-        """These samples, and behind them those without a label, to be predicted."""
+        """Append the samples without a label, to be predicted."""
         n = len(self.unlabelled)
         codes = np.concatenate([self.labels.codes, np.zeros(n, np.int32)])
         return replace(
@@ -217,8 +216,8 @@ class Dataset:
 
     @property
     def input_parts(self) -> list[Any]:
-        """The inputs, with samples that are there to be predicted alone as a part of their own:
-        what was computed of the others is of use again."""
+        """The inputs, with appended samples as a separate part, so that features cached for the
+        others can be reused."""
         start = len(self) - self.n_appended
         return [self.inputs[:start], self.inputs[start:]] if self.n_appended else [self.inputs]
 
@@ -241,10 +240,10 @@ class Dataset:
 
 
 def draw_stratified(codes: NDArray[np.int32], n: int, *, seed: int) -> NDArray[np.intp]:
-    """Indices of `n` samples drawn at random with the classes' shares, in ascending order.
+    """Draw the indices of `n` samples at random, stratified by class, in ascending order.
 
-    The j-th sample drawn from a class of c comes when j/c of every class has come, so that each
-    class has one before any has two.
+    The j-th sample of a class of c samples is due after a share j/c of every class, so that each
+    class has one sample before any has two.
     """
     n = arrays.check_whole_number(n, "limit", low=2)
     order = np.random.default_rng(arrays.check_whole_number(seed, "seed", low=0)).permutation(
@@ -258,8 +257,8 @@ def draw_stratified(codes: NDArray[np.int32], n: int, *, seed: int) -> NDArray[n
     return np.sort(by_class[np.argsort(due, kind="stable")[:n]])
 
 
-def as_images(array: NDArray[Any], name: str = "inputs") -> NDArray[np.uint8]:
-    """uint8 [N,H,W,C] with one or three channels, of bytes with or without channels, or NCHW."""
+def convert_images(array: NDArray[Any], name: str = "inputs") -> NDArray[np.uint8]:
+    """Convert uint8 images [N,H,W], NHWC or NCHW to [N,H,W,C] with one or three channels."""
     if array.ndim == 3:
         array = array[..., None]
     elif array.ndim == 4 and array.shape[3] not in (1, 3, 4) and array.shape[1] in (1, 3, 4):
@@ -271,26 +270,31 @@ def as_images(array: NDArray[Any], name: str = "inputs") -> NDArray[np.uint8]:
             "Images are uint8 [N,H,W] or [N,H,W,C] with 1, 3 or 4 channels: for floats from 0 to "
             "1, (255 * images).round().astype('uint8')",
         )
-    return array if array.shape[3] != 4 else on_white(array)
+    return array if array.shape[3] != 4 else blend_on_white(array)
 
 
-def on_white(rgba: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """[..., 4] colours with opacity as they look on white paper: [..., 3]."""
+def blend_on_white(rgba: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Blend colours with opacity [..., 4] on a white background: [..., 3]."""
     alpha = rgba[..., 3:].astype(np.uint32)
     blend = rgba[..., :3] * alpha + 255 * (255 - alpha)
     return ((blend + 127) // 255).astype(np.uint8)
 
 
 def join_texts(frame: Any) -> NDArray[Any]:
-    """[N] one text per row: the columns one below the other; a missing one is empty."""
+    """[N] one text per row: the columns joined by newlines; missing values are empty."""
     columns = [frame[name].fillna("").astype(str).tolist() for name in frame.columns]
     texts = np.empty(len(frame), dtype=object)
     texts[:] = ["\n".join(row) for row in zip(*columns, strict=True)]
     return texts
 
 
+def take_rows(inputs: Any, rows: Any) -> Any:
+    """Some rows of an array, a pandas frame or encoded images."""
+    return inputs.iloc[rows] if hasattr(inputs, "iloc") else inputs[rows]
+
+
 def join_inputs(first: Any, second: Any) -> Any:
-    """Inputs of one kind, one behind the other."""
+    """Concatenate inputs of the same kind."""
     if hasattr(first, "columns"):
         import pandas as pd
 
@@ -298,12 +302,12 @@ def join_inputs(first: Any, second: Any) -> Any:
     return np.concatenate([first, second])
 
 
-def _as_inputs(inputs: Any) -> tuple[Kind, Any]:
+def _convert_inputs(inputs: Any) -> tuple[Kind, Any]:
     if hasattr(inputs, "columns"):
         return "table", inputs
     array = arrays.to_numpy(inputs)
     if array.ndim >= 3 or (array.dtype == np.uint8 and array.ndim != 2):
-        return "images", as_images(array)
+        return "images", convert_images(array)
     if array.ndim == 1 and array.dtype.kind in "OUT":
         return "texts", array.astype(object)
     if array.ndim == 2 and array.dtype.kind in "fiub":
@@ -315,7 +319,7 @@ def _as_inputs(inputs: Any) -> tuple[Kind, Any]:
     )
 
 
-def _check_inputs(kind: Kind, inputs: Any) -> None:
+def _check_kind(kind: Kind, inputs: Any) -> None:
     shape, dtype = np.shape(inputs), getattr(inputs, "dtype", None)
     letter = "" if dtype is None else dtype.kind
     fits = {
@@ -329,11 +333,11 @@ def _check_inputs(kind: Kind, inputs: Any) -> None:
         raise InputError(
             "inputs",
             f"of kind {kind!r} are {dtype or type(inputs).__name__} of shape {shape}",
-            "Let Dataset.from_arrays bring them into their form",
+            "Convert them with Dataset.from_arrays",
         )
 
 
-def _checked_indices(indices: ArrayLike, N: int) -> NDArray[np.intp]:
+def _check_indices(indices: ArrayLike, N: int) -> NDArray[np.intp]:
     rows = np.asarray(indices)
     if rows.dtype == bool and rows.shape == (N,):
         return np.flatnonzero(rows)
@@ -350,8 +354,8 @@ def _checked_indices(indices: ArrayLike, N: int) -> NDArray[np.intp]:
     return rows.astype(np.intp)
 
 
-def _evenly_spaced(indices: NDArray[np.intp] | slice) -> NDArray[np.intp] | slice:
-    """The indices as a slice, where they are one: it needs no copy."""
+def _convert_to_slice(indices: NDArray[np.intp] | slice) -> NDArray[np.intp] | slice:
+    """Return evenly spaced indices as a slice, which needs no copy."""
     if isinstance(indices, slice) or len(indices) < 2:
         return indices
     steps = np.diff(indices)

@@ -1,4 +1,4 @@
-"""A folder, or a zip of one: names of files, and their bytes."""
+"""`FileTree`: the files of a folder, or of a zip of one."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from uqled.storage.zip_files import check_member_name, check_members, open_zip, 
 
 @dataclass(frozen=True)
 class FileTree:
-    """Files below one place; hidden ones and those of operating systems left out."""
+    """The files below a folder, without hidden files and those of operating systems."""
 
     place: Path
     read: Callable[[str, str], bytes]
-    """The bytes of a file, if they are within the limit of that name; a `FileError` otherwise."""
+    """Reads a file within the named limit, or raises a `FileError`."""
     files: tuple[str, ...]
-    """Sorted, with slashes, from the tree's root."""
+    """Sorted paths relative to the root, with slashes."""
     folders: tuple[str, ...]
-    """Sorted; empty ones among them."""
+    """Sorted, including empty ones."""
     prefix: str = ""
-    """What `read` wants before a file's name."""
+    """Prepended to a file's name for `read`."""
 
     @cached_property
     def top_folders(self) -> list[str]:
@@ -55,15 +55,15 @@ class FileTree:
         return self.read(self.prefix + file, "image_bytes")
 
     def read_bytes(self, file: str) -> bytes:
-        """The bytes of a text."""
+        """The bytes of a text file."""
         return self.read(self.prefix + file, "json_bytes")
 
     def find_file(self, file: str) -> Path | None:
-        """Where a file lies on this machine; None for a member of a zip."""
+        """The local path of a file; None for a member of a zip."""
         return self.place / f"{self.prefix}{file}" if self.place.is_dir() else None
 
     def read_lines(self, file: str) -> list[str]:
-        """The lines of a text."""
+        """The lines of a text file."""
         return self.read_bytes(file).decode("utf-8", "replace").splitlines()
 
     @cached_property
@@ -84,16 +84,16 @@ def list_folder(place: Path) -> FileTree:
     return FileTree(place, read, tuple(sorted(files)), tuple(sorted(folders)))
 
 
-def list_names(folder: Path) -> list[str]:
+def list_folder_names(folder: Path) -> list[str]:
     """The names in a folder, sorted."""
-    with explain_file_problems(folder, "Check your rights"):
+    with explain_file_problems(folder, "Check your permissions"):
         return sorted(path.name for path in folder.iterdir())
 
 
 def walk_folder(place: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """(path from there, folders in it, files in it) of every folder that is not hidden.
+    """Yield (relative path, its folders, its files) of every folder that is not hidden.
 
-    Links are followed, each folder is visited once.
+    Links are followed; each folder is visited once.
     """
     visited_folders, count = set[str](), 0
     for parent, below, names in os.walk(place, onerror=_refuse_folder, followlinks=True):
@@ -110,7 +110,7 @@ def walk_folder(place: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def list_zip(place: Path) -> FileTree:
-    """The files of a zip; a single folder around all of them is left out."""
+    """The files of a zip; a single folder that contains all of them is stripped."""
     archive = open_zip(place)
     for member in archive.filelist:
         check_member_name(member.filename, place)
@@ -132,7 +132,9 @@ def list_zip(place: Path) -> FileTree:
 
 def _refuse_folder(error: OSError) -> None:
     raise FileError(
-        f"folder {error.filename!r}", f"cannot be read ({first_line(error)})", "Check your rights"
+        f"folder {error.filename!r}",
+        f"cannot be read ({first_line(error)})",
+        "Check your permissions",
     ) from error
 
 

@@ -94,11 +94,11 @@ class _OpenTable:
         series = [
             nw.new_series(name, entries, backend=backend) for name, entries in columns.items()
         ]
-        return self._close(self._native.with_columns(*series), slice(None))
+        return self._restore_frame(self._native.with_columns(*series), slice(None))
 
     def replace_column(self, name: str, entries: list[Any], is_kept: NDArray[np.bool_]) -> Any:
         table = self._native.with_columns(self._make_column(name, entries))
-        return self._close(table.filter(is_kept.tolist()), is_kept)
+        return self._restore_frame(table.filter(is_kept.tolist()), is_kept)
 
     def _make_column(self, name: str, entries: list[Any]) -> Any:
         """A column of the library's own type, which may say more than that of narwhals."""
@@ -115,7 +115,7 @@ class _OpenTable:
             return nw.from_native(column, series_only=True).alias(name)
         return nw.new_series(name, entries, old.dtype, backend=old.implementation)
 
-    def _close(self, table: Any, rows: Any) -> Any:
+    def _restore_frame(self, table: Any, rows: Any) -> Any:
         native = table.to_native()
         if self._has_index:
             added = [name for name in table.columns if name not in self.names]
@@ -132,8 +132,8 @@ class _OpenBatch(_OpenTable):
 
         super().__init__(pa.Table.from_batches([frame]))
 
-    def _close(self, table: Any, rows: Any) -> Any:
-        return super()._close(table, rows).combine_chunks().to_batches()[0]
+    def _restore_frame(self, table: Any, rows: Any) -> Any:
+        return super()._restore_frame(table, rows).combine_chunks().to_batches()[0]
 
 
 class _OpenDataset:

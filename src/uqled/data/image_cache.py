@@ -1,8 +1,8 @@
-"""Images are decoded once, into a `.npy` on disk that is memory-mapped from then on.
+"""Decodes images once into a `.npy` file, which is memory-mapped from then on.
 
-The file's name is a hash of the encoded bytes of all images in their order and of the size they
-are brought to, so it can be deleted at any time, and changed files never meet an old cache.
-Beside it lies a `.json` with the images that cannot be read.
+The file is named by a hash of the encoded bytes of all images, in order, and of the target size. It
+can be deleted at any time, and changed images never match an old cache. A `.json` file next to it
+lists the images that cannot be read.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from uqled.arrays import check_whole_number
 from uqled.data.images import (
     ImageHeader,
     UnreadableError,
+    allocate_unaligned,
     allow_large_pictures,
-    decode_alike,
+    choose_white_level,
+    decode_equal_jpegs,
     decode_into,
-    off_boundary,
     read_header,
     resize_into,
-    white_level,
 )
 from uqled.engines.local import Threads, count_cores
 from uqled.errors import FileError, InputError
@@ -42,38 +42,38 @@ from uqled.storage.atomic import create_array, remove_leftovers, replace_file, w
 from uqled.storage.reading import first_line, read_json
 
 MAX_SIDE = 224
-"""Pixels of the longer side, where the data chooses the size itself."""
+"""Pixels of the longer side, unless the user chooses an image size."""
 
-_FORMAT = "1"  # of the cache: another number, and images are decoded again
-_BLOCK = 64  # images that a thread takes at a time, at most
-_HELD_BYTES = 1 << 28  # of encoded images, kept from hashing to decoding
-_HELD_EACH = 1 << 20  # larger images are read again
+_FORMAT = "1"  # version of the cache; changing it makes all images decode again
+_BLOCK = 64  # images that a thread takes at once, at most
+_KEPT_BYTES = 1 << 28  # of encoded images, kept in memory between hashing and decoding
+_KEPT_IMAGE_BYTES = 1 << 20  # larger images are read again
 
-New = Callable[[tuple[int, ...]], NDArray[np.uint8]]
+AllocateImages = Callable[[tuple[int, ...]], NDArray[np.uint8]]
 Out = TypeVar("Out")
 
 
 @dataclass(frozen=True)
 class EncodedImages:
-    """Images as files hold them."""
+    """Images that are still encoded, such as JPEG files."""
 
     read: Callable[[Any], bytes]
-    """The bytes of one; an `OSError` or a `FileError` says why they cannot be had."""
+    """Returns the bytes of one image, or raises an `OSError` or `FileError`."""
     keys: NDArray[Any]
-    """[N] what `read` takes."""
+    """[N] the arguments of `read`."""
     find_file: Callable[[Any], Path | None] = lambda _: None
-    """Where the image of a key lies on this machine, if it is a file."""
+    """Returns the local path of a key's image, or None if it is not a file of its own."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __getitem__(self, chosen: Any) -> EncodedImages:
-        return EncodedImages(self.read, self.keys[chosen], self.find_file)
+    def __getitem__(self, rows: Any) -> EncodedImages:
+        return EncodedImages(self.read, self.keys[rows], self.find_file)
 
     def read_image(self, row: int, name: str) -> bytes:
-        """The bytes of one, which are an image within the limits; `name` is for messages.
+        """Read the bytes of one image and check its header; `name` is used in error messages.
 
-        A table can name any file of this machine: none gets out but as the image it is.
+        A table can name any file on this machine, so only valid images are returned.
         """
         try:
             data = self.read(self.keys[row])
@@ -88,16 +88,16 @@ class EncodedImages:
 
 @dataclass(frozen=True)
 class DecodedImages:
-    """Images of one size."""
+    """Images, all of the same size."""
 
     images: NDArray[np.uint8]
-    """[n,H,W,C], those that can be read."""
+    """[n,H,W,C] the images that can be read."""
     unreadable: dict[int, str]
-    """The others: index among all, and the reason."""
+    """Index among all images -> why it cannot be read."""
 
 
-def cache_folder(cache: Path | str | None = None) -> Path:
-    """`cache`, or the environment's UQLED_CACHE, or `uqled` in the user's cache folder."""
+def find_cache_folder(cache: Path | str | None = None) -> Path:
+    """Return `cache`, or else the environment's UQLED_CACHE, or `uqled` in the user's cache."""
     if cache is None:
         cache = os.environ.get("UQLED_CACHE") or user_cache_path("uqled", appauthor=False)
     return Path(cache).expanduser()
@@ -111,9 +111,10 @@ def decode_images(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> DecodedImages:
-    """All images, resized to `size` or else to what `choose_size` says.
+    """Decode all images and resize them to `size`, or to the result of `choose_size`.
 
-    One channel where every image is grey, otherwise three. `cache=False` decodes into memory.
+    The result has one channel if every image is grey, otherwise three. `cache=False` decodes into
+    memory.
     """
     target_size = None if size is None else _as_size(size)
     with (
@@ -121,18 +122,18 @@ def decode_images(
         warnings.catch_warnings(),
         allow_large_pictures(),
     ):
-        warnings.filterwarnings("ignore", module=r"PIL\.")  # what matters is among the reasons
-        work = _Work(encoded, target_size, engine, progress or Progress(False))
+        warnings.filterwarnings("ignore", module=r"PIL\.")  # real problems are reported per image
+        decoder = _ImageDecoder(encoded, target_size, engine, progress or Progress(False))
         if cache is False:
-            images, unreadable = work.decode(off_boundary)
+            images, unreadable = decoder.decode(allocate_unaligned)
             readable = np.delete(images, list(unreadable), axis=0) if unreadable else images
             return DecodedImages(readable, unreadable)
-        folder = cache_folder(None if cache is True else cache) / "images"
-        return _on_disk(folder / f"{work.key()}.npy", work)
+        folder = find_cache_folder(None if cache is True else cache) / "images"
+        return _decode_to_disk(folder / f"{decoder.make_key()}.npy", decoder)
 
 
-class _Work:
-    """Images on their way from bytes to pixels."""
+class _ImageDecoder:
+    """Reads, hashes and decodes images on several threads."""
 
     def __init__(
         self,
@@ -141,50 +142,50 @@ class _Work:
         engine: Threads,
         progress: Progress,
     ) -> None:
-        self._from, self._keys, self._size = encoded.read, encoded.keys.tolist(), size
-        self._everything = range(len(encoded))
+        self._read_key, self._keys, self._size = encoded.read, encoded.keys.tolist(), size
+        self._all_rows = range(len(encoded))
         self._engine, self._progress = engine, progress
-        self._held: dict[int, bytes] = {}
-        self.lost: dict[int, str] = {}
-        """Images whose bytes could not be had, and why."""
+        self._encoded_bytes: dict[int, bytes] = {}
+        self.read_errors: dict[int, str] = {}
+        """Index -> why the bytes of an image could not be read."""
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def key(self) -> str:
-        """A hash of the encoded bytes and the wanted size. Bytes are held while there is room."""
+    def make_key(self) -> str:
+        """Hash the encoded bytes and the target size, and keep the bytes while there is room."""
 
         def read(i: int) -> tuple[bytes, bytes]:
             try:
                 data = hashed = self._read(i)
             except UnreadableError as error:
                 data, hashed = b"", str(error).encode()
-            small = len(data) <= _HELD_EACH  # many large ones wait for each other in memory
+            small = len(data) <= _KEPT_IMAGE_BYTES  # many large ones would pile up in memory
             return hashlib.blake2b(hashed, digest_size=16).digest(), data if small else b""
 
         whole = hashlib.blake2b(repr((_FORMAT, self._size)).encode(), digest_size=16)
-        room = _HELD_BYTES
-        for i, (digest, data) in enumerate(self._over("reading images", self._everything, read)):
+        room = _KEPT_BYTES
+        for i, (digest, data) in enumerate(self._map_rows("reading images", self._all_rows, read)):
             whole.update(digest)
             room -= len(data)
             if data and room >= 0:
-                self._held[i] = data
+                self._encoded_bytes[i] = data
         return whole.hexdigest()
 
-    def decode(self, new: New) -> tuple[NDArray[np.uint8], dict[int, str]]:
-        """`new(shape)` filled with all images, and which could not be read, and why."""
-        n_filled = self._decode_alike(new)
-        if n_filled is None:
-            images, odd_images = None, list(self._everything)
+    def decode(self, allocate: AllocateImages) -> tuple[NDArray[np.uint8], dict[int, str]]:
+        """Fill `allocate(shape)` with all images; also return the unreadable ones and why."""
+        decoded = self._decode_equal_jpegs(allocate)
+        if decoded is None:
+            images, odd_images = None, list(self._all_rows)
         else:
-            images, odd_images = n_filled
-        looks = self._look(odd_images)
-        headers = {i: header for i, header in looks.items() if isinstance(header, ImageHeader)}
-        unreadable = {i: header for i, header in looks.items() if isinstance(header, str)}
+            images, odd_images = decoded
+        results = self._read_headers(odd_images)
+        headers = {i: header for i, header in results.items() if isinstance(header, ImageHeader)}
+        unreadable = {i: reason for i, reason in results.items() if isinstance(reason, str)}
         if images is None:
-            images = new(self._shape(list(headers.values())))
+            images = allocate(self._choose_shape(list(headers.values())))
         rows = images.view(np.ndarray)
-        white = white_level(max((one.peak for one in headers.values()), default=0.0))
+        white = choose_white_level(max((one.peak for one in headers.values()), default=0.0))
 
         def fill(i: int) -> str | None:
             try:
@@ -193,76 +194,78 @@ class _Work:
                 return str(error)
             return None
 
-        filled_rows = [i for i in odd_images if i in headers]
-        reasons = self._over("decoding images", filled_rows, fill)
-        unreadable |= {i: why for i, why in zip(filled_rows, reasons, strict=True) if why}
+        rows_to_fill = [i for i in odd_images if i in headers]
+        reasons = self._map_rows("decoding images", rows_to_fill, fill)
+        unreadable |= {i: why for i, why in zip(rows_to_fill, reasons, strict=True) if why}
         return images, dict(sorted(unreadable.items()))
 
-    def _decode_alike(self, new: New) -> tuple[NDArray[np.uint8], list[int]] | None:
-        """The short way where more than half are colour JPEGs like the first one.
+    def _decode_equal_jpegs(
+        self, allocate: AllocateImages
+    ) -> tuple[NDArray[np.uint8], list[int]] | None:
+        """Take a shortcut if more than half are colour JPEGs of the same size as the first.
 
-        No header is read twice. Returns the images and the rows that are still to be filled.
+        It skips reading their headers. Returns the images and the rows that still need filling.
         """
-        first = self._look([0])[0]
+        first = self._read_headers([0])[0]
         if isinstance(first, str) or not first.plain or first.grey:
             return None
-        shape = self._shape([first])
+        shape = self._choose_shape([first])
         if shape[1:3] != (first.height, first.width):
             return None
-        images = new(shape)
+        images = allocate(shape)
         rows = images.view(np.ndarray)
 
         def fill(block: Sequence[int]) -> list[int]:
-            contents_of, read, keys = self._held, self._from, self._keys
+            kept, read, keys = self._encoded_bytes, self._read_key, self._keys
             try:
-                contents = [contents_of[i] if i in contents_of else read(keys[i]) for i in block]
+                contents = [kept[i] if i in kept else read(keys[i]) for i in block]
             except (OSError, FileError):
                 return list(block)
-            unfilled_rows = decode_alike(rows[block[0] : block[-1] + 1], contents)
+            unfilled_rows = decode_equal_jpegs(rows[block[0] : block[-1] + 1], contents)
             return [block[at] for at in unfilled_rows]
 
-        odd = [*self._over_blocks("decoding images", self._everything, fill)]
+        odd = [*self._map_blocks("decoding images", self._all_rows, fill)]
         return (images, odd) if 2 * len(odd) < len(rows) else None
 
-    def _shape(self, headers: list[ImageHeader]) -> tuple[int, int, int, int]:
+    def _choose_shape(self, headers: list[ImageHeader]) -> tuple[int, int, int, int]:
         height, width = self._size or (choose_size(headers) if headers else (1, 1))
         return len(self._keys), height, width, 1 if all(one.grey for one in headers) else 3
 
-    def _look(self, rows: Sequence[int]) -> dict[int, ImageHeader | str]:
-        def look_at(i: int) -> ImageHeader | str:
+    def _read_headers(self, rows: Sequence[int]) -> dict[int, ImageHeader | str]:
+        def read_one(i: int) -> ImageHeader | str:
             try:
                 return read_header(self._read(i))
             except UnreadableError as error:
                 return str(error)
 
-        return dict(zip(rows, self._over("looking at images", rows, look_at), strict=True))
+        return dict(zip(rows, self._map_rows("reading image headers", rows, read_one), strict=True))
 
     def _read(self, i: int) -> bytes:
         try:
-            data = self._held.get(i) or self._from(self._keys[i])
+            data = self._encoded_bytes.get(i) or self._read_key(self._keys[i])
         except FileNotFoundError as error:
-            self.lost[i] = "is not there"
-            raise UnreadableError(self.lost[i]) from error
+            self.read_errors[i] = "is not there"
+            raise UnreadableError(self.read_errors[i]) from error
         except OSError as error:
-            self.lost[i] = first_line(error)
-            raise UnreadableError(self.lost[i]) from error
+            self.read_errors[i] = first_line(error)
+            raise UnreadableError(self.read_errors[i]) from error
         except FileError as error:  # a pipe, a device, too large, a damaged member of an archive
-            self.lost[i] = error.problem
-            raise UnreadableError(self.lost[i]) from error
+            self.read_errors[i] = error.problem
+            raise UnreadableError(self.read_errors[i]) from error
         if len(data) > get_limit("image_bytes"):
             raise UnreadableError(exceed_limit("image_bytes", f"{len(data):,}", "").problem)
         return data
 
-    def _over(
+    def _map_rows(
         self, stage: str, rows: Sequence[int], function: Callable[[int], Out]
     ) -> Iterator[Out]:
         """Yield `function` of each row, in order."""
-        return self._over_blocks(stage, rows, lambda block: [function(i) for i in block])
+        return self._map_blocks(stage, rows, lambda block: [function(i) for i in block])
 
-    def _over_blocks(
+    def _map_blocks(
         self, stage: str, rows: Sequence[int], function: Callable[[Sequence[int]], list[Out]]
     ) -> Iterator[Out]:
-        """Yield what `function` makes of the rows, in order; blocks of rows go to threads."""
+        """Yield the results of `function` for blocks of rows, in order, computed by threads."""
         size = max(1, min(_BLOCK, len(rows) // (4 * self._engine.threads)))
         blocks = (rows[start : start + size] for start in range(0, len(rows), size))
         with self._progress.stage(stage, len(rows)) as advance:
@@ -272,7 +275,7 @@ class _Work:
 
 
 def resize_images(images: NDArray[np.uint8], size: int | tuple[int, int]) -> NDArray[np.uint8]:
-    """Images [N,H,W,C] in memory at another size."""
+    """Resize images [N,H,W,C] that are in memory."""
     height, width = _as_size(size)
     if images.shape[1:3] == (height, width):
         return images
@@ -283,9 +286,9 @@ def resize_images(images: NDArray[np.uint8], size: int | tuple[int, int]) -> NDA
 
 
 def choose_size(headers: list[ImageHeader]) -> tuple[int, int]:
-    """(height, width) of most images, or the medians where no size has half of them.
+    """Return the (height, width) of most images, or the medians if no size has half of them.
 
-    Shrunk in proportion so that the longer side is at most `MAX_SIDE`.
+    The size is scaled down so that the longer side is at most `MAX_SIDE`.
     """
     counts = Counter((height, width) for height, width, *_ in headers)
     most = max(counts.values())
@@ -304,37 +307,35 @@ def _as_size(size: int | tuple[int, int]) -> tuple[int, int]:
     return height, width
 
 
-def _on_disk(path: Path, work: _Work) -> DecodedImages:
-    """The images in `path`, decoded into it unless it is there and whole."""
-    cached_images = _open(path, len(work))
+def _decode_to_disk(path: Path, decoder: _ImageDecoder) -> DecodedImages:
+    """Open the images in `path`; decode them first unless the file is already complete."""
+    cached_images = _open_cached(path, len(decoder))
     if cached_images is not None:
         return cached_images
     _make_folder(path.parent)
-    lost_images = set(work.lost)
+    missing_before = set(decoder.read_errors)
     with replace_file(path) as part:
-        images, unreadable = work.decode(lambda shape: _new_array(part, shape))
-        if late := sorted(
-            set(work.lost) - lost_images
-        ):  # nothing that could be kept under this key
-            raise FileError(
-                "images", f"changed while they were read ({work.lost[late[0]]})", "Try again"
-            )
+        images, unreadable = decoder.decode(lambda shape: _create_cached_array(part, shape))
+        # Images that vanished after hashing do not match the key.
+        if vanished := sorted(set(decoder.read_errors) - missing_before):
+            reason = decoder.read_errors[vanished[0]]
+            raise FileError("images", f"changed while they were read ({reason})", "Try again")
         shape = (len(images) - len(unreadable), *images.shape[1:])
         if unreadable:
-            _move_together(images, unreadable)
+            _close_gaps(images, unreadable)
         images.flush()  # type: ignore[attr-defined]
         del images
         if unreadable:
-            _cut_array(part, shape)
+            _truncate_array(part, shape)
         write_json(path.with_suffix(".json"), {"shape": shape, "unreadable": unreadable})
-    cached_images = _open(path, len(work))
+    cached_images = _open_cached(path, len(decoder))
     if cached_images is None:
         raise FileError(f"cache {str(path)!r}", "cannot be read back", "Pass cache=False")
     return cached_images
 
 
-def _open(path: Path, total: int) -> DecodedImages | None:
-    """A whole cache of `total` images, or None: whatever else lies there is not believed."""
+def _open_cached(path: Path, total: int) -> DecodedImages | None:
+    """Open a complete cache of `total` images; None for a missing or invalid one."""
     try:
         about = read_json(path.with_suffix(".json"))
         shape = tuple(check_whole_number(n, "shape", low=0) for n in about["shape"])
@@ -351,8 +352,8 @@ def _open(path: Path, total: int) -> DecodedImages | None:
     return DecodedImages(images, unreadable) if is_same else None
 
 
-def _new_array(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.uint8]]:
-    """An array on disk whose space is reserved: a full disk is an error now, not a crash later."""
+def _create_cached_array(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np.uint8]]:
+    """Create an array on disk and reserve its space: a full disk fails now, not later."""
     try:
         return create_array(path, np.uint8, shape)
     except (OSError, FileError) as error:
@@ -364,16 +365,16 @@ def _new_array(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, np.dtype[np
         ) from error
 
 
-def _move_together(images: NDArray[np.uint8], unreadable: dict[int, str]) -> None:
-    """Close the gaps that some rows leave; what remains at the end is to be cut off."""
+def _close_gaps(images: NDArray[np.uint8], unreadable: dict[int, str]) -> None:
+    """Move the readable rows to the front; the rest is truncated afterwards."""
     readable_rows = (row for row in range(len(images)) if row not in unreadable)
     for to, row in enumerate(readable_rows):
         if to != row:
             images[to] = images[row]
 
 
-def _cut_array(path: Path, shape: tuple[int, ...]) -> None:
-    """Make an array on disk as short as `shape` says."""
+def _truncate_array(path: Path, shape: tuple[int, ...]) -> None:
+    """Shorten an array on disk to `shape`."""
     with path.open("r+b") as file:
         np.lib.format.read_magic(file)
         np.lib.format.read_array_header_1_0(file)
@@ -382,17 +383,17 @@ def _cut_array(path: Path, shape: tuple[int, ...]) -> None:
         header = {"descr": "|u1", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
         if file.tell() != start:
-            raise FileError(f"cache {str(path)!r}", "has another header", "Pass cache=False")
+            raise FileError(f"cache {str(path)!r}", "has an unexpected header", "Pass cache=False")
         file.truncate(start + math.prod(shape))
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder, and remove what processes that were killed left in it."""
+    """Create the folder, and remove temporary files of killed processes from it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         problem = None if os.access(folder, os.W_OK) else "cannot be written"
     except OSError as error:
-        problem = f"cannot be made ({error.strerror})"
+        problem = f"cannot be created ({error.strerror})"
     if problem is not None:
         raise FileError(
             f"cache folder {str(folder)!r}",

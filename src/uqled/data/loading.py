@@ -1,4 +1,4 @@
-"""`load`: labelled data from wherever it lies."""
+"""`load`: read labelled data from files, from the hub, or from memory."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.data.dataset import Dataset, Kind, draw_stratified
 from uqled.data.image_cache import EncodedImages, decode_images, resize_images
-from uqled.data.memory import is_place, read_object
-from uqled.data.raw_dataset import ObjectName, RawDataset, is_data_name, name_source
+from uqled.data.memory import is_path_or_name, read_object
+from uqled.data.raw_dataset import ObjectName, RawDataset, is_dataset_name, name_source
 from uqled.data.reader import ReadRequest, Source
 from uqled.data.readers import read_source
 from uqled.data.spellings import Spellings, check_spellings
-from uqled.data.tables.columns import Role
+from uqled.data.tables.columns import Role, find_label_column
 from uqled.data.tables.header import check_header
 from uqled.errors import FileError, InputError
 from uqled.progress import Progress
 from uqled.storage.reading import explain_file_problems
 from uqled.terminal import escape_controls
 
-_LISTED = 50  # unreadable files in a message
+_MAX_LISTED = 50  # unreadable files in a message
 _ENDINGS = (
     *(".gz", ".zst", ".bz2", ".xz", ".zip", ".tar", ".tgz", ".txt", ".data", ".csv", ".tsv"),
     *(".tab", ".parquet", ".pq", ".jsonl", ".ndjson", ".json", ".npz", ".arrow", ".feather"),
@@ -55,59 +55,60 @@ def load(
     progress: Progress | bool | None = None,
     check_kind: Callable[[Kind], None] | None = None,
 ) -> Dataset:
-    """Labelled samples, from files in many forms or from objects in memory.
+    """Load labelled samples from files in many formats, or from objects in memory.
 
     Parameters
     ----------
     place
-        A folder with one folder of images or text files per class (or a zip of it); a table
+        Files: a folder with one folder of images or text files per class (or a zip of it); a table
         (`.csv`, `.tsv`, `.txt`, `.parquet`, `.json`, `.jsonl`, Excel, Arrow, Feather; compressed or
-        not); a folder of Parquet files as the Hugging Face hub has them, or one of `save_to_disk`;
-        MNIST's idx files; CIFAR's archive for Python or its folder; Tiny-ImageNet's zip or folder;
-        an `.npz`; `"digits"`; `"hf:NAME"` for a data set on the hub. In memory: a pandas, polars or
-        Arrow frame, a Hugging Face `Dataset`, a torch `Dataset` or `DataLoader` of (input, label),
-        an array, a list of texts, a list of paths of images.
+        not); a folder of Parquet files in the layout of the Hugging Face hub, or one written by
+        `save_to_disk`; MNIST's idx files; CIFAR's archive for Python or its folder; Tiny-ImageNet's
+        zip or folder; an `.npz`. By name: `"digits"`, or `"hf:NAME"` for a data set on the hub. In
+        memory: a pandas, polars or Arrow frame, a Hugging Face `Dataset`, a torch `Dataset` or
+        `DataLoader` of (input, label), an array, a list of texts, a list of image paths.
     label
-        Of tables: the column of labels. Default: `"label"`, or the only one called labels, target,
-        class or y, or the only column of classes. Of an `.npz`: the array. Of an object in memory
-        also the labels themselves, one per sample; of paths by default the folder's name.
+        The column of a table, or the array of an `.npz`, that holds the labels. For an object in
+        memory also the labels themselves, one per sample. Default: `"label"`, or the only column
+        called labels, target, class or y, or the only column of classes; for image paths, the name
+        of the folder.
     inputs
-        Of tables: the column of paths, images or texts, or the columns of features. Of an `.npz`:
-        the array.
+        The table column that holds paths, images or texts, or the columns of features; the array of
+        an `.npz`.
     kind
-        `"images"`, `"texts"` or `"table"`, where a table could be read as more than one.
+        `"images"`, `"texts"` or `"table"`, if a table could be read as more than one of them.
     columns
-        Of tables: what some columns are, where their values do not show it: `{"title": "text",
+        The roles of table columns that cannot be inferred from their values: `{"title": "text",
         "v3": "ignore"}`. Roles are number, category, text, image, date and ignore.
     group
-        Of tables: a column whose rows with one value belong together, such as a patient.
+        The table column that names groups, such as patients: rows of one group share a fold.
     encoding, separator
-        Of text files: how they are written. Default: what the file shows.
+        How a text file is written. Default: detected from the file.
     header
-        Of text files: `"yes"` if the first line names the columns, `"no"` if it is data and they
-        are called `column 1`, `column 2` and so on. Default: what the file shows.
+        `"yes"` if the first line of a text file names the columns, `"no"` if it is data; the
+        columns are then called `column 1`, `column 2` and so on. Default: detected from the file.
     sheet
-        Of Excel files: the name of the sheet. Default: the first that is not empty.
+        The sheet of an Excel file. Default: the first one that is not empty.
     spellings
-        `"merge"` reads names of classes as one that differ only in spaces or Unicode form, or in
-        case where one of them is rare: the most common spelling names the class. `"keep"` keeps
-        them apart.
+        `"merge"` treats class names as one class if they differ only in spaces or Unicode form, or
+        in case and one of them is rare; the most common spelling becomes the name. `"keep"` keeps
+        every spelling as a class of its own.
     image_size
-        Pixels, or (height, width). Default: the size of most images, or the medians where no size
-        has half of them, with the longer side at most 224.
+        Pixels, or (height, width). Default: the most common size, or the medians if no size has
+        half of the images, with the longer side at most 224.
     split
-        `"train"`, `"test"`, ... of data that has splits. Default: train.
+        `"train"`, `"test"`, ... if the data has splits. Default: train.
     limit, seed
-        At most so many samples, drawn with the classes' shares.
+        Load at most `limit` samples, drawn at random and stratified by class. Default: all.
     skip_unreadable
-        Go on without images that cannot be read; they are in `skipped`. Otherwise refused.
+        Leave out images that cannot be read, and list them in `skipped`. Default: raise an error.
     cache
         Folder for decoded images; False keeps them in memory. Default: the environment's
         UQLED_CACHE, or `uqled` in the user's cache folder.
     check_kind
-        Called with the kind of the samples before images are decoded; it may refuse them.
+        Called with the kind of the samples before images are decoded; it may raise an error.
     """
-    in_files = is_place(place)
+    in_files = is_path_or_name(place)
     if in_files:
         arrays.check_writable(str(place), "path")
     if in_files and not isinstance(label, str | None):
@@ -161,7 +162,7 @@ def load(
         if not in_files
         else {
             "place": where,
-            "label": _find_label(raw) or label,
+            "label": find_label_column(raw.columns) or label,
             "inputs": inputs if inputs is None or isinstance(inputs, str) else list(inputs),
             "kind": kind,
             "columns": dict(columns or {}),
@@ -196,8 +197,8 @@ def load(
     )
 
 
-def find_missing_labels(raw: RawDataset) -> tuple[str, ...]:
-    """The ids of samples without a label, which are set aside."""
+def list_unlabelled_ids(raw: RawDataset) -> tuple[str, ...]:
+    """The ids of the samples without a label."""
     return () if raw.is_unlabelled is None else tuple(raw.ids[raw.is_unlabelled].tolist())
 
 
@@ -210,7 +211,7 @@ def _find_unlabelled_rows(raw: RawDataset, *, is_whole: bool) -> tuple[int, ...]
 def read_unlabelled(
     whole: RawDataset, labelled: RawDataset, place: Any, skipped: dict[str, str], cache: Any
 ) -> tuple[tuple[str, ...], Any]:
-    """(ids, inputs) of the samples without a label, images as large as the labelled ones.
+    """Read the (ids, inputs) of samples without a label; images get the labelled ones' size.
 
     Those that cannot be read are added to `skipped`.
     """
@@ -224,7 +225,7 @@ def read_unlabelled(
 
 
 def choose_rows(raw: RawDataset, limit: int | None, seed: int) -> NDArray[np.intp]:
-    """The labelled samples, or as many of them as the limit says."""
+    """Choose the labelled samples, or a stratified sample of `limit` of them."""
     labelled = raw.labelled_rows
     if limit is None:
         return labelled
@@ -241,9 +242,9 @@ def decode_raw(
     progress: Progress | bool | None = None,
     fix: str = "Repair or remove them",
 ) -> tuple[RawDataset, dict[str, str]]:
-    """Samples as a `Dataset` has them, and what could not be read; the arguments are `load`'s.
+    """Decode images; return the samples as a `Dataset` needs them, and the unreadable ones.
 
-    `fix` is what the caller can do about images that cannot be read.
+    The arguments are those of `load`. `fix` tells the user what to do about unreadable images.
     """
     skipped: dict[str, str] = {}
     if isinstance(raw.inputs, EncodedImages):
@@ -262,28 +263,23 @@ def decode_raw(
 
 
 def name_dataset(place: Any) -> str:
-    """What the data set is called: `cats.tar.gz` and `cats/` are cats."""
+    """Derive a name from a path: both `cats.tar.gz` and `cats/` become cats."""
     name = Path(str(place).removeprefix("hf:")).expanduser().resolve().name
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
     return name
 
 
-def _find_label(raw: RawDataset) -> str | None:
-    """The column of labels of a table."""
-    return next((column.name for column in raw.columns if column.role == "label"), None)
-
-
 def _resolve_place(place: Any) -> str:
-    """What leads there from any folder."""
-    return str(place if is_data_name(place) else Path(place).expanduser().resolve())
+    """The absolute path, or the name of a data set."""
+    return str(place if is_dataset_name(place) else Path(place).expanduser().resolve())
 
 
 def _describe_unreadable(place: Any, skipped: dict[str, str], total: int, fix: str) -> FileError:
-    first = list(skipped.items())[:_LISTED]
+    first = list(skipped.items())[:_MAX_LISTED]
     lines = ["\n  " + escape_controls(f"{name}: {why}") for name, why in first]
-    if len(skipped) > _LISTED:
-        lines.append(f"\n  and {len(skipped) - _LISTED:,} more")
+    if len(skipped) > _MAX_LISTED:
+        lines.append(f"\n  and {len(skipped) - _MAX_LISTED:,} more")
     return FileError(
         name_source(place),
         f"has {len(skipped):,} unreadable of {total:,} images",

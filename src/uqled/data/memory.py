@@ -1,4 +1,4 @@
-"""Labelled data that is in memory already: frames, arrays, lists, data sets of other libraries."""
+"""Reads labelled data from memory: frames, arrays, lists, data sets of other libraries."""
 
 from __future__ import annotations
 
@@ -33,29 +33,28 @@ from uqled.errors import InputError, UqledError
 from uqled.limits import check_limit
 from uqled.storage.reading import first_line
 
-_TAKES = (
+_SUPPORTED_OBJECTS = (
     "Pass a path, a pandas, polars or Arrow frame, a Hugging Face Dataset, a torch Dataset or "
     "DataLoader, an array, a list of texts or a list of paths of images"
 )
-#: The label's column, where labels come apart from the frame.
-_OWN_LABEL = "label"
+#: The name of the label column if labels are passed separately from the frame.
+_LABEL_COLUMN = "label"
 
 
-def is_place(place: Any) -> bool:
-    """Whether samples lie in files, or have a data set's name."""
+def is_path_or_name(place: Any) -> bool:
+    """Whether samples are named by a path or by the name of a data set."""
     return isinstance(place, str | os.PathLike)
 
 
 def read_object(samples: Any, request: ReadRequest, label: Any) -> RawDataset:
-    """The samples of an object; `label` is a column's name, or the labels themselves."""
+    """Read samples from an object; `label` is a column name, or the labels themselves."""
     try:
         raw = _read_object(samples, replace(request, label=None), label)
     except UqledError:
         raise
-    except Exception as error:  # whatever another library's object does when it is read
-        name = type(samples).__name__
-        raise InputError("place", f"is a {name} that cannot be read ({first_line(error)})", _TAKES
-                         ) from error  # fmt: skip
+    except Exception as error:  # objects of other libraries can raise anything
+        problem = f"is a {type(samples).__name__} that cannot be read ({first_line(error)})"
+        raise InputError("place", problem, _SUPPORTED_OBJECTS) from error
     return merge_spellings(raw) if request.spellings == "merge" else raw
 
 
@@ -78,14 +77,14 @@ def _read_object(samples: Any, request: ReadRequest, label: Any) -> RawDataset:
     if isinstance(samples, list | tuple) or _is_array(samples):
         return _read_sequence(samples, label)
     if isinstance(samples, bytes | bytearray):
-        raise InputError("place", f"is a {type(samples).__name__}", _TAKES)
+        raise InputError("place", f"is a {type(samples).__name__}", _SUPPORTED_OBJECTS)
     if hasattr(samples, "__getitem__") or (hasattr(samples, "dataset") and _is_iterable(samples)):
         return _read_torch(samples, label)
-    raise InputError("place", f"is a {type(samples).__name__}", _TAKES)
+    raise InputError("place", f"is a {type(samples).__name__}", _SUPPORTED_OBJECTS)
 
 
 def _convert_frame(samples: Any) -> Any | None:
-    """A frame of any library, or records with names, as a pandas frame; None if it is no frame."""
+    """Convert a frame of any library, or named records, to pandas; None for anything else."""
     import narwhals as nw
     import pandas as pd
 
@@ -112,7 +111,7 @@ def _read_frame(frame: Any, samples: Any, request: ReadRequest, label: Any) -> R
         class_names = read_class_names(samples.schema, str(name))
         arrow = make_arrow_table(samples, name, class_names)
         frame, images = arrow.frame, arrow.images
-    request, frame = _place_label(request, frame, label)
+    request, frame = _attach_label(request, frame, label)
     table = Table(name, Path(), frame, lambda columns: frame[columns], images, class_names)
     raw = read_table(table, request)
     if index.is_unique and request.split is None:
@@ -121,32 +120,32 @@ def _read_frame(frame: Any, samples: Any, request: ReadRequest, label: Any) -> R
 
 
 def _use_plain_types(frame: Any) -> Any:
-    """The frame whose columns of Arrow's or nullable types are NumPy's."""
+    """Convert columns of Arrow or nullable types to NumPy types."""
     import pandas as pd
 
     plain = frame.copy(deep=False)
     for at, dtype in enumerate(frame.dtypes):
-        is_own = isinstance(dtype, np.dtype | pd.CategoricalDtype) or str(dtype) == "str"
-        if not is_own and getattr(dtype, "kind", "O") != "M":
+        is_plain = isinstance(dtype, np.dtype | pd.CategoricalDtype) or str(dtype) == "str"
+        if not is_plain and getattr(dtype, "kind", "O") != "M":
             column = frame.iloc[:, at].astype(object)
             plain.isetitem(at, column.where(column.notna(), None).infer_objects())
     return plain
 
 
-def _place_label(request: ReadRequest, frame: Any, label: Any) -> tuple[ReadRequest, Any]:
-    """The request that names the label's column, and the frame that has it."""
+def _attach_label(request: ReadRequest, frame: Any, label: Any) -> tuple[ReadRequest, Any]:
+    """Return the request with the label's column, and the frame including that column."""
     if label is None or isinstance(label, str):
         return replace(request, label=label), frame
     if isinstance(label, int | np.integer):  # a column without a name
         return replace(request, label=str(label)), frame
-    labels = _flatten_labels(label, len(frame))
-    name = str(getattr(label, "name", None) or _OWN_LABEL)
+    labels = _list_labels(label, len(frame))
+    name = str(getattr(label, "name", None) or _LABEL_COLUMN)
     while name in frame.columns:
         name = f"{name}_"
     return replace(request, label=name), frame.assign(**{name: labels})
 
 
-def _flatten_labels(label: Any, n: int) -> list[Any]:
+def _list_labels(label: Any, n: int) -> list[Any]:
     labels = to_numpy(label, "label").tolist()
     if not isinstance(labels, list) or len(labels) != n:
         count = len(labels) if isinstance(labels, list) else 1
@@ -155,7 +154,7 @@ def _flatten_labels(label: Any, n: int) -> list[Any]:
 
 
 def _read_hugging_face(samples: Any, request: ReadRequest, label: Any) -> RawDataset:
-    """A `datasets.Dataset`, whose images stay encoded and whose classes have names."""
+    """Read a `datasets.Dataset`; images stay encoded and class names are kept."""
     if not hasattr(samples, "__len__"):
         raise InputError(
             "place",
@@ -167,7 +166,7 @@ def _read_hugging_face(samples: Any, request: ReadRequest, label: Any) -> RawDat
     name = ObjectName("the Dataset")
     arrow = make_arrow_table(table, name, read_class_names(table.schema, str(name)))
     if label is not None and not isinstance(label, str):
-        request, frame = _place_label(request, arrow.frame, label)
+        request, frame = _attach_label(request, arrow.frame, label)
         arrow = replace(arrow, frame=frame, read_strings=lambda columns: frame[columns])
     else:
         request = replace(request, label=label)
@@ -175,7 +174,7 @@ def _read_hugging_face(samples: Any, request: ReadRequest, label: Any) -> RawDat
 
 
 def _read_mapping(samples: Mapping[Any, Any], request: ReadRequest, label: Any) -> RawDataset:
-    """Splits by name, or columns by name."""
+    """Read a mapping of splits, or of columns."""
     import pandas as pd
 
     if samples and all(is_hugging_face(one) for one in samples.values()):
@@ -188,12 +187,12 @@ def _read_mapping(samples: Mapping[Any, Any], request: ReadRequest, label: Any) 
 
 
 def _read_sequence(samples: Any, label: Any) -> RawDataset:
-    """An array, texts, or paths of images."""
+    """Read an array, a list of texts, or a list of image paths."""
     if isinstance(samples, list | tuple) and _are_paths(samples):
         files = [os.path.abspath(Path(path).expanduser()) for path in samples]  # noqa: PTH100
         labels = [Path(f).parent.name for f in files] if label is None else label
         images = EncodedImages(read_image_file, make_object_array(files), Path)
-        codes = encode_column(np.asarray(_flatten_labels(labels, len(files))), name="label")
+        codes = encode_column(np.asarray(_list_labels(labels, len(files))), name="label")
         return RawDataset("images", images, codes, make_ids(samples))
     if label is None or isinstance(label, str):
         raise InputError(
@@ -202,19 +201,19 @@ def _read_sequence(samples: Any, label: Any) -> RawDataset:
         )  # fmt: skip
     if isinstance(samples, list | tuple) and all(isinstance(one, str) for one in samples):
         samples = make_object_array(list(samples))
-    data = Dataset.from_arrays(samples, _flatten_labels(label, len(samples)))
+    data = Dataset.from_arrays(samples, _list_labels(label, len(samples)))
     return RawDataset(data.kind, data.inputs, data.labels, data.ids)
 
 
 def _read_torch(samples: Any, label: Any) -> RawDataset:
-    """A map-style data set of (input, label), read to its length, or a loader of batches."""
+    """Read a map-style data set of (input, label) pairs, or a loader of batches."""
     if label is not None:
         raise InputError(
             "label", f"is given, and a {type(samples).__name__} gives labels itself", "Leave it out"
         )
     inputs, labels = [], []
     if hasattr(samples, "dataset") and _is_iterable(samples):
-        for batch in _bound(samples, _measure_length(samples)):
+        for batch in _limit_batches(samples, _measure_length(samples)):
             rows, own = _split_pair(batch)
             inputs += list(rows)
             labels += to_numpy(own, "label").tolist()
@@ -242,8 +241,8 @@ def _measure_length(samples: Any) -> int:
         ) from error
 
 
-def _bound(batches: Iterable[Any], length: int) -> Iterable[Any]:
-    """At most so many batches: a loader may say when it ends, and not end."""
+def _limit_batches(batches: Iterable[Any], length: int) -> Iterable[Any]:
+    """Yield at most `length` batches: a loader may go on beyond its own length."""
     for at, batch in enumerate(batches):
         if at >= length:
             return
@@ -259,7 +258,7 @@ def _split_pair(sample: Any) -> tuple[Any, Any]:
 
 
 def _stack_inputs(inputs: list[Any]) -> Any:
-    """Texts, images of one size as bytes, or features."""
+    """Stack texts, images of one size (as bytes), or feature vectors."""
     if all(isinstance(one, str) for one in inputs):
         return make_object_array(inputs)
     arrays = [_convert_input(one) for one in inputs]
@@ -284,7 +283,7 @@ def _stack_inputs(inputs: list[Any]) -> Any:
 
 
 def _convert_input(one: Any) -> Any:
-    """One input as an array; images of torch have their channels first."""
+    """Convert one input to an array; torch images have their channels first."""
     array = to_numpy(one, "place")
     is_channels_first = hasattr(one, "detach") and array.ndim == 3 and array.shape[0] in (1, 3, 4)
     return array.transpose(1, 2, 0) if is_channels_first else array

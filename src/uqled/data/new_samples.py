@@ -1,4 +1,4 @@
-"""New samples, read the same way as the samples of a finished run."""
+"""Reads new samples the same way as the samples of a finished run."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from numpy.typing import NDArray
 
 from uqled.arrays import Labels
 from uqled.data.dataset import Dataset
-from uqled.data.loading import decode_raw, find_missing_labels, name_dataset
-from uqled.data.memory import is_place, read_object
+from uqled.data.loading import decode_raw, list_unlabelled_ids, name_dataset
+from uqled.data.memory import is_path_or_name, read_object
 from uqled.data.raw_dataset import ObjectName, RawDataset, name_source
 from uqled.data.reader import ReadRequest, Source
 from uqled.data.readers import find_reader, read_source
 from uqled.data.reopening import make_request
 from uqled.data.spellings import match_names
+from uqled.data.tables.columns import find_label_column
 from uqled.errors import InputError
 from uqled.progress import Progress
 
 _ARGUMENT = "new_data"
-_SHOWN = 8  # names in a message
+_MAX_NAMES = 8  # names in a message
 
 
 def load_new_samples(
@@ -33,10 +34,10 @@ def load_new_samples(
     label: Any = None,
     progress: Progress | bool | None = None,
 ) -> Dataset:
-    """Samples with the columns, classes and image size of `known`.
+    """Load samples with the columns, classes and image size of `known`.
 
-    Refused where a column is missing or a label is of another class. Columns that `known` does not
-    have are left out, and so are samples without a label.
+    Raises an error if a column is missing or a label is an unknown class. Columns that `known` does
+    not have are left out, and so are samples without a label.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def load_new_samples(
         the column of `known`.
     """
     bar = progress if isinstance(progress, Progress) else Progress(progress)
-    place = new_data if is_place(new_data) else ObjectName(f"the {type(new_data).__name__}")
+    place = new_data if is_path_or_name(new_data) else ObjectName(f"the {type(new_data).__name__}")
     with bar.stage(f"reading {name_source(place)}"):
         raw = _read_new(new_data, place, known, label)
     if raw.kind != known.kind:
@@ -58,7 +59,7 @@ def load_new_samples(
         )
     merges = (known.source or {}).get("spellings") == "merge"
     labels = _match_classes(raw, known.labels, place, merges_spellings=merges)
-    missing = find_missing_labels(raw)
+    missing = list_unlabelled_ids(raw)
     raw = replace(raw, labels=labels).take(raw.labelled_rows)
     size = known.inputs.shape[1:3] if known.kind == "images" else None
     raw, skipped = decode_raw(
@@ -82,28 +83,24 @@ def load_new_samples(
 
 
 def _read_new(new_data: Any, place: Path | str, known: Dataset, label: Any) -> RawDataset:
-    label = _find_label_column(known) if label is None else label
-    wanted = [column.name for column in known.columns if column.is_used]
-    wanted += [label] if isinstance(label, str) else []
+    label = find_label_column(known.columns) if label is None else label
+    required = [column.name for column in known.columns if column.is_used]
+    required += [label] if isinstance(label, str) else []
     request = _make_request(known, label)
-    if not is_place(new_data):
+    if not is_path_or_name(new_data):
         names = getattr(new_data, "column_names", getattr(new_data, "columns", None))
-        if names is not None and not isinstance(names, Mapping):  # of splits by name
-            _refuse_missing_columns(place, wanted, list(map(str, names)))
+        if names is not None and not isinstance(names, Mapping):  # a mapping of splits
+            _refuse_missing_columns(place, required, list(map(str, names)))
         return read_object(new_data, replace(request, split=None), label)
-    origin = Source(new_data)
-    read_arrow = find_reader(origin).read_arrow if origin.is_named or origin.path.exists() else None
+    source = Source(new_data)
+    read_arrow = find_reader(source).read_arrow if source.is_named or source.path.exists() else None
     if read_arrow is not None and known.columns:
-        _refuse_missing_columns(place, wanted, read_arrow(origin, request).column_names)
-    return read_source(origin, request)
-
-
-def _find_label_column(known: Dataset) -> str | None:
-    return next((column.name for column in known.columns if column.role == "label"), None)
+        _refuse_missing_columns(place, required, read_arrow(source, request).column_names)
+    return read_source(source, request)
 
 
 def _make_request(known: Dataset, label: Any) -> ReadRequest:
-    """The request of the run, with the columns and roles that its values led to."""
+    """Repeat the request of the run, with the columns and roles that were inferred for it."""
     if known.source is None:
         request = ReadRequest(label if isinstance(label, str) else None)
     else:
@@ -132,7 +129,7 @@ def _refuse_missing_columns(place: Path | str, names: list[str], present: list[s
 def _match_classes(
     raw: RawDataset, known: Labels, place: Path | str, *, merges_spellings: bool
 ) -> Labels:
-    """The labels in the class numbers of the run; those of samples without a label mean nothing."""
+    """Convert labels to the run's class numbers; unlabelled samples get an arbitrary one."""
     number = {name: code for code, name in enumerate(known.names)}
     codes = np.array([number.get(name, -1) for name in raw.labels.names], np.int32)
     if merges_spellings:
@@ -153,7 +150,7 @@ def _match_classes(
 
 
 def _match_inputs(inputs: Any, known: Dataset, place: Path | str) -> Any:
-    """The inputs with the columns or channels of the run's."""
+    """Bring the inputs to the columns or channels of the run."""
     if known.kind == "texts":
         return inputs
     if known.kind == "images":
@@ -193,6 +190,6 @@ def _list_names(noun: str, names: Sequence[str]) -> str:
     ("the class 'a'", "the columns 'a', 'b'")
     """
     plural = {"class": "classes", "column": "columns"}[noun]
-    text = ", ".join(map(repr, names[:_SHOWN]))
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    text = ", ".join(map(repr, names[:_MAX_NAMES]))
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     return f"the {noun if len(names) == 1 else plural} {text}{more}"

@@ -32,7 +32,7 @@ def open_probabilities(address: str, *, ndim: int) -> Any:
     if place.suffix in (".csv", ".parquet") and not place.is_folder():
         _refuse_as_table(address, key, ndim=ndim)
     if place.suffix == ".csv":
-        frame = _table(place)
+        frame = _read_table(place)
         unnamed = [column for column in frame.columns if str(column).startswith("Unnamed")]
         texts = [c for c in frame.columns if frame[c].dtype.kind not in "fiu"]
         if texts or unnamed:
@@ -42,7 +42,7 @@ def open_probabilities(address: str, *, ndim: int) -> Any:
                 "Keep one column per class and nothing else",
             )
         return frame
-    if (array := _array(place, key)) is not None:
+    if (array := _open_local_array(place, key)) is not None:
         return array
     return open_shards(place, ndim=ndim, name="passes" if ndim == 3 else "pred_probs", key=key)
 
@@ -50,12 +50,12 @@ def open_probabilities(address: str, *, ndim: int) -> Any:
 def open_labels(address: str) -> Any:
     """A column of labels of any of the formats."""
     place, key = _split_address(address)
-    if (array := _array(place, key)) is not None:
+    if (array := _open_local_array(place, key)) is not None:
         return array
     is_local_file = place.is_local and not place.is_folder()  # whose types pandas keeps
     if place.suffix != ".csv" and not (place.suffix == ".parquet" and is_local_file):
         return open_shards(place, ndim=1, name="labels", key=key)
-    frame = _table(place)
+    frame = _read_table(place)
     columns = list(map(str, frame.columns))
     if key is None and len(columns) > 1:
         key = "label" if "label" in columns else None
@@ -112,18 +112,18 @@ def _refuse_as_table(address: str, key: str | None, *, ndim: int) -> None:
         )
 
 
-def _array(place: Location, key: str | None) -> NDArray[Any] | None:
+def _open_local_array(place: Location, key: str | None) -> NDArray[Any] | None:
     """An array of an `.npz`, or a local `.npy`, memory-mapped if it is no column; else None."""
     if place.suffix == ".npz":
-        return _npz(place, key)
+        return _read_npz(place, key)
     if not place.is_local or place.suffix != ".npy" or place.is_folder():
         return None
     if key is not None:
         raise FileError(name_file(place), f"holds one array, not {key!r}", "Leave the key out")
-    return _npy(place.path)
+    return _open_npy(place.path)
 
 
-def _npy(path: Path) -> NDArray[Any]:
+def _open_npy(path: Path) -> NDArray[Any]:
     if path.is_file() and path.stat().st_size == 0:
         raise FileError(name_file(str(path)), "is empty", "Write it again")
     array = open_array(path)
@@ -133,7 +133,7 @@ def _npy(path: Path) -> NDArray[Any]:
     return np.array(array)
 
 
-def _npz(place: Location, key: str | None) -> NDArray[Any]:
+def _read_npz(place: Location, key: str | None) -> NDArray[Any]:
     with place.open() as file, open_npz(str(place), file) as archive:
         keys = archive.keys
         if key is None and len(keys) != 1:
@@ -150,10 +150,10 @@ def _npz(place: Location, key: str | None) -> NDArray[Any]:
         return archive.read(key)
 
 
-def _table(place: Location) -> Any:
-    frame = _frame(place.path) if place.is_local else _remote_frame(place)
+def _read_table(place: Location) -> Any:
+    frame = _read_local_frame(place.path) if place.is_local else _read_remote_frame(place)
     names = [str(column) for column in frame.columns]
-    if place.suffix == ".csv" and _looks_like_data(names):
+    if place.suffix == ".csv" and _is_data_row(names):
         raise FileError(
             name_file(place),
             f"has no header: its first line is {','.join(names)[:60]!r}",
@@ -162,33 +162,33 @@ def _table(place: Location) -> Any:
     return frame
 
 
-def _frame(path: Path) -> Any:
+def _read_local_frame(path: Path) -> Any:
     if path.suffix == ".csv":
         return read_csv(path)
     with explain_file_problems(path, "Write it again"):  # of what pandas noted in it
         return read_parquet(path).to_pandas()
 
 
-def _remote_frame(place: Location) -> Any:
+def _read_remote_frame(place: Location) -> Any:
     """The table of a store, by way of a local copy."""
     check_limit("memory_bytes", place.size(), name_file(place))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"table{place.suffix}")
         path.write_bytes(place.read())
         try:
-            return _frame(path)
+            return _read_local_frame(path)
         except FileError as error:  # which names the copy
             raise type(error)(name_file(place), error.problem, error.fix) from error
 
 
-def _looks_like_data(names: list[str]) -> bool:
+def _is_data_row(names: list[str]) -> bool:
     """If a CSV's first line is a row of data: a broken number, or one column named by a number."""
     if len(names) == 1:
         return names[0].lstrip("+-").isdecimal()
-    return any(_is_broken_number(name) for name in names)
+    return any(_is_fraction(name) for name in names)
 
 
-def _is_broken_number(name: str) -> bool:
+def _is_fraction(name: str) -> bool:
     if not set(name) <= set("0123456789.eE+-") or name.isdecimal():
         return False
     try:

@@ -1,4 +1,4 @@
-"""What a reader hands to `load`: samples whose images may still be encoded."""
+"""`RawDataset`: what a reader returns to `load`; images may still be encoded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
-from uqled.data.dataset import Kind
+from uqled.data.dataset import Kind, take_rows
 from uqled.data.tables.columns import Column
 from uqled.errors import InputError
 
@@ -33,20 +33,20 @@ class RawDataset:
 
     kind: Kind
     inputs: Any
-    """As in `Dataset`, or `EncodedImages` images."""
+    """As in `Dataset`, or `EncodedImages`."""
     labels: Labels
     ids: NDArray[Any]
     truth: NDArray[np.int32] | None = None
     is_unlabelled: NDArray[np.bool_] | None = None
-    """[N] where the label is missing, and its class number means nothing; None: nowhere."""
+    """[N] where the label is missing and its class number means nothing; None if nowhere."""
     columns: tuple[Column, ...] = ()
-    """Of a table: what each of its columns is."""
+    """The role of each column of a table."""
     groups: NDArray[Any] | None = None
-    """[N] what belongs together and must not straddle folds, where the user says so."""
+    """[N] the user's groups, whose samples must share a fold."""
     locate_rows: Callable[[Sequence[int]], str] | None = None
-    """Some rows as the user finds them in the file: "line 7, 12"."""
+    """Describes where rows are in the file: "line 7, 12"."""
     notes: tuple[tuple[str, str], ...] = ()
-    """What the user should know of how it was read: (what was done, how to have it otherwise)."""
+    """What the user should know about how the data was read: (what was done, how to change it)."""
     spellings: Mapping[str, str] = field(default_factory=dict)
     """Other spellings of a class in the source -> the class's name."""
 
@@ -61,10 +61,9 @@ class RawDataset:
         """Some of the samples."""
         if len(rows) == len(self.ids):
             return self
-        by_row = self.inputs.iloc if hasattr(self.inputs, "iloc") else self.inputs
         return replace(
             self,
-            inputs=by_row[rows],
+            inputs=take_rows(self.inputs, rows),
             labels=replace(self.labels, codes=self.labels.codes[rows]),
             ids=self.ids[rows],
             truth=None if self.truth is None else self.truth[rows],
@@ -75,12 +74,12 @@ class RawDataset:
 
 
 def make_ids(names: Iterable[Any]) -> NDArray[Any]:
-    """[N] strings as objects, any of which can be written as UTF-8."""
+    """[N] strings as objects, all of them valid UTF-8."""
     return make_object_array([_make_writable(str(name)) for name in names])
 
 
 def _make_writable(text: str) -> str:
-    """A text without halves of characters, which are bytes of a file's name, or nothing."""
+    """Replace lone surrogates, which come from undecodable bytes in file names."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     except UnicodeEncodeError:
@@ -88,14 +87,14 @@ def _make_writable(text: str) -> str:
 
 
 def make_object_array(entries: Sequence[Any]) -> NDArray[Any]:
-    """[N] Python objects, whatever they are."""
+    """[N] an array of Python objects."""
     objects = np.empty(len(entries), dtype=object)
     objects[:] = entries
     return objects
 
 
 def is_split_name(name: str) -> bool:
-    """Whether a folder or file of this name is a part of the data, and no class.
+    """Whether a folder or file of this name is a split of the data, not a class.
 
     >>> is_split_name("train"), is_split_name("Test_Set"), is_split_name("trains")
     (True, True, False)
@@ -104,11 +103,11 @@ def is_split_name(name: str) -> bool:
 
 
 def note_split(
-    chosen_split: str, names: Sequence[str], wanted: str | None
+    chosen_split: str, names: Sequence[str], requested: str | None
 ) -> tuple[tuple[str, str], ...]:
-    """Which split is read, where there are others and the user did not say so."""
+    """A note about which split is read, if there are others and the user chose none."""
     others = [name for name in names if name != chosen_split]
-    if not others or wanted is not None:
+    if not others or requested is not None:
         return ()
     return (
         (
@@ -119,7 +118,7 @@ def note_split(
 
 
 def choose_split(split: str | None, names: Sequence[str], place: Any) -> str:
-    """The one of the splits that the user wants: the training one, unless said otherwise."""
+    """Choose the user's split, or the training split by default."""
     for one in names:
         if _normalise_split(one) == _normalise_split(split or "train"):
             return one
@@ -133,29 +132,29 @@ def choose_split(split: str | None, names: Sequence[str], place: Any) -> str:
 
 
 def refuse_split(split: str | None, place: Any) -> None:
-    """Refuse a choice among splits where there is one set of samples."""
+    """Refuse a choice of split for data without splits."""
     if split is not None:
         raise InputError(
             "split", f"is {split!r}, but {name_source(place)} has no splits", "Leave it out"
         )
 
 
-def is_data_name(place: Any) -> bool:
-    """Whether a place is no file or folder, but a data set's name."""
+def is_dataset_name(place: Any) -> bool:
+    """Whether this is the name of a data set rather than a file or folder."""
     return isinstance(place, str) and (place == "digits" or place.startswith("hf:"))
 
 
 class ObjectName(str):
-    """What errors call an object in memory: "the DataFrame"."""
+    """The name of an object in memory in error messages: "the DataFrame"."""
 
     __slots__ = ()
 
 
 def name_source(place: Any) -> str:
-    """A source as errors name it."""
+    """The name of a source in error messages."""
     if isinstance(place, ObjectName):
         return str(place)
-    if is_data_name(place):
+    if is_dataset_name(place):
         return repr(place)
     path = Path(place).expanduser()
     return f"{'folder' if path.is_dir() else 'file'} {str(path)!r}"

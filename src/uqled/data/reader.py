@@ -14,7 +14,7 @@ from typing import Any
 
 from uqled.data.dataset import Kind
 from uqled.data.file_tree import FileTree, list_folder, list_zip
-from uqled.data.raw_dataset import RawDataset, is_data_name
+from uqled.data.raw_dataset import RawDataset, is_dataset_name
 from uqled.data.tables.columns import Role
 from uqled.storage.compression import find_table_name
 
@@ -47,7 +47,7 @@ class Source:
     @property
     def is_named(self) -> bool:
         """Whether it is no file or folder, but a data set's name."""
-        return is_data_name(self.place)
+        return is_dataset_name(self.place)
 
     @cached_property
     def path(self) -> Path:

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
 from uqled.data.image_cache import EncodedImages
-from uqled.data.loading import decode_raw, find_missing_labels, name_dataset
-from uqled.data.raw_dataset import RawDataset, is_data_name, name_source
+from uqled.data.loading import decode_raw, list_unlabelled_ids, name_dataset
+from uqled.data.raw_dataset import RawDataset, is_dataset_name, name_source
 from uqled.data.reader import ReadRequest, Source
 from uqled.data.readers import read_source
 from uqled.data.spellings import match_names
 from uqled.errors import FileError, InputError
 from uqled.storage.run import Predictions
 
-_SHOWN = 3  # changed labels in a message
+_MAX_EXAMPLES = 3  # changed labels in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +65,9 @@ class ReopenedSource:
         examples = [
             f"{self.predictions.ids[index]!r} was {names[before[index]]!r} and is "
             f"{now.names[now.codes[self.rows[index]]]!r}"
-            for index in changed_rows[:_SHOWN]
+            for index in changed_rows[:_MAX_EXAMPLES]
         ]
-        more = ", ..." if len(changed_rows) > _SHOWN else ""
+        more = ", ..." if len(changed_rows) > _MAX_EXAMPLES else ""
         return f"{len(changed_rows):,} of {len(self.rows):,} labels ({', '.join(examples)}{more})"
 
     def describe_files(self) -> list[str]:
@@ -75,8 +75,8 @@ class ReopenedSource:
         sentences = []
         for names, verb in ((self.missing, "gone"), (self.added, "new and not part of this run")):
             if names:
-                more = ", ..." if len(names) > _SHOWN else ""
-                text = ", ".join(map(repr, names[:_SHOWN])) + more
+                more = ", ..." if len(names) > _MAX_EXAMPLES else ""
+                text = ", ".join(map(repr, names[:_MAX_EXAMPLES])) + more
                 count = "1 file is" if len(names) == 1 else f"{len(names):,} files are"
                 sentences.append(f"{count} {verb}: {text}.")
         return sentences
@@ -101,7 +101,7 @@ def relocate_source(predictions: Predictions, place: Path | str | None) -> Predi
             f"is {str(place)!r}, and run {str(predictions.path)!r} was made of arrays in memory",
             "Leave it out",
         )
-    where = str(place if is_data_name(place) else Path(place).expanduser().resolve())
+    where = str(place if is_dataset_name(place) else Path(place).expanduser().resolve())
     return replace(predictions, source={**predictions.source, "place": where})
 
 
@@ -121,14 +121,14 @@ def reopen_source(predictions: Predictions) -> ReopenedSource | None:
     missing = [name for name in predictions.ids if name not in row_of]
     is_files = isinstance(raw.inputs, EncodedImages)
     if len(row_of) < len(raw.ids) or (missing and (not is_files or len(missing) == len(run_ids))):
-        raise _describe_other_samples(predictions, raw)
+        raise _describe_changed_source(predictions, raw)
     present = np.array([row_of[name] for name in predictions.ids if name in row_of], np.intp)
     if (np.diff(present) < 0).any():  # in another order: who knows what the names stand for
-        raise _describe_other_samples(predictions, raw)
+        raise _describe_changed_source(predictions, raw)
     size = source["image_size"]
     samples, _ = decode_raw(raw.take(present), place, image_size=size, skip_unreadable=False)
     rows = np.array([row_of.get(name, -1) for name in predictions.ids], np.intp)
-    added_ids, skipped_ids = _sort_others(raw, other_rows, source)
+    added_ids, skipped_ids = _check_other_images(raw, other_rows, source)
     inputs = samples.inputs
     if missing:
         inputs = PartialImages(inputs, np.cumsum(rows >= 0) - 1, rows >= 0)
@@ -143,16 +143,18 @@ def reopen_source(predictions: Predictions) -> ReopenedSource | None:
         source,
         columns=samples.columns,
         groups=samples.groups if not missing else None,
-        unlabelled=find_missing_labels(raw),
+        unlabelled=list_unlabelled_ids(raw),
     )
     fingerprint = predictions.source_fingerprint  # empty where whoever made the run did not say
     if not missing and fingerprint not in ("", data.inputs_fingerprint):
-        raise _describe_other_samples(predictions, raw)
-    codes = np.where(rows < 0, predictions.labels.codes, _class_numbers(raw, rows, predictions))
+        raise _describe_changed_source(predictions, raw)
+    codes = np.where(
+        rows < 0, predictions.labels.codes, _encode_current_labels(raw, rows, predictions)
+    )
     return ReopenedSource(data, raw, rows, codes, predictions, missing, added_ids)
 
 
-def _sort_others(
+def _check_other_images(
     raw: RawDataset, other_rows: list[int], source: Mapping[str, Any]
 ) -> tuple[list[str], dict[str, str]]:
     """(added, skipped): samples that the run does not have, which can be read, and which cannot.
@@ -174,10 +176,10 @@ class PartialImages:
     """Images [N,H,W,C] of which some are gone: those are black."""
 
     def __init__(
-        self, images: NDArray[np.uint8], places: NDArray[np.intp], is_present: NDArray[np.bool_]
+        self, images: NDArray[np.uint8], positions: NDArray[np.intp], is_present: NDArray[np.bool_]
     ) -> None:
-        self._images, self._places, self._is_present = images, places, is_present
-        self.shape: tuple[int, ...] = (len(places), *images.shape[1:])
+        self._images, self._positions, self._is_present = images, positions, is_present
+        self.shape: tuple[int, ...] = (len(positions), *images.shape[1:])
         self.dtype = images.dtype
 
     def __len__(self) -> int:
@@ -185,7 +187,7 @@ class PartialImages:
 
     def __getitem__(self, index: int) -> NDArray[np.uint8]:
         if self._is_present[index]:
-            return np.asarray(self._images[self._places[index]])
+            return np.asarray(self._images[self._positions[index]])
         return np.zeros(self.shape[1:], np.uint8)
 
 
@@ -195,7 +197,7 @@ def make_request(source: Mapping[str, Any]) -> ReadRequest:
     return ReadRequest(**{name: source[name] for name in names})
 
 
-def _class_numbers(
+def _encode_current_labels(
     raw: RawDataset, rows: NDArray[np.intp], predictions: Predictions
 ) -> NDArray[np.int32]:
     """[N] the source's labels in the run's class numbers, -1 where it has no such class."""
@@ -210,7 +212,7 @@ def _class_numbers(
     return numbers if raw.is_unlabelled is None else np.where(raw.is_unlabelled[rows], -1, numbers)
 
 
-def _describe_other_samples(predictions: Predictions, raw: RawDataset) -> FileError:
+def _describe_changed_source(predictions: Predictions, raw: RawDataset) -> FileError:
     source, there = predictions.source or {}, set(raw.ids.tolist())
     gone = next((f" ({name!r} is gone)" for name in predictions.ids if name not in there), "")
     return FileError(

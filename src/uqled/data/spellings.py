@@ -19,7 +19,7 @@ Spellings = Literal["merge", "keep"]
 _RARE_SHARE = 0.1  # of the common spelling's samples, up to which another case is a slip
 _FEW = 5  # samples of the common spelling, from which on a single one of another case is a slip
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u2060\ufeff"))
-_SHOWN = 5  # spellings in a line
+_MAX_SPELLINGS = 5  # spellings in a line
 
 
 def check_spellings(spellings: str | None) -> None:
@@ -48,7 +48,7 @@ def merge_spellings(raw: RawDataset) -> RawDataset:
         ),
         truth=None if raw.truth is None else codes[raw.truth],
         spellings={labels.names[k]: labels.names[leaders[k]] for k in merged},
-        notes=(*raw.notes, _describe(labels.names, counts.tolist(), leaders)),
+        notes=(*raw.notes, _describe_merges(labels.names, counts.tolist(), leaders)),
     )
 
 
@@ -82,7 +82,7 @@ def fold_name(name: str) -> str:
     >>> fold_name(" Ａdelie\u3000penguin ")
     'Adelie penguin'
     """
-    narrow = "".join(map(_narrow, name.translate(_INVISIBLE)))
+    narrow = "".join(map(_narrow_character, name.translate(_INVISIBLE)))
     return " ".join(unicodedata.normalize("NFC", narrow).split())
 
 
@@ -90,7 +90,7 @@ def match_names(names: Sequence[str], known: Sequence[str]) -> list[int]:
     """[K] the place among `known` of each name, or of its only spelling there; -1 for none."""
     exact = {name: at for at, name in enumerate(known)}
     keys: tuple[Callable[[str], str], ...] = (fold_name, _fold_case)
-    places = [_list_places(known, key) for key in keys]
+    places = [_group_positions(known, key) for key in keys]
 
     def match(name: str) -> int:
         if name in exact:
@@ -104,7 +104,7 @@ def match_names(names: Sequence[str], known: Sequence[str]) -> list[int]:
     return [match(name) for name in names]
 
 
-def _list_places(names: Sequence[str], key: Callable[[str], str]) -> dict[str, list[int]]:
+def _group_positions(names: Sequence[str], key: Callable[[str], str]) -> dict[str, list[int]]:
     places = defaultdict[str, list[int]](list)
     for at, name in enumerate(names):
         places[key(name)].append(at)
@@ -119,13 +119,15 @@ def _is_slip(rare: int, common: int) -> bool:
     return rare <= _RARE_SHARE * common or (rare <= 1 and common >= _FEW)
 
 
-def _narrow(character: str) -> str:
+def _narrow_character(character: str) -> str:
     """A full-width or half-width character as the usual one."""
     kind, _, code = unicodedata.decomposition(character).partition(" ")
     return chr(int(code, 16)) if kind in ("<wide>", "<narrow>") and " " not in code else character
 
 
-def _describe(names: Sequence[str], counts: Sequence[int], leaders: list[int]) -> tuple[str, str]:
+def _describe_merges(
+    names: Sequence[str], counts: Sequence[int], leaders: list[int]
+) -> tuple[str, str]:
     groups = defaultdict[int, list[str]](list)
     for k, leader in enumerate(leaders):
         if k != leader:
@@ -135,8 +137,8 @@ def _describe(names: Sequence[str], counts: Sequence[int], leaders: list[int]) -
         f"({counts[leader]:,})"
         for leader, group in groups.items()
     ]
-    more = f" and {len(sentences) - _SHOWN} more" if len(sentences) > _SHOWN else ""
+    more = f" and {len(sentences) - _MAX_SPELLINGS} more" if len(sentences) > _MAX_SPELLINGS else ""
     return (
-        f"spellings of one class: {'; '.join(sentences[:_SHOWN])}{more}",
+        f"spellings of one class: {'; '.join(sentences[:_MAX_SPELLINGS])}{more}",
         "Keep them apart with --spellings keep (spellings='keep')",
     )

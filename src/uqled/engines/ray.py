@@ -74,7 +74,7 @@ class RayTasks:
             self.__exit__()
             raise
         self._ray.util.register_serializer(
-            np.memmap, serializer=MappedFile.behind, deserializer=open_if_mapped
+            np.memmap, serializer=MappedFile.from_array, deserializer=open_if_mapped
         )
         self.workers = room if workers is None else workers
         # Where the cluster would run more than the workers asked for, tasks must not wait there.

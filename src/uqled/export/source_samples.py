@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from uqled.data.dataset import Kind
 from uqled.data.image_cache import EncodedImages
 from uqled.data.images import ENDINGS, identify_format
-from uqled.data.raw_dataset import RawDataset, is_data_name, name_source
+from uqled.data.raw_dataset import RawDataset, is_dataset_name, name_source
 from uqled.data.reader import Source
 from uqled.data.readers import find_reader
 from uqled.data.reopening import make_request, reopen_source
@@ -250,7 +250,7 @@ def is_table(source: dict[str, Any]) -> bool:
     """If the samples are rows of a table, also of one that is no longer there."""
     place = source["place"]
     with explain_file_problems(place, "Check where the run says its data is"):
-        if not is_data_name(place) and not Path(place).exists():
+        if not is_dataset_name(place) and not Path(place).exists():
             return is_csv(place) or str(place).lower().endswith(".parquet")
         return find_reader(Source(place)).read_arrow is not None
 

@@ -13,7 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from uqled.data.dataset import Dataset, join_texts
+from uqled.data.dataset import Dataset, join_texts, take_rows
 from uqled.errors import InputError
 
 _MAX_CATEGORIES = 100  # of a column: rarer ones share a column
@@ -26,7 +26,7 @@ def take_samples(data: Dataset, indices: NDArray[np.intp]) -> Any:
     """These samples as scikit-learn takes them; images as rows of pixels from 0 to 1."""
     if data.kind == "images":
         return data.inputs[indices].reshape(len(indices), -1).astype(np.float32) / 255
-    return data.inputs.iloc[indices] if hasattr(data.inputs, "iloc") else data.inputs[indices]
+    return take_rows(data.inputs, indices)
 
 
 def make_transformer(data: Dataset, *, takes_sparse: bool, name: str, ordinal: bool = False) -> Any:

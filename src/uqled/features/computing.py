@@ -59,15 +59,16 @@ def are_features_cached(
     """If `compute_features` would only read a file."""
     names = encoder.split("+") if isinstance(encoder, str) else [encoder]
     return all(
-        _locate(inputs, load_encoder(name, options), cache_folder).exists() for name in names
+        _locate_cache_file(inputs, load_encoder(name, options), cache_folder).exists()
+        for name in names
     )
 
 
 def _compute_view(
     inputs: Any, encoder: Encoder, cache_folder: Path | None, progress: Progress
 ) -> NDArray[np.float32]:
-    _check_inputs(inputs, encoder)
-    path = None if cache_folder is None else _locate(inputs, encoder, cache_folder)
+    _check_encoder_inputs(inputs, encoder)
+    path = None if cache_folder is None else _locate_cache_file(inputs, encoder, cache_folder)
     if path is not None and path.exists():
         return _read_features(path, len(inputs))
     parts = None if path is None else path.with_suffix(".parts")
@@ -112,13 +113,13 @@ def _encode_block(rows: Any, encoder: Encoder, advance: Any) -> NDArray[np.float
     return in_order
 
 
-def _locate(inputs: Any, encoder: Encoder, cache_folder: Path) -> Path:
+def _locate_cache_file(inputs: Any, encoder: Encoder, cache_folder: Path) -> Path:
     key = hashlib.blake2b(encoder.key.encode(), digest_size=16)
     hash_inputs(inputs, key)
     return cache_folder / f"features-{key.hexdigest()}.npy"
 
 
-def _check_inputs(inputs: Any, encoder: Encoder) -> None:
+def _check_encoder_inputs(inputs: Any, encoder: Encoder) -> None:
     is_images = inputs.ndim == 4 and inputs.dtype == np.uint8 and inputs.shape[3] in (1, 3)
     is_texts = inputs.ndim == 1 and inputs.dtype == object
     if not (is_images if encoder.kind == "images" else is_texts):
@@ -148,5 +149,5 @@ def _read_features(path: Path, n: int) -> NDArray[np.float32]:
     if features.ndim != 2 or len(features) != n or features.dtype != np.float32:
         raise FileError(name_file(path), f"is {features.dtype} of shape {features.shape}", fix)
     if not np.isfinite(features).all():
-        raise FileError(name_file(path), "has features that are no numbers", fix)
+        raise FileError(name_file(path), "has features that are not finite", fix)
     return features

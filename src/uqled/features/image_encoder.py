@@ -155,7 +155,7 @@ def drop_classifier(network: nn.Module) -> nn.Module:
     return network
 
 
-def match_colours(value: float) -> Colour:
+def repeat_colour(value: float) -> Colour:
     return (value, value, value)
 
 

@@ -74,7 +74,7 @@ def apply_noise_kind(
     _check_options(kind, options)
     inputs = _NoiseInputs(labels, classes, seed, **options)
     if kind == "instance":
-        names = matrices.with_probabilities(labels, inputs.pred_probs, classes)[0].names
+        names = matrices.encode_with_probabilities(labels, inputs.pred_probs, classes)[0].names
         noisy, is_error = matrices.instance_noise(
             labels, inputs.pred_probs, rate=inputs.rate, seed=seed, classes=classes
         )

@@ -25,9 +25,9 @@ from uqled.noise.transition import (
     Classes,
     Matrix,
     TransitionMatrix,
-    class_names,
+    list_class_names,
     make_square_matrix,
-    refuse_stuck,
+    refuse_classes_without_target,
 )
 
 Noisy = tuple[NDArray[Any], NDArray[np.bool_]]
@@ -47,8 +47,8 @@ def similarity_scores(
     >>> similarity_scores([0, 0, 1], [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7]]).round(6).tolist()
     [[0.7, 0.3], [0.3, 0.7]]
     """
-    return _average_by_class(
-        *_require_every_class(*with_probabilities(labels, pred_probs, classes))
+    return _average_probabilities(
+        *_require_every_class(*encode_with_probabilities(labels, pred_probs, classes))
     )
 
 
@@ -91,14 +91,16 @@ def similarity_matrix(
 
     `labels` [N] are clean, `pred_probs` [N,K] those of a model that has not seen the samples.
     """
-    coded_labels, probs = _require_every_class(*with_probabilities(labels, pred_probs, classes))
-    flips = flip_probabilities(_average_by_class(coded_labels, probs))
+    coded_labels, probs = _require_every_class(
+        *encode_with_probabilities(labels, pred_probs, classes)
+    )
+    flips = flip_probabilities(_average_probabilities(coded_labels, probs))
     return TransitionMatrix(flips, coded_labels.names).at_rate(rate)
 
 
 def symmetric_matrix(classes: Classes, *, rate: float) -> TransitionMatrix:
     """`rate` of each class goes to the other classes, in equal shares."""
-    names = class_names(classes)
+    names = list_class_names(classes)
     K = len(names)
     return TransitionMatrix((1 - np.eye(K)) / (K - 1), names).at_rate(rate)
 
@@ -110,7 +112,7 @@ def pair_matrix(
 
     `pairs` names them instead, {true: given}; classes that it does not name stay clean.
     """
-    names, rate = class_names(classes), check_fraction(rate, "rate")
+    names, rate = list_class_names(classes), check_fraction(rate, "rate")
     if pairs is None:
         return TransitionMatrix(np.roll(np.eye(len(names)), 1, axis=1), names).at_rate(rate)
     T = np.eye(len(names))
@@ -133,7 +135,7 @@ def sparse_matrix(classes: Classes, *, noise: float, zeros: float, seed: int) ->
     `noise` is 1 minus the mean of the diagonal, exactly; single classes have more or less of it.
     Every class keeps a target as long as there is one for each.
     """
-    names, rng = class_names(classes), _make_generator(seed, stream=1)
+    names, rng = list_class_names(classes), _make_generator(seed, stream=1)
     K, noise = len(names), check_fraction(noise, "noise")
     n_left = K * (K - 1) - round(check_fraction(zeros, "zeros") * K * (K - 1))
     rows = min(K, n_left)  # classes with any noise
@@ -161,7 +163,9 @@ def confusion_matrix(
     It says the class of the highest probability, of equals the lowest. A class without samples
     has no row to measure, and is refused.
     """
-    coded_labels, probs = _require_every_class(*with_probabilities(labels, pred_probs, classes))
+    coded_labels, probs = _require_every_class(
+        *encode_with_probabilities(labels, pred_probs, classes)
+    )
     shares = _compute_shares(coded_labels.codes, probs.argmax(axis=1), coded_labels.n_classes)
     return TransitionMatrix(shares, coded_labels.names)
 
@@ -182,17 +186,17 @@ def apply_noise(
     """
     coded_labels, rng = encode_known_labels(labels, matrix.classes), _make_generator(seed)
     if rate is None:
-        return _restore_kind(
+        return _decode_labels(
             labels, coded_labels, _draw_labels(coded_labels.codes, matrix.probabilities, rng)
         )
     flips, count = matrix.flips(), round(check_fraction(rate, "rate") * len(coded_labels))
     if count > 0:
         absent = np.bincount(coded_labels.codes, minlength=coded_labels.n_classes) == 0  # [K]
-        refuse_stuck((flips.max(axis=1) > 0) | absent, matrix.classes, rate)
+        refuse_classes_without_target((flips.max(axis=1) > 0) | absent, matrix.classes, rate)
     flipped_samples = rng.choice(len(coded_labels), count, replace=False, shuffle=False)
     noisy = coded_labels.codes.copy()
     noisy[flipped_samples] = _draw_labels(noisy[flipped_samples], flips, rng)
-    return _restore_kind(labels, coded_labels, noisy)
+    return _decode_labels(labels, coded_labels, noisy)
 
 
 def instance_noise(
@@ -209,7 +213,7 @@ def instance_noise(
     where p is the sample's own probability (of [N,K]) of its label, and each goes to a class drawn
     from its remaining probabilities. A sample whose label has probability 1 never flips.
     """
-    coded_labels, probs = with_probabilities(labels, pred_probs, classes)
+    coded_labels, probs = encode_with_probabilities(labels, pred_probs, classes)
     N, rng = len(coded_labels), _make_generator(seed)
     count = round(check_fraction(rate, "rate") * N)
     doubt = probs.sum(axis=1, dtype=np.float64) - probs[np.arange(N), coded_labels.codes]  # [N]
@@ -230,7 +234,7 @@ def instance_noise(
     cumulative = other_probs.cumsum(axis=1)
     noisy = coded_labels.codes.copy()
     noisy[flipped_samples] = (cumulative <= rng.random((count, 1)) * cumulative[:, -1:]).sum(axis=1)
-    return _restore_kind(labels, coded_labels, noisy)
+    return _decode_labels(labels, coded_labels, noisy)
 
 
 def realised_matrix(true_labels: Any, noisy_labels: Any, classes: Classes) -> TransitionMatrix:
@@ -238,7 +242,7 @@ def realised_matrix(true_labels: Any, noisy_labels: Any, classes: Classes) -> Tr
 
     A class without samples has no wrong label: its row is 1 on the diagonal.
     """
-    names = class_names(classes)
+    names = list_class_names(classes)
     true = encode_known_labels(true_labels, names, argument="true_labels")
     noisy = encode_known_labels(noisy_labels, names, argument="noisy_labels")
     if len(true) != len(noisy):
@@ -273,7 +277,7 @@ def _list_class_samples(codes: NDArray[np.int32], K: int) -> list[NDArray[np.int
     return np.split(order, np.searchsorted(codes[order], np.arange(1, K)))
 
 
-def _average_by_class(coded_labels: Labels, probs: arrays.Floats) -> Matrix:
+def _average_probabilities(coded_labels: Labels, probs: arrays.Floats) -> Matrix:
     """[K,K] mean of the rows of `probs` [N,K] over the samples of each class."""
     class_samples = _list_class_samples(coded_labels.codes, coded_labels.n_classes)
     return np.stack([probs[rows].mean(axis=0, dtype=np.float64) for rows in class_samples])
@@ -306,7 +310,7 @@ def _draw_with_sum(total: float, n: int, rng: np.random.Generator) -> Matrix:
     return 1 - (1 - x) * ((n - total) / (n - drawn_sum)) if n else x
 
 
-def with_probabilities(
+def encode_with_probabilities(
     labels: Any, pred_probs: ArrayLike, classes: Sequence[Any] | None
 ) -> tuple[Labels, arrays.Floats]:
     """Labels and probabilities that belong together; a table's columns name the classes."""
@@ -351,7 +355,7 @@ def encode_known_labels(
     return encode_labels(labels, n_classes=K, classes=classes, name=argument)
 
 
-def _restore_kind(labels: Any, coded_labels: Labels, codes: NDArray[np.int32]) -> Noisy:
+def _decode_labels(labels: Any, coded_labels: Labels, codes: NDArray[np.int32]) -> Noisy:
     """The new labels in the type of the given ones, and where the two differ."""
     given, is_error = to_numpy(labels).reshape(-1), codes != coded_labels.codes
     fits = (

@@ -49,7 +49,7 @@ class TransitionMatrix:
     def __init__(self, probabilities: ArrayLike, classes: Classes | None = None) -> None:
         T = make_square_matrix(probabilities, "probabilities")
         is_number = isinstance(classes, int | np.integer)
-        names = class_names(len(T) if classes is None or is_number else classes)
+        names = list_class_names(len(T) if classes is None or is_number else classes)
         # A number is compared before there is a name for each: it may be any.
         count = int(classes) if is_number else len(names)  # type: ignore[arg-type]
         if count != len(T):
@@ -98,7 +98,7 @@ class TransitionMatrix:
         """The same targets, but `rate` of each class mislabelled: the diagonal is 1 - rate."""
         rate, flips = check_fraction(rate, "rate"), self.flips()
         if rate > 0:
-            refuse_stuck(flips.max(axis=1) > 0, self.classes, rate)
+            refuse_classes_without_target(flips.max(axis=1) > 0, self.classes, rate)
         return TransitionMatrix(rate * flips + (1 - rate) * np.eye(len(flips)), self.classes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -135,12 +135,12 @@ class TransitionMatrix:
                 why = first_line(error.__cause__ or error)
             raise FileError(
                 f"file {str(path)!r}",
-                f"is no transition matrix ({why})",
+                f"is not a transition matrix ({why})",
                 "Write K rows of K numbers separated by commas, rows true and columns given",
             ) from error
 
 
-def class_names(classes: Classes) -> tuple[str, ...]:
+def list_class_names(classes: Classes) -> tuple[str, ...]:
     """[K] names, each once, of names or of a number of classes."""
     if isinstance(classes, int | np.integer):
         return tuple(map(str, range(check_whole_number(classes, "classes", low=2))))
@@ -157,7 +157,7 @@ def make_square_matrix(array: ArrayLike, argument: str) -> Matrix:
     try:
         matrix = np.array(array, dtype=np.float64) + 0.0  # no -0.0: equal matrices hash alike
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(argument, f"is no table of numbers ({error})", "Pass [K,K]") from error
+        raise InputError(argument, f"is not a table of numbers ({error})", "Pass [K,K]") from error
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
         raise InputError(
             argument, f"has shape {matrix.shape}", "Pass one row and one column per class, K >= 2"
@@ -173,7 +173,9 @@ def make_square_matrix(array: ArrayLike, argument: str) -> Matrix:
     return matrix
 
 
-def refuse_stuck(can_flip: NDArray[np.bool_], names: Sequence[str], rate: float) -> None:
+def refuse_classes_without_target(
+    can_flip: NDArray[np.bool_], names: Sequence[str], rate: float
+) -> None:
     """Refuse a rate for classes of which one has no target."""
     if not can_flip.all():
         raise InputError(
@@ -213,7 +215,7 @@ def _parse_json(text: str) -> tuple[Any, Sequence[Any]]:
     if not isinstance(content, dict) or not {"matrix", "classes"} <= content.keys():
         raise ValueError("it has no matrix, or no classes")
     if not isinstance(content["classes"], list):
-        raise ValueError("its classes are no list")
+        raise ValueError("its classes are not a list")
     return content["matrix"], content["classes"]
 
 

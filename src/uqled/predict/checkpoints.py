@@ -89,11 +89,11 @@ def fits_model(saved: Any, model: nn.Module) -> bool:
     return (
         isinstance(saved, dict)
         and saved.keys() == weights.keys()
-        and all(_is_alike(saved[name], weights[name]) for name in weights)
+        and all(_is_compatible(saved[name], weights[name]) for name in weights)
     )
 
 
-def _is_alike(saved: Any, value: Any) -> bool:
+def _is_compatible(saved: Any, value: Any) -> bool:
     if not isinstance(value, Tensor):  # what a network keeps besides its weights
         return type(saved) is type(value)
     return (
@@ -139,7 +139,7 @@ def _fits_group(saved: Any, group: dict[str, Any]) -> bool:
 
 def _is_momentum(entries: dict[str, Any], parameter: Tensor) -> bool:
     return all(
-        name == "momentum_buffer" and (value is None or _is_alike(value, parameter))
+        name == "momentum_buffer" and (value is None or _is_compatible(value, parameter))
         for name, value in entries.items()
     )
 

@@ -83,9 +83,9 @@ def cross_validate(
         Of networks: `epochs`, `batch_size`, `lr`, `preset`, `device`, `precision`, `augment`.
     """
     where: dict[str, Any] = {"workers": workers, "cpus": cpus, "gpus": gpus, "address": address}
-    folds, passes, seed = check_numbers(folds, passes, seed)
+    folds, passes, seed = check_counts_and_seed(folds, passes, seed)
     check_engine_options(engine, where)
-    own_passes, uncertainty = _split_uncertainty(uncertainty, data)
+    own_passes, uncertainty = _separate_own_passes(uncertainty, data)
     bar = Progress(progress)
     with bar.stage("preparing the model", says_end=False):
         contradictions, own_groups = find_contradictions(data), data.groups
@@ -250,8 +250,8 @@ def split_stratified(
         )
     is_alone = groups is None or n_groups == len(labels)
     has_many = n_groups > _MANY_GROUPS
-    are_small = not is_alone and has_many and _are_small(groups)
-    are_few = not is_alone and not has_many and _are_few(groups, folds)
+    are_small = not is_alone and has_many and _are_groups_small(groups)
+    are_few = not is_alone and not has_many and _are_copies_few(groups, folds)
     kind = StratifiedKFold if is_alone or are_small or are_few else StratifiedGroupKFold
     splitter = kind(folds, shuffle=True, random_state=seed)
     fold_groups = groups if kind is StratifiedGroupKFold else None
@@ -266,12 +266,12 @@ def split_stratified(
     return parts
 
 
-def _are_small(groups: Any) -> bool:
+def _are_groups_small(groups: Any) -> bool:
     """If none has more than a hundredth of the samples: folds stay even whatever they do."""
     return int(np.unique(groups, return_counts=True)[1].max()) * 100 <= len(groups)
 
 
-def _are_few(groups: Any, folds: int) -> bool:
+def _are_copies_few(groups: Any, folds: int) -> bool:
     """If nearly all samples are alone and no group is large beside a fold: a few copies then leave
     the others in the folds that they have without them."""
     sizes = np.unique(groups, return_counts=True)[1]
@@ -306,7 +306,7 @@ def _swap_copies(
     return [np.flatnonzero(after == fold) for fold in range(len(parts))]
 
 
-def check_numbers(folds: int, passes: int, seed: int) -> tuple[int, int, int]:
+def check_counts_and_seed(folds: int, passes: int, seed: int) -> tuple[int, int, int]:
     """(folds, passes, seed), refused where they cannot be used."""
     return (
         arrays.check_whole_number(folds, "folds", low=2),
@@ -340,7 +340,7 @@ def _measure_inputs(data: Dataset) -> int:
     )
 
 
-def _split_uncertainty(uncertainty: Any, data: Dataset) -> tuple[NDArray[np.float32] | None, str]:
+def _separate_own_passes(uncertainty: Any, data: Dataset) -> tuple[NDArray[np.float32] | None, str]:
     """(the user's own passes or None, the name of the source)."""
     if isinstance(uncertainty, str):
         return None, uncertainty

@@ -66,7 +66,7 @@ class Folds:
             )
             _check_fold(predictions, len(self.parts[fold]), self.data.n_classes, fold)
             self.run.write_fold(fold, predictions.pred_probs, predictions.passes)
-            remove_partial_files(self.run.fold_folder(fold))
+            remove_partial_files(self.run.make_fold_folder(fold))
 
     def compute_member(self, fold: int, member: int, advance: Advance) -> None:
         """One training of several in a fold."""
@@ -78,14 +78,14 @@ class Folds:
     def remove_partial_files(self) -> None:
         """Remove the partial results of finished folds, also those that a killed process left."""
         for fold in range(len(self.parts)):
-            remove_partial_files(self.run.fold_folder(fold))
+            remove_partial_files(self.run.make_fold_folder(fold))
 
     def _split_rows(self, fold: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         test = self.parts[fold]
         return np.setdiff1d(np.arange(len(self.data)), test), test
 
     def _make_options(self, fold: int, advance: Advance) -> dict[str, Any]:
-        folder = self.run.fold_folder(fold)
+        folder = self.run.make_fold_folder(fold)
         return {"seed": self.seeds[fold], "folder": folder, "advance": advance}
 
 
@@ -125,13 +125,13 @@ def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
 
 def _compute_fold(folds: Folds, fold: int) -> None:
     _check_worker(folds)
-    folds.compute(fold, _make_note_writer(folds.run.fold_folder(fold)))
+    folds.compute(fold, _make_note_writer(folds.run.make_fold_folder(fold)))
 
 
 def _compute_member(folds: Folds, item: tuple[int, int]) -> None:
     _check_worker(folds)
     fold, member = item
-    folder = make_member_folder(folds.run.fold_folder(fold), member)
+    folder = make_member_folder(folds.run.make_fold_folder(fold), member)
     folds.compute_member(fold, member, _make_note_writer(folder))
 
 
@@ -197,7 +197,7 @@ def _measure_progress(run: Run, fold: int) -> float:
     """How much of a fold is done: by its own note, or by those of its members."""
     if run.read_fold(fold) is not None:
         return 1.0
-    folder, shares = run.fold_folder(fold), [0.0, 0.0]  # of the fold, of its members
+    folder, shares = run.make_fold_folder(fold), [0.0, 0.0]  # of the fold, of its members
     for path in (folder / PROGRESS, *(member / PROGRESS for member in list_member_folders(folder))):
         try:
             share = float(read_text(path))

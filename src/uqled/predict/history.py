@@ -16,7 +16,11 @@ Rows = list[tuple[str, int, float, float]]
 
 def write_history(run: Run, folds: int) -> None:
     """Gather the folds' histories into `history.csv` and `training.png`, where there are any."""
-    rows = [row for fold in range(folds) for row in _read_rows(run.fold_folder(fold), str(fold))]
+    rows = [
+        row
+        for fold in range(folds)
+        for row in _read_fold_history(run.make_fold_folder(fold), str(fold))
+    ]
     if not rows:
         return
     with replace_file(run.path / "history.csv") as part, part.open("w", newline="") as file:
@@ -26,14 +30,14 @@ def write_history(run: Run, folds: int) -> None:
     _draw_history(rows, run.path / "training.png")
 
 
-def _read_rows(folder: Path, name: str) -> Rows:
+def _read_fold_history(folder: Path, name: str) -> Rows:
     """A fold's own history, or those of the members of its ensemble."""
     rows: Rows = []
     path = folder / "history.csv"
     if path.exists():
         rows += [(name, *row) for row in _read_epochs(path)]
     for member in list_member_folders(folder):
-        rows += _read_rows(member, f"{name} {member.name}")
+        rows += _read_fold_history(member, f"{name} {member.name}")
     return rows
 
 
@@ -42,7 +46,7 @@ def _read_epochs(path: Path) -> list[tuple[int, float, float]]:
     with explain_file_problems(path, fix):
         rows = list(csv.reader(read_file(path, "json_bytes").decode().splitlines()))
         if not rows or rows[0] != ["epoch", "loss", "accuracy"]:
-            raise FileError(name_file(path), "is no history of a training", fix)
+            raise FileError(name_file(path), "is not a training history", fix)
         return [(int(epoch), float(loss), float(right)) for epoch, loss, right in rows[1:]]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset, join_inputs
-from uqled.data.image_cache import cache_folder
+from uqled.data.image_cache import find_cache_folder
 from uqled.data.inspection.copies import choose_unlabelled_classes
 from uqled.errors import FileError
 from uqled.features.components import reduce_features
@@ -34,13 +34,13 @@ from uqled.storage.run import Predictions, Run
 
 _PASSES = 5  # where the run has passes of the user's own
 #: More than anybody trains for: a stranger's run could ask for any number.
-_MOST_PASSES, _MOST_EPOCHS = 1_000, 1_000
+_MAX_PASSES, _MAX_EPOCHS = 1_000, 1_000
 #: Encoders that a run may name: those that are installed, not files and not downloads, at a side of
 #: pixels that needs no more memory than images do.
 _ENCODER = re.compile(r"[a-z0-9-]+(@\d{1,3})?(\+[a-z0-9-]+(@\d{1,3})?)*")
 
 #: Models whose name has that of an encoder behind it.
-_ENCODING = ("committee", "probe")
+_ENCODER_MODELS = ("committee", "probe")
 #: Options of training that do not depend on the machine.
 _TRAINING = [one.name for one in fields(Training) if one.name not in ("device", "devices")]
 
@@ -59,7 +59,7 @@ def predict_new_samples(
     same kind of inputs and the same classes.
     """
     bar = progress if isinstance(progress, Progress) else Progress(progress)
-    model = _RunModel.read(Run.open(predictions.path))
+    model = _StoredModel.read(Run.open(predictions.path))
     features = model.compute_features(known, new, is_trusted, bar)
     samples = _stack_samples(known, new, is_trusted, features)
     learner = model.make_learner(samples, features)
@@ -108,7 +108,7 @@ def predict_unlabelled(
 
 
 @dataclass(frozen=True)
-class _RunModel:
+class _StoredModel:
     """What a run says of its model."""
 
     name: str
@@ -122,7 +122,7 @@ class _RunModel:
     seed: int
 
     @classmethod
-    def read(cls, run: Run) -> _RunModel:
+    def read(cls, run: Run) -> _StoredModel:
         """Checked, since a run may come from a stranger: it must not name code or files."""
         configuration = run.configuration()
         name, settings = configuration.get("model"), configuration.get("settings")
@@ -131,7 +131,9 @@ class _RunModel:
         members, uncertainty = settings.get("members", []), settings.get("uncertainty", "auto")
         learner, colon, encoder = str(name).partition(":")
         is_known = learner in LEARNERS and learner != "auto"
-        if not is_known or (colon and not (learner in _ENCODING and _ENCODER.fullmatch(encoder))):
+        if not is_known or (
+            colon and not (learner in _ENCODER_MODELS and _ENCODER.fullmatch(encoder))
+        ):
             raise FileError(
                 f"run {str(run.path)!r}",
                 f"was made with the model {name!r}, which cannot be fitted again from the run",
@@ -150,14 +152,14 @@ class _RunModel:
             or len(set(members)) < len(members)  # a member that is fitted any number of times
             or bool(members) != is_committee
             or type(epochs) is not int
-            or not 0 < epochs <= _MOST_EPOCHS
+            or not 0 < epochs <= _MAX_EPOCHS
         ):
             raise FileError(
                 f"run {str(run.path)!r}", "does not say how its model was fitted", "Make it anew"
             )
         for member in members:
             HEADS.load(member)  # refused if there is no such
-        count = passes if type(passes) is int and 0 < passes <= _MOST_PASSES else _PASSES
+        count = passes if type(passes) is int and 0 < passes <= _MAX_PASSES else _PASSES
         if training.get("precision") != "32-true":
             training.pop("precision", None)  # this machine may not have it
         return cls(str(name), tuple(members), uncertainty, training, count, seed)
@@ -195,7 +197,7 @@ class _RunModel:
         else:
             before, after = (
                 compute_features(
-                    data.inputs, self.encoder, cache_folder=cache_folder(), progress=progress
+                    data.inputs, self.encoder, cache_folder=find_cache_folder(), progress=progress
                 )
                 for data in (known, new)
             )

@@ -57,12 +57,12 @@ def make_run(
     K = whole.shape[1]
     options.setdefault("spellings", "keep")  # the columns of pred_probs are the classes
     dataset = data if data is None or isinstance(data, Dataset) else load(data, **options)
-    labels, is_missing = _set_aside(labels, dataset, len(whole))
+    labels, is_missing = _separate_unlabelled(labels, dataset, len(whole))
     softmax, unlabelled_probs = whole[~is_missing], whole[is_missing]
     if own_passes is not None and own_passes.shape[1] == len(whole):
         own_passes = own_passes[:, ~is_missing]
     N = len(softmax)
-    _check_rows(dataset, N)
+    _check_sample_count(dataset, N)
     given = _choose_labels(labels, dataset, K, classes)
     arrays.check_shapes_match(
         len(given), softmax.shape, None if own_passes is None else own_passes.shape
@@ -100,7 +100,9 @@ def make_run(
     return run.predictions()
 
 
-def _set_aside(labels: Any, dataset: Dataset | None, n: int) -> tuple[Any, NDArray[np.bool_]]:
+def _separate_unlabelled(
+    labels: Any, dataset: Dataset | None, n: int
+) -> tuple[Any, NDArray[np.bool_]]:
     """(the labels that there are, [n] which of the predicted samples have none).
 
     Those are the samples without a label of the data, where all of its samples are predicted, or
@@ -156,7 +158,7 @@ def _name_samples(
     return names[~is_missing], names[is_missing]
 
 
-def _check_rows(dataset: Dataset | None, n: int) -> None:
+def _check_sample_count(dataset: Dataset | None, n: int) -> None:
     if dataset is not None and len(dataset) != n:
         missing = len(dataset.unlabelled)
         without = f" and {missing:,} without a label" if missing else ""

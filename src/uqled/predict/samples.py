@@ -45,7 +45,7 @@ class Samples:
         return floats.permute(0, 3, 1, 2)  # lies in memory with the channels last
 
 
-def make_samples_like(
+def normalise_samples(
     inputs: NDArray[Any], train: NDArray[np.intp], *, crop_and_flip: bool = False
 ) -> Samples:
     """The samples `train`, with the mean and deviation of their own."""
@@ -65,7 +65,7 @@ def make_samples_like(
     return Samples(part.float(), wide.mean(dim=0).float(), scale.float())
 
 
-def make_other_samples(like: Samples, inputs: NDArray[Any], chosen: NDArray[np.intp]) -> Samples:
+def normalise_like(like: Samples, inputs: NDArray[Any], chosen: NDArray[np.intp]) -> Samples:
     """Other samples, normalised as `like` is, and never augmented."""
     part = torch.from_numpy(np.ascontiguousarray(inputs[chosen]))
     part = part if like.are_images else part.float()

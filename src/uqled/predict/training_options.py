@@ -65,7 +65,7 @@ def resolve_training(options: Mapping[str, Any]) -> Training:
     known_options = [field.name for field in fields(Training)]
     if unknown := sorted(given.keys() - set(known_options)):
         raise InputError(
-            unknown[0], "is no option of training", f"Choose among {', '.join(known_options)}"
+            unknown[0], "is not a training option", f"Choose among {', '.join(known_options)}"
         )
     training = replace(PRESETS[preset], **given)
     _check_training(training)

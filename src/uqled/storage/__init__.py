@@ -1,1 +1,1 @@
-"""Where bytes lie: files from strangers are read with care, our own are written whole."""
+"""Reads and writes files: untrusted files within limits, our own files atomically."""

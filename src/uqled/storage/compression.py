@@ -44,7 +44,7 @@ def find_table_name(path: Path) -> str:
     if not path.is_file():
         return ""
     with open_zip(path) as archive:
-        members = [m.filename for m in archive.filelist if _is_content(m.filename)]
+        members = [m.filename for m in archive.filelist if _is_content_member(m.filename)]
     return members[0].lower() if len(members) == 1 else ""
 
 
@@ -57,7 +57,7 @@ def open_decompressed(path: Path | str) -> Iterator[BinaryIO]:
         check_limit("memory_bytes", size, name_file(path))
         if ending == ".zip":
             with open_zip(path, file) as archive:
-                member = next(m for m in archive.filelist if _is_content(m.filename))
+                member = next(m for m in archive.filelist if _is_content_member(m.filename))
                 check_member_name(member.filename, path)
                 with archive.open(member) as stream:
                     yield _limit_stream(stream, size, path)
@@ -73,7 +73,7 @@ def read_decompressed(path: Path | str) -> bytes:
         return stream.read()
 
 
-def _is_content(name: str) -> bool:
+def _is_content_member(name: str) -> bool:
     parts = name.split("/")
     return bool(parts[-1]) and not parts[-1].startswith(".") and parts[0] != "__MACOSX"
 

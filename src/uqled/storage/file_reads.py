@@ -1,4 +1,4 @@
-"""Reading bytes of local files: descriptors that stay open, reads past the page cache."""
+"""Reads bytes of local files: cached file descriptors, and O_DIRECT reads."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from uqled.errors import FileError
 from uqled.storage.reading import name_file
 
 _OPEN_FILES = 64  # descriptors kept open per process
-#: Reads past the file cache: at least so much at a time, in pages, by way of a buffer.
+#: O_DIRECT reads: the smallest read that is worth it, the page size, and the size of the buffer.
 _DIRECT_BYTES, _PAGE, _BOUNCE_BYTES = 2**18, 4096, 4 * 2**20
-#: Of a disk, mostly: bytes that lie in memory as far from a multiple of it as in their file are
-#: read without a copy.
+#: The usual sector size of a disk: memory with the same alignment as its bytes in the file is
+#: filled without a copy.
 SECTOR = 512
 
 
 class Descriptor:
-    """An open file, closed when nobody reads it any more."""
+    """An open file descriptor, closed when it is garbage-collected."""
 
     def __init__(self, path: str, flags: int) -> None:
         # Without waiting: opening a pipe would block until somebody writes to it.
@@ -32,7 +32,7 @@ class Descriptor:
         self.number = os.open(path, os.O_RDONLY | flags)
         about = os.fstat(self.number)
         if not stat.S_ISREG(about.st_mode):
-            raise FileError(name_file(path), "is no regular file", "Name a file with content")
+            raise FileError(name_file(path), "is not a regular file", "Name a file with content")
         self.file = about.st_dev, about.st_ino
 
     def __del__(self) -> None:
@@ -41,56 +41,60 @@ class Descriptor:
 
 
 class DescriptorCache:
-    """The files that were read last, open. A file that was replaced or removed is noticed."""
+    """Keeps recently read files open, and notices when a file is replaced or removed."""
 
     def __init__(self, limit: int, flags: int = 0) -> None:
         self._limit, self._flags = limit, flags
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
-        self._kept: OrderedDict[str, Descriptor] = OrderedDict()
+    def reset(self) -> None:
+        self._descriptors: OrderedDict[str, Descriptor] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, path: str) -> Descriptor:
+    def get(self, path: str) -> Descriptor:
         now = os.stat(path)  # noqa: PTH116 - called once per block
         with self._lock:
-            descriptor = self._kept.get(path)
+            descriptor = self._descriptors.get(path)
             if descriptor is not None and descriptor.file == (now.st_dev, now.st_ino):
-                self._kept.move_to_end(path)
+                self._descriptors.move_to_end(path)
                 return descriptor
         new_descriptor = Descriptor(path, self._flags)
         with self._lock:
-            self._kept[path] = new_descriptor
-            self._kept.move_to_end(path)
-            while len(self._kept) > self._limit:
-                self._kept.popitem(last=False)
+            self._descriptors[path] = new_descriptor
+            self._descriptors.move_to_end(path)
+            while len(self._descriptors) > self._limit:
+                self._descriptors.popitem(last=False)
         return new_descriptor
 
     def forget(self, path: str) -> None:
-        """Let go of a file, or of all files in a folder: a kept one would keep its disk space."""
+        """Close a file, or all files in a folder: an open one would keep its disk space."""
         with self._lock:
-            for name in [one for one in self._kept if one == path or one.startswith(f"{path}/")]:
-                del self._kept[name]
+            for name in [
+                one for one in self._descriptors if one == path or one.startswith(f"{path}/")
+            ]:
+                del self._descriptors[name]
 
 
 DESCRIPTORS = DescriptorCache(_OPEN_FILES)
-_direct = DescriptorCache(_OPEN_FILES, getattr(os, "O_DIRECT", 0))
-if hasattr(os, "register_at_fork"):  # the lock may be held by a thread that the child has not
-    os.register_at_fork(after_in_child=DESCRIPTORS.begin_anew)
-    os.register_at_fork(after_in_child=_direct.begin_anew)
+_DIRECT_DESCRIPTORS = DescriptorCache(_OPEN_FILES, getattr(os, "O_DIRECT", 0))
+if hasattr(
+    os, "register_at_fork"
+):  # another thread may hold the lock, which the child does not have
+    os.register_at_fork(after_in_child=DESCRIPTORS.reset)
+    os.register_at_fork(after_in_child=_DIRECT_DESCRIPTORS.reset)
 _bounce = threading.local()
 
 
 def forget_file(path: str) -> None:
     DESCRIPTORS.forget(path)
-    _direct.forget(path)
+    _DIRECT_DESCRIPTORS.forget(path)
 
 
 def fill_directly(path: str, view: memoryview, start: int) -> bool:
-    """Fill `view` past the file cache; False if that cannot be done here, or not all is there.
+    """Fill `view` with O_DIRECT; False if that is not possible, or the file is too short.
 
-    Such reads begin and end at whole pages of file and memory, so they go by way of a buffer,
-    unless `view` lies as the file does.
+    Such reads must be aligned in the file and in memory, so they go through a buffer unless `view`
+    is aligned like the file.
     """
     if not hasattr(os, "O_DIRECT") or len(view) < _DIRECT_BYTES:
         return False
@@ -99,7 +103,7 @@ def fill_directly(path: str, view: memoryview, start: int) -> bool:
     pages, n_done = _bounce.pages, 0
     source, target = np.frombuffer(pages, np.uint8), np.frombuffer(view, np.uint8)
     try:
-        descriptor = _direct.of(path).number
+        descriptor = _DIRECT_DESCRIPTORS.get(path).number
         if (target.ctypes.data - start) % SECTOR == 0 and _fill_in_place(
             descriptor, target, start, source
         ):
@@ -121,9 +125,10 @@ def fill_directly(path: str, view: memoryview, start: int) -> bool:
 def _fill_in_place(
     descriptor: int, target: NDArray[np.uint8], start: int, pages: NDArray[np.uint8]
 ) -> bool:
-    """Fill what begins as far from a sector's start as the file's bytes do, in one read: whole
-    sectors where they belong, what is before and after them by way of `pages`. False if that
-    cannot be done."""
+    """Fill a target that is aligned like the file with one read; False if that is not possible.
+
+    Whole sectors go straight into the target, the edges before and after them through `pages`.
+    """
     before, head = start % SECTOR, -start % SECTOR
     if len(target) < head + SECTOR:
         return False
@@ -143,7 +148,7 @@ def _fill_in_place(
 
 
 def fill_from(descriptor: int, view: memoryview, start: int) -> int:
-    """The bytes that were there to fill `view` with."""
+    """Fill `view` and return the number of bytes read, which is less at the end of the file."""
     n_done = 0
     while n_done < len(view):
         count = os.preadv(descriptor, [view[n_done:]], start + n_done)

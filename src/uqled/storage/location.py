@@ -26,7 +26,7 @@ _LOCAL_PROTOCOLS = ("file://", "local://")
 
 @dataclass(frozen=True)
 class Entry:
-    """What a listing says of one file or folder."""
+    """One file or folder of a listing."""
 
     name: str
     size: int
@@ -47,7 +47,7 @@ class Location(ABC):
 
     @classmethod
     def of(cls, address: str | os.PathLike[str] | Location) -> Location:
-        """The place of a local path or an fsspec address; a relative path is made absolute."""
+        """Make the location of a local path, which becomes absolute, or of an fsspec address."""
         if isinstance(address, Location):
             return address
         text = os.fspath(address)
@@ -78,26 +78,26 @@ class Location(ABC):
 
     @property
     def parent(self) -> Location:
-        """The folder it lies in."""
+        """The folder that contains it."""
         return type(self)(self.address.rstrip("/").rpartition("/")[0] or "/")
 
     @property
     @abstractmethod
     def is_local(self) -> bool:
-        """If it is a path on this machine."""
+        """Whether it is a path on this machine."""
 
     @property
     @abstractmethod
     def path(self) -> Path:
-        """The path of a local place."""
+        """The path of a local file or folder; an error for a remote one."""
 
     @abstractmethod
     def entry(self) -> Entry | None:
-        """What is there, or None."""
+        """Describe the file or folder; None if it does not exist."""
 
     @abstractmethod
-    def _listing(self) -> list[Entry]:
-        """Everything in a folder, in any order."""
+    def _list_entries(self) -> list[Entry]:
+        """List everything in a folder, in any order."""
 
     def exists(self) -> bool:
         return self.entry() is not None
@@ -108,21 +108,21 @@ class Location(ABC):
 
     def size(self) -> int:
         """The bytes of a file."""
-        return self._file().size
+        return self._find_file().size
 
     def stamp(self) -> str:
         """Changes when the file changes: its size, and its time or the store's own tag."""
-        return self._file().stamp
+        return self._find_file().stamp
 
     def entries(self, *, with_hidden: bool = False) -> list[Entry]:
-        """What a folder holds, sorted naturally (part-2 before part-10), in one listing.
+        """List a folder in natural order (part-2 before part-10), with one request.
 
-        Hidden files and notes such as `_SUCCESS` are left out, unless they are asked for.
+        Hidden files and markers such as `_SUCCESS` are left out unless `with_hidden`.
         """
-        entries = self._listing()
+        entries = self._list_entries()
         if not with_hidden:
             entries = [entry for entry in entries if not entry.is_hidden]
-        return sorted(entries, key=lambda entry: natural_order(entry.name))
+        return sorted(entries, key=lambda entry: make_natural_key(entry.name))
 
     def names(self) -> list[str]:
         """The names of `entries`."""
@@ -130,15 +130,15 @@ class Location(ABC):
 
     @abstractmethod
     def tree(self) -> list[Entry]:
-        """All files in a folder and the folders in it, named from here: `c/0/0`; in any order."""
+        """List all files below a folder, in any order, by relative path: `c/0/0`."""
 
     @abstractmethod
     def read(self, start: int = 0, length: int | None = None) -> bytes:
-        """The bytes from `start` on, `length` of them if there are so many."""
+        """Read up to `length` bytes from `start` on."""
 
     @abstractmethod
     def read_into(self, view: memoryview, start: int, *, direct_io: bool = False) -> None:
-        """Fill `view`, which is of bytes, with the bytes from `start` on; all of it or an error.
+        """Fill `view` with the bytes from `start` on; raise an error if the file is too short.
 
         `direct_io` bypasses the page cache (O_DIRECT) where the system can: faster for data that
         would be evicted before it is read again.
@@ -146,36 +146,36 @@ class Location(ABC):
 
     @abstractmethod
     def open(self) -> BinaryIO:
-        """A file to read and seek in, for libraries that want one."""
+        """Open as a seekable binary file, for libraries that need one."""
 
     @abstractmethod
     def write(self, content: bytes, *, durable: bool = True) -> None:
-        """Write a file, wholly or not at all; its folder is made.
+        """Write a file atomically, and create its folder.
 
-        `durable=False` does not wait until it would survive a power loss.
+        `durable=False` does not wait until the file would survive a power loss.
         """
 
     @abstractmethod
     def remove(self) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
 
     @abstractmethod
     def remove_folder(self) -> None:
-        """Remove a folder and all in it, if it is there."""
+        """Remove a folder and everything in it, if it exists."""
 
     @abstractmethod
     def make_folder(self) -> None:
-        """Make a folder and those above it, if it is not there."""
+        """Create a folder and its parents, if they do not exist."""
 
-    def _file(self) -> Entry:
+    def _find_file(self) -> Entry:
         entry = self.entry()
         if entry is None:
-            raise _missing(self)
+            raise _describe_missing(self)
         if entry.is_folder:
             raise FileError(name_file(self), "is a folder", "Name a file in it")
         return entry
 
-    def _cut_short(self, end: int) -> FileError:
+    def _describe_truncation(self, end: int) -> FileError:
         return FileError(
             name_file(self),
             f"ends at byte {end}, before its array does",
@@ -196,25 +196,25 @@ class _LocalLocation(Location):
     def entry(self) -> Entry | None:
         with explain_location_problems(self, OSError):
             try:
-                return _entry_of(self.name, self.path.stat())
+                return _make_entry(self.name, self.path.stat())
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
-    def _listing(self) -> list[Entry]:
+    def _list_entries(self) -> list[Entry]:
         with explain_location_problems(self, OSError), os.scandir(self.address) as listing:
-            return [_entry_of(one.name, one.stat()) for one in listing if _is_there(one)]
+            return [_make_entry(one.name, one.stat()) for one in listing if _still_exists(one)]
 
     def tree(self) -> list[Entry]:
         with explain_location_problems(self, OSError):
             return [
-                _entry_of(str(path.relative_to(self.path)), path.stat())
+                _make_entry(str(path.relative_to(self.path)), path.stat())
                 for path in self.path.rglob("*")
                 if path.is_file()
             ]
 
     def read(self, start: int = 0, length: int | None = None) -> bytes:
         with explain_location_problems(self, OSError):
-            file = DESCRIPTORS.of(self.address)
+            file = DESCRIPTORS.get(self.address)
             n_left = max(os.fstat(file.number).st_size - start, 0)
             content = bytearray(n_left if length is None else min(length, n_left))
             return bytes(content[: fill_from(file.number, memoryview(content), start)])
@@ -223,10 +223,10 @@ class _LocalLocation(Location):
         with explain_location_problems(self, OSError):
             if direct_io and fill_directly(self.address, view, start):
                 return
-            file = DESCRIPTORS.of(self.address)
+            file = DESCRIPTORS.get(self.address)
             count = fill_from(file.number, view, start)
         if count < len(view):
-            raise self._cut_short(min(start + count, os.fstat(file.number).st_size))
+            raise self._describe_truncation(min(start + count, os.fstat(file.number).st_size))
 
     def open(self) -> BinaryIO:
         return open_regular(self.path)
@@ -252,25 +252,25 @@ class _LocalLocation(Location):
                 shutil.rmtree(self.path)
 
     def make_folder(self) -> None:
-        with explain_location_problems(self, OSError, "made"):
+        with explain_location_problems(self, OSError, "created"):
             self.path.mkdir(parents=True, exist_ok=True)
 
 
-def natural_order(name: str) -> tuple[list[int | str], str]:
+def make_natural_key(name: str) -> tuple[list[int | str], str]:
     """A key that sorts numbers in names by their value: part-2 before part-10."""
-    parts = re.split(r"([0-9]+)", name)  # text, number, text, ...: like is compared with like
+    parts = re.split(r"([0-9]+)", name)  # text, number, text, ...: same positions, same types
     return [int(part) if at % 2 else part for at, part in enumerate(parts)], name
 
 
 def explain_location_problems(
-    place: Location, errors: type[Exception], doing: str = "read"
+    place: Location, errors: type[Exception], action: str = "read"
 ) -> AbstractContextManager[None]:
-    """Turn what goes wrong with a file into an error that names it."""
-    fix, problem = "Check the address and your rights", f"cannot be {doing}"
+    """Turn errors about a file into a `FileError` that names it."""
+    fix, problem = "Check the address and your permissions", f"cannot be {action}"
     return explain_file_problems(place, fix, problem=problem, errors=errors)
 
 
-def _is_there(entry: os.DirEntry[str]) -> bool:
+def _still_exists(entry: os.DirEntry[str]) -> bool:
     """False for a temporary file that was renamed while the folder was listed."""
     try:
         entry.stat()
@@ -279,10 +279,10 @@ def _is_there(entry: os.DirEntry[str]) -> bool:
     return True
 
 
-def _missing(place: Location) -> FileError:
+def _describe_missing(place: Location) -> FileError:
     return FileError(name_file(place), "does not exist", "Check the path")
 
 
-def _entry_of(name: str, status: os.stat_result) -> Entry:
+def _make_entry(name: str, status: os.stat_result) -> Entry:
     is_folder = (status.st_mode & 0o170000) == 0o040000
     return Entry(name, status.st_size, f"{status.st_size}-{status.st_mtime_ns}", is_folder)

@@ -1,8 +1,8 @@
-"""Plain data out of a pickle, which is a program: it is read here, and never run.
+"""Reads plain data from a pickle without running it.
 
-Opcode by opcode, dictionaries, lists, tuples, numbers, texts and bytes are put together, and arrays
-of whole numbers out of their own bytes. Whatever else a pickle asks for is refused by its name.
-That is enough for CIFAR's files, as Python 2 wrote them and as Python 3 writes them again.
+A pickle is a program. This interprets its opcodes and builds only dictionaries, lists, tuples,
+numbers, texts, bytes and arrays of whole numbers; anything else is refused by name. That is enough
+for CIFAR's files, whether written by Python 2 or by Python 3.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_MOST_KEYS = 1000  # of a dictionary: CIFAR's have five, and keys can be made that are slow to tell
-_MOST_AXES = 4  # of an array: CIFAR's have two
+_MAX_KEYS = 1000  # of a dictionary: CIFAR's have five, and crafted keys can collide
+_MAX_AXES = 4  # of an array: CIFAR's have two
 _INTEGERS = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8")
 _BYTE_ORDERS = ("|", "<", ">", "=")
 _PLAIN = (type(None), bool, int, float, str, bytes, bytearray)
 
-#: What a pickle may name, and how errors call it. Naming calls nothing.
+#: Names that a pickle may refer to -> their name in errors. Referring to one does not call it.
 _NAMES = {
     ("numpy", "ndarray"): "numpy.ndarray",
     ("numpy", "dtype"): "numpy.dtype",
@@ -55,19 +55,19 @@ class _Type:
 
 @dataclass
 class _Array:
-    """An array, whose content comes after it was announced."""
+    """An array; a pickle creates it first and sets its content later."""
 
     content: NDArray[Any] | None = None
 
 
-class _Deep(tuple[Any, ...]):
-    """A tuple with tuples in it, which is not put into another one."""
+class _NestedTuple(tuple[Any, ...]):
+    """A tuple that contains tuples; it must not be nested in another one."""
 
     __slots__ = ()
 
 
 def read_plain_pickle(data: bytes) -> Any:
-    """What the pickle holds; a `ValueError` says what else it asks for, or where it is damaged.
+    """Return the content of a pickle, or raise a `ValueError` if it is damaged or not plain data.
 
     >>> import pickle
     >>> read_plain_pickle(pickle.dumps({b"labels": [1, 2]}))
@@ -87,7 +87,7 @@ def read_plain_pickle(data: bytes) -> Any:
                 raise ValueError("is not needed for plain data")
         except ValueError as error:
             raise ValueError(f"opcode {name} at byte {position} {error}") from error
-    return _finish(reader.pop())
+    return _unwrap_arrays(reader.pop())
 
 
 @dataclass
@@ -95,7 +95,7 @@ class _Reader:
     """The stack and the memo of a pickle, with plain data in them."""
 
     size: int
-    """Bytes of the pickle: its texts are not made longer than that altogether."""
+    """Bytes of the pickle; the texts built from it must not be longer in total."""
     stack: list[Any] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
     memo: dict[int, Any] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class _Reader:
         return self.stack.pop()
 
     def pop_mark(self) -> list[Any]:
-        """What was put since the last MARK."""
+        """Pop everything pushed since the last MARK."""
         if not self.marks:
             raise ValueError("comes without a MARK")
         start = self.marks.pop()
@@ -122,55 +122,57 @@ class _Reader:
 
     def get(self, index: int) -> None:
         if index not in self.memo:
-            raise ValueError(f"takes entry {index} out of the memo, which is not there")
+            raise ValueError(f"reads entry {index} of the memo, which does not exist")
         self.stack.append(self.memo[index])
 
     def put(self, index: int) -> None:
         self.memo[index] = self.top()
 
     def push_tuple(self, items: list[Any]) -> None:
-        if any(isinstance(item, _Deep | list | dict) for item in items):
+        if any(isinstance(item, _NestedTuple | list | dict) for item in items):
             raise ValueError("makes a tuple nested deeper than CIFAR's are")
         is_deep = any(isinstance(item, tuple) for item in items)
-        self.stack.append(_Deep(items) if is_deep else tuple(items))
+        self.stack.append(_NestedTuple(items) if is_deep else tuple(items))
 
-    def push_some(self, n: int) -> None:
+    def push_tuple_of(self, n: int) -> None:
         self.push_tuple([self.pop() for _ in range(n)][::-1])
 
     def append(self, items: list[Any]) -> None:
         target = self.top()
         if type(target) is not list:
-            raise ValueError(f"appends to {_describe(target)}")
+            raise ValueError(f"appends to {_describe_value(target)}")
         for item in items:
             if type(item) not in _PLAIN:
-                raise ValueError(f"puts {_describe(item)} into a list, nested as CIFAR's are not")
+                raise ValueError(
+                    f"puts {_describe_value(item)} into a list, nested as CIFAR's are not"
+                )
         target += items
 
     def set_items(self, items: list[Any]) -> None:
         target = self.top()
         if type(target) is not dict or len(items) % 2:
-            raise ValueError(f"sets items of {_describe(target)}")
+            raise ValueError(f"sets items of {_describe_value(target)}")
         for key, value in zip(items[::2], items[1::2], strict=True):
             if type(key) not in (str, bytes, int):
-                raise ValueError(f"has {_describe(key)} as a key")
-            if type(value) not in (*_PLAIN, list, tuple, _Deep, _Array):
-                raise ValueError(f"puts {_describe(value)} into a dictionary")
+                raise ValueError(f"has {_describe_value(key)} as a key")
+            if type(value) not in (*_PLAIN, list, tuple, _NestedTuple, _Array):
+                raise ValueError(f"puts {_describe_value(value)} into a dictionary")
             target[key] = value
-        if len(target) > _MOST_KEYS:
-            raise ValueError(f"makes a dictionary of more than {_MOST_KEYS:,} keys")
+        if len(target) > _MAX_KEYS:
+            raise ValueError(f"makes a dictionary of more than {_MAX_KEYS:,} keys")
 
     def push_name(self, module: Any, attribute: Any) -> None:
         if not (type(module) is str and type(attribute) is str):
-            raise ValueError("names something that is no text")
+            raise ValueError("names something that is not text")
         if (module, attribute) not in _NAMES:
             raise ValueError(f"asks for {module}.{attribute}")
         self.stack.append(_Name(_NAMES[module, attribute]))
 
     def call(self) -> None:
-        """What the call of a name would give, where that is plain data."""
+        """Emulate the call of a known name whose result is plain data."""
         arguments, function = self.pop(), self.pop()
         if type(function) is not _Name or not isinstance(arguments, tuple):
-            raise ValueError(f"calls {_describe(function)}")
+            raise ValueError(f"calls {_describe_value(function)}")
         match function.text, tuple(arguments):
             case "_codecs.encode", (str(text), "latin1" | b"latin1"):
                 self.stack.append(self._encode(text))
@@ -189,7 +191,7 @@ class _Reader:
         """Give an array its content, or a type its byte order."""
         state, target = self.pop(), self.top()
         if not isinstance(state, tuple):
-            raise ValueError(f"builds {_describe(target)} out of {_describe(state)}")
+            raise ValueError(f"builds {_describe_value(target)} out of {_describe_value(state)}")
         match target, tuple(state):
             case _Array(content=None), (1, shape, kind, is_fortran, bytes() as data):
                 target.content = _make_array(shape, kind, bool(is_fortran), data)
@@ -198,10 +200,12 @@ class _Reader:
                 if target.order not in _BYTE_ORDERS:
                     raise ValueError(f"has a type of the byte order {target.order!r}")
             case _:
-                raise ValueError(f"builds {_describe(target)} in a way that CIFAR does not need")
+                raise ValueError(
+                    f"builds {_describe_value(target)} in a way that CIFAR does not need"
+                )
 
     def _encode(self, text: str) -> bytes:
-        """Once per text: the memo could name one and the same again and again."""
+        """Encode a text; the total is limited, because the memo can repeat a text without end."""
         self.encoded += len(text)
         if self.encoded > self.size:
             raise ValueError("makes more bytes than the file has")
@@ -216,11 +220,11 @@ def _read_type(code: str | bytes) -> _Type:
 
 
 def _make_array(shape: Any, kind: Any, is_fortran: bool, data: bytes | bytearray) -> NDArray[Any]:
-    """An array over its own bytes, which must be just as many as it needs."""
+    """Make an array from its bytes, whose number must match the shape."""
     if type(kind) is not _Type:
-        raise ValueError(f"has an array of no plain type ({_describe(kind)})")
+        raise ValueError(f"has an array of no plain type ({_describe_value(kind)})")
     is_shape = type(shape) is tuple and all(type(n) is int and n > 0 for n in shape)
-    if not is_shape or not 1 <= len(shape) <= _MOST_AXES:
+    if not is_shape or not 1 <= len(shape) <= _MAX_AXES:
         raise ValueError(f"has an array of shape {str(shape)[:60]}")
     dtype = kind.dtype()
     if math.prod(shape) * dtype.itemsize != len(data):
@@ -229,13 +233,13 @@ def _make_array(shape: Any, kind: Any, is_fortran: bool, data: bytes | bytearray
     return flat.reshape(shape, order="F" if is_fortran else "C")
 
 
-def _finish(found: Any) -> Any:
-    if type(found) is not dict:
-        return found
-    return {key: _content(value) for key, value in found.items()}
+def _unwrap_arrays(value: Any) -> Any:
+    if type(value) is not dict:
+        return value
+    return {key: _get_content(entry) for key, entry in value.items()}
 
 
-def _content(value: Any) -> Any:
+def _get_content(value: Any) -> Any:
     if type(value) is not _Array:
         return value
     if value.content is None:
@@ -243,10 +247,10 @@ def _content(value: Any) -> Any:
     return value.content
 
 
-def _describe(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     if type(value) is _Name:
         return value.text
-    kinds = {_Array: "an array", _Type: "a type", _Deep: "a tuple", type(None): "None"}
+    kinds = {_Array: "an array", _Type: "a type", _NestedTuple: "a tuple", type(None): "None"}
     return kinds.get(type(value), f"a {type(value).__name__}")
 
 
@@ -257,7 +261,7 @@ _CONSTANTS: dict[str, Callable[[Any], Any]] = {
     "EMPTY_DICT": lambda _: {},
     "EMPTY_LIST": lambda _: [],
     "EMPTY_TUPLE": lambda _: (),
-    # Texts of Python 2 are bytes, which the walk over the opcodes hands out as Latin-1.
+    # Python 2 strings are bytes, which `genops` decodes as Latin-1.
     **dict.fromkeys(("BINSTRING", "SHORT_BINSTRING"), lambda text: text.encode("latin-1")),
     **dict.fromkeys(
         (
@@ -279,9 +283,9 @@ _STEPS: dict[str, Callable[[_Reader, Any], None]] = {
     "LONG_BINPUT": lambda reader, index: reader.put(index),
     "MEMOIZE": lambda reader, _: reader.put(len(reader.memo)),
     "TUPLE": lambda reader, _: reader.push_tuple(reader.pop_mark()),
-    "TUPLE1": lambda reader, _: reader.push_some(1),
-    "TUPLE2": lambda reader, _: reader.push_some(2),
-    "TUPLE3": lambda reader, _: reader.push_some(3),
+    "TUPLE1": lambda reader, _: reader.push_tuple_of(1),
+    "TUPLE2": lambda reader, _: reader.push_tuple_of(2),
+    "TUPLE3": lambda reader, _: reader.push_tuple_of(3),
     "APPEND": lambda reader, _: reader.append([reader.pop()]),
     "APPENDS": lambda reader, _: reader.append(reader.pop_mark()),
     "SETITEM": lambda reader, _: reader.set_items([reader.pop(), reader.pop()][::-1]),

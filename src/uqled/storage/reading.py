@@ -1,6 +1,6 @@
-"""Files that somebody else may have made: opened without waiting, read within limits.
+"""Reads untrusted files: opened without blocking, read within limits.
 
-Whatever is wrong with the bytes becomes a `FileError` that names the file.
+Any problem becomes a `FileError` that names the file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from uqled.limits import check_limit, exceed_limit, get_limit
 
 _PIECE = 2**20  # bytes decompressed at a time
 _SMALL = 2**26  # decompressed bytes below which no ratio is suspicious
-#: Without waiting: opening a pipe would block until somebody writes to it.
+#: Without blocking: opening a pipe would wait until somebody writes to it.
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -30,20 +30,20 @@ def explain_file_problems(
     problem: str = "cannot be read",
     errors: type[Exception] = Exception,
 ) -> Iterator[None]:
-    """Turn whatever goes wrong with a file into an error that names it.
+    """Turn any problem with a file into a `FileError` that names it.
 
-    Parsers raise anything on bytes that were made for it (tokenizer errors, recursion, overflow),
-    and so do stores: all `errors` are taken for a problem of the file.
+    Parsers can raise anything on crafted bytes (tokenizer errors, recursion, overflow), and so can
+    remote stores: all `errors` count as problems of the file.
     """
     try:
         yield
     except UqledError:
         raise
     except errors as error:
-        raise _explain(error, path, fix, problem) from error
+        raise _describe_file_problem(error, path, fix, problem) from error
 
 
-def _explain(
+def _describe_file_problem(
     error: Exception, path: object, fix: str, problem: str = "cannot be read"
 ) -> FileError:
     if isinstance(error, FileNotFoundError):
@@ -52,12 +52,12 @@ def _explain(
 
 
 def name_file(path: object) -> str:
-    """A file as errors name it."""
+    """The name of a file in error messages."""
     return f"file {str(path)!r}"
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of somebody else says, in one line of printable characters."""
+    """The message of another library's error, as one line of printable characters."""
     strerror = getattr(error, "strerror", None)
     text = strerror if isinstance(strerror, str) and strerror else str(error)
     line = (text.strip().splitlines() or [""])[0]
@@ -73,9 +73,9 @@ def open_regular(path: Path | str) -> BinaryIO:
 
 
 def read_file(path: Path | str, limit: str = "memory_bytes") -> bytes:
-    """The bytes of a regular file, if they are not more than the limit.
+    """Read a regular file that is not larger than the limit.
 
-    Called once per image, so it goes without a file object.
+    Called once per image, so it avoids a file object.
     """
     descriptor, size = _open_descriptor(path)
     try:
@@ -84,11 +84,11 @@ def read_file(path: Path | str, limit: str = "memory_bytes") -> bytes:
         while 0 < len(content) < size and (piece := os.read(descriptor, size + 1 - len(content))):
             content += piece  # one call reads two gigabytes at most
     except OSError as error:
-        raise _explain(error, path, "Get it again") from error
+        raise _describe_file_problem(error, path, "Get it again") from error
     finally:
         os.close(descriptor)
     if len(content) > size:  # files of the system itself claim to be empty
-        raise FileError(name_file(path), "is longer than the system says", "Copy it, and use that")
+        raise FileError(name_file(path), "is longer than the system says", "Use a copy of it")
     return content
 
 
@@ -96,29 +96,29 @@ def _open_descriptor(path: Path | str) -> tuple[int, int]:
     """An open regular file, and how many bytes it has."""
     try:
         descriptor = os.open(path, _OPEN_FLAGS)
-    except (OSError, ValueError) as error:  # a name with a zero byte
-        raise _explain(error, path, "Check the path and your rights") from error
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        raise _describe_file_problem(error, path, "Check the path and your permissions") from error
     about = os.fstat(descriptor)
     if not stat.S_ISREG(about.st_mode):
         os.close(descriptor)
-        raise FileError(name_file(path), "is no regular file", "Name a file with content")
+        raise FileError(name_file(path), "is not a regular file", "Name a file with content")
     return descriptor, about.st_size
 
 
 def read_text(path: Path | str) -> str:
-    """A UTF-8 text file, as configuration is written in."""
+    """Read a small UTF-8 text file."""
     with explain_file_problems(path, "Write it again, in UTF-8"):
         return read_file(path, "json_bytes").decode("utf-8")
 
 
 def read_json(path: Path | str, fix: str = "Write it again") -> Any:
-    """Plain data of a JSON file."""
+    """Read plain data from a JSON file."""
     with explain_file_problems(path, fix):
         return parse_json(read_file(path, "json_bytes"))
 
 
 def parse_json(text: str | bytes | bytearray) -> Any:
-    """Plain data of a JSON text. Half of a character, which no file can hold, is a ValueError."""
+    """Parse JSON; a lone surrogate, which UTF-8 cannot encode, is a ValueError."""
     content = json.loads(text)
     is_escaped = "\\ud" in text.lower() if isinstance(text, str) else b"\\ud" in text.lower()
     if is_escaped:
@@ -127,14 +127,14 @@ def parse_json(text: str | bytes | bytearray) -> Any:
 
 
 def check_expansion(total: int, size: int, subject: str) -> None:
-    """Refuse `total` decompressed bytes out of `size` compressed ones, if they are a bomb."""
+    """Refuse a decompression bomb: `total` decompressed bytes out of `size` compressed ones."""
     if total > get_limit("memory_bytes"):
         raise exceed_limit("memory_bytes", f"at least {total:,}", subject)
     check_compression_ratio(total, size, subject)
 
 
 def check_compression_ratio(total: int, size: int, subject: str) -> None:
-    """Refuse `total` decompressed bytes out of `size` compressed ones, if no data shrinks so."""
+    """Refuse an implausible ratio of `total` decompressed to `size` compressed bytes."""
     ratio = total // max(size, 1)
     if total > _SMALL and ratio > get_limit("compression_ratio"):
         raise exceed_limit("compression_ratio", f"at least {ratio:,}", subject)

@@ -1,4 +1,4 @@
-"""Addresses that fsspec reaches: `s3://bucket/x`, `gs://`, and many files fetched at a time."""
+"""Locations that fsspec reaches (`s3://bucket/x`, `gs://`), and reading many files at once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from uqled.errors import FileError
 from uqled.storage.location import Entry, Location, explain_location_problems
 from uqled.storage.reading import first_line, name_file
 
-#: Stores whose folders are only the beginnings of names, and come and go with the files.
-_WITHOUT_FOLDERS = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "r2")
-#: What file systems call the thing that changes with a file's content, the most telling first.
+#: Object stores, whose folders are only name prefixes that come and go with the files.
+_FOLDERLESS_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "r2")
+#: Attributes that change with a file's content, the most reliable first.
 _STAMPS = ("ETag", "etag", "generation", "md5Hash", "checksum", "mtime", "LastModified", "created")
 
-_FETCHED_TOGETHER = 128
+_FETCHED_TOGETHER = 128  # files per request
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,17 @@ class RemoteLocation(Location):
     def entry(self) -> Entry | None:
         with self._open_store() as (system, path):
             try:
-                system.invalidate_cache(path)  # others write too: an old listing is wrong
-                return _entry_from(system.info(path))
+                system.invalidate_cache(path)  # others write too: a cached listing may be stale
+                return _parse_entry(system.info(path))
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
-    def _listing(self) -> list[Entry]:
+    def _list_entries(self) -> list[Entry]:
         with self._open_store() as (system, path):
             system.invalidate_cache(path)
             listing = system.ls(path, detail=True)
-        # An object store lists the folder itself where somebody made one as an empty file.
-        return [_entry_from(one) for one in listing if one["name"].strip("/") != path.strip("/")]
+        # Object stores list the folder itself if it was created as an empty file.
+        return [_parse_entry(one) for one in listing if one["name"].strip("/") != path.strip("/")]
 
     def tree(self) -> list[Entry]:
         with self._open_store() as (system, path):
@@ -54,7 +54,7 @@ class RemoteLocation(Location):
             listing = system.find(path, detail=True)
         base = f"{path.strip('/')}/"
         return [
-            replace(_entry_from(one), name=one["name"].strip("/").removeprefix(base))
+            replace(_parse_entry(one), name=one["name"].strip("/").removeprefix(base))
             for one in listing.values()
         ]
 
@@ -67,7 +67,7 @@ class RemoteLocation(Location):
                 content: bytes = system.cat_file(path, start=start, end=end)
                 return content
         except FileError:
-            if start and self._file().size <= start:  # which is an error to some stores
+            if start and self._find_file().size <= start:  # some stores raise an error for that
                 return b""
             raise
 
@@ -80,7 +80,7 @@ class RemoteLocation(Location):
     ) -> None:
         content = self.read(start, len(view))
         if len(content) < len(view):
-            raise self._cut_short(self._file().size)
+            raise self._describe_truncation(self._find_file().size)
         view[:] = content
 
     def open(self) -> BinaryIO:
@@ -93,7 +93,7 @@ class RemoteLocation(Location):
             try:
                 system.pipe_file(path, content)
             except FileNotFoundError:
-                if self._is_without_folders:
+                if self._is_folderless:
                     raise
                 self.parent.make_folder()
                 system.pipe_file(path, content)
@@ -115,34 +115,34 @@ class RemoteLocation(Location):
                 return
 
     def make_folder(self) -> None:
-        if self._is_without_folders:
+        if self._is_folderless:
             return
-        with self._open_store("made") as (system, path):
+        with self._open_store("created") as (system, path):
             system.makedirs(path, exist_ok=True)
 
     @property
-    def _is_without_folders(self) -> bool:
-        return self.address.partition("://")[0] in _WITHOUT_FOLDERS
+    def _is_folderless(self) -> bool:
+        return self.address.partition("://")[0] in _FOLDERLESS_STORES
 
     @contextmanager
-    def _open_store(self, doing: str = "read") -> Iterator[tuple[Any, str]]:
-        """The file system and the path in it. Stores have errors of every type: all are named."""
-        with explain_location_problems(self, Exception, doing):
-            yield file_system(self)
+    def _open_store(self, action: str = "read") -> Iterator[tuple[Any, str]]:
+        """The file system and the path in it; errors of any type become a `FileError`."""
+        with explain_location_problems(self, Exception, action):
+            yield find_file_system(self)
 
 
 def read_ranges(ranges: list[tuple[Location, int, int]]) -> Iterator[bytes]:
-    """The bytes (place, start, length) of many files, as `Location.read` gives them, in order.
+    """Read (place, start, length) of many files, like `Location.read`, in order.
 
-    Remote ones are fetched many at a time: one after the other, each would wait for an answer.
+    Remote files are fetched many at a time, instead of waiting for one answer after the other.
     """
     for first in range(0, len(ranges), _FETCHED_TOGETHER):
         some = ranges[first : first + _FETCHED_TOGETHER]
         if all(place.is_local for place, _, _ in some):
             yield from (place.read(start, length) for place, start, length in some)
             continue
-        system, _ = file_system(some[0][0])
-        paths = [file_system(place)[1] for place, _, _ in some]
+        system, _ = find_file_system(some[0][0])
+        paths = [find_file_system(place)[1] for place, _, _ in some]
         starts = [start for _, start, _ in some]
         ends = [start + length for _, start, length in some]
         with explain_location_problems(some[0][0].parent, Exception):
@@ -154,22 +154,22 @@ def read_ranges(ranges: list[tuple[Location, int, int]]) -> Iterator[bytes]:
             yield bytes(content)
 
 
-def file_system(place: Location) -> tuple[Any, str]:
-    """The fsspec file system of a remote place, and the path in it.
+def find_file_system(place: Location) -> tuple[Any, str]:
+    """The fsspec file system of a remote location, and the path in it.
 
-    fsspec keeps one per thread and process; asking each time is what makes that safe.
+    fsspec keeps one per thread and process, so it is looked up each time.
     """
-    needs = "pip install 'uqled[cloud]'"
+    fix = "pip install 'uqled[cloud]'"
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
-        raise FileError(name_file(place), "needs the fsspec package", needs) from error
+        raise FileError(name_file(place), "needs the fsspec package", fix) from error
     protocol = place.address.partition("://")[0]
     try:
         system, path = url_to_fs(place.address)
     except ImportError as error:
         raise FileError(
-            name_file(place), f"needs a package for {protocol}:// ({first_line(error)})", needs
+            name_file(place), f"needs a package for {protocol}:// ({first_line(error)})", fix
         ) from error
     except ValueError as error:
         raise FileError(
@@ -180,7 +180,7 @@ def file_system(place: Location) -> tuple[Any, str]:
     return system, path
 
 
-def _entry_from(info: dict[str, Any]) -> Entry:
+def _parse_entry(info: dict[str, Any]) -> Entry:
     name = info["name"].rstrip("/").rpartition("/")[2]
     size = int(info.get("size") or 0)
     tag: Any = next((info[key] for key in _STAMPS if info.get(key) is not None), "")

@@ -132,7 +132,7 @@ class Run:
         """
         check_writable(str(path), "path")
         run = cls(path)
-        run._refuse_other(configuration)
+        run._refuse_other_content(configuration)
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -140,20 +140,24 @@ class Run:
                 "out", f"{str(path)!r} cannot be made ({error.strerror})", "Choose another folder"
             ) from error
         with lock_folder(path):
-            run._refuse_other(configuration)  # somebody may have begun another one just now
-            if not run._file.exists():
-                write_json(run._file, {"configuration": configuration, "versions": _versions()})
+            run._refuse_other_content(configuration)  # somebody may have begun another one just now
+            if not run._run_file.exists():
+                write_json(
+                    run._run_file, {"configuration": configuration, "versions": _list_versions()}
+                )
             yield run
             remove_leftovers(path, deep=True)
 
-    def _refuse_other(self, configuration: dict[str, Any]) -> None:
+    def _refuse_other_content(self, configuration: dict[str, Any]) -> None:
         """Refuse a folder that holds anything but this run."""
         path = self.path
-        if not self._file.exists():
+        if not self._run_file.exists():
             is_free = path.is_dir() and all(is_temporary(one.name) for one in path.iterdir())
             if path.exists() and not is_free:
                 raise InputError(
-                    "out", f"{str(path)!r} exists and is no run", "Choose a new or an empty folder"
+                    "out",
+                    f"{str(path)!r} exists and is not a run",
+                    "Choose a new or an empty folder",
                 )
             return
         before, now = self.configuration(), json.loads(json.dumps(configuration))
@@ -172,7 +176,7 @@ class Run:
     def open(cls, path: Path | str) -> Run:
         """An existing run."""
         run = cls(Path(path))
-        if not run._file.is_file():
+        if not run._run_file.is_file():
             raise FileError(f"folder {str(path)!r}", "holds no run", "Name a folder with run.json")
         return run
 
@@ -180,7 +184,9 @@ class Run:
         content = self._read_json("run.json")
         configuration = content.get("configuration") if isinstance(content, dict) else None
         if not isinstance(configuration, dict):
-            raise FileError(name_file(self._file), "is no run's", "Begin the run anew")
+            raise FileError(
+                name_file(self._run_file), "is not the file of a run", "Begin the run anew"
+            )
         return configuration
 
     def write_data(
@@ -211,7 +217,7 @@ class Run:
             for name, array in zip(("contradictions", "contents"), contradictions, strict=True):
                 write_array(self.path / f"{name}.npy", array)
 
-    def fold_folder(self, fold: int) -> Path:
+    def make_fold_folder(self, fold: int) -> Path:
         folder = self.path / "folds" / str(fold)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -220,7 +226,7 @@ class Run:
         self, fold: int, pred_probs: NDArray[np.float32], passes: NDArray[np.float32] | None
     ) -> None:
         """Write a finished fold; `pred_probs.npy` comes last and says that it is finished."""
-        folder = self.fold_folder(fold)
+        folder = self.make_fold_folder(fold)
         if passes is not None:
             write_array(folder / "passes.npy", passes)
         write_array(folder / "pred_probs.npy", pred_probs)
@@ -229,7 +235,7 @@ class Run:
 
     def read_fold(self, fold: int) -> tuple[NDArray[np.float32], NDArray[np.float32] | None] | None:
         """A finished fold, or None."""
-        folder = self.fold_folder(fold)
+        folder = self.make_fold_folder(fold)
         if not (folder / "pred_probs.npy").exists():
             return None
         passes = folder / "passes.npy"
@@ -254,30 +260,32 @@ class Run:
         if passes_kind is not None:
             write_json(self.path / "passes.json", {"kind": passes_kind})
         N = sum(len(part) for part in parts)
-        folds = [self._checked_fold(fold, len(part), n_classes) for fold, part in enumerate(parts)]
+        folds = [
+            self._read_checked_fold(fold, len(part), n_classes) for fold, part in enumerate(parts)
+        ]
         if passes is not None:
             write_array(self.path / "passes.npy", passes)
         elif folds[0][1] is not None:
-            self._scatter("passes.npy", (len(folds[0][1]), N, n_classes), parts, folds, 1)
+            self._assemble_folds("passes.npy", (len(folds[0][1]), N, n_classes), parts, folds, 1)
         if pred_probs is not None:
             write_array(self.path / "pred_probs.npy", pred_probs)
         else:
-            self._scatter("pred_probs.npy", (N, n_classes), parts, folds, 0)
+            self._assemble_folds("pred_probs.npy", (N, n_classes), parts, folds, 0)
 
-    def _checked_fold(self, fold: int, n: int, K: int) -> tuple[Any, Any]:
+    def _read_checked_fold(self, fold: int, n: int, K: int) -> tuple[Any, Any]:
         """A finished fold's arrays, which fit its samples."""
         arrays_of_fold = self.read_fold(fold)
         assert arrays_of_fold is not None
         for name, array, ndim in zip(("pred_probs", "passes"), arrays_of_fold, (2, 3), strict=True):
             if array is not None and (array.ndim != ndim or array.shape[-2:] != (n, K)):
                 raise FileError(
-                    name_file(self.fold_folder(fold) / f"{name}.npy"),
+                    name_file(self.make_fold_folder(fold) / f"{name}.npy"),
                     f"has shape {array.shape}, for {n} samples and {K} classes",
                     _REPEAT,
                 )
         return arrays_of_fold
 
-    def _scatter(
+    def _assemble_folds(
         self,
         name: str,
         shape: tuple[int, ...],
@@ -291,7 +299,7 @@ class Run:
                 array = fold[which]
                 if array is None or array.shape != (*shape[:-2], len(part), shape[-1]):
                     raise FileError(
-                        name_file(self.fold_folder(number) / name),
+                        name_file(self.make_fold_folder(number) / name),
                         f"has {0 if array is None else len(array)} passes, and fold 0 {shape[0]}",
                         _REPEAT,
                     )
@@ -363,14 +371,14 @@ class Run:
         path = self.path / "model.json"
         if not path.exists():
             return None
-        with explain_file_problems(path, _REPEAT, problem="is no model's quality"):
+        with explain_file_problems(path, _REPEAT, problem="does not describe a model's quality"):
             return ModelQuality.from_json(self._read_json("model.json"))
 
     def _read_passes_kind(self) -> PassesKind | None:
         path = self.path / "passes.json"
         if not path.exists():
             return None
-        return run_checks.check_passes_kind(self._read_json("passes.json"), path)
+        return run_checks.check_stored_passes_kind(self._read_json("passes.json"), path)
 
     def write_result(self, errors: LabelErrors, options: Mapping[str, Any]) -> Path:
         """Write the options and the result of one detection."""
@@ -407,14 +415,14 @@ class Run:
         return path
 
     @property
-    def _file(self) -> Path:
+    def _run_file(self) -> Path:
         return self.path / "run.json"
 
     def _read_json(self, name: str) -> Any:
         return read_json(self.path / name, "Begin the run anew")
 
 
-def _versions() -> dict[str, str]:
+def _list_versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     versions = {}

@@ -18,7 +18,7 @@ from uqled.storage.arrays.numpy_files import open_array, read_array
 from uqled.storage.reading import name_file
 from uqled.uncertainty import PassesKind
 
-_ANEW = "Begin the run anew"
+_START_OVER = "Begin the run anew"
 
 
 def _is_text(value: Any) -> bool:
@@ -87,11 +87,11 @@ _OPTIONS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def check_passes_kind(content: Any, path: Path) -> PassesKind:
+def check_stored_passes_kind(content: Any, path: Path) -> PassesKind:
     """What `passes.json` holds: the kind of the passes."""
     kind: Any = _as_object(content, path).get("kind")
     if kind not in get_args(PassesKind):
-        raise FileError(name_file(path), f"names passes of the kind {kind!r}", _ANEW)
+        raise FileError(name_file(path), f"names passes of the kind {kind!r}", _START_OVER)
     return cast("PassesKind", kind)
 
 
@@ -104,13 +104,13 @@ def check_about(content: Any, path: Path) -> dict[str, Any]:
         raise FileError(
             name_file(path),
             f"has {len(classes)} classes, {len(set(classes))} different ones, {len(names)} names",
-            _ANEW,
+            _START_OVER,
         )
     if not all(-(2**63) <= one < 2**63 for one in classes if isinstance(one, int)):
-        raise FileError(name_file(path), "has a class number beyond 64 bits", _ANEW)
+        raise FileError(name_file(path), "has a class number beyond 64 bits", _START_OVER)
     if any("\0" in one for one in (*classes, *names) if isinstance(one, str)):
         # NumPy drops zeros at the end of a text: two classes would become one.
-        raise FileError(name_file(path), "has a class with a zero byte in its name", _ANEW)
+        raise FileError(name_file(path), "has a class with a zero byte in its name", _START_OVER)
     if about["source"] is not None:
         about["source"] = _check_source(about["source"], path)
     return about
@@ -126,13 +126,13 @@ def check_detection(content: Any, path: Path) -> tuple[str, dict[str, Any]]:
     _refuse_unknown(options, _OPTIONS, path, fix)
     for name, value in options.items():
         if not _OPTIONS[name](value):
-            raise _wrong_field(name, value, path, fix)
+            raise _describe_wrong_field(name, value, path, fix)
     return method, {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
 
 
 def read_sets(path: Path, n: int) -> NDArray[np.int32]:
     """What `contradictions.npy` and `contents.npy` hold: [N] numbers of sets, -1 for none."""
-    sets = read_array(path, _ANEW)
+    sets = read_array(path, _START_OVER)
     fits = sets.ndim == 1 and len(sets) == n and sets.dtype == np.int32
     if not fits or (n and sets.min() < -1):
         raise FileError(name_file(path), f"numbers no sets of {n:,} samples", "Remove it")
@@ -159,7 +159,7 @@ def open_run_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
 
     The values are checked when a sweep first reads them, as a user's own are.
     """
-    array = open_array(path, _ANEW)
+    array = open_array(path, _START_OVER)
     fits = array.ndim == len(shape) and all(
         n == expected_n or (expected_n == -1 and n > 0)
         for n, expected_n in zip(array.shape, shape, strict=True)
@@ -169,30 +169,32 @@ def open_run_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
         raise FileError(
             name_file(path),
             f"holds {array.dtype} of shape {array.shape}, for [{expected_shape}] in ids.json",
-            _ANEW,
+            _START_OVER,
         )
     return array
 
 
 def read_classes(path: Path, N: int, K: int) -> NDArray[np.int32]:
     """[N] whole numbers from 0 on and below `K`: of classes, or of folds."""
-    array = read_array(path, _ANEW)
+    array = read_array(path, _START_OVER)
     if array.shape != (N,) or array.dtype.kind not in "iu":
         raise FileError(
-            name_file(path), f"holds {array.dtype} of shape {array.shape}, for {N} samples", _ANEW
+            name_file(path),
+            f"holds {array.dtype} of shape {array.shape}, for {N} samples",
+            _START_OVER,
         )
     if N and (array.min() < 0 or array.max() >= K):
         at = int(np.argmax((array < 0) | (array >= K)))
         raise FileError(
             name_file(path),
             f"holds {array[at]} at index {at}, which is none of 0 to {K - 1}",
-            _ANEW,
+            _START_OVER,
         )
     return array.astype(np.int32, copy=False)
 
 
 def _check_source(source: dict[str, Any], path: Path) -> dict[str, Any]:
-    _refuse_unknown(source, SOURCE, path, _ANEW)
+    _refuse_unknown(source, SOURCE, path, _START_OVER)
     full_source = (
         dict.fromkeys(SOURCE) | {"seed": 0, "skip_unreadable": False, "columns": {}} | source
     )
@@ -201,7 +203,7 @@ def _check_source(source: dict[str, Any], path: Path) -> dict[str, Any]:
     return full_source | {"image_size": tuple(size) if isinstance(size, list) else size}
 
 
-def _as_object(content: Any, path: Path, fix: str = _ANEW) -> dict[str, Any]:
+def _as_object(content: Any, path: Path, fix: str = _START_OVER) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise FileError(name_file(path), f"holds a {type(content).__name__}", fix)
     return content
@@ -212,7 +214,7 @@ def _check_fields(
 ) -> None:
     for name, is_valid in fields.items():
         if not is_valid(content.get(name)):
-            raise _wrong_field(name, content.get(name), path, _ANEW)
+            raise _describe_wrong_field(name, content.get(name), path, _START_OVER)
 
 
 def _refuse_unknown(
@@ -223,5 +225,5 @@ def _refuse_unknown(
             raise FileError(name_file(path), f"has {name!r:.40}, which no run has", fix)
 
 
-def _wrong_field(name: str, value: Any, path: Path, fix: str) -> FileError:
+def _describe_wrong_field(name: str, value: Any, path: Path, fix: str) -> FileError:
     return FileError(name_file(path), f"has {value!r:.40} as {name!r}", fix)

@@ -274,7 +274,7 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path, name, kind):
     (tmp_path / "train-images-idx3-ubyte").unlink()
     path = tmp_path / name
     os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
-    with pytest.raises(FileError, match="is no regular file"):
+    with pytest.raises(FileError, match="is not a regular file"):
         load(path)
 
 
@@ -282,15 +282,15 @@ def test_pipes_among_the_files_of_a_format(cifar, tmp_path):
     write_idx(tmp_path / "idx", "train", 12)
     (tmp_path / "idx" / "train-labels-idx1-ubyte.gz").unlink()
     os.mkfifo(tmp_path / "idx" / "train-labels-idx1-ubyte.gz")
-    with pytest.raises(FileError, match=r"idx1-ubyte\.gz' is no regular file"):
+    with pytest.raises(FileError, match=r"idx1-ubyte\.gz' is not a regular file"):
         load(tmp_path / "idx")
     (cifar / "data_batch_3").unlink()
     os.mkfifo(cifar / "data_batch_3")
-    with pytest.raises(FileError, match=r"data_batch_3' is no regular file"):
+    with pytest.raises(FileError, match=r"data_batch_3' is not a regular file"):
         load(cifar)
     (cifar / "data_batch_3").unlink()
     (cifar / "data_batch_3").symlink_to("/dev/zero")
-    with pytest.raises(FileError, match=r"data_batch_3' is no regular file"):
+    with pytest.raises(FileError, match=r"data_batch_3' is not a regular file"):
         load(cifar)
 
 

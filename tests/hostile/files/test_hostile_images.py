@@ -81,8 +81,8 @@ def test_pipes_devices_sockets_and_links_are_unreadable_images(tmp_path):
         data = load(folder, skip_unreadable=True)
         assert time.monotonic() - started < 5
     lines = [line.strip() for line in str(refused.value).splitlines()]
-    assert "1/pipe.png: is no regular file" in lines
-    assert "1/zero.png: is no regular file" in lines
+    assert "1/pipe.png: is not a regular file" in lines
+    assert "1/zero.png: is not a regular file" in lines
     assert "1/gone.png: does not exist" in lines
     assert data.skipped.keys() == {f"1/{n}.png" for n in ("pipe", "zero", "gone", "loop", "socket")}
     assert data.inputs_fingerprint == expected.inputs_fingerprint
@@ -126,7 +126,7 @@ def test_postscript_is_not_interpreted(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     content = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 32 32\n%%EndComments\nshowpage\n%%EOF\n"
     folder = classes_of(tmp_path, [("x.png", content)])
-    with pytest.raises(FileError, match=r"1/x\.png: is no image that Pillow knows"):
+    with pytest.raises(FileError, match=r"1/x\.png: is not an image that Pillow can read"):
         load(folder)
     assert not ran.exists()
     assert images.identify_format(content) is None
@@ -136,7 +136,7 @@ def test_postscript_is_not_interpreted(tmp_path, monkeypatch):
 def test_formats_of_other_endings_are_not_opened(form):
     mode = "1" if form == "MSP" else "RGB"
     content = encoded(photo(width=32, height=32).convert(mode), form)
-    assert reason(content) == "is no image that Pillow knows"
+    assert reason(content) == "is not an image that Pillow can read"
 
 
 def test_formats_are_identified():

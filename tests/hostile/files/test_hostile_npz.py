@@ -32,7 +32,7 @@ def test_headers_that_are_none(tmp_path, case):
 def test_a_header_of_gigabytes(tmp_path):
     content = b"\x93NUMPY\2\0" + struct.pack("<I", 2**32 - 1) + b"{}"
     path = with_member(tmp_path / "a.npz", "y.npy", content)
-    with pytest.raises(FileError, match=r"array 'y' in file .*a\.npz' is no \.npy file"):
+    with pytest.raises(FileError, match=r"array 'y' in file .*a\.npz' is not an \.npy file"):
         load(path)
 
 

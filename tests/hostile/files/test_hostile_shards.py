@@ -234,11 +234,11 @@ def test_pipes_in_a_zarr_group_are_refused(tmp_path):
     group.create_array("probs", shape=PROBS.shape, dtype="f4")[...] = PROBS
     (tmp_path / "a.zarr" / "other").mkdir()
     os.mkfifo(tmp_path / "a.zarr" / "other" / "zarr.json")
-    with pytest.raises(FileError, match=r"other/zarr\.json' is no regular file"):
+    with pytest.raises(FileError, match=r"other/zarr\.json' is not a regular file"):
         open_probabilities(f"{tmp_path / 'a.zarr'}::probs", ndim=2)
     (tmp_path / "a.zarr" / "other" / "zarr.json").unlink()
     (tmp_path / "a.zarr" / "other" / "zarr.json").symlink_to("/dev/zero")
-    with pytest.raises(FileError, match=r"other/zarr\.json' is no regular file"):
+    with pytest.raises(FileError, match=r"other/zarr\.json' is not a regular file"):
         open_probabilities(f"{tmp_path / 'a.zarr'}::probs", ndim=2)
 
 
@@ -356,14 +356,16 @@ def test_damaged_files_end_in_our_own_errors(tmp_path):
 def test_files_that_are_no_matrices(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     started = time.monotonic()
-    with pytest.raises(FileError, match=rf"{name}' is no transition matrix \(.+\)"):
+    with pytest.raises(FileError, match=rf"{name}' is not a transition matrix \(.+\)"):
         TransitionMatrix.load(tmp_path / name)
     assert time.monotonic() - started < 2
 
 
 def test_matrices_that_are_no_files(tmp_path):
     os.mkfifo(tmp_path / "m.csv")
-    with pytest.raises(FileError, match=r"m\.csv' is no transition matrix \(is no regular file\)"):
+    with pytest.raises(
+        FileError, match=r"m\.csv' is not a transition matrix \(is not a regular file\)"
+    ):
         TransitionMatrix.load(tmp_path / "m.csv")
     (tmp_path / "m.json").write_text("{" + " " * 1000)
     with override_limits(json_bytes=100), pytest.raises(FileError, match="has 1,001 bytes"):

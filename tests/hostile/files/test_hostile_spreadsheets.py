@@ -8,7 +8,7 @@ import pytest
 
 from fuzzing.targets.tables import WORKBOOK, write_spreadsheet
 from uqled.data import load
-from uqled.data.readers.excel import name_columns
+from uqled.data.readers.excel import make_column_names
 from uqled.errors import FileError, LimitError
 from uqled.limits import override_limits
 
@@ -114,9 +114,11 @@ def test_cells_that_come_again_and_again_are_counted_each(tmp_path):
 
 def test_a_part_that_is_no_xml_is_refused(tmp_path):
     rows = '<row r="1"><c r="A1"><v>1</v></c>'
-    refuse(write_sheet(tmp_path / "t.xlsx", rows), "is no spreadsheet", FileError)
+    refuse(write_sheet(tmp_path / "t.xlsx", rows), "is not a spreadsheet", FileError)
     sheet = "x<worksheet><sheetData></sheetData></worksheet>"
-    refuse(write_sheet(tmp_path / "t.xlsx", "", **{"xl/a.png": sheet}), "is no spread", FileError)
+    refuse(
+        write_sheet(tmp_path / "t.xlsx", "", **{"xl/a.png": sheet}), "is not a spread", FileError
+    )
     declared = '<!DOCTYPE x [<!ENTITY a "b">]><sst><si><t>&a;</t></si></sst>'
     path = write_sheet(tmp_path / "t.xlsx", "", **{"xl/sharedStrings.xml": declared})
     refuse(path, "declares a document type", FileError)
@@ -139,7 +141,7 @@ def test_a_sound_spreadsheet_is_read(tmp_path):
 
 def test_columns_of_one_name_are_told_apart_at_once():
     """One by one, each compared with all before, would take days."""
-    names = name_columns(["x"] * 16_384)
+    names = make_column_names(["x"] * 16_384)
     assert names[:3] == ["x", "x.1", "x.2"]
     assert len(set(names)) == 16_384
-    assert name_columns(["x.1", "x", "x", "x"]) == ["x.1", "x", "x.2", "x.3"]
+    assert make_column_names(["x.1", "x", "x", "x"]) == ["x.1", "x", "x.2", "x.3"]

@@ -199,7 +199,7 @@ def test_labels_of_a_type_that_no_class_has_are_refused(tmp_path, column):
         load(tmp_path / "a.parquet")
 
 
-# ---- what is no regular file
+# ---- what is not a regular file
 
 
 @pytest.fixture
@@ -213,10 +213,10 @@ def pipe(tmp_path):
 @pytest.mark.parametrize("target", ["pipe", "/dev/zero", "/dev/random"])
 def test_pipes_and_devices_are_refused_at_once(tmp_path, name, target):
     (tmp_path / name).symlink_to(target)
-    with pytest.raises(FileError, match=rf"file '.*{name}' is no regular file"):
+    with pytest.raises(FileError, match=rf"file '.*{name}' is not a regular file"):
         load(tmp_path / name)
     for read in (read_csv, read_parquet):
-        with pytest.raises(FileError, match="is no regular file"):
+        with pytest.raises(FileError, match="is not a regular file"):
             read(tmp_path / name)
 
 
@@ -231,7 +231,7 @@ def test_pipes_and_devices_in_a_column_of_paths_are_refused(tmp_path, pipe, tabl
     frame.to_csv(tmp_path / table) if table == "a.csv" else frame.to_parquet(tmp_path / table)
     with pytest.raises(FileError, match=r"has 4 unreadable of 4 images") as caught:
         load(tmp_path / table, inputs="file", kind="images", cache=False)
-    assert str(caught.value).count("is no regular file") == 3
+    assert str(caught.value).count("is not a regular file") == 3
     assert "secret" not in str(caught.value)
 
 
@@ -343,5 +343,5 @@ def test_embeddings_are_read_as_tables_are(tmp_path):
         load_embeddings(path, labels)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(FileError, match="is no regular file"):
+    with pytest.raises(FileError, match="is not a regular file"):
         load_embeddings(path, labels)

@@ -290,11 +290,11 @@ def test_merging_takes_no_file_of_somebody_else(finished, folder, tmp_path):
     path = folder / "arrays" / f"{PRETRAINING.name}.npz"
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(uqled.FileError, match=r"pretraining\.npz' is no regular file"):
+    with pytest.raises(uqled.FileError, match=r"pretraining\.npz' is not a regular file"):
         own.merge(folder)
     path.unlink()
     path.symlink_to("/dev/zero")
-    with pytest.raises(uqled.FileError, match=r"pretraining\.npz' is no regular file"):
+    with pytest.raises(uqled.FileError, match=r"pretraining\.npz' is not a regular file"):
         own.merge(folder)
     assert Cells(tmp_path / "good").merge(finished) == len(found_in(finished))
 

@@ -295,10 +295,10 @@ def test_only_regular_files_are_opened(path):
     check_refusal(path, "is a symbolic link")
     path.unlink()
     os.mkfifo(path)
-    check_refusal(path, "is no regular file")
+    check_refusal(path, "is not a regular file")
     path.unlink()
     path.mkdir()
-    check_refusal(path, "is no regular file")
+    check_refusal(path, "is not a regular file")
     path.rmdir()
     with socket.socket(socket.AF_UNIX) as bound:
         directory = os.open(path.parent, os.O_RDONLY)  # a socket's address has to be short
@@ -306,7 +306,7 @@ def test_only_regular_files_are_opened(path):
             bound.bind(f"/proc/self/fd/{directory}/decisions.sqlite")
         finally:
             os.close(directory)
-        check_refusal(path, "is no regular file")
+        check_refusal(path, "is not a regular file")
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])

@@ -44,7 +44,7 @@ QUALITY = {
 def test_a_quality_that_is_none_is_refused(tmp_path, change):
     (tmp_path / "run.json").write_text('{"configuration": {}}')
     (tmp_path / "model.json").write_text(json.dumps(QUALITY | change))
-    with pytest.raises(FileError, match=r"model\.json' is no model.s quality"):
+    with pytest.raises(FileError, match=r"model\.json' does not describe a model.s quality"):
         Run(tmp_path)._read_quality()
     assert ModelQuality.from_json(QUALITY).accuracy == 0.9
 
@@ -64,7 +64,7 @@ def test_notes_of_an_audit(tmp_path):
             _read_notes(path, 60)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(FileError, match="is no regular file"):  # and does not wait
+    with pytest.raises(FileError, match="is not a regular file"):  # and does not wait
         _read_notes(path, 60)
 
 
@@ -95,7 +95,7 @@ def test_weights_are_numbers_of_the_right_shape(tmp_path):
 
 def test_weights_that_are_no_file_or_a_bomb(tmp_path):
     os.mkfifo(tmp_path / "w.pt")
-    with pytest.raises(InputError, match="is no regular file"):
+    with pytest.raises(InputError, match="is not a regular file"):
         load_weights(make_network(), str(tmp_path / "w.pt"))
     torch.save({"x": torch.zeros(2**22)}, tmp_path / "x.pt")
     with (

@@ -138,7 +138,7 @@ def test_probabilities_that_are_none_are_refused_by_the_sweeps(run):
 def test_files_that_are_no_arrays_are_named(run, name, content):
     path = run / name
     path.write_bytes(path.read_bytes()[:-10] if content is None else content)
-    with pytest.raises(FileError, match=f"{name}' (cannot be read|is no|holds)"):
+    with pytest.raises(FileError, match=f"{name}' (cannot be read|is not an|holds)"):
         Run.open(run).predictions()
 
 
@@ -147,7 +147,7 @@ def test_headers_that_python_cannot_parse_are_named(run, header):
     padded = header.ljust(1000)
     content = b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded
     (run / "labels.npy").write_bytes(content)
-    with pytest.raises(FileError, match=r"labels\.npy' is no \.npy file"):
+    with pytest.raises(FileError, match=r"labels\.npy' is not an \.npy file"):
         Run.open(run).predictions()
 
 
@@ -155,7 +155,7 @@ def test_a_header_that_claims_gigabytes_takes_no_memory(run):
     (run / "folds.npy").write_bytes(b"\x93NUMPY\x02\x00" + b"\xff" * 4 + bytes(300))
     tracemalloc.start()
     try:
-        with pytest.raises(FileError, match=r"folds\.npy' is no \.npy file"):
+        with pytest.raises(FileError, match=r"folds\.npy' is not an \.npy file"):
             Run.open(run).predictions()
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:
@@ -205,7 +205,7 @@ def test_an_unknown_method_is_refused(run):
 def test_a_pipe_in_a_run_does_not_wait(run):
     (run / "labels.npy").unlink()
     os.mkfifo(run / "labels.npy")
-    with pytest.raises(FileError, match="is no regular file"):
+    with pytest.raises(FileError, match="is not a regular file"):
         Run.open(run).predictions()
 
 

@@ -215,7 +215,7 @@ WRONG = {
         ("model = 3", "model"),
     ],
     "{ epochs = 3, milestones = [1, 2] }": [
-        ("{ epochz = 3 }", "epochz is no option of training"),
+        ("{ epochz = 3 }", "epochz is not a training option"),
         ("{ epochs = 0 }", "epochs"),
         ("{ epochs = nan }", "epochs"),
         ("{ epochs = [3] }", "epochs"),
@@ -231,8 +231,8 @@ WRONG = {
         ('{ preset = "slow" }', "preset"),
         ('{ uncertainty = "magic" }', "uncertainty"),
         ("{ uncertainty = [1] }", "uncertainty"),
-        ('{ model = "small" }', "model is no option of training"),
-        ("{ data = 1 }", "data is no option of training"),
+        ('{ model = "small" }', "model is not a training option"),
+        ("{ data = 1 }", "data is not a training option"),
         (f"{{ epochs = {HUGE} }}", "epochs"),
     ],
 }

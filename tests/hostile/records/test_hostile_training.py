@@ -22,7 +22,7 @@ from uqled.predict import checkpoints, folds, training
 from uqled.predict.crossval import cross_validate
 from uqled.predict.fold_files import read_partial
 from uqled.predict.learners import classifier_fold, network
-from uqled.predict.samples import make_samples_like
+from uqled.predict.samples import normalise_samples
 from uqled.predict.training_options import Training
 
 SHORT = Training(epochs=3, batch_size=16, precision="32-true", device="cpu")
@@ -41,7 +41,7 @@ def trained(folder, *, options=SHORT, model=None):
     model = model or small()
     parts = []
     training.train(
-        model, make_samples_like(inputs, np.arange(48)), labels, options,
+        model, normalise_samples(inputs, np.arange(48)), labels, options,
         seed=3, folder=folder, advance=parts.append,
     )  # fmt: skip
     assert sum(parts) == pytest.approx(1)
@@ -362,7 +362,7 @@ def test_parts_of_a_fold_are_used_only_if_they_fit(tmp_path):
 
 def test_a_note_of_progress_is_no_more_than_a_note(tmp_path):
     run = folds.Run(tmp_path)
-    note = run.fold_folder(0) / "progress"
+    note = run.make_fold_folder(0) / "progress"
     for text, share in (("0.25", 0.25), ("nan", 0.0), ("1e999", 1.0), ("-3", 0.0), ("x", 0.0)):
         note.write_text(text)
         assert folds._measure_progress(run, 0) == share

@@ -1,4 +1,4 @@
-"""The pre-check of the labels: `inspect` finds plain faults before any model is asked."""
+"""`inspect`: finds obvious problems in a data set before any model is trained."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from uqled.data.dataset import Dataset
 from uqled.data.inspection.class_checks import check_classes
 from uqled.data.inspection.column_checks import check_columns
 from uqled.data.inspection.copies import check_copies
-from uqled.data.inspection.duplicates import find_duplicates
+from uqled.data.inspection.duplicates import check_duplicates
 from uqled.data.inspection.findings import Finding, Inspection, sort_findings
 from uqled.data.inspection.image_checks import check_images
 
 __all__ = ["Finding", "Inspection", "inspect"]
 
-_FOLDS = 4  # of `find`, unless the user says otherwise
+_FOLDS = 4  # the default of `find`
 
 
 def inspect(data: Any, *, folds: int = _FOLDS, **options: Any) -> Inspection:
-    """What is plainly wrong with a data set: duplicates with different labels, variants of one
-    class name, rare classes, a column that gives the label away, and the like.
+    """Find obvious problems in a data set: duplicates with different labels, variants of a class
+    name, rare classes, a column that leaks the label, and the like.
 
-    `data` is a `Dataset`, or whatever `load` takes with its `options`. Images that cannot be read
-    are among the findings.
+    `data` is a `Dataset`, or whatever `load` accepts, with its `options`. Unreadable images are
+    among the findings.
 
     >>> data = Dataset.from_arrays(["a b", "c d", "a b", "e f"] * 5, ["x", "y", "y", "x"] * 5)
     >>> print(inspect(data).findings[0].message)
@@ -37,7 +37,7 @@ def inspect(data: Any, *, folds: int = _FOLDS, **options: Any) -> Inspection:
         counts[data.labels.names[code]] += 1
     findings = [
         *(Finding("reading", "note", message, advice) for message, advice in data.notes),
-        *find_duplicates(data),
+        *check_duplicates(data),
         *check_copies(data, folds=folds),
         *check_classes(data, folds=folds),
         *check_columns(data),

@@ -1,4 +1,4 @@
-"""Classes that are plainly odd: two spellings of one, numbers, rare ones, missing labels."""
+"""Checks of the classes: variant spellings, numeric targets, rare classes, missing labels."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
-from uqled.data.inspection.findings import Finding, count_of
+from uqled.data.inspection.findings import Finding, format_count
 from uqled.data.inspection.text_keys import is_one_edit
 
 _SEPARATORS = re.compile(r"[\s_\-]+")
-_MANY_NUMBERS = 30  # whole numbers as classes, from which on a regression is likely
-_RARE = 10  # samples of most of them
-_SOME_NUMBERS = 15  # whole numbers without many gaps that may be amounts
-_DENSE_SHARE = 0.8  # of the numbers between the lowest and the highest
-_SIMILAR_COUNTS = 0.2  # standard deviation by mean of how often classes of equal size occur
-_SMOOTH = 0.6  # correlation of how often neighbouring numbers occur
-_RARE_SHARE = 0.1  # of a class whose name differs by one letter from a larger one's
-_SHORTEST = 4  # letters of a name that may be misspelt: A and B are no variants
+_MANY_NUMBERS = 30  # distinct whole numbers beyond which a regression target is likely
+_RARE = 10  # median samples per number below which they look like amounts
+_SOME_NUMBERS = 15  # distinct whole numbers, with few gaps, that may be amounts
+_DENSE_SHARE = 0.8  # of the numbers between the lowest and the highest that occur
+_SIMILAR_COUNTS = 0.2  # coefficient of variation of the counts of balanced classes
+_SMOOTH = 0.6  # correlation between the counts of neighbouring numbers
+_RARE_SHARE = 0.1  # size of a misspelt class relative to the correctly spelt one
+_SHORTEST = 4  # letters of a name that may be misspelt: A and B are not variants
 _MANY_CLASSES = 2_000  # beyond which names are not compared with each other
-_SHOWN = 5  # names in a line
+_MAX_NAMES = 5  # in a message
 
 
 def check_classes(data: Dataset, *, folds: int) -> list[Finding]:
@@ -45,8 +45,8 @@ def check_classes(data: Dataset, *, folds: int) -> list[Finding]:
             )
         )
     if not is_numeric and (variants := _find_variants(names, sizes)):
-        examples = "; ".join(" and ".join(map(repr, one)) for one in variants[:_SHOWN])
-        more = f" and {len(variants) - _SHOWN} more" if len(variants) > _SHOWN else ""
+        examples = "; ".join(" and ".join(map(repr, one)) for one in variants[:_MAX_NAMES])
+        more = f" and {len(variants) - _MAX_NAMES} more" if len(variants) > _MAX_NAMES else ""
         findings.append(
             Finding(
                 "class-names",
@@ -56,14 +56,14 @@ def check_classes(data: Dataset, *, folds: int) -> list[Finding]:
             )
         )
     if rare := [name for name in names if sizes[name] < folds]:
-        examples = ", ".join(f"{name!r} ({sizes[name]})" for name in rare[:_SHOWN])
-        more = f" and {len(rare) - _SHOWN} more" if len(rare) > _SHOWN else ""
+        count = format_count(len(rare), "class has", "classes have")
+        examples = ", ".join(f"{name!r} ({sizes[name]})" for name in rare[:_MAX_NAMES])
+        more = f" and {len(rare) - _MAX_NAMES} more" if len(rare) > _MAX_NAMES else ""
         findings.append(
             Finding(
                 "rare-classes",
                 "warning",
-                f"{count_of(len(rare), 'class has', 'classes have')} fewer than {folds} samples: "
-                f"{examples}{more}",
+                f"{count} fewer than {folds} samples: {examples}{more}",
                 f"{'It is' if len(rare) == 1 else 'They are'} set aside: add samples, or merge "
                 "classes",
             )
@@ -73,7 +73,7 @@ def check_classes(data: Dataset, *, folds: int) -> list[Finding]:
             Finding(
                 "missing-labels",
                 "note",
-                f"{count_of(len(data.unlabelled), 'sample has', 'samples have')} no label",
+                f"{format_count(len(data.unlabelled), 'sample has', 'samples have')} no label",
                 "They are set aside, and `find` predicts them in the end",
                 data.unlabelled,
             )
@@ -82,10 +82,10 @@ def check_classes(data: Dataset, *, folds: int) -> list[Finding]:
 
 
 def are_amounts(values: NDArray[Any], counts: NDArray[Any]) -> bool:
-    """Whether different whole numbers [K], which occur so often [K], look like ages or counts.
+    """Whether distinct whole numbers [K] with these counts [K] look like ages or quantities.
 
-    Amounts are many and mostly rare; or they have few gaps, and each comes about as often as its
-    neighbours. Numbers of classes that begin at 0 or 1 come about equally often, or at random.
+    Amounts are many and mostly rare; or they have few gaps, and each occurs about as often as its
+    neighbours. Class numbers start at 0 or 1 and have equal or unrelated counts.
 
     >>> are_amounts(np.arange(100), np.full(100, 500))
     False
@@ -107,12 +107,12 @@ def are_amounts(values: NDArray[Any], counts: NDArray[Any]) -> bool:
 
 
 def _find_variants(names: list[str], sizes: dict[str, int]) -> list[tuple[str, ...]]:
-    """Names of one class written in several ways: case, spaces, Unicode, one letter."""
+    """Find names that are variants of one class: case, spaces, Unicode form, one letter."""
     groups = defaultdict(list)
     for name in names:
         plain = unicodedata.normalize("NFKC", name).casefold().strip()
         groups[_SEPARATORS.sub(" ", plain)].append(name)
-    # Single letters, such as a and A of a handwriting, are classes of their own.
+    # Single letters are separate classes, such as handwritten a and A.
     variants = [tuple(g) for key, g in groups.items() if len(g) > 1 and len(key) > 1]
     if len(groups) > _MANY_CLASSES:
         return variants

@@ -1,4 +1,4 @@
-"""Columns of a table that are plainly odd: one that gives the label away, one that names groups."""
+"""Checks of a table's columns: columns that leak the label, columns that name groups."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from uqled.data.dataset import Dataset, draw_stratified
 from uqled.data.inspection.findings import Finding
 from uqled.data.tables.column_roles import is_id_name
 
-_SAMPLE = 5_000  # rows that one column's predictions are tried on
+_SAMPLE = 5_000  # rows used to test how well a column predicts the label
 _LEAK_ACCURACY = 0.995
-_FORM_SHARE = 0.9  # of the labels that another form of the label has, where some are wrong
-_MISSING_SHARE = 0.05  # of its values
+_FORM_SHARE = 0.9  # of the labels that a copy of the label agrees with, if some are wrong
+_MISSING_SHARE = 0.05  # of the values that such a copy may lack
 _FEW_ROWS = 30
 _GROUP_NAME = re.compile(
     r"(^|[_\s.-])(patient|subject|participant|person|user|customer|client|session|speaker|author|"
@@ -23,7 +23,7 @@ _GROUP_NAME = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(r"[A-Za-z]{1,10}[-_ ]?\d{1,12}")
-_MANY_COLUMNS = 500  # beyond which columns are not tried one by one
+_MANY_COLUMNS = 500  # beyond which columns are not tested one by one
 
 
 def check_columns(data: Dataset) -> list[Finding]:
@@ -73,13 +73,13 @@ def _names_groups(data: Dataset, name: str) -> bool:
 
 
 def _holds_codes(values: Any) -> bool:
-    """Whether values are like P014 or user-7: a few letters and a number."""
+    """Whether all values look like P014 or user-7: a few letters and a number."""
     unique = values.dropna().astype(str).unique()[:_SAMPLE]
     return len(unique) > 1 and all(_CODE.fullmatch(text) for text in unique)
 
 
 def _find_leaks(data: Dataset, features: Any) -> list[str]:
-    """Columns of which a small tree, cross-validated, predicts nearly every label."""
+    """Find columns from which a cross-validated tree predicts nearly every label."""
     from sklearn.model_selection import cross_val_predict
     from sklearn.tree import DecisionTreeClassifier
 
@@ -105,9 +105,9 @@ def _find_leaks(data: Dataset, features: Any) -> list[str]:
 
 
 def _find_other_forms(data: Dataset, features: Any, leaks: list[str]) -> list[tuple[str, float]]:
-    """(column, share) of columns with one value per class, which most labels of that class have.
+    """Find columns with one value per class that agree with most labels: (column, share).
 
-    Where labels are wrong, another form of the label does not predict all of them.
+    If some labels are wrong, a copy of the label does not predict all of them.
     """
     import pandas as pd
 
@@ -129,7 +129,7 @@ def _find_other_forms(data: Dataset, features: Any, leaks: list[str]) -> list[tu
 
 
 def _encode(values: Any) -> NDArray[np.float64]:
-    """[n,1] numbers, or the numbers of categories."""
+    """[n,1] the values as numbers; categories are numbered."""
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(values.dtype):

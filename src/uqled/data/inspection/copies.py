@@ -1,4 +1,4 @@
-"""Copies share a fold, and a copy without a label has that of the other one."""
+"""Copies of a sample: they share a fold, and an unlabelled copy gets the label of the other."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from uqled.data.dataset import Dataset
 from uqled.data.inspection.duplicates import find_equal_samples, repeats_by_chance
 from uqled.data.inspection.equal_samples import Sets, count_members, join_sets
-from uqled.data.inspection.findings import Finding, count_of
+from uqled.data.inspection.findings import Finding, format_count
 
-_LARGEST_SHARE = 0.05  # of the samples: a larger set is no copies, and would make folds uneven
-_FEW_SETS_SHARE = 0.5  # of the rows of a table, below which few columns describe them
+_LARGEST_SHARE = 0.05  # of the samples: a larger set is not copies, and would unbalance the folds
+_FEW_SETS_SHARE = 0.5  # distinct rows of a table, below which its columns are too few to tell
 
 
 def group_copies(data: Dataset) -> NDArray[Any] | None:
-    """[N] samples that must share a fold: the user's groups, and those of the same content.
+    """[N] groups of samples that must share a fold: the user's groups, joined with copies.
 
-    The user's groups as they are, or None, where there are no copies.
+    Returns the user's groups (or None) unchanged if there are no copies.
     """
     sets = find_equal_samples(data)
     sizes = count_members(sets)
@@ -35,8 +35,8 @@ def group_copies(data: Dataset) -> NDArray[Any] | None:
 
 
 def find_labelled_copies(data: Dataset) -> NDArray[np.intp]:
-    """[n] of each sample without a label, a sample of the same content, all of whose copies have
-    one label; -1 for none."""
+    """[n] for each unlabelled sample, a labelled sample of the same content whose copies all have
+    the same label; -1 if there is none."""
     n = len(data.unlabelled)
     copies = np.full(n, -1, np.intp)
     if data.unlabelled_inputs is None or len(data.unlabelled_inputs) != n:
@@ -59,21 +59,24 @@ def find_labelled_copies(data: Dataset) -> NDArray[np.intp]:
 def choose_unlabelled_classes(
     data: Dataset, probs: NDArray[np.floating]
 ) -> tuple[NDArray[np.integer], list[str]]:
-    """Of the samples without a label, by their probabilities [n,K]: (class numbers, the labelled
-    sample that each is a copy of, or empty). A copy has the class of the other one."""
+    """Choose classes for the unlabelled samples from their probabilities [n,K].
+
+    Returns (class numbers, the id of the labelled sample that each is a copy of, or ""). A copy
+    gets the class of the labelled sample.
+    """
     copies = find_labelled_copies(data)
     codes = np.where(copies >= 0, data.labels.codes[copies], probs.argmax(axis=1))
     return codes, np.where(copies >= 0, data.ids[copies], "").tolist()
 
 
 def check_copies(data: Dataset, *, folds: int) -> list[Finding]:
-    """Copies of which one has no label, or one of a class that is set aside."""
+    """Check for copies of which one has no label, or belongs to a rare class."""
     findings = []
     copies = find_labelled_copies(data)
     if (copies >= 0).any():
         at = int(np.argmax(copies >= 0))
         label = data.labels.names[data.labels.codes[copies[at]]]
-        number = count_of(int(np.sum(copies >= 0)), "sample has", "samples have")
+        number = format_count(int(np.sum(copies >= 0)), "sample has", "samples have")
         findings.append(
             Finding(
                 "labelled-copies",
@@ -102,7 +105,7 @@ def _check_rare_copies(data: Dataset, sets: Sets, folds: int) -> list[Finding]:
     if not pairs:
         return []
     (rare, other), names = pairs[0], data.labels.names
-    number = count_of(len(pairs), "sample of a rare class has", "samples of rare classes have")
+    number = format_count(len(pairs), "sample of a rare class has", "samples of rare classes have")
     return [
         Finding(
             "rare-copies",

@@ -1,4 +1,4 @@
-"""Samples that are the same, or nearly so, and have different labels: one of them is wrong."""
+"""Finds duplicates and near duplicates with different labels: one of the labels is wrong."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from uqled.data.inspection.near_rows import count_chance_pairs, hash_rows, list_
 from uqled.data.inspection.near_texts import find_near_texts
 from uqled.data.inspection.text_keys import fold_text
 
-_COPIES_SHARE = 0.02  # of samples that are there more than once, below which they do no harm
-_CHANCE_PAIRS = 0.5  # equal rows that are expected although they are no copies
-_FEW_COLUMNS_SHARE = 0.05  # of rows that are duplicates, from which on columns do not decide
+_COPIES_SHARE = 0.02  # of repeated samples, below which they do no harm
+_CHANCE_PAIRS = 0.5  # expected pairs of rows that are equal by chance
+_FEW_COLUMNS_SHARE = 0.05  # of duplicate rows, beyond which the columns do not determine the class
 
 _EQUAL_SAMPLES: WeakKeyDictionary[Dataset, Sets] = WeakKeyDictionary()
 
@@ -34,16 +34,16 @@ class Contradictions(NamedTuple):
     """Duplicates with different labels."""
 
     sets: NDArray[np.int32]
-    """[N] the number of the set of duplicates that a sample is in, or -1."""
+    """[N] the number of each sample's set of duplicates, or -1."""
     contents: NDArray[np.int32]
     """[N] equal for samples of exactly the same content; -1 for a sample in no set."""
 
 
 def find_contradictions(data: Dataset) -> Contradictions | None:
-    """The samples that are the same as others with another label, or nearly so.
+    """Find samples that are (nearly) the same as others with a different label.
 
-    In each such set a label is wrong. Rows of a table must be equal in every column. None where
-    there is no such set, and for a table whose columns do not decide the class.
+    At least one label of each such set is wrong. Rows of a table must be equal in every column.
+    None if there is no such set, or if the columns of a table do not determine the class.
     """
     contents = find_equal_samples(data)
     if repeats_by_chance(data, contents):
@@ -59,8 +59,8 @@ def find_contradictions(data: Dataset) -> Contradictions | None:
     return contradictions
 
 
-def find_duplicates(data: Dataset) -> list[Finding]:
-    """Exact duplicates and then near ones, where their labels differ."""
+def check_duplicates(data: Dataset) -> list[Finding]:
+    """Check for exact and near duplicates with different labels, and for many copies."""
     sets = find_equal_samples(data)
     exact = list_contradictions(sets, data.labels.codes)
     findings = []
@@ -80,7 +80,7 @@ def find_duplicates(data: Dataset) -> list[Finding]:
                 tuple(data.ids[near].tolist()),
             )
         )
-    return [*findings, *_find_copies(data, sets)]
+    return [*findings, *_check_repeats(data, sets)]
 
 
 def _describe_pair(data: Dataset, pair: list[int]) -> str:
@@ -89,8 +89,8 @@ def _describe_pair(data: Dataset, pair: list[int]) -> str:
     return " and ".join(f"{data.ids[row]} ({names[data.labels.codes[row]]})" for row in pair)
 
 
-def _find_copies(data: Dataset, sets: Sets) -> list[Finding]:
-    """Many samples that are there more than once."""
+def _check_repeats(data: Dataset, sets: Sets) -> list[Finding]:
+    """Check whether many samples occur more than once."""
     rows = np.flatnonzero(count_members(sets) > 1)
     is_few = len(rows) < max(2, _COPIES_SHARE * len(sets))
     if is_few or data.groups is not None or repeats_by_chance(data, sets):
@@ -128,7 +128,7 @@ def _describe_exact(data: Dataset, rows: NDArray[np.intp], sets: Sets) -> Findin
 
 
 def repeats_by_chance(data: Dataset, sets: Sets) -> bool:
-    """Whether rows are the same because few columns describe them, not because they are copies."""
+    """Whether rows are equal because there are few columns, not because they are copies."""
     if data.kind != "table" or data.texts is not None:
         return False
     return _measure_repeats(sets) > _FEW_COLUMNS_SHARE or count_chance_pairs(data) > _CHANCE_PAIRS
@@ -140,9 +140,9 @@ def _measure_repeats(sets: Sets) -> float:
 
 
 def find_equal_samples(data: Dataset) -> Sets:
-    """[N] the sets of samples that are the same for whoever labels them; -1 for empty ones.
+    """[N] set numbers, the same for samples that look the same to an annotator; -1 if empty.
 
-    Each data set is read for it once.
+    The result is cached per data set.
     """
     if data not in _EQUAL_SAMPLES:
         _EQUAL_SAMPLES[data] = _number_equal_samples(data)
@@ -150,10 +150,10 @@ def find_equal_samples(data: Dataset) -> Sets:
 
 
 def _number_equal_samples(data: Dataset) -> Sets:
-    """[N] the numbers of equal samples.
+    """[N] set numbers of equal samples.
 
-    Texts may differ in case and spacing. Images of one colour show nothing that a label could
-    contradict.
+    Texts may differ in case and spacing. Images of a single colour are not compared: they show
+    nothing that a label could contradict.
     """
     if data.kind == "texts":
         return number_keys([fold_text(text) or None for text in data.inputs])
@@ -181,8 +181,7 @@ def _find_near_pairs(data: Dataset) -> NDArray[np.intp]:
 
 
 def _find_near_rows(data: Dataset) -> NDArray[np.intp]:
-    """Rows of a table that are the same as others with a different label, but for rounding and the
-    like."""
+    """Find rows of a table that equal others with a different label, up to rounding and such."""
     codes = data.labels.codes
     rows = [list_contradictions(number_keys(keys), codes) for keys in list_near_keys(data)]
     return np.unique(np.concatenate(rows)) if rows else np.array([], np.intp)

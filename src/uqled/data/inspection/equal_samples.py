@@ -27,13 +27,13 @@ def number_keys(keys: Sequence[Hashable | None] | NDArray[Any]) -> Sets:
 
 
 def count_members(sets: Sets) -> NDArray[np.intp]:
-    """[N] how many samples are in each sample's set; 0 for one in none."""
+    """[N] the size of each sample's set; 0 for a sample without a set."""
     counts = np.bincount(sets[sets >= 0], minlength=1)
     return np.where(sets >= 0, counts[sets], 0)
 
 
 def join_sets(sets: Sets, pairs: NDArray[np.integer] | None = None) -> Sets:
-    """[N] the sets, joined where one of the pairs [M,2] links them; a sample in none is its own.
+    """[N] the sets, joined where a pair [M,2] links them; other samples become sets of one.
 
     >>> join_sets(np.array([0, -1, 1, 0, -1]), np.array([[1, 2]])).tolist()
     [0, 1, 1, 0, 2]
@@ -52,7 +52,7 @@ def join_sets(sets: Sets, pairs: NDArray[np.integer] | None = None) -> Sets:
 
 
 def list_contradictions(sets: Sets, codes: NDArray[Any]) -> NDArray[np.intp]:
-    """The samples in whose set there are different class numbers [N].
+    """The samples whose set contains different class numbers [N].
 
     >>> list_contradictions(np.array([0, -1, 1, 0, 1]), np.array([2, 0, 1, 3, 1])).tolist()
     [0, 3]

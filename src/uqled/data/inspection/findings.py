@@ -1,4 +1,4 @@
-"""What is plainly wrong with a data set before any model is asked: plain data that can be shown."""
+"""The results of inspecting a data set, as plain data that can be printed and saved."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from uqled.data.tables.columns import Column, describe_columns
 Severity = Literal["error", "warning", "note"]
 #: In the order in which findings are shown.
 _ORDER: dict[str, int] = {"error": 0, "warning": 1, "note": 2}
-_SHOWN = 3  # ids in a line
+_MAX_IDS = 3  # ids in a line
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, or worth knowing."""
+    """One problem, or something worth knowing."""
 
     check: str
     """Which check found it, such as `duplicates`."""
@@ -26,7 +26,7 @@ class Finding:
     advice: str
     """What to do, in one line."""
     ids: tuple[str, ...] = ()
-    """The samples that it is about, where it is about some."""
+    """The affected samples; empty if it is about the data as a whole."""
 
     @property
     def sentence(self) -> str:
@@ -34,7 +34,7 @@ class Finding:
         return f"{self.message[:1].upper()}{self.message[1:]}. {self.advice}."
 
     def __str__(self) -> str:
-        first = ", ".join(self.ids[:_SHOWN]) + (", ..." if len(self.ids) > _SHOWN else "")
+        first = ", ".join(self.ids[:_MAX_IDS]) + (", ..." if len(self.ids) > _MAX_IDS else "")
         noun = "sample" if len(self.ids) == 1 else "samples"
         example = f" ({noun} {first})" if self.ids else ""
         return f"{self.severity}: {self.message}{example}. {self.advice}."
@@ -64,11 +64,11 @@ class Inspection:
         return asdict(self)
 
 
-def count_of(n: int, one: str, many: str) -> str:
-    """A number and its noun with a verb.
+def format_count(n: int, one: str, many: str) -> str:
+    """A number with its noun, singular or plural.
 
-    >>> count_of(1, "sample has", "samples have"), count_of(1200, "sample has", "samples have")
-    ('1 sample has', '1,200 samples have')
+    >>> format_count(1, "class", "classes"), format_count(1200, "sample has", "samples have")
+    ('1 class', '1,200 samples have')
     """
     return f"{n:,} {one if n == 1 else many}"
 

@@ -1,4 +1,4 @@
-"""Images that are plainly odd: of one colour, tiny, with the ending of another format."""
+"""Checks of images: of a single colour, tiny, unreadable, with the ending of another format."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 
 from uqled.data.dataset import Dataset
 from uqled.data.images import ENDINGS, identify_image
-from uqled.data.inspection.findings import Finding, count_of
+from uqled.data.inspection.findings import Finding, format_count
 from uqled.data.raw_dataset import is_split_name
 from uqled.errors import UqledError
 from uqled.storage.reading import open_regular
 
 _FLAT = 4  # grey levels between the darkest and the brightest pixel of an image of one colour
 _TINY = 8  # pixels
-_HEADER_BYTES = 2**16  # that show what format a file has
+_HEADER_BYTES = 2**16  # enough to recognise the format of a file
 _SAME_FORMAT = {
     **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), ("JPEG", "MPO")),
     **dict.fromkeys((".tif", ".tiff"), ("TIFF",)),
@@ -34,7 +34,7 @@ def check_images(data: Dataset) -> list[Finding]:
             Finding(
                 "plain-images",
                 "warning",
-                f"{count_of(len(flat), 'image is', 'images are')} of one colour, such as all black",
+                f"{format_count(len(flat), 'image is', 'images are')} of one colour, such as black",
                 "They show nothing to label: remove them",
                 tuple(data.ids[flat].tolist()),
             )
@@ -44,16 +44,16 @@ def check_images(data: Dataset) -> list[Finding]:
             Finding(
                 "unreadable-images",
                 "warning",
-                f"{count_of(len(data.skipped), 'image', 'images')} cannot be read",
+                f"{format_count(len(data.skipped), 'image', 'images')} cannot be read",
                 "They are left out: repair or remove them",
                 tuple(data.skipped),
             )
         )
-    return [*findings, *_check_files(data), *_check_classes(data)]
+    return [*findings, *_check_files(data), *_check_folder_names(data)]
 
 
 def _check_files(data: Dataset) -> list[Finding]:
-    """Files that are too small to show anything, or of another format than their name says."""
+    """Check for images that are tiny, or whose format does not match their ending."""
     place = (data.source or {}).get("place")
     folder = Path(str(place))
     if place is None or not folder.is_dir():
@@ -66,12 +66,12 @@ def _check_files(data: Dataset) -> list[Finding]:
                 start = file.read(_HEADER_BYTES)
         except (UqledError, OSError):
             continue
-        own, size = identify_image(start)
-        if own is not None and min(size) < _TINY:
+        image_format, size = identify_image(start)
+        if image_format is not None and min(size) < _TINY:
             tiny.append(name)
         ending = PurePosixPath(name).suffix.lower()
         expected_formats = _SAME_FORMAT.get(ending, (ending[1:].upper(),))
-        if ending in ENDINGS and own is not None and own not in expected_formats:
+        if ending in ENDINGS and image_format not in (None, *expected_formats):
             wrong.append(name)
     findings = [_describe_tiny(data, tiny)] if tiny else []
     if wrong:
@@ -79,7 +79,7 @@ def _check_files(data: Dataset) -> list[Finding]:
             Finding(
                 "wrong-endings",
                 "note",
-                f"{count_of(len(wrong), 'file has', 'files have')} the ending of another image "
+                f"{format_count(len(wrong), 'file has', 'files have')} the ending of another image "
                 "format",
                 "They are read all the same; other programs may refuse them",
                 tuple(wrong),
@@ -89,7 +89,7 @@ def _check_files(data: Dataset) -> list[Finding]:
 
 
 def _describe_tiny(data: Dataset, names: list[str]) -> Finding:
-    subject = "all images are" if len(names) == len(data) else count_of(
+    subject = "all images are" if len(names) == len(data) else format_count(
         len(names), "image is", "images are"
     )  # fmt: skip
     return Finding(
@@ -101,8 +101,8 @@ def _describe_tiny(data: Dataset, names: list[str]) -> Finding:
     )
 
 
-def _check_classes(data: Dataset) -> list[Finding]:
-    """Folders of splits, or of folders, where folders of classes are expected."""
+def _check_folder_names(data: Dataset) -> list[Finding]:
+    """Check for splits, or nested folders, where a folder per class is expected."""
     splits = [name for name in data.labels.names if is_split_name(name)]
     if splits:
         return [
@@ -131,7 +131,7 @@ def _check_classes(data: Dataset) -> list[Finding]:
 
 
 def _remove_split(names: list[str]) -> list[str]:
-    """Names of files without the folder of the split that all of them are in."""
+    """Strip the split's folder from file names if all files are in the same one."""
     first = {name.split("/")[0] for name in names}
     if len(first) == 1 and is_split_name(first.pop()):
         return [name.partition("/")[2] for name in names]

@@ -1,4 +1,4 @@
-"""Images that are the same picture saved again: recompressed, resized, in another format."""
+"""Finds images that are the same picture saved again: recompressed, resized, reformatted."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from numpy.typing import NDArray
 
 Pairs = NDArray[np.intp]
 
-_GRID = 16  # blocks per side, whose mean colours are compared
-_THUMB = 8  # cells per side of what candidates are found by
-_COMPONENTS = 8  # of thumbnails
-_CELL = 32.0  # grey levels of a component; saving again moves it by one or two
-_TABLES = 6  # of cells, each moved by another offset: what is near shares a cell in one of them
-_FEW_LEVELS = 24  # between the darkest and the brightest block, below which nothing is seen
-_MAX_DIFFERENCE = 0.07  # of a block's colour, as a share of the contrast: a mark, a digit is more
+_GRID = 16  # blocks per side whose mean colours are compared
+_THUMB = 8  # cells per side of the thumbnails that candidates are found by
+_COMPONENTS = 8  # principal components of the thumbnails
+_CELL = 32.0  # size of a hash cell in grey levels; saving again moves a component by one or two
+_TABLES = 6  # hash tables with different offsets: near images share a cell in one of them
+_FEW_LEVELS = 24  # contrast between blocks below which nothing can be recognised
+_MAX_DIFFERENCE = 0.07  # of a block's colour, as a share of the contrast: a pen mark differs more
 _MEAN_DIFFERENCE = 0.012
 _SMALL_DIFFERENCE = 0.15  # of a pixel, as a share of the contrast
 _EVEN_SHARE = 0.4  # mean difference by root mean square: 0.7 after saving again, 0.2 of two strokes
-_CROWD = 400  # images in a cell, beyond which only its first ones are compared with the others
+_CROWD = 400  # images in a cell beyond which only the first ones are compared with the others
 
 
 def find_near_images(images: NDArray[np.uint8], codes: NDArray[Any]) -> Pairs:
     """[M,2] pairs of images with different labels that show the same picture.
 
-    Two photographs of one scene differ in some block by far more than saving a picture again
-    changes: every block must agree, and not only the image as a whole.
+    Every block must agree, not only the image as a whole: two photographs of one scene differ in
+    some block by far more than a picture that was saved again.
     """
     if len(images) < 2:
         return np.empty((0, 2), np.intp)
@@ -34,9 +34,8 @@ def find_near_images(images: NDArray[np.uint8], codes: NDArray[Any]) -> Pairs:
     contrast = np.ptp(blocks.reshape(len(blocks), -1), axis=1).astype(np.float64)
     usable = np.flatnonzero(contrast >= _FEW_LEVELS)
     pairs = [np.empty((0, 2), np.intp)]
-    for rows in _list_candidates(blocks, usable, codes):
-        lead = rows if len(rows) <= _CROWD else rows[:_CROWD]
-        for row in lead.tolist():
+    for rows in _group_similar_thumbnails(blocks, usable, codes):
+        for row in rows[:_CROWD].tolist():
             others = rows[(rows > row) & (codes[rows] != codes[row])]
             if not len(others):
                 continue
@@ -52,9 +51,9 @@ def find_near_images(images: NDArray[np.uint8], codes: NDArray[Any]) -> Pairs:
 
 
 def _differs_evenly(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> bool:
-    """Whether two images differ little, or about as much everywhere, as saving one again does.
+    """Whether two images differ little, or evenly, as after saving a picture again.
 
-    Two strokes of a pen in the same place differ in a few pixels, and in those by much.
+    Two pen strokes in the same place differ in few pixels, but strongly.
     """
     grey = [image.mean(axis=2, dtype=np.float32) for image in (first, second)]
     gap = np.abs(grey[0] - grey[1])
@@ -75,14 +74,14 @@ def _average_blocks(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _count_blocks(pixels: int) -> int:
-    """Blocks along a side: of four pixels at least, where it has eight of them."""
+    """Blocks along a side: at least four pixels each if the side has eight such blocks."""
     return min(pixels, max(_THUMB, min(_GRID, pixels // 4)))
 
 
-def _list_candidates(
+def _group_similar_thumbnails(
     blocks: NDArray[np.uint8], usable: NDArray[np.intp], codes: NDArray[Any]
 ) -> list[NDArray[np.intp]]:
-    """Groups of images with different labels whose thumbnails are alike, ascending."""
+    """Group images whose thumbnails are similar, if their labels differ; rows ascending."""
     if len(usable) < 2:
         return []
     high, wide = blocks.shape[1:3]
@@ -93,11 +92,11 @@ def _list_candidates(
     thumbs = thumbs.reshape(len(usable), -1) * (len(rows) * len(columns) / (high * wide))
     thumbs -= thumbs.mean(axis=0)
     axes = np.linalg.eigh(thumbs.T @ thumbs)[1][:, ::-1][:, :_COMPONENTS]
-    places = thumbs @ axes
+    coordinates = thumbs @ axes
     offsets = np.random.default_rng(0).uniform(0, _CELL, (_TABLES, axes.shape[1]))
     groups = []
     for offset in offsets.astype(np.float32):
-        cells = np.floor((places + offset) / _CELL).astype(np.int32)
+        cells = np.floor((coordinates + offset) / _CELL).astype(np.int32)
         _, number = np.unique(cells, axis=0, return_inverse=True)
         order = np.argsort(number.reshape(-1), kind="stable")
         starts = np.flatnonzero(np.diff(number.reshape(-1)[order]))

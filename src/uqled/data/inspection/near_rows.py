@@ -1,5 +1,4 @@
-"""Rows of a table that are nearly the same: but for rounding, a column like an id, or the columns
-beside a text."""
+"""Finds nearly equal rows of a table: up to rounding, an id column, or columns beside a text."""
 
 from __future__ import annotations
 
@@ -14,18 +13,16 @@ from uqled.data.inspection.text_keys import fold_text
 
 Keys = NDArray[np.uint64]
 
-_DIGITS = 3  # of a number, that a copy which was rounded still has
-_UNIQUE_SHARE = 0.9  # of different values, from which on a column may be an id or a time
-_WORDS = 8  # of a text that is no name or phrase, and so does not come again by chance
+_DIGITS = 3  # significant digits that survive rounding a copy
+_UNIQUE_SHARE = 0.9  # of distinct values beyond which a column may be an id or a time
+_WORDS = 8  # a text of fewer words may be a name or phrase that repeats by chance
 _MANY_COLUMNS = 500  # beyond which rows are not compared
-_FEW_COLUMNS = 3  # that must be the same: two may depend on each other
-_CHANCE_PAIRS = (
-    0.05  # expected, from which on equal rows may be no copies: columns depend on others
-)
+_FEW_COLUMNS = 3  # that must be equal: two may depend on each other
+_CHANCE_PAIRS = 0.05  # expected pairs beyond which equal rows may be chance, as columns correlate
 
 
 def list_near_keys(data: Dataset) -> Iterator[Sequence[Hashable | None] | Keys]:
-    """[N] keys, several times over: rows with one key are nearly the same; None is no key."""
+    """Yield several sets of keys [N]: rows with equal keys are nearly equal; None matches none."""
     if data.kind != "table" or data.inputs.shape[1] > _MANY_COLUMNS:
         return
     texts = data.texts
@@ -34,35 +31,37 @@ def list_near_keys(data: Dataset) -> Iterator[Sequence[Hashable | None] | Keys]:
         yield [text if text.count(" ") >= _WORDS - 1 else None for text in folded]
     columns = _list_columns(data)
     ignored = _list_ignored(data, columns)
-    for is_rounded in (True, False):  # of 1.2349 and 1.2351, one way or the other is the same
-        hashes = [_hash_column(column, is_rounded=is_rounded) * _mix(at)
+    for is_rounded in (True, False):  # 1.2349 and 1.2351 agree only one way
+        hashes = [_hash_rounded_column(column, is_rounded=is_rounded) * _make_multiplier(at)
                   for at, column in enumerate(columns)]  # fmt: skip
         whole: Keys = np.sum(hashes, axis=0, dtype=np.uint64)
-        alike = [measure_alike(one) for one in hashes]
+        probabilities = [measure_match_probability(one) for one in hashes]
         for left_out in ignored:
-            others = [share for at, share in enumerate(alike) if at not in left_out]
-            is_telling = expect_equal_pairs(others, len(data)) < _CHANCE_PAIRS
-            if len(others) >= _FEW_COLUMNS and is_telling:
+            others = [p for at, p in enumerate(probabilities) if at not in left_out]
+            is_rare_by_chance = expect_equal_pairs(others, len(data)) < _CHANCE_PAIRS
+            if len(others) >= _FEW_COLUMNS and is_rare_by_chance:
                 yield whole - sum((hashes[at] for at in left_out), np.uint64(0))
 
 
 def _list_ignored(data: Dataset, columns: list[Any]) -> list[list[int]]:
-    """The columns that may differ, several times over: none, what was made of dates, each that is
-    different in nearly every row."""
+    """Sets of columns that may differ: none, the parts of dates, each column of mostly unique
+    values."""
     dates = [f"{column.name} " for column in data.columns if column.role == "date"]
     parts = [
         at
         for at, column in enumerate(columns)
         if any(str(getattr(column, "name", "")).startswith(name) for name in dates)
     ]
-    unique = [at for at, one in enumerate(columns) if _count_different(one) > _UNIQUE_SHARE]
+    unique = [at for at, one in enumerate(columns) if _measure_unique_share(one) > _UNIQUE_SHARE]
     return [[], *([parts] if parts else []), *([at] for at in unique)]
 
 
 def count_chance_pairs(data: Dataset) -> float:
-    """How many pairs of rows of a table would be the same by chance."""
+    """Estimate how many pairs of rows of a table are equal by chance."""
     columns = _list_columns(data)
-    return expect_equal_pairs([measure_alike(_hash_plain(one)) for one in columns], len(data))
+    return expect_equal_pairs(
+        [measure_match_probability(_hash_exact_column(one)) for one in columns], len(data)
+    )
 
 
 def _list_columns(data: Dataset) -> list[Any]:
@@ -73,26 +72,28 @@ def _list_columns(data: Dataset) -> list[Any]:
 
 
 def hash_rows(data: Dataset) -> Keys:
-    """[N] equal for rows of a table that are the same."""
-    hashes = [_hash_plain(one) * _mix(at) for at, one in enumerate(_list_columns(data))]
+    """[N] hashes that are equal for equal rows of a table."""
+    hashes = [
+        _hash_exact_column(one) * _make_multiplier(at) for at, one in enumerate(_list_columns(data))
+    ]
     keys: Keys = np.sum(hashes, axis=0, dtype=np.uint64)
     return keys
 
 
-def _hash_plain(values: Any) -> Keys:
+def _hash_exact_column(values: Any) -> Keys:
     import pandas as pd
 
     column = pd.Series(values)
     if pd.api.types.is_numeric_dtype(column.dtype) and column.dtype.kind != "b":
-        return _hash(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        return _hash_values(column.to_numpy(dtype=np.float64, na_value=np.nan))
     plain = column.astype(object)
-    return _hash(plain.where(plain.notna(), None).to_numpy())
+    return _hash_values(plain.where(plain.notna(), None).to_numpy())
 
 
-def measure_alike(values: NDArray[Any]) -> float:
-    """How probable it is that two rows, drawn at random, have the same value.
+def measure_match_probability(values: NDArray[Any]) -> float:
+    """The probability that two random rows have the same value.
 
-    >>> measure_alike(np.array([1, 1, 1, 2]))
+    >>> measure_match_probability(np.array([1, 1, 1, 2]))
     0.5
     """
     _, counts = np.unique(values, return_counts=True)
@@ -100,29 +101,31 @@ def measure_alike(values: NDArray[Any]) -> float:
     return float(np.sum(counts * (counts - 1.0)) / max(n * (n - 1.0), 1))
 
 
-def expect_equal_pairs(alike: Sequence[float], n_rows: int) -> float:
-    """How many pairs of rows are the same by chance, if columns had nothing to do with each other.
+def expect_equal_pairs(probabilities: Sequence[float], n_rows: int) -> float:
+    """The expected number of equal pairs of rows if the columns were independent.
 
-    `alike` are the columns' probabilities that two rows have the same value.
+    `probabilities` are those of each column that two random rows have the same value.
     """
-    return float(n_rows * (n_rows - 1) / 2 * np.prod(alike))
+    return float(n_rows * (n_rows - 1) / 2 * np.prod(probabilities))
 
 
-def _hash_column(values: Any, *, is_rounded: bool) -> Keys:
+def _hash_rounded_column(values: Any, *, is_rounded: bool) -> Keys:
     import pandas as pd
 
     column = pd.Series(values)
     if pd.api.types.is_numeric_dtype(column.dtype) and column.dtype.kind != "b":
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        return _hash(shorten_numbers(numbers, is_rounded=is_rounded))
-    # Each different value is folded once.
+        return _hash_values(shorten_numbers(numbers, is_rounded=is_rounded))
+    # Each distinct value is folded once.
     numbers, unique = pd.factorize(column.astype(object).map(str, na_action="ignore"))
-    folded = _hash([*(fold_text(value) for value in unique), ""])  # the last one is what is missing
+    folded = _hash_values(
+        [*(fold_text(value) for value in unique), ""]
+    )  # the last one stands for missing values
     return folded[numbers]
 
 
 def shorten_numbers(numbers: NDArray[np.float64], *, is_rounded: bool) -> NDArray[np.float64]:
-    """Numbers with three digits, rounded or cut off.
+    """Numbers to three significant digits, rounded or truncated.
 
     >>> shorten_numbers(np.array([39.16, 0.012349, -4200.0]), is_rounded=True).tolist()
     [39.2, 0.0123, -4200.0]
@@ -137,7 +140,7 @@ def shorten_numbers(numbers: NDArray[np.float64], *, is_rounded: bool) -> NDArra
     return shortened
 
 
-def _hash(values: Any) -> Keys:
+def _hash_values(values: Any) -> Keys:
     from pandas.util import hash_array
 
     array = np.asarray(values, dtype=object) if isinstance(values, list) else values
@@ -146,13 +149,13 @@ def _hash(values: Any) -> Keys:
     return np.asarray(hash_array(array, categorize=True), np.uint64)
 
 
-def _mix(at: int) -> np.uint64:
-    """An odd number for each column: the same value in two columns is no match."""
+def _make_multiplier(at: int) -> np.uint64:
+    """An odd number per column, so that equal values in different columns do not match."""
     return np.uint64(2 * int(np.random.SeedSequence(at).generate_state(1, np.uint32)[0]) + 1)
 
 
-def _count_different(values: Any) -> float:
-    """The share of rows that have a value of their own."""
+def _measure_unique_share(values: Any) -> float:
+    """The number of distinct values as a share of the rows."""
     import pandas as pd
 
     return pd.Series(values).nunique() / max(len(values), 1)

@@ -1,4 +1,4 @@
-"""Texts that are nearly the same: other punctuation, a misspelt word, more words at an end."""
+"""Finds nearly equal texts: other punctuation, a misspelt word, a few extra words at an end."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from uqled.data.inspection.text_keys import fold_text, is_one_edit, strip_punctu
 
 Pairs = NDArray[np.intp]
 
-_FEW_WORDS = 3  # below which punctuation may be all that is said: "really?" and "really!"
-_LONG = 20  # words of a text whose copy may differ in words
-_CHANGED_SHARE = 0.05  # of the words
-_MISSPELT = 5  # letters of a word that may be misspelt
-_SHINGLE = 5  # words in a row
-_HASHES = 8  # smallest hashes of such rows, one of which two near texts share
-_CROWD = 200  # texts with one hash, beyond which only the first ones are compared with the others
+_FEW_WORDS = 3  # below which punctuation may carry the meaning: "really?" and "really!"
+_LONG = 20  # words of a text whose copy may differ in some words
+_CHANGED_SHARE = 0.05  # of the words that may differ
+_MISSPELT = 5  # letters that a misspelt word has at least
+_SHINGLE = 5  # consecutive words that are hashed together
+_HASHES = 8  # min-hashes per text; near texts share at least one
+_CROWD = 200  # texts with one hash beyond which only the first ones are compared with the others
 _PAIRS = _CROWD**2  # of texts with one hash that are compared, unless there are more texts
-#: Words compared, at least, and for each word of the texts: a stranger's could take for ever.
+#: Limit on compared words, overall and per word of the texts: crafted texts could take forever.
 _LEAST_WORK, _WORK = 10_000_000, 100
-#: Words that turn a text into its opposite.
+#: Words that reverse the meaning of a text.
 _NEGATIONS = frozenset(
     (
         *("no", "not", "never", "none", "nor", "cannot", "without", "hardly", "barely"),
@@ -39,10 +39,10 @@ _DIGIT = re.compile(r"\d")
 def find_near_texts(texts: Sequence[str], codes: NDArray[Any]) -> Pairs:
     """[M,2] pairs of texts with different labels that are nearly the same.
 
-    They are equal but for punctuation; or they are long, and one has a misspelt word or a few more
-    words before or after. A word that was replaced by another may turn the meaning round: such
-    texts are not taken for copies. The work grows as the texts do: of texts that are made so that
-    each is compared with many others for long, not all are compared.
+    They are equal up to punctuation; or they are long, and one has a misspelt word or a few extra
+    words before or after. Texts with a replaced word are not copies, because it may reverse the
+    meaning. The work is linear in the length of the texts: beyond a limit, texts crafted to need
+    many comparisons are not compared.
     """
     words = [strip_punctuation(fold_text(text)) for text in texts]
     keys = [" ".join(one) if len(one) >= _FEW_WORDS else None for one in words]
@@ -56,7 +56,7 @@ def find_near_texts(texts: Sequence[str], codes: NDArray[Any]) -> Pairs:
     if len(long):
         lists = [words[row] for row in long.tolist()]
         work_left = max(_LEAST_WORK, _WORK * sum(map(len, lists)))
-        for a, b in _list_candidates(lists, long, codes):
+        for a, b in _pair_shared_shingles(lists, long, codes):
             if (a, b) not in pairs and work_left > 0:
                 is_copy, work = _compare_texts(words[a], words[b], work_left)
                 work_left -= work
@@ -65,17 +65,17 @@ def find_near_texts(texts: Sequence[str], codes: NDArray[Any]) -> Pairs:
     return np.array(sorted(pairs), np.intp).reshape(-1, 2)
 
 
-def _list_candidates(
+def _pair_shared_shingles(
     lists: list[list[str]], rows: NDArray[np.intp], codes: NDArray[Any]
 ) -> Iterator[tuple[int, int]]:
-    """Pairs of `rows` with different labels, whose words `lists` have some in a row in common."""
+    """Pairs of `rows` with different labels whose words `lists` share consecutive words."""
     for hashes in _hash_shingles(lists):
         for at in _split_sets(number_keys(hashes), codes[rows]):
             yield from _pair_rows(rows[at], codes)
 
 
 def is_near_copy(first: list[str], second: list[str]) -> bool:
-    """Whether a text is another one with a misspelt word, or a few words more before or after.
+    """Whether a text equals another up to a misspelt word, or a few extra words at an end.
 
     >>> words = "the quick brown fox jumps over the lazy dog and runs to the small".split()
     >>> end = ["by", "the", "old", "river", "bank"]
@@ -88,15 +88,15 @@ def is_near_copy(first: list[str], second: list[str]) -> bool:
 
 
 def _compare_texts(first: list[str], second: list[str], most_work: int) -> tuple[bool, int]:
-    """(whether one is a near copy of the other, words that were compared), not if it takes more."""
+    """(whether one is a near copy of the other, words compared); gives up beyond `most_work`."""
     short, long = sorted((first, second), key=len)
     n, extra = len(short), len(long) - len(short)
     most = max(1, int(_CHANGED_SHARE * len(long)))
     if extra > most:
         return False, 1
-    # None of the words before the copy or after it may turn its meaning round.
-    before = next((at for at in range(extra) if _is_telling(long[at])), extra)
-    after = next((at for at in range(extra, 0, -1) if _is_telling(long[n + at - 1])), 0)
+    # None of the extra words before or after may change the meaning.
+    before = next((at for at in range(extra) if _changes_meaning(long[at])), extra)
+    after = next((at for at in range(extra, 0, -1) if _changes_meaning(long[n + at - 1])), 0)
     work = 1 + extra
     for start in range(after, before + 1):
         n_changed = 0
@@ -114,12 +114,12 @@ def _compare_texts(first: list[str], second: list[str], most_work: int) -> tuple
     return False, work
 
 
-def _is_telling(word: str) -> bool:
+def _changes_meaning(word: str) -> bool:
     return word in _NEGATIONS or _DIGIT.search(word) is not None
 
 
 def _is_misspelt(a: str, b: str) -> bool:
-    """Whether one letter was mistaken; another first letter is another word: moral, amoral."""
+    """Whether two words differ by one letter, but not the first: moral and amoral differ."""
     short, long = sorted((a, b), key=len)
     if len(short) < _MISSPELT or a[0] != b[0] or len(long) - len(short) > 1:
         return False
@@ -127,14 +127,14 @@ def _is_misspelt(a: str, b: str) -> bool:
 
 
 def _hash_shingles(lists: list[list[str]]) -> Iterator[NDArray[np.uint64]]:
-    """[n] of each text the smallest hash of its rows of words, by several ways to hash."""
+    """Yield [n] the smallest hash of each text's shingles, for several hash functions."""
     import pandas as pd
 
     lengths = np.array([len(one) for one in lists])
     numbers = pd.factorize(np.array([word for one in lists for word in one], dtype=object))[0]
     random = np.random.default_rng(0)
     starts = np.cumsum(lengths) - lengths
-    # A row of words that begins in one text and ends in the next belongs to none.
+    # A shingle that spans two texts belongs to neither.
     is_whole = np.arange(len(numbers)) - np.repeat(starts, lengths) <= np.repeat(
         lengths - _SHINGLE, lengths
     )
@@ -152,7 +152,7 @@ def _hash_shingles(lists: list[list[str]]) -> Iterator[NDArray[np.uint64]]:
 
 
 def _split_sets(sets: NDArray[np.intp], codes: NDArray[Any]) -> Iterator[NDArray[np.intp]]:
-    """The members of each set in which there are different class numbers [N]."""
+    """Yield the members of each set that contains different class numbers [N]."""
     members = np.flatnonzero(sets >= 0)
     members = members[np.argsort(sets[members], kind="stable")]
     starts = np.flatnonzero(np.diff(sets[members]))
@@ -162,8 +162,11 @@ def _split_sets(sets: NDArray[np.intp], codes: NDArray[Any]) -> Iterator[NDArray
 
 
 def _pair_rows(rows: NDArray[np.intp], codes: NDArray[Any]) -> Iterator[tuple[int, int]]:
-    """Pairs of rows with different class numbers, the lower first; of a crowd the first ones with
-    all, and at least the first of each of two classes."""
+    """Yield pairs of rows with different class numbers, the lower first.
+
+    In a large set only the first rows are paired with all others, including at least the first row
+    of two classes.
+    """
     n_first = min(_CROWD, max(1, _PAIRS // len(rows)))
     first = [*range(n_first), int(np.argmax(codes[rows] != codes[rows[0]]))]
     for at in dict.fromkeys(one for one in first if one < len(rows)):

@@ -1,4 +1,4 @@
-"""What out-of-fold predictions say about the data as a whole: chance, perfection, twin classes."""
+"""Checks of out-of-fold predictions: no better than chance, perfect, inseparable classes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from uqled.answer import is_at_chance
 from uqled.arrays import Labels
 from uqled.data.inspection.findings import Finding
 
-_TWINS = 0.65  # of two classes' samples told apart, below which they are hardly separable
-_FEW = 10  # samples of a class
-_SHOWN = 5
+_TWINS = 0.65  # accuracy between two classes below which they are hardly separable
+_FEW = 10  # samples of a class, below which it is not judged
+_MAX_PAIRS = 5  # in a message
 _MANY_CLASSES = 2_000
 
 
 def check_predictions(labels: Labels, predicted: NDArray[Any]) -> list[Finding]:
-    """Findings about predicted class numbers [N]."""
+    """Check the predicted class numbers [N]."""
     codes = labels.codes
     accuracy = float(np.mean(predicted == codes))
     findings = []
@@ -42,8 +42,8 @@ def check_predictions(labels: Labels, predicted: NDArray[Any]) -> list[Finding]:
             )
         )
     if twins := _find_twins(labels, predicted):
-        examples = ", ".join(f"{a!r} and {b!r}" for a, b in twins[:_SHOWN])
-        more = f" and {len(twins) - _SHOWN} more pairs" if len(twins) > _SHOWN else ""
+        examples = ", ".join(f"{a!r} and {b!r}" for a, b in twins[:_MAX_PAIRS])
+        more = f" and {len(twins) - _MAX_PAIRS} more pairs" if len(twins) > _MAX_PAIRS else ""
         findings.append(
             Finding(
                 "twin-classes",
@@ -56,7 +56,7 @@ def check_predictions(labels: Labels, predicted: NDArray[Any]) -> list[Finding]:
 
 
 def _find_twins(labels: Labels, predicted: NDArray[Any]) -> list[tuple[str, str]]:
-    """Pairs of classes whose samples, where either is predicted, are mixed up."""
+    """Find pairs of classes that the model cannot separate."""
     if labels.n_classes > _MANY_CLASSES:
         return []
     K = labels.n_classes

@@ -1,16 +1,16 @@
-"""Texts without what makes no difference to whoever labels them."""
+"""Normalises texts: differences that do not matter to an annotator are removed."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-_SIGNS = "#%&@/\\"  # punctuation by Unicode that says something: C#, 5%
-_FACE = re.compile(r"[:;=8xX][-^'o]?[()\[\]{}|/\\<>*3dDpP]+$|[()\[\]<][-^'o]?[:;=]$|<3|\^_*\^")
+_SIGNS = "#%&@/\\"  # punctuation that carries meaning: C#, 5%
+_EMOTICON = re.compile(r"[:;=8xX][-^'o]?[()\[\]{}|/\\<>*3dDpP]+$|[()\[\]<][-^'o]?[:;=]$|<3|\^_*\^")
 
 
 def fold_text(text: str) -> str:
-    """A text without case and spacing.
+    """Normalise the case and spacing of a text.
 
     >>> fold_text("Good  FILM!")
     'good film!'
@@ -19,14 +19,14 @@ def fold_text(text: str) -> str:
 
 
 def strip_punctuation(text: str) -> list[str]:
-    """The words of a text without the marks around them that say nothing.
+    """Split a text into words without surrounding punctuation.
 
-    What stands inside a word (C++, 5.00, don't) stays, and so do faces.
+    Punctuation inside a word (C++, 5.00, don't) stays, and so do emoticons.
 
     >>> strip_punctuation("well, (this) is c++... isn't it?! :-)")
     ['well', 'this', 'is', 'c++', "isn't", 'it', ':-)']
     """
-    words = (piece if _FACE.search(piece) else _strip_marks(piece) for piece in text.split())
+    words = (piece if _EMOTICON.search(piece) else _strip_marks(piece) for piece in text.split())
     return [word for word in words if word]
 
 
@@ -44,7 +44,7 @@ def _is_mark(character: str) -> bool:
 
 
 def is_one_edit(short: str, long: str) -> bool:
-    """Whether one letter makes one name of the other; a digit is no slip of the pen.
+    """Whether two words differ by one letter; a different digit does not count.
 
     >>> is_one_edit("adeli", "adelie"), is_one_edit("model1", "model2")
     (True, False)

@@ -28,7 +28,7 @@ _TABLES = (
     *(".csv", ".tsv", ".csv.gz", ".tsv.gz", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet"),
     *(".feather", ".arrow"),
 )
-_SHOWN = 5  # of them in a message
+_MAX_TABLES = 5  # of them in a message
 
 
 def read_source(source: Source, request: ReadRequest) -> RawDataset:
@@ -51,7 +51,7 @@ def read_source(source: Source, request: ReadRequest) -> RawDataset:
         if request.sheet is not None and not reader.has_sheets:
             raise InputError(
                 "sheet",
-                f"is {request.sheet!r}, but {name_source(place)} is no spreadsheet",
+                f"is {request.sheet!r}, but {name_source(place)} is not a spreadsheet",
                 "Leave it out",
             )
         raw = reader.read(source, request)
@@ -87,7 +87,7 @@ def _refuse_tables(source: Source) -> None:
     tables = [file for file in files if file.lower().endswith(_TABLES)]
     if not tables or any(map(is_image_name, files)):
         return
-    shown = ", ".join(tables[:_SHOWN]) + (", ..." if len(tables) > _SHOWN else "")
+    shown = ", ".join(tables[:_MAX_TABLES]) + (", ..." if len(tables) > _MAX_TABLES else "")
     raise FileError(
         name_source(source.place),
         f"holds {'a table' if len(tables) == 1 else 'tables'} ({shown})",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.classes import encode_column
-from uqled.data.file_tree import list_names
+from uqled.data.file_tree import list_folder_names
 from uqled.data.raw_dataset import RawDataset, choose_split, make_ids, name_source
 from uqled.data.reader import Reader, ReadRequest, Source
 from uqled.errors import FileError
@@ -72,9 +72,9 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
 
 
 def _find_folder(place: Path) -> Path | None:
-    inside = [place / name for name in list_names(place) if name.startswith("cifar-10")]
+    inside = [place / name for name in list_folder_names(place) if name.startswith("cifar-10")]
     for folder in [place, *(path for path in inside if path.is_dir())]:
-        names = set(list_names(folder))
+        names = set(list_folder_names(folder))
         if names >= {"batches.meta"} or names >= {"meta", "train", "test"}:
             members = names & set(_MEMBERS)
             if not any((folder / name).is_dir() for name in members):
@@ -86,7 +86,7 @@ def _list_folder(folder: Path) -> dict[str, Callable[[], bytes]]:
     def reader(path: Path) -> Callable[[], bytes]:
         return lambda: read_file(path)
 
-    names = set(list_names(folder)) & set(_MEMBERS)
+    names = set(list_folder_names(folder)) & set(_MEMBERS)
     return {name: reader(folder / name) for name in names}
 
 
@@ -95,7 +95,7 @@ def _list_archive(place: Path) -> dict[str, Callable[[], bytes]]:
     if not {"batches.meta", "meta"} & contents.keys():
         raise FileError(
             name_source(place),
-            "is no CIFAR archive for Python",
+            "is not a CIFAR archive for Python",
             "Unpack other archives and name the folder",
         )
     return {name: lambda data=data: data for name, data in contents.items()}  # type: ignore[misc]
@@ -124,7 +124,7 @@ def _read_batch(
         labels = np.array(labels)  # of objects, where one is larger than any integer type
     is_column = isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "iu"
     if not is_column:
-        raise ValueError(f"{labels_key} are no whole numbers")
+        raise ValueError(f"{labels_key} are not whole numbers")
     files = _read_texts(content, "filenames")
     for key, entries in ((labels_key, labels), ("filenames", files)):
         if len(entries) != len(pixels):
@@ -141,7 +141,7 @@ def _get_entry(content: Mapping[str, Any], key: str) -> Any:
 def _read_texts(content: Mapping[str, Any], key: str) -> list[str]:
     texts = _get_entry(content, key)
     if not isinstance(texts, list) or not all(isinstance(one, str | bytes) for one in texts):
-        raise ValueError(f"{key} are no texts")
+        raise ValueError(f"{key} are not texts")
     return list(map(_decode_text, texts))
 
 

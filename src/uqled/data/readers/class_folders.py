@@ -21,7 +21,7 @@ from uqled.data.raw_dataset import (
 from uqled.data.reader import Reader, ReadRequest, Source
 from uqled.errors import FileError
 
-_SHOWN = 5  # names in a message
+_MAX_NAMES = 5  # names in a message
 
 
 def choose_class_tree(tree: FileTree, split: str | None) -> tuple[FileTree, str]:
@@ -103,7 +103,7 @@ def _refuse_one_folder(tree: FileTree) -> None:
 
 
 def _list_first(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    return ", ".join(names[:_MAX_NAMES]) + (", ..." if len(names) > _MAX_NAMES else "")
 
 
 READER = Reader(

@@ -66,7 +66,7 @@ def _describe_dialect(dialect: Dialect) -> list[tuple[str, str]]:
     elif dialect.foreign_lines:
         notes.append(
             (
-                f"line {dialect.foreign_lines[0]:,} is no UTF-8, so the file is read as "
+                f"line {dialect.foreign_lines[0]:,} is not UTF-8, so the file is read as "
                 f"{dialect.encoding}, which is a guess",
                 "If letters look wrong, name its --encoding, or write it in UTF-8",
             )

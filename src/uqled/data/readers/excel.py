@@ -31,7 +31,7 @@ def _read_frame(source: Source, request: ReadRequest) -> tuple[Any, str, list[st
 
     subject = name_source(source.path)
     rows, name, names = _read_rows(source, request.sheet)
-    header = name_columns(rows[0])
+    header = make_column_names(rows[0])
     check_limit("table_columns", len(header), subject)
     columns = zip(*rows[1:], strict=True) if len(rows) > 1 else [()] * len(header)
     frame = pd.DataFrame(
@@ -40,10 +40,10 @@ def _read_frame(source: Source, request: ReadRequest) -> tuple[Any, str, list[st
     return frame, name, names
 
 
-def name_columns(cells: list[Any]) -> list[str]:
+def make_column_names(cells: list[Any]) -> list[str]:
     """The first row as names of columns, two of one name told apart as pandas does.
 
-    >>> name_columns(["size", "", "size"])
+    >>> make_column_names(["size", "", "size"])
     ['size', 'Unnamed: 1', 'size.1']
     """
     names: dict[str, None] = {}  # in order, and quick to look up: a sheet has 16,384 columns
@@ -90,9 +90,9 @@ def _read_rows(source: Source, wanted: str | None) -> tuple[list[list[Any]], str
             with explain_table_problems(source.path):
                 check_spreadsheet(archive, subject)
             if any(name.lower().endswith("workbook.bin") for name in archive.namelist()):
-                raise _refuse_binary(subject)
+                raise _describe_binary(subject)
     else:
-        raise _refuse_binary(subject)
+        raise _describe_binary(subject)
     try:
         workbook = CalamineWorkbook.from_filelike(io.BytesIO(data))
         names: list[str] = list(workbook.sheet_names)
@@ -116,17 +116,17 @@ def _read_rows(source: Source, wanted: str | None) -> tuple[list[list[Any]], str
         if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
             raise
         raise FileError(
-            subject, f"is no spreadsheet ({type(error).__name__})", "Save it again, or as .csv"
+            subject, f"is not a spreadsheet ({type(error).__name__})", "Save it again, or as .csv"
         ) from error
     which = "no sheet with a table" if wanted is None else f"nothing in the sheet {wanted!r}"
     raise FileError(subject, f"has {which}", "Put the names of the columns in the first row")
 
 
-def _refuse_binary(subject: str) -> FileError:
+def _describe_binary(subject: str) -> FileError:
     """A binary spreadsheet cannot be measured before it is read: a forged one takes all memory."""
     return FileError(
         subject,
-        "is no .xlsx, .xlsm or .ods file inside; binary spreadsheets are not read",
+        "is not an .xlsx, .xlsm or .ods file inside; binary spreadsheets are not supported",
         "Save it as .xlsx or .csv",
     )
 

@@ -31,11 +31,13 @@ def download_table(name: str, split: str | None) -> Any:
     if not _NAME.fullmatch(path):
         raise InputError(
             "place",
-            f"is 'hf:{name}', which is no name",
+            f"is 'hf:{name}', which is not a valid name",
             "Name a data set of the hub, hf:NAME or hf:OWNER/NAME",
         )
     try:
-        with note_download(_find_cache(path), _find_size(path, configuration or None)):
+        with note_download(
+            _find_download_folder(path), _find_download_size(path, configuration or None)
+        ):
             dataset = datasets.load_dataset(path, configuration or None, split=split or "train")
         # In the Arrow format images stay as they are; the features know the classes' names.
         return dataset.with_format("arrow")[:].replace_schema_metadata(
@@ -49,14 +51,14 @@ def download_table(name: str, split: str | None) -> Any:
         ) from error
 
 
-def _find_cache(path: str) -> Path:
+def _find_download_folder(path: str) -> Path:
     """The folder that the files of a data set are downloaded to."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     return Path(HF_HUB_CACHE) / f"datasets--{path.replace('/', '--')}"
 
 
-def _find_size(path: str, configuration: str | None) -> int | None:
+def _find_download_size(path: str, configuration: str | None) -> int | None:
     """Bytes to download, where the data set says it."""
     import datasets
 
@@ -79,7 +81,7 @@ def read_features(schema: Any, subject: str) -> dict[str, Any]:
         if not isinstance(features, dict):
             raise TypeError(f"its features are a {type(features).__name__}")
     except Exception as error:  # bytes that are no text, no JSON, too deep, or of another shape
-        raise _wrong_description(subject, first_line(error)) from error
+        raise _describe_bad_metadata(subject, first_line(error)) from error
     return features
 
 
@@ -90,12 +92,12 @@ def read_class_names(schema: Any, subject: str) -> dict[str, list[str]]:
         if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":
             listed = feature.get("names")
             if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-                raise _wrong_description(subject, f"the classes of {column!r} have no names")
+                raise _describe_bad_metadata(subject, f"the classes of {column!r} have no names")
             names[column] = listed
     return names
 
 
-def _wrong_description(subject: str, why: str) -> FileError:
+def _describe_bad_metadata(subject: str, why: str) -> FileError:
     return FileError(
         subject,
         f"describes itself in a way that cannot be read ({why})",

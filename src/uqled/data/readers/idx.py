@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.classes import encode_column
-from uqled.data.dataset import as_images
-from uqled.data.file_tree import list_names
+from uqled.data.dataset import convert_images
+from uqled.data.file_tree import list_folder_names
 from uqled.data.raw_dataset import RawDataset, choose_split, make_ids, name_source
 from uqled.data.reader import Reader, ReadRequest, Source
 from uqled.errors import FileError
@@ -27,14 +27,14 @@ _NAME = re.compile(r"(.*?)(train|t10k|test)[-.]?(images|labels)[-.]idx\d[-.]ubyt
 
 def _matches(source: Source) -> bool:
     if source.is_folder:
-        return any(_NAME.match(name) for name in list_names(source.path))
+        return any(_NAME.match(name) for name in list_folder_names(source.path))
     return not source.is_named and _NAME.match(source.path.name) is not None
 
 
 def _read(source: Source, request: ReadRequest) -> RawDataset:
     """The source is the folder or the file of images."""
     place = source.path
-    names = list_names(place) if place.is_dir() else [place.name]
+    names = list_folder_names(place) if place.is_dir() else [place.name]
     folder = place if place.is_dir() else place.parent
     images = {}
     for name in names:
@@ -58,7 +58,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
             "Get both again",
         )
     return RawDataset(
-        "images", as_images(pixels), encode_column(labels), make_ids(range(len(pixels)))
+        "images", convert_images(pixels), encode_column(labels), make_ids(range(len(pixels)))
     )
 
 

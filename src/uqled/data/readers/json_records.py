@@ -53,7 +53,7 @@ def _parse_lines(text: str, subject: str) -> tuple[list[dict[str, Any]], list[in
             record = parse_json(line)
         except (ValueError, RecursionError) as error:
             raise FileError(
-                subject, f"has no JSON in line {number} ({first_line(error)})", _FIX
+                subject, f"has invalid JSON in line {number} ({first_line(error)})", _FIX
             ) from error
         if not isinstance(record, dict):
             raise FileError(subject, f"has a {type(record).__name__} in line {number}", _FIX)
@@ -68,7 +68,7 @@ def _parse_whole(text: str, subject: str) -> tuple[list[dict[str, Any]], list[in
     except (ValueError, RecursionError) as error:
         if text.count("\n{") and text.lstrip().startswith("{"):  # lines under another ending
             return _parse_lines(text, subject)
-        raise FileError(subject, f"is no JSON ({first_line(error)})", _FIX) from error
+        raise FileError(subject, f"is not JSON ({first_line(error)})", _FIX) from error
     if isinstance(content, dict):
         lists = [value for value in content.values() if isinstance(value, list)]
         if len(lists) == 1 and all(isinstance(one, dict) for one in lists[0]):

@@ -30,14 +30,14 @@ def _matches(source: Source) -> bool:
     return any((source.path / name).is_file() for name in ("state.json", "dataset_dict.json"))
 
 
-def read_saved(source: Source, split: str | None) -> Any:
+def read_saved_dataset(source: Source, split: str | None) -> Any:
     """The Arrow table of a saved data set, or of one split of several."""
     folder = source.path
     if splits := _list_splits(folder):
         folder = folder / choose_split(split, splits, folder)
     else:
         refuse_split(split, folder)
-    names = _list_files(folder / "state.json")
+    names = _list_data_files(folder / "state.json")
     with explain_table_problems(folder):
         return join_tables((read_arrow(folder / name) for name in names), name_source(folder))
 
@@ -54,7 +54,7 @@ def _list_splits(folder: Path) -> list[str]:
 
 
 def _read(source: Source, request: ReadRequest) -> RawDataset:
-    table = read_saved(source, request.split)
+    table = read_saved_dataset(source, request.split)
     names = read_class_names(table.schema, name_source(source.place))
     raw = read_table(make_arrow_table(table, source.path, names), replace(request, split=None))
     if not (splits := _list_splits(source.path)):
@@ -63,7 +63,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     return replace(raw, notes=(*raw.notes, *note_split(chosen_split, splits, request.split)))
 
 
-def _list_files(state: Path) -> list[str]:
+def _list_data_files(state: Path) -> list[str]:
     content = read_json(state)
     if not isinstance(content, dict):
         raise FileError(name_file(state), "describes no data set", _FIX)
@@ -88,5 +88,5 @@ READER = Reader(
     _read,
     has_columns=True,
     has_splits=True,
-    read_arrow=lambda source, request: read_saved(source, request.split),
+    read_arrow=lambda source, request: read_saved_dataset(source, request.split),
 )

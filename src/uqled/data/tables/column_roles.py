@@ -16,9 +16,9 @@ from uqled.errors import InputError
 
 USED_ROLES = ("number", "category", "text", "image", "date")
 #: Why a column has the role that the user gave it.
-AS_SAID = "as you said"
-_PEEKED = 5_000  # values of a column that are looked at, spread over it
-_PEEKED_PATHS = 100
+USER_CHOICE = "as you said"
+_SAMPLED_VALUES = 5_000  # values of a column that are looked at, spread over it
+_SAMPLED_PATHS = 100
 _FEW_ROWS = 20  # below which uniqueness says nothing
 _EMPTY_SHARE = 0.95  # missing values from which on a column is as good as empty
 _IN_ORDER = 0.99  # rank correlation with the row number, from which on a column is in file order
@@ -44,7 +44,7 @@ _DAY_FIRST = re.compile(r"\s*(\d{1,2})[-/.]\d{1,2}[-/.]\d{2,4}")
 _TIME_NAME = re.compile(r"time|date|stamp", re.IGNORECASE)
 
 
-def understand_column(name: str, values: Any) -> Column:
+def infer_column(name: str, values: Any) -> Column:
     """What a pandas column is, and whether a model should see it."""
     n, present = len(values), values.dropna()
     if name.lower() == "text" and is_text(values):
@@ -55,21 +55,21 @@ def understand_column(name: str, values: Any) -> Column:
         return Column(name, "constant", False, f"empty in {_describe_share(n, len(present))}")
     kind = values.dtype.kind if hasattr(values.dtype, "kind") else "O"
     if kind == "M":
-        return _understand_date(name, values)
+        return _infer_date_column(name, values)
     if len(present) == n > 1 and not _holds_lists(present) and present.nunique() == 1:
         return Column(name, "constant", False, "one value")
     if kind in "iuf":
-        return _understand_number(name, values, present)
+        return _infer_number_column(name, values, present)
     if kind == "b" or str(values.dtype) == "category":
         return Column(name, "category", True)
     if is_text(values):
-        return _understand_strings(name, values, present)
+        return _infer_string_column(name, values, present)
     if _holds_lists(present):
         return Column(name, "number", True, "lists of numbers")
     return Column(name, "ignore", False, f"holds {type(present.iloc[0]).__name__}")
 
 
-def understand_table_column(frame: Any, name: str) -> Column:
+def infer_table_column(frame: Any, name: str) -> Column:
     """What a column of a pandas frame is, by its name or its values."""
     if name.lower() == "split":
         return Column(name, "split", False)
@@ -79,7 +79,7 @@ def understand_table_column(frame: Any, name: str) -> Column:
     is_numbered = name.startswith("Unnamed: ") and values.dtype.kind in "iu"
     if is_numbered and (np.diff(values.to_numpy()) == 1).all():
         return Column(name, "id", False, "row numbers")
-    return understand_column(name, values)
+    return infer_column(name, values)
 
 
 def check_roles(roles: Mapping[str, str], names: list[str], subject: str) -> None:
@@ -102,7 +102,7 @@ def convert_column(values: Any, column: Column) -> dict[str, Any]:
     """The columns that a model sees in place of one, by name: numbers, strings or date parts."""
     if column.role == "date":
         # What was said to be a date keeps all its parts: new samples may be of one day.
-        keep_all = column.reason == AS_SAID
+        keep_all = column.reason == USER_CHOICE
         return _make_date_parts(column.name, parse_dates(values), keep_all=keep_all)
     if column.role == "number" and is_text(values):
         return {column.name: parse_number_texts(values)}
@@ -122,7 +122,7 @@ def is_text(column: Any) -> bool:
 
 def are_image_paths(column: Any) -> bool:
     """Whether the first values all end like images' files."""
-    first = column.iloc[:_PEEKED_PATHS]
+    first = column.iloc[:_SAMPLED_PATHS]
     values = [value for value in first if isinstance(value, str) and value]
     return bool(values) and all(value.strip().lower().endswith(ENDINGS) for value in values)
 
@@ -156,16 +156,16 @@ def parse_dates(values: Any) -> Any:
     return values.map(dict(zip(unique, dates.dt.tz_localize(None), strict=True)))
 
 
-def _understand_number(name: str, values: Any, present: Any) -> Column:
+def _infer_number_column(name: str, values: Any, present: Any) -> Column:
     n = len(values)
     if n < _FEW_ROWS:
         return Column(name, "number", True)
     is_whole = values.dtype.kind in "iu" or bool((present % 1 == 0).all())
     distinct = present.nunique() / len(present)
     if is_whole and present.min() > 10**8 and present.max() < 10**13 and _TIME_NAME.search(name):
-        return _understand_date(name, values)
+        return _infer_date_column(name, values)
     if is_whole and _are_compact_dates(present):
-        return _understand_date(name, values)
+        return _infer_date_column(name, values)
     if distinct > 0.5 and _is_in_file_order(present):
         return Column(name, "id", False, "a serial number or time in file order")
     if is_whole and (reason := _explain_counter(present, distinct)):
@@ -209,7 +209,7 @@ def _explain_counter(present: Any, distinct: float) -> str:
     return ""
 
 
-def _understand_date(name: str, values: Any) -> Column:
+def _infer_date_column(name: str, values: Any) -> Column:
     dates = parse_dates(values)
     present = dates.dropna()
     if len(values) >= _FEW_ROWS and _is_in_file_order(present):
@@ -220,17 +220,17 @@ def _understand_date(name: str, values: Any) -> Column:
     return Column(name, "date", True, f"as {', '.join(parts)}")
 
 
-def _understand_strings(name: str, values: Any, present: Any) -> Column:
+def _infer_string_column(name: str, values: Any, present: Any) -> Column:
     if are_image_paths(values):
         return Column(name, "image", True)
-    examples = present.iloc[:: max(1, len(present) // _PEEKED)].astype(str).tolist()
+    examples = present.iloc[:: max(1, len(present) // _SAMPLED_VALUES)].astype(str).tolist()
     if sum(_DATE.fullmatch(text) is not None for text in examples) >= _PARSED_SHARE * len(examples):
         dates = parse_dates(present)
         if dates.notna().mean() >= _PARSED_SHARE:
-            return _understand_date(name, values)
+            return _infer_date_column(name, values)
     if (reason := _explain_number(examples, present)) is not None:
         numbers = parse_number_texts(values)
-        column = _understand_number(name, numbers, numbers.dropna())
+        column = _infer_number_column(name, numbers, numbers.dropna())
         if not column.is_used and (numbers.dropna() % 1 == 0).all():
             return column
         return Column(name, "number", True, reason)

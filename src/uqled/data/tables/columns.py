@@ -1,4 +1,4 @@
-"""What each column of a table is, decided from its values: plain data that can be shown."""
+"""The roles of a table's columns, as plain data that can be printed and saved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Role = Literal[
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table, as it was understood."""
+    """One column of a table and its role."""
 
     name: str
     role: Role
@@ -23,8 +23,13 @@ class Column:
     """Why it was left out, or what was made of it; empty where there is nothing to say."""
 
 
+def find_label_column(columns: tuple[Column, ...]) -> str | None:
+    """The name of the column that holds the labels, if any."""
+    return next((column.name for column in columns if column.role == "label"), None)
+
+
 def describe_columns(columns: tuple[Column, ...]) -> list[str]:
-    """Up to three lines: the label, what a model sees, what was left out and why."""
+    """Up to three lines: the label, the columns a model sees, the others and why not."""
     lines = [
         f"label: {column.name}{f' ({column.reason})' if column.reason else ''}"
         for column in columns
@@ -50,10 +55,10 @@ def describe_columns(columns: tuple[Column, ...]) -> list[str]:
 
 
 _PLURALS = {"number": "numbers", "category": "categories", "text": "texts", "date": "dates"}
-_UNSAID = ("", "as you said", "lists of numbers")  # reasons that say nothing new of a used column
-_SHOWN = 8  # names in a line
+_UNSAID = ("", "as you said", "lists of numbers")  # reasons that add nothing for a used column
+_MAX_NAMES = 8  # names in a line
 
 
 def _list(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more

@@ -5,10 +5,12 @@ from __future__ import annotations
 from uqled.errors import InputError
 
 _FEW_RECORDS = 5  # below which the first line is taken for names
-_COMES_AGAIN = 2  # times that an entry is there below, from which on it is no name
+_MIN_REPEATS = 2  # times that an entry is there below, from which on it is no name
 _DIGITS = 18  # of a whole number that may be a name: Python reads no number of thousands of digits
 _FEW_DIFFERENT = 0.5  # of the entries of a column of classes
-_KNOWN = frozenset(("label", "labels", "target", "class", "y", "text", "id", "category", "path"))
+_COMMON_NAMES = frozenset(
+    ("label", "labels", "target", "class", "y", "text", "id", "category", "path")
+)
 
 
 def check_header(header: str | None) -> None:
@@ -21,22 +23,26 @@ def name_unnamed_columns(n: int) -> list[str]:
     return [f"column {number}" for number in range(1, n + 1)]
 
 
-def names_columns(records: list[list[str]]) -> bool:
+def is_header(records: list[list[str]]) -> bool:
     """Whether the first record names the columns of the others.
 
     It does not where numbers stand above numbers, or where a class stands above itself. Numbers
     one after the other (0, 1, 2 or years) are names.
 
-    >>> names_columns([["39", "State-gov"], *[["50", "Private"], ["41", "State-gov"]] * 4])
+    >>> is_header([["39", "State-gov"], *[["50", "Private"], ["41", "State-gov"]] * 4])
     False
-    >>> names_columns([["age", "work"], *[["50", "Private"], ["41", "State-gov"]] * 4])
+    >>> is_header([["age", "work"], *[["50", "Private"], ["41", "State-gov"]] * 4])
     True
     """
     if len(records) < _FEW_RECORDS:
         return True
     first, rest = [entry.strip() for entry in records[0]], records[1:]
     rest = [row for row in rest if len(row) == len(first)]
-    if {entry.lower() for entry in first} & _KNOWN or not all(first) or len(rest) < _FEW_RECORDS:
+    if (
+        {entry.lower() for entry in first} & _COMMON_NAMES
+        or not all(first)
+        or len(rest) < _FEW_RECORDS
+    ):
         return True
     columns = [[row[at].strip() for row in rest] for at in range(len(first))]
     numeric = [all(map(_is_number, filter(None, column))) and any(column) for column in columns]
@@ -44,7 +50,9 @@ def names_columns(records: list[list[str]]) -> bool:
         is_numeric and not _is_number(name) for is_numeric, name in zip(numeric, first, strict=True)
     ):
         return True
-    if _count_up([name for name, is_numeric in zip(first, numeric, strict=True) if is_numeric]):
+    if _are_consecutive(
+        [name for name, is_numeric in zip(first, numeric, strict=True) if is_numeric]
+    ):
         return True
     classes = [
         column.count(name)
@@ -52,11 +60,11 @@ def names_columns(records: list[list[str]]) -> bool:
         if not is_numeric and len(set(column)) <= _FEW_DIFFERENT * len(column)
     ]
     if classes:
-        return 2 * sum(count >= _COMES_AGAIN for count in classes) < len(classes)
+        return 2 * sum(count >= _MIN_REPEATS for count in classes) < len(classes)
     return not all(numeric)
 
 
-def _count_up(numbers: list[str]) -> bool:
+def _are_consecutive(numbers: list[str]) -> bool:
     """Whether several whole numbers follow each other."""
     if len(numbers) < 2 or not all(n.isdecimal() and len(n) <= _DIGITS for n in numbers):
         return False

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from uqled.data.reader import ReadRequest
-from uqled.data.tables.column_roles import understand_table_column
+from uqled.data.tables.column_roles import infer_table_column
 from uqled.data.tables.columns import Column
 from uqled.errors import FileError, InputError
 
 #: Names of a column of labels, where the user does not say which it is.
 LABEL_NAMES = ("label", "labels", "target", "class", "y")
 _FEW_NUMBERS = 20  # different whole numbers that may be classes
-_SHOWN = 3  # candidates in a message
+_MAX_CANDIDATES = 3  # candidates in a message
 
 
 def choose_label(frame: Any, request: ReadRequest, subject: str, names: list[str]) -> Column:
@@ -49,7 +49,7 @@ def list_label_candidates(frame: Any) -> list[str]:
     """Columns that could be labels: classes, or a few whole numbers."""
     names = []
     for name in map(str, frame.columns):
-        values, column = frame[name], understand_table_column(frame, name)
+        values, column = frame[name], infer_table_column(frame, name)
         is_few = values.dtype.kind in "iu" and values.nunique() <= _FEW_NUMBERS < len(values)
         comes_again = column.role == "category" and 2 * values.nunique() <= len(values)
         if column.is_used and (comes_again or is_few):
@@ -71,17 +71,17 @@ def refuse_measurements(labels: Any, name: str, subject: str) -> None:
 
 def _suggest_label(frame: Any, columns: list[str]) -> str:
     """What to do where no column is clearly the label."""
-    if sum(map(_looks_like_data, columns)) > 1:
+    if sum(map(_is_numeric_name, columns)) > 1:
         return "Begin the file with a line of column names: its first line looks like data"
     if 2 * sum(name.startswith("Unnamed: ") for name in columns) > len(columns):
         return "Begin the file with the column names: remove the lines above them"
-    candidates = list_label_candidates(frame)[:_SHOWN] if len(frame) else []
+    candidates = list_label_candidates(frame)[:_MAX_CANDIDATES] if len(frame) else []
     if not candidates:
         return "Say which one holds the labels: label='...'"
     return f"Say which one holds the labels, such as label={' or '.join(map(repr, candidates))}"
 
 
-def _looks_like_data(name: str) -> bool:
+def _is_numeric_name(name: str) -> bool:
     try:
         float(name)
     except ValueError:

@@ -68,7 +68,7 @@ class _SheetMeter:
             parser.Parse(content, True)
         except (expat.ExpatError, ValueError) as error:
             raise FileError(
-                subject, f"is no spreadsheet ({first_line(error)})", "Save it again, or as .csv"
+                subject, f"is not a spreadsheet ({first_line(error)})", "Save it again, or as .csv"
             ) from error
 
     def measure_area(self) -> int:

@@ -26,12 +26,12 @@ from uqled.data.raw_dataset import (
 )
 from uqled.data.reader import ReadRequest
 from uqled.data.tables.column_roles import (
-    AS_SAID,
     USED_ROLES,
+    USER_CHOICE,
     check_roles,
     convert_column,
+    infer_table_column,
     is_text,
-    understand_table_column,
 )
 from uqled.data.tables.columns import Column
 from uqled.data.tables.label_column import choose_label, refuse_measurements
@@ -40,8 +40,8 @@ from uqled.data.tables.table_images import list_image_types, read_cells, read_im
 from uqled.errors import FileError, InputError, UqledError
 from uqled.storage.reading import first_line
 
-_PEEKED = 100  # paths of which one at least must lead to a file
-_SHOWN = 5  # names in a message
+_CHECKED_PATHS = 100  # paths of which one at least must lead to a file
+_MAX_NAMES = 5  # names in a message
 
 
 @dataclass(frozen=True)
@@ -158,14 +158,14 @@ def _select_split(table: Table, split: str | None) -> NDArray[np.intp]:
 
 def _choose_columns(table: Table, label: Column, request: ReadRequest) -> list[Column]:
     """What each column but the label is: as the user says, or else as its values show."""
-    wanted = _check_inputs(table, label, request)
+    wanted = _list_requested_inputs(table, label, request)
     columns = []
     for name in dict.fromkeys([*(wanted or ()), *table.names]):  # named ones in their order
         if name == label.name:
             continue
         if name in request.columns:
             role = request.columns[name]
-            column = Column(name, role, role in USED_ROLES, AS_SAID)
+            column = Column(name, role, role in USED_ROLES, USER_CHOICE)
         elif wanted is not None and name not in wanted:
             column = Column(name, "ignore", False, "not among the inputs")
         elif name == request.group:
@@ -173,7 +173,7 @@ def _choose_columns(table: Table, label: Column, request: ReadRequest) -> list[C
         elif name in table.images:
             column = Column(name, "image", True)
         else:
-            column = understand_table_column(table.frame, name)
+            column = infer_table_column(table.frame, name)
             if wanted is not None and not column.is_used:
                 column = _force_use(table, column)
         columns.append(column)
@@ -185,7 +185,7 @@ def _choose_columns(table: Table, label: Column, request: ReadRequest) -> list[C
     return columns
 
 
-def _check_inputs(table: Table, label: Column, request: ReadRequest) -> list[str] | None:
+def _list_requested_inputs(table: Table, label: Column, request: ReadRequest) -> list[str] | None:
     if request.inputs is None:
         return None
     wanted = [request.inputs] if isinstance(request.inputs, str) else list(request.inputs)
@@ -251,7 +251,8 @@ def _limit_to_kind(
         raise InputError(
             "inputs",
             f"of kind {kind!r} are not clear among the columns {', '.join(table.names)} of "
-            f"{table.subject}" + (f"; left out: {', '.join(reasons[:_SHOWN])}" if reasons else ""),
+            f"{table.subject}"
+            + (f"; left out: {', '.join(reasons[:_MAX_NAMES])}" if reasons else ""),
             "Say which columns are meant: inputs='...'",
         )
     chosen_columns = {column.name: column for column in fits}
@@ -326,7 +327,7 @@ def _read_labels(
         )
     if column.dtype.kind == "f":
         refuse_measurements(values[is_present], label, table.subject)
-        values = _as_whole_numbers(values, is_present)
+        values = _convert_to_integers(values, is_present)
     try:
         labels = encode_column(
             values[is_present], names=table.class_names.get(label), name=f"labels in {label!r}"
@@ -339,7 +340,7 @@ def _read_labels(
     return replace(labels, codes=codes), ~is_present
 
 
-def _as_whole_numbers(chosen: Any, is_present: NDArray[np.bool_]) -> Any:
+def _convert_to_integers(chosen: Any, is_present: NDArray[np.bool_]) -> Any:
     """Class numbers that are floats only because some are missing."""
     present = chosen[is_present]
     if is_present.all() or not (present % 1 == 0).all():
@@ -370,7 +371,7 @@ def _read_images(
         raise InputError(
             "inputs",
             f"{column!r} of {table.subject} is missing in {len(missing)} rows "
-            f"({table.locate_rows(missing[:_SHOWN])})",
+            f"({table.locate_rows(missing[:_MAX_NAMES])})",
             "Name a file in each row",
         )
     files = [os.path.normpath(table.folder / path) for path in paths]
@@ -380,10 +381,10 @@ def _read_images(
         raise InputError(
             "inputs",
             f"{column!r} of {table.subject} names {len(twice)} files more than once "
-            f"({', '.join(twice[:_SHOWN])}{', ...' if len(twice) > _SHOWN else ''})",
+            f"({', '.join(twice[:_MAX_NAMES])}{', ...' if len(twice) > _MAX_NAMES else ''})",
             "Keep one row per file",
         )
-    if not any(map(os.path.exists, files[:_PEEKED])):
+    if not any(map(os.path.exists, files[:_CHECKED_PATHS])):
         raise FileError(
             f"file {files[0]!r}",
             f"and the next ones in column {column!r} are not there",

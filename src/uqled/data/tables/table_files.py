@@ -100,12 +100,12 @@ def read_csv_start(path: Path | str, size: int) -> bytes:
 
 def check_cells(table: Any, subject: str) -> None:
     """Refuse texts longer than the limit, in a pandas frame or an Arrow table."""
-    longest = _longest_of_frame if hasattr(table, "iloc") else _longest_of_arrow
+    longest = _measure_frame_texts if hasattr(table, "iloc") else _measure_arrow_texts
     for name, length in longest(table):
         check_limit("table_cell_characters", length, f"column {name!r} of {subject}")
 
 
-def _longest_of_frame(frame: Any) -> Iterator[tuple[str, int]]:
+def _measure_frame_texts(frame: Any) -> Iterator[tuple[str, int]]:
     """The length of the longest text, of each column of texts."""
     for place, name in enumerate(frame.columns):
         column = frame.iloc[:, place]
@@ -116,7 +116,7 @@ def _longest_of_frame(frame: Any) -> Iterator[tuple[str, int]]:
             yield name, 0 if longest != longest else int(longest)  # NaN where all are missing
 
 
-def _longest_of_arrow(table: Any) -> Iterator[tuple[str, int]]:
+def _measure_arrow_texts(table: Any) -> Iterator[tuple[str, int]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from uqled.data.tables.foreign_files import refuse_foreign_file
-from uqled.data.tables.header import names_columns
+from uqled.data.tables.header import is_header
 from uqled.errors import FileError, InputError
 from uqled.storage.compression import open_decompressed
 from uqled.storage.reading import explain_file_problems, name_file
@@ -31,7 +31,7 @@ _GUESSED_BYTES = 2**18  # that a guess of the encoding looks at
 _HEADER_RECORDS = 1_000  # that show whether the first one names the columns
 _RECORDS = 50  # that a guess of the separator looks at
 _START_BYTES = 2**18
-_LISTED_LINES = 5  # with foreign bytes, in a message
+_MAX_LISTED_LINES = 5  # with foreign bytes, in a message
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 #: How bytes that are no UTF-8 are read: as cp1252, one by one.
 FOREIGN_BYTES = "uqled-cp1252"
@@ -88,7 +88,7 @@ def detect_dialect(
         has_spaces = _has_spaces(path, encoding, separator)
         has_header = header != "no"
         if header is None:
-            has_header = names_columns(_read_records(path, encoding, separator))
+            has_header = is_header(_read_records(path, encoding, separator))
         stray_line = find_stray_quote(path, encoding, separator)
         return Dialect(
             encoding, separator, foreign_lines, has_spaces, errors, has_header, stray_line
@@ -139,7 +139,7 @@ def _list_foreign_lines(path: Path | str) -> tuple[int, ...]:
                 n_beyond = match.end() - match.start()
                 n_own = sum("\udc80" <= character <= "\udcff" for character in match[0])
                 n_foreign, n_valid = n_foreign + n_own, n_valid + n_beyond - n_own
-                if n_own and len(lines) < _LISTED_LINES:
+                if n_own and len(lines) < _MAX_LISTED_LINES:
                     lines.append(at + text.count("\n", 0, match.start()))
             at += text.count("\n")
             if not piece:
@@ -268,15 +268,15 @@ def find_stray_quote(path: Path | str, encoding: str, separator: str) -> int:
             n_lines += 1
             if line.startswith('"') or f'{separator}"' in line:
                 n_quoted += 1
-                if not first_line and _is_open(line, separator):
+                if not first_line and _has_open_quote(line, separator):
                     first_line = number
     return first_line if 2 * n_quoted < n_lines else 0
 
 
-def _is_open(line: str, separator: str) -> bool:
+def _has_open_quote(line: str, separator: str) -> bool:
     """Whether an entry of a line begins with a quotation mark that is not closed in it.
 
-    >>> _is_open('ham,"so it is', ","), _is_open('ham,"so ""it"" is"', ",")
+    >>> _has_open_quote('ham,"so it is', ","), _has_open_quote('ham,"so ""it"" is"', ",")
     (True, False)
     """
     at = 0

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from uqled.features.encoders import Encoder, EncoderOptions, import_package
-from uqled.features.image_encoder import make_image_encoder, match_colours
+from uqled.features.image_encoder import make_image_encoder, repeat_colour
 
 _SIDES = {"0": 224, "1": 240, "2": 260}  # that each was trained with
 #: A convolution and the batch norm behind it, as this family calls them.
@@ -38,8 +38,8 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:
         f"{name} fused",
         options,
         image_size=_SIDES[number],
-        mean=match_colours(127 / 255),
-        std=match_colours(128 / 255),
+        mean=repeat_colour(127 / 255),
+        std=repeat_colour(128 / 255),
     )
 
 

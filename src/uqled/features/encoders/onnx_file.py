@@ -47,7 +47,7 @@ class OnnxEncoder:
 def make_encoder(name: str, options: EncoderOptions) -> Encoder:
     path = Path(name)
     if not path.is_file():
-        raise InputError("encoder", f"is 'onnx:{name}', which is no file", "Write onnx:FILE")
+        raise InputError("encoder", f"is 'onnx:{name}', which is not a file", "Write onnx:FILE")
     digest = hashlib.blake2b(read_file(path), digest_size=16).hexdigest()
     runtime = import_package("onnxruntime", encoder=f"onnx:{name}", install="onnxruntime")
     try:

@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 
 from uqled.features.columns import make_tfidf, make_transformer, take_samples
 from uqled.predict.committee.heads import CommitteeFold
-from uqled.predict.learners.classifier_fold import predict_held_out
+from uqled.predict.learners.classifier_fold import predict_classifier_fold
 from uqled.predict.learners.estimator import fit_transformer, make_boosting
 
 _TREES = 100
@@ -24,19 +24,19 @@ _LEAF = 3  # samples in a leaf, at least: smoother probabilities where labels ar
 
 
 def predict_by_boosting(fold: CommitteeFold) -> NDArray[np.float32]:
-    return _predict(fold, make_boosting(fold.data), ordinal=True)
+    return _predict_table(fold, make_boosting(fold.data), ordinal=True)
 
 
 def predict_by_forest(fold: CommitteeFold) -> NDArray[np.float32]:
-    return _predict(fold, _make_trees(fold, RandomForestClassifier))
+    return _predict_table(fold, _make_trees(fold, RandomForestClassifier))
 
 
 def predict_by_extra_trees(fold: CommitteeFold) -> NDArray[np.float32]:
-    return _predict(fold, _make_trees(fold, ExtraTreesClassifier), ordinal=True)
+    return _predict_table(fold, _make_trees(fold, ExtraTreesClassifier), ordinal=True)
 
 
 def predict_by_logistic(fold: CommitteeFold) -> NDArray[np.float32]:
-    return _predict(fold, LogisticRegression(C=0.1, max_iter=1_000))
+    return _predict_table(fold, LogisticRegression(C=0.1, max_iter=1_000))
 
 
 def predict_by_tfidf(fold: CommitteeFold) -> NDArray[np.float32]:
@@ -52,7 +52,9 @@ def _make_trees(fold: CommitteeFold, kind: Any) -> Any:
     return kind(_TREES, min_samples_leaf=_LEAF, n_jobs=fold.threads)
 
 
-def _predict(fold: CommitteeFold, classifier: Any, *, ordinal: bool = False) -> NDArray[np.float32]:
+def _predict_table(
+    fold: CommitteeFold, classifier: Any, *, ordinal: bool = False
+) -> NDArray[np.float32]:
     """By a classifier of the table's columns."""
     data, name = fold.data, type(classifier).__name__
     sparse = get_tags(classifier).input_tags.sparse
@@ -66,7 +68,7 @@ def _predict(fold: CommitteeFold, classifier: Any, *, ordinal: bool = False) -> 
 def _predict_features(
     fold: CommitteeFold, classifier: Any, X: Any, X_new: Any
 ) -> NDArray[np.float32]:
-    return predict_held_out(
+    return predict_classifier_fold(
         classifier,
         X,
         fold.labels[fold.train],

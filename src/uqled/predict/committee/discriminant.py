@@ -40,7 +40,7 @@ class Discriminant:
     ) -> Discriminant:
         """X [n,D], labels [n]; `ridge` is added to the diagonal of the scatter."""
         counts = np.bincount(labels, minlength=n_classes).astype(np.float64)
-        means = _average_by_class(X, labels, n_classes)
+        means = _average_features(X, labels, n_classes)
         centred = X - means[labels]
         scatter = (centred.T @ centred).astype(np.float64)
         scatter[np.diag_indices_from(scatter)] += ridge
@@ -88,13 +88,13 @@ def choose_ridge(X: NDArray[np.floating], labels: NDArray[np.integer], n_classes
 
     rows = np.linspace(0, len(X) - 1, min(len(X), 5_000)).astype(int)
     part, part_labels = X[rows], labels[rows]
-    centred = part - _average_by_class(part, part_labels, n_classes)[part_labels]
+    centred = part - _average_features(part, part_labels, n_classes)[part_labels]
     shrinkage = np.clip(ledoit_wolf_shrinkage(centred, assume_centered=True), 0.01, 0.95)
     scatter = float((centred**2).sum()) * len(X) / len(part)
     return float(shrinkage / (1 - shrinkage) * scatter / X.shape[1]) + 1e-9
 
 
-def _average_by_class(
+def _average_features(
     X: NDArray[np.floating], labels: NDArray[np.integer], n_classes: int
 ) -> Floats:
     """[K,D]; the mean of all samples for a class without any."""

@@ -50,12 +50,12 @@ def choose_learner(
 
 
 def _refuse_unknown_options(training: dict[str, Any]) -> None:
-    """Refuse what is no option of training: a misspelt argument would be taken for one."""
+    """Refuse what is not a training option: a misspelt argument would be taken for one."""
     known_options = [*(field.name for field in fields(Training)), "preset", "offline"]
     for name in training:
         if name not in known_options:
             raise InputError(
-                name, "is no argument", suggest_name(name, [*_ARGUMENTS, *known_options])
+                name, "is not an argument", suggest_name(name, [*_ARGUMENTS, *known_options])
             )
 
 

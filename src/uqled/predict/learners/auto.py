@@ -10,7 +10,7 @@ from uqled.predict.learner import Learner
 from uqled.predict.uncertainty import AUTO
 
 #: Without an encoder: the model, and what to say.
-_WITHOUT = {
+_FALLBACKS = {
     "images": (
         "small",
         "no image encoder is installed, so a small network learns from these images alone, which "
@@ -23,7 +23,7 @@ _WITHOUT = {
     ),
 }
 #: With options of training or a source of passes, which a committee does not have.
-_SINGLE = {"images": "small", "texts": "logistic", "table": "forest"}
+_SINGLE_MODELS = {"images": "small", "texts": "logistic", "table": "forest"}
 
 
 def make_learner(
@@ -41,9 +41,9 @@ def make_learner(
         name = "probe" if single_options or uncertainty != AUTO else "committee"
         return choose_learner(name, data, uncertainty=uncertainty, **training)
     if single_options or uncertainty != AUTO:
-        return choose_learner(_SINGLE[data.kind], data, uncertainty=uncertainty, **training)
-    if data.kind in _WITHOUT and find_installed_encoder(data.kind) is None:
-        name, line = _WITHOUT[data.kind]
+        return choose_learner(_SINGLE_MODELS[data.kind], data, uncertainty=uncertainty, **training)
+    if data.kind in _FALLBACKS and find_installed_encoder(data.kind) is None:
+        name, line = _FALLBACKS[data.kind]
         announce_on_stderr(line)
         return choose_learner(name, data, uncertainty=uncertainty, **training)
     return choose_learner("committee", data, uncertainty=uncertainty, **training)

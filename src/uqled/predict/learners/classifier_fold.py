@@ -83,7 +83,7 @@ class ClassifierFold:
         return spread_columns(fitted.predict_proba(self.X_new), present, self.classes)
 
 
-def predict_held_out(
+def predict_classifier_fold(
     classifier: Any,
     X: Any,
     y: NDArray[Any],

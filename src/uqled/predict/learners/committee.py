@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
-from uqled.data.image_cache import cache_folder
+from uqled.data.image_cache import find_cache_folder
 from uqled.errors import InputError
 from uqled.features.columns import make_transformer
 from uqled.features.components import are_embeddings, reduce_features
@@ -84,7 +84,7 @@ def make_learner(
             compute_features(
                 part,
                 encoder,
-                cache_folder=cache_folder(),
+                cache_folder=find_cache_folder(),
                 options=EncoderOptions(device=device, offline=offline),
                 progress=Progress(),
             )

@@ -23,7 +23,7 @@ from uqled.predict.learner import Advance, FoldPredictions
 from uqled.predict.learners.classifier_fold import (
     check_classifier,
     check_uncertainty,
-    predict_held_out,
+    predict_classifier_fold,
 )
 from uqled.predict.uncertainty import AUTO
 
@@ -107,7 +107,7 @@ class EstimatorLearner:
         X, X_new = take_samples(data, train), take_samples(data, test)
         if self.features is not None:
             X, X_new = fit_transformer(self.features, X, X_new, data.kind)
-        return predict_held_out(
+        return predict_classifier_fold(
             self.estimator,
             X,
             data.labels.codes[train],

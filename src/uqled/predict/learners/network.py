@@ -37,7 +37,7 @@ try:
         reestimate_batch_norm,
     )
     from uqled.models.monte_carlo import split_at_dropout, stochastic_passes
-    from uqled.predict.samples import Samples, make_other_samples, make_samples_like
+    from uqled.predict.samples import Samples, normalise_like, normalise_samples
     from uqled.predict.training import (
         Training,
         make_fabric,
@@ -189,7 +189,7 @@ class NetworkFold:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
         """Train a network on these samples, and predict the held-out ones."""
         learner, inputs = self.learner, self.learner.inputs_of(self.data)
-        train_samples = make_samples_like(
+        train_samples = normalise_samples(
             inputs, rows, crop_and_flip=_should_augment(learner.training, inputs)
         )
         network = learner.make(mix_seed(seed, 0))
@@ -202,7 +202,7 @@ class NetworkFold:
             folder=folder,
             advance=lambda share: self.advance(share * _TRAINING_SHARE),
         )
-        held_out = make_other_samples(train_samples, inputs, self.test)
+        held_out = normalise_like(train_samples, inputs, self.test)
         predictions = predict_samples(
             network.eval(), held_out, passes, seed, learner.training, train_samples
         )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
-from uqled.data.image_cache import cache_folder
+from uqled.data.image_cache import find_cache_folder
 from uqled.features.columns import make_transformer, take_samples
 from uqled.features.components import are_embeddings
 from uqled.features.computing import compute_features
@@ -55,7 +55,7 @@ def make_learner(
         features = compute_features(
             data.inputs,
             encoder,
-            cache_folder=cache_folder(),
+            cache_folder=find_cache_folder(),
             options=replace(make_probe_options(settings), offline=offline),
             progress=Progress(),
         )

@@ -107,7 +107,7 @@ def load_source(name: str, model: Any, *, is_network: bool) -> UncertaintySource
     source = SOURCES.load(name)()
     if not (source.fits_networks if is_network else source.fits_classifiers):
         subject = "a network" if is_network else type(model).__name__
-        reason = "has none" if is_network else "is no network"
+        reason = "has none" if is_network else "is not a network"
         names = ", ".join(list_uncertainty_sources(of_networks=is_network))
         raise InputError(
             "uncertainty", f"is {name!r}, but {subject} {reason}", f"Choose one of {names}"

@@ -20,7 +20,7 @@ class Ensemble(SeveralFits):
             name.split("__")[-1] == "random_state" for name in model.get_params()
         )
         if not has_seed:
-            raise _are_same_passes(model)
+            raise _describe_same_passes(model)
 
     def choose_rows(
         self,
@@ -38,11 +38,11 @@ class Ensemble(SeveralFits):
         uncertain &= first < 1
         others = predictions.passes[1:]
         if len(others) and uncertain.any() and (others == first).all():
-            raise _are_same_passes(model)
+            raise _describe_same_passes(model)
         return predictions
 
 
-def _are_same_passes(model: Any) -> InputError:
+def _describe_same_passes(model: Any) -> InputError:
     from uqled.predict.learners.classifier_fold import unwrap_classifier
 
     name = type(unwrap_classifier(getattr(model, "classifier", model))).__name__

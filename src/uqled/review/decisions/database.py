@@ -211,7 +211,7 @@ def _connect(path: Path, mode: str) -> BoundedConnection:
 
 
 def _check_kinds(path: Path) -> None:
-    """Refuse what is no regular file, also beside it: SQLite would open that without asking.
+    """Refuse what is not a regular file, also beside it: SQLite would open that without asking.
 
     No file is opened here, because closing it would drop the locks that another connection of this
     process holds on it.

@@ -26,7 +26,7 @@ class MappedFile:
     """Bytes and time of change: a worker that has another file under the name is refused."""
 
     @classmethod
-    def behind(cls, array: np.memmap[Any, Any]) -> MappedFile | NDArray[Any]:
+    def from_array(cls, array: np.memmap[Any, Any]) -> MappedFile | NDArray[Any]:
         """The file of a read-only map, or a part of one; else the array as it is."""
         plain = array.view(np.ndarray)
         if not is_mapped(array) or array.mode != "r" or not array.filename or not array.size:
@@ -34,11 +34,11 @@ class MappedFile:
         path = Path(array.filename).resolve()
         if not array.flags.c_contiguous or not path.is_file():
             return plain
-        return cls(str(path), find_offset(array), array.shape, array.dtype.str, _stamp(path))
+        return cls(str(path), find_offset(array), array.shape, array.dtype.str, _make_stamp(path))
 
     def open_array(self) -> NDArray[Any]:
         path = Path(self.path)
-        if not path.is_file() or _stamp(path) != self.stamp:
+        if not path.is_file() or _make_stamp(path) != self.stamp:
             raise FileError(
                 f"file {self.path!r}",
                 f"is missing or another one for the worker on {os.uname().nodename}",
@@ -63,10 +63,10 @@ def find_offset(array: np.memmap[Any, Any]) -> int:
 
 
 def open_if_mapped(array: MappedFile | NDArray[Any]) -> NDArray[Any]:
-    """What `MappedFile.behind` stands for."""
+    """What `MappedFile.from_array` stands for."""
     return array.open_array() if isinstance(array, MappedFile) else array
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _make_stamp(path: Path) -> tuple[int, int]:
     about = path.stat()
     return about.st_size, about.st_mtime_ns

@@ -72,7 +72,7 @@ def parse_npy_header(head: bytes, subject: str, fix: str = "Write it again") -> 
     except UqledError:
         raise
     except Exception as error:
-        raise FileError(subject, f"is no .npy file ({first_line(error)})", fix) from error
+        raise FileError(subject, f"is not an .npy file ({first_line(error)})", fix) from error
     return NpyHeader(tuple(map(int, shape)), dtype, bool(is_fortran), file.tell())
 
 

@@ -130,7 +130,7 @@ class _Cursor:
     def __init__(self, file: ParquetFile) -> None:
         import pyarrow.parquet as pq
 
-        self._about = file
+        self._info = file
         is_local = file.place.is_local
         self._file = pq.ParquetFile(
             str(file.place) if is_local else file.place.open(),
@@ -147,7 +147,7 @@ class _Cursor:
     def batches(self, start: int, stop: int) -> Iterator[Any]:
         """Record batches of the rows `start` to `stop`."""
         while start < stop:
-            self._go_to(start)
+            self._seek_row(start)
             batch = self._ahead if self._ahead is not None else next(self._batches, None)
             self._ahead = None
             if batch is None:
@@ -160,31 +160,31 @@ class _Cursor:
             yield batch.slice(start - begin, min(stop, begin + len(batch)) - start)
             start = min(stop, begin + len(batch))
 
-    def _go_to(self, row: int) -> None:
-        group = bisect_right(self._about.groups, row) - 1
+    def _seek_row(self, row: int) -> None:
+        group = bisect_right(self._info.groups, row) - 1
         if group != self._group or self._row > row:
-            self._begin(group)
+            self._start_group(group)
 
-    def _begin(self, group: int) -> None:
-        if self._about.is_list and self._about.place.is_local:
+    def _start_group(self, group: int) -> None:
+        if self._info.is_list and self._info.place.is_local:
             self._check_lists(group)
-        self._group, self._row, self._ahead = group, self._about.groups[group], None
+        self._group, self._row, self._ahead = group, self._info.groups[group], None
         self._batches = self._file.iter_batches(
             self._batch_rows,
             row_groups=[group],
-            columns=list(self._about.columns),
+            columns=list(self._info.columns),
             use_threads=False,
         )
 
     def _check_lists(self, group: int) -> None:
         """Refuse a row group of more values than its rows have: a single row may hold them all."""
-        place, starts = self._about.place, self._about.groups
-        n_expected = (starts[group + 1] - starts[group]) * self._about.shape[1]
+        place, starts = self._info.place, self._info.groups
+        n_expected = (starts[group + 1] - starts[group]) * self._info.shape[1]
         n_columns, schema = self._file.metadata.num_columns, self._file.schema
         at = [schema.column(i).path.split(".")[0] for i in range(n_columns)]
         with place.open() as file:
             columns = parse_footer(read_footer(file))[group]
-            column = columns[at.index(self._about.columns[0].split(".")[0])]
+            column = columns[at.index(self._info.columns[0].split(".")[0])]
             pages = [page for page in list_pages(column, file) if not page.is_dictionary]
         values = sum(page.n_values for page in pages)
         if values != n_expected:
@@ -193,7 +193,7 @@ class _Cursor:
                 f"has {values:,} values in row group {group}, where its rows have {n_expected:,}",
                 "Give every row one value per class",
             )
-        decoded_bytes = values * self._about.dtype.itemsize
+        decoded_bytes = values * self._info.dtype.itemsize
         if decoded_bytes > get_limit("memory_bytes"):
             check_compression_ratio(decoded_bytes, column.packed_bytes, name_file(place))
 
@@ -259,7 +259,7 @@ def _open_parquet_file(
         if min(rows, default=0) < 0 or sum(rows) != metadata.num_rows:
             raise ValueError(f"it counts {metadata.num_rows:,} rows, and {sum(rows):,} in groups")
         groups = tuple(accumulate(rows, initial=0))
-        columns = _choose_columns(place, schema, ndim=ndim, key=key)
+        columns = _choose_value_columns(place, schema, ndim=ndim, key=key)
         types = [schema.field(column).type for column in columns]
         is_list = len(types) == 1 and ndim == 2 and _is_list(types[0])
         K = _count_list_values(place, types[0], metadata, tail) if is_list else len(columns)
@@ -269,7 +269,7 @@ def _open_parquet_file(
     return ParquetFile(place, shape, dtype, tuple(columns), is_list, groups, entry.stamp)
 
 
-def _choose_columns(place: Location, schema: Any, *, ndim: int, key: str | None) -> list[str]:
+def _choose_value_columns(place: Location, schema: Any, *, ndim: int, key: str | None) -> list[str]:
     about = schema.pandas_metadata or {}
     index = {name for name in about.get("index_columns", []) if isinstance(name, str)}
     columns = [name for name in schema.names if name not in index]

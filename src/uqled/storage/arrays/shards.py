@@ -1,8 +1,8 @@
-"""One array out of many files: a folder of `.npy` or Parquet shards, one of these, or Zarr.
+"""One array stored in many files: a folder of `.npy` or Parquet shards, a single one, or Zarr.
 
-`open_shards` reads headers and footers only; the rows come when they are asked for, in whatever
-process or thread asks. The shards of a folder follow each other in the natural order of their
-names: part-2 before part-10.
+`open_shards` reads only headers and footers; rows are read on demand, in whichever process or
+thread needs them. The shards of a folder are in the natural order of their names: part-2 before
+part-10.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ ENDINGS = (".npy", ".parquet")
 _AXES = {1: "[N]", 2: "[N,K]", 3: "[F,N,K]"}
 
 
-#: Of the machine's memory: what is not larger is left to the file cache.
+#: Share of the machine's memory up to which an array is read through the page cache.
 _CACHED_SHARE = 0.5
 
 
 class Shards:
-    """An array [N], [N,K] or [F,N,K] that lies in files; small, and can be sent elsewhere."""
+    """An array [N], [N,K] or [F,N,K] stored in files; the object is small and can be pickled."""
 
     def __init__(
         self,
@@ -56,18 +56,18 @@ class Shards:
         shape[self._row_axis] = int(self.starts[-1])
         self.shape: tuple[int, ...] = tuple(shape)
         self.dtype: np.dtype[Any] = np.result_type(*{one.dtype for one in self._arrays})
-        """Of the values, in this machine's byte order."""
+        """Type of the values, in native byte order."""
         self.bytes = size
-        """StoredArray bytes of all files."""
+        """Size of all files."""
         self.is_slow = not place.is_local
-        """Reading waits for a store, or for a disk: it is worth to read ahead."""
+        """Reads wait for a remote store or a disk, so reading ahead pays off."""
         self.fingerprint = fingerprint
-        """Of the names, sizes and stamps of all files."""
-        self.chunks = self._chunks()
-        """As Zarr's: rows that are cheap to read together; None where each row is for itself."""
+        """A hash of the names, sizes and stamps of all files."""
+        self.chunks = self._find_chunks()
+        """Shape of the chunks that are cheap to read at once, as in Zarr, or None."""
         self.group_rows = max((one.group_rows or 1 for one in self._arrays), default=1)
-        """Rows that one reader should read in order: within a Parquet row group, going to a row
-        costs as much as reading all before it."""
+        """Rows that one reader should read in order: in a Parquet row group, seeking to a row
+        costs as much as reading all rows before it."""
         first = self._arrays[0]
         columns = isinstance(first, ParquetFile) and not first.is_list and ndim == 2
         self.columns: tuple[str, ...] | None = first.columns if columns else None  # type: ignore[attr-defined]
@@ -97,7 +97,7 @@ class Shards:
         """Fill a buffer [n], [n,K] or [F,n,K] in C order with the rows `start` to `stop`."""
         N = int(self.starts[-1])
         if not 0 <= start <= stop <= N:
-            raise InputError("rows", f"{start} to {stop} are not among {N}", "Ask for others")
+            raise InputError("rows", f"{start} to {stop} are not within 0 to {N}", "Choose others")
         expected_shape = list(self.shape)
         expected_shape[self._row_axis] = stop - start
         if buffer.shape != tuple(expected_shape) or not buffer.flags.c_contiguous:
@@ -115,7 +115,7 @@ class Shards:
             shard, at = shard + 1, until
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
-        """[start:stop] or, of passes, [:, start:stop]; [...] is all."""
+        """Read [start:stop] or, for passes, [:, start:stop]; [...] reads everything."""
         keys = key if isinstance(key, tuple) else (key,)
         other_keys = [one for one in keys[: self._row_axis] if one not in (slice(None), Ellipsis)]
         rest = keys[self._row_axis :]
@@ -135,11 +135,11 @@ class Shards:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
-            raise ValueError("shards lie in files: reading them is a copy")
+            raise ValueError("shards are stored in files: reading them makes a copy")
         array = self[...]
         return array if dtype is None else array.astype(dtype, copy=False)
 
-    def _chunks(self) -> tuple[int, ...] | None:
+    def _find_chunks(self) -> tuple[int, ...] | None:
         rows = [one.chunk_rows for one in self._arrays]
         known_rows = [n for n in rows if n is not None]
         if not known_rows:
@@ -153,40 +153,40 @@ class Shards:
 def open_shards(
     address: str | os.PathLike[str] | Location, *, ndim: int, name: str, key: str | None = None
 ) -> Shards:
-    """Open labels [N] (`ndim` 1), probabilities [N,K] (2) or passes [F,N,K] (3) that lie in files.
+    """Open labels [N] (`ndim` 1), probabilities [N,K] (2) or passes [F,N,K] (3) from files.
 
-    Takes a Zarr array, an `.npy` or Parquet file, a folder of either, and for passes a folder with
-    one such folder per pass; at a local path or an fsspec address. `key`, or `address::key`, names
-    an array of a Zarr group or a column of a table. `name` is what errors call the array.
+    Accepts a Zarr array, an `.npy` or Parquet file, a folder of either, and for passes a folder
+    with one such folder per pass; at a local path or an fsspec address. `key`, or `address::key`,
+    names an array of a Zarr group or a column of a table. `name` is the array's name in errors.
     """
     place, named = split_key(address)
     key = named if key is None else key
-    found = place.entry()
-    if found is None:
+    entry = place.entry()
+    if entry is None:
         raise FileError(name_file(place), "does not exist", "Check the path")
-    listed = place.entries(with_hidden=True) if found.is_folder else [found]
-    entries = [entry for entry in listed if not entry.is_hidden]
+    all_entries = place.entries(with_hidden=True) if entry.is_folder else [entry]
+    entries = [one for one in all_entries if not one.is_hidden]
     files: Sequence[StoredArray]
-    if not found.is_folder:
-        entries = [found]
+    if not entry.is_folder:
+        entries = [entry]
         files = _open_files(place.parent, entries, ndim=ndim, key=key)
-    elif place.suffix == ".zarr" or any(entry.name in ZARR_FILES for entry in listed):
-        entries = sorted(place.tree(), key=lambda entry: entry.name)
+    elif place.suffix == ".zarr" or any(one.name in ZARR_FILES for one in all_entries):
+        entries = sorted(place.tree(), key=lambda one: one.name)
         stamp = _make_fingerprint(entries, key)
         files = [open_zarr_array(place, key, ndim=ndim, tree=entries, stamp=stamp)]
     elif not entries:
         raise FileError(name_file(place), "holds no shards", f"Use {' or '.join(ENDINGS)}")
-    elif ndim == 3 and all(entry.is_folder for entry in entries):
-        return _open_passes(place, [entry.name for entry in entries], name=name, key=key)
+    elif ndim == 3 and all(one.is_folder for one in entries):
+        return _open_passes(place, [one.name for one in entries], name=name, key=key)
     else:
-        _refuse_missing_number(place, [entry.name for entry in entries])
+        _refuse_missing_number(place, [one.name for one in entries])
         files = _open_files(place, entries, ndim=ndim, key=key)
     _refuse_other_shapes(files, ndim=ndim, name=name)
     shards = Shards(
         place,
         _select_shards_with_rows(files),
         ndim=ndim,
-        size=sum(entry.size for entry in entries),
+        size=sum(one.size for one in entries),
         fingerprint=_make_fingerprint(entries, key),
     )
     return shards.use_direct_io() if _is_large([shards]) else shards
@@ -204,7 +204,7 @@ def _is_large(arrays: Sequence[Shards]) -> bool:
 
 
 def split_key(address: str | os.PathLike[str] | Location) -> tuple[Location, str | None]:
-    """(place, KEY) of `PLACE::KEY`; the key is None where there is none."""
+    """Split `PLACE::KEY` into (place, KEY); the key may be None."""
     if isinstance(address, Location):
         return address, None
     text = os.fspath(address)
@@ -217,7 +217,7 @@ def split_key(address: str | os.PathLike[str] | Location) -> tuple[Location, str
 def _open_files(
     folder: Location, entries: Sequence[Entry], *, ndim: int, key: str | None
 ) -> Sequence[StoredArray]:
-    """The files of one kind."""
+    """Open files, which must all be of the same kind."""
     endings = {(folder / entry.name).suffix for entry in entries}
     for entry in entries:
         if entry.is_folder:
@@ -229,7 +229,7 @@ def _open_files(
         if (folder / entry.name).suffix not in ENDINGS:
             raise FileError(
                 name_file(folder / entry.name),
-                f"is no shard: its ending is {(folder / entry.name).suffix!r}",
+                f"is not a shard: its ending is {(folder / entry.name).suffix!r}",
                 f"Keep nothing but {' or '.join(ENDINGS)} in a folder of shards",
             )
     if len(endings) > 1:
@@ -254,7 +254,7 @@ def _open_files(
 
 
 def _open_passes(place: Location, names: Sequence[str], *, name: str, key: str | None) -> Shards:
-    """Passes that lie in a folder each, with shards of the same rows."""
+    """Open passes stored in one folder each, with shards of the same rows."""
     _refuse_missing_number(place, names)
     passes = [open_shards(place / one, ndim=2, name=name, key=key) for one in names]
     first = passes[0]
@@ -291,7 +291,7 @@ def _open_passes(place: Location, names: Sequence[str], *, name: str, key: str |
 
 
 def _refuse_other_shapes(files: Sequence[StoredArray], *, ndim: int, name: str) -> None:
-    """Refuse the first shard that is not as the others are."""
+    """Refuse shards whose shapes or types do not match."""
     first = files[0]
     for one in files:
         if len(one.shape) != ndim:
@@ -329,7 +329,7 @@ def _refuse_other_shapes(files: Sequence[StoredArray], *, ndim: int, name: str) 
 
 
 def _select_shards_with_rows(files: Sequence[StoredArray]) -> Sequence[StoredArray]:
-    """The shards that hold rows, or else the first: an empty list says nothing of its classes."""
+    """The shards that have rows, or else the first: empty ones do not show their classes."""
     return [one for one in files if one.shape[1 if len(one.shape) == 3 else 0]] or files[:1]
 
 

@@ -62,7 +62,7 @@ def open_zarr_array(
     if not {entry.name for entry in tree} & set(ZARR_FILES):
         raise FileError(
             name_file(place),
-            f"is no Zarr array: it holds no {', '.join(ZARR_FILES)}",
+            f"is not a Zarr array: it holds no {', '.join(ZARR_FILES)}",
             "Write it again",
         )
     _refuse_odd_files(place, tree)
@@ -87,12 +87,14 @@ def _refuse_odd_files(place: Location, tree: Sequence[Entry]) -> None:
     if not place.is_local:
         return
     files = {entry.name for entry in tree}
-    for name in _list_files(place.path):
+    for name in _walk_files(place.path):
         if name not in files and not (place.path / name).is_file():
-            raise FileError(name_file(place / name), "is no regular file", "Write the array again")
+            raise FileError(
+                name_file(place / name), "is not a regular file", "Write the array again"
+            )
 
 
-def _list_files(folder: Path) -> Iterator[str]:
+def _walk_files(folder: Path) -> Iterator[str]:
     """Everything in a folder that is no folder, named from there; each folder once."""
     seen = set[str]()
     for parent, below, names in os.walk(folder, followlinks=True):

@@ -28,18 +28,18 @@ def measure_messages(stream: Any) -> Iterator[tuple[int, int]]:
 
 
 def _measure_message(metadata: bytes, body: Any) -> tuple[int, int]:
-    root = _Table(metadata, _read("<I", metadata, 0))
+    root = _Table(metadata, _unpack_number("<I", metadata, 0))
     kind = root.read_number("<B", _MESSAGE_KIND)
     if kind not in (_DICTIONARY, _BATCH):
         return 0, 0
-    header = root.follow(_MESSAGE_HEADER)
-    batch = header.follow(_DICTIONARY_DATA) if kind == _DICTIONARY else header
+    header = root.follow_field(_MESSAGE_HEADER)
+    batch = header.follow_field(_DICTIONARY_DATA) if kind == _DICTIONARY else header
     rows = batch.read_number("<q", _BATCH_LENGTH)
     is_compressed, total = batch.has(_BATCH_COMPRESSION), 0
     for start, length in batch.read_buffers():
         size = length
         if is_compressed and length >= 8:
-            claim = _read("<q", body, start)
+            claim = _unpack_number("<q", body, start)
             size = length if claim == _NOT_PACKED else claim
         if size < 0 or rows < 0:
             raise ValueError(f"a message claims {size} bytes and {rows} rows")
@@ -52,40 +52,40 @@ class _Table:
 
     def __init__(self, data: bytes, at: int) -> None:
         self._data, self._at = data, at
-        self._fields = at - _read("<i", data, at)
-        self._count = (_read("<H", data, self._fields) - 4) // 2
+        self._fields = at - _unpack_number("<i", data, at)
+        self._count = (_unpack_number("<H", data, self._fields) - 4) // 2
 
-    def _place(self, field: int) -> int:
+    def _find_field(self, field: int) -> int:
         """Where a field is; 0 if it is left out."""
         if field >= self._count:
             return 0
-        offset = _read("<H", self._data, self._fields + 4 + 2 * field)
+        offset = _unpack_number("<H", self._data, self._fields + 4 + 2 * field)
         return self._at + offset if offset else 0
 
     def has(self, field: int) -> bool:
-        return self._place(field) != 0
+        return self._find_field(field) != 0
 
     def read_number(self, form: str, field: int) -> int:
-        place = self._place(field)
-        return _read(form, self._data, place) if place else 0
+        place = self._find_field(field)
+        return _unpack_number(form, self._data, place) if place else 0
 
-    def follow(self, field: int) -> _Table:
-        place = self._place(field)
+    def follow_field(self, field: int) -> _Table:
+        place = self._find_field(field)
         if not place:
             raise ValueError("a message has no content")
-        return _Table(self._data, place + _read("<I", self._data, place))
+        return _Table(self._data, place + _unpack_number("<I", self._data, place))
 
     def read_buffers(self) -> Iterator[tuple[int, int]]:
         """(start, length) of each buffer in the message's body."""
-        place = self._place(_BATCH_BUFFERS)
+        place = self._find_field(_BATCH_BUFFERS)
         if place:
-            place += _read("<I", self._data, place)
-            for number in range(_read("<I", self._data, place)):
+            place += _unpack_number("<I", self._data, place)
+            for number in range(_unpack_number("<I", self._data, place)):
                 at = place + 4 + _BUFFER_BYTES * number
-                yield _read("<q", self._data, at), _read("<q", self._data, at + 8)
+                yield _unpack_number("<q", self._data, at), _unpack_number("<q", self._data, at + 8)
 
 
-def _read(form: str, data: Any, at: int) -> int:
+def _unpack_number(form: str, data: Any, at: int) -> int:
     if at < 0:
         raise ValueError("a message leads outside of itself")
     number: int = struct.unpack_from(form, data, at)[0]

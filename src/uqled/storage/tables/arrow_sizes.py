@@ -71,9 +71,9 @@ def _measure_values(array: Any) -> Sizes:
         return _measure_values(array.storage)
     if is_type.is_dictionary(kind):
         sizes = _measure_values(array.dictionary)
-        return _choose(sizes, _fill_numbers(array.indices)) if len(array.dictionary) else 0
+        return _pick_sizes(sizes, _fill_numbers(array.indices)) if len(array.dictionary) else 0
     if is_type.is_run_end_encoded(kind):
-        return _choose(_measure_values(array.values), _repeat_runs(array))
+        return _pick_sizes(_measure_values(array.values), _repeat_runs(array))
     if is_type.is_struct(kind):
         return sum((_measure_values(part) for part in array.flatten()), start=_OBJECT_BYTES)
     if is_type.is_fixed_size_list(kind):
@@ -132,7 +132,7 @@ def _repeat_runs(array: Any) -> NDArray[np.intp]:
     return np.repeat(np.arange(len(ends)), lengths)
 
 
-def _choose(sizes: Sizes, indices: NDArray[Any]) -> Sizes:
+def _pick_sizes(sizes: Sizes, indices: NDArray[Any]) -> Sizes:
     return sizes if isinstance(sizes, int) else sizes[indices]
 
 

@@ -20,7 +20,7 @@ _KIND, _UNPACKED, _PACKED = 1, 2, 3
 #: By the kind of a page, the field that describes its content, and the encoding's within it.
 _PAGE_FIELDS = {0: (5, 2), 2: (7, 2), 3: (8, 4)}
 _VALUES = 1  # the field within it that counts the values
-_MOST_DEPTH = 8  # structs within structs: Parquet has three
+_MAX_DEPTH = 8  # structs within structs: Parquet has three
 _TAIL_BYTES = 8  # of the footer's length and the file's mark
 #: Numbers of the footer's fields: the row groups, their columns, and what is said of each.
 _ROW_GROUPS, _GROUP_COLUMNS, _COLUMN_ABOUT = 4, 1, 3
@@ -122,7 +122,7 @@ def _read_header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
 
 def _parse_struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
     """Fields by their number, and where the struct ends. Texts are passed over."""
-    if depth > _MOST_DEPTH:
+    if depth > _MAX_DEPTH:
         raise ValueError("a page's header is nested too deep")
     fields: dict[int, Any] = {}
     number = 0

@@ -21,7 +21,7 @@ from uqled.storage.tables.parquet_pages import (
     read_footer,
 )
 
-_MOST_ROWS = 65_536  # decoded at a time
+_MAX_ROWS = 65_536  # decoded at a time
 
 #: Bytes of a value in memory, at the least, by how Parquet stores it.
 _WIDTHS = {"INT64": 8, "DOUBLE": 8, "INT96": 8, "FLOAT": 4, "BYTE_ARRAY": 4, "BOOLEAN": 0}
@@ -58,7 +58,7 @@ def read_parquet_stream(file: BinaryIO, subject: str, columns: list[str] | None 
         decoded = max(sum(c.longest_page for c in group), sum(c.listed_bytes for c in group))
         check_limit("memory_bytes", decoded, subject)
         longest = max((chunk.longest_cell for chunk in group), default=0)
-        rows = min(max(get_limit("memory_bytes") // 8 // (longest + 1), 1), _MOST_ROWS)
+        rows = min(max(get_limit("memory_bytes") // 8 // (longest + 1), 1), _MAX_ROWS)
         for batch in parquet.iter_batches(rows, row_groups=[number], columns=columns):
             total = check_expanded_size(batch, subject, total)
             tables.append(pa.Table.from_batches([batch]).cast(schema))
