@@ -223,7 +223,7 @@ def test_cifar_archives_that_cannot_be_used(tmp_path):
         load(folder)
     with tarfile.open(tmp_path / "other.tar.gz", "w:gz") as archive:
         archive.add(folder / "data_batch_1", "data_batch_1")
-    with pytest.raises(FileError, match="no CIFAR archive for Python"):
+    with pytest.raises(FileError, match="not a CIFAR archive for Python"):
         load(tmp_path / "other.tar.gz")
     for wrong in ({b"x": 1}, {b"label_names": 3}, [1]):
         cifar_folder(tmp_path / f"cifar-10-{wrong}", 10)

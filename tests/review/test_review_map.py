@@ -176,6 +176,7 @@ def test_a_lasso_that_is_none_is_refused(reader, text):
 def test_it_is_said_how_long_the_map_takes_from_the_first_second(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sample_map, "Progress", lambda: Progress(show=True))
     monkeypatch.setattr("uqled.progress._QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("uqled.progress._LINE_SECONDS", 0.0)
     run = image_run(tmp_path, N=300)
     with serve_review(run, port=0) as address:
         client = Client(address)
@@ -185,5 +186,5 @@ def test_it_is_said_how_long_the_map_takes_from_the_first_second(tmp_path, monke
         assert about["laid_out"] == 300
         wait_for_map(client)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("Computing the map:")
+    assert lines[0].startswith("Computing the map")
     assert lines[-1].startswith("Computing the map: took")

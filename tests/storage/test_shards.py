@@ -157,10 +157,10 @@ def test_reading_on_decodes_nothing_twice(tmp_path, monkeypatch):
     pq.write_table(columns(PROBS), tmp_path / "a.parquet", row_group_size=200)
     found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
     begun = []
-    original = parquet_files._Cursor._begin
+    original = parquet_files._Cursor._start_group
     monkeypatch.setattr(
         parquet_files._Cursor,
-        "_begin",
+        "_start_group",
         lambda self, group: (begun.append(group), original(self, group)),
     )
     for start in range(0, N, 25):
@@ -259,7 +259,7 @@ def test_keys_that_cannot_be_read(tmp_path):
         found.read_into(np.empty((10, 4)), 0, 10)
     with pytest.raises(InputError, match="in C order"):
         found.read_into(np.empty((10, K), order="F"), 0, 10)
-    with pytest.raises(ValueError, match="reading them is a copy"):
+    with pytest.raises(ValueError, match="reading them makes a copy"):
         np.asarray(found, copy=False)
 
 

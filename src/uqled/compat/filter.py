@@ -32,6 +32,7 @@ from uqled.detect.core.selection import TopPerPair
 from uqled.detect.core.sweeps import ConfidentJoints, Sweeps
 from uqled.detect.find import count_threads
 from uqled.detect.methods.method import SOFTMAX, Score, SweepEvidence
+from uqled.detect.methods.registry import list_methods
 from uqled.detect.request import DetectionRequest, check_request
 from uqled.engines.local import Threads
 from uqled.errors import InputError
@@ -46,16 +47,7 @@ FilterBy = Literal[
     "low_normalized_margin",
     "low_self_confidence",
 ]
-#: cleanlab's filter -> the method that flags by the same rule.
-_METHODS: dict[str, str] = {
-    "prune_by_noise_rate": "cl-pbnr",
-    "prune_by_class": "cl-pbc",
-    "both": "cl-both",
-    "confident_learning": "cl-joint",
-    "predicted_neq_given": "argmax",
-    "low_normalized_margin": "low-normalized-margin",
-    "low_self_confidence": "low-self-confidence",
-}
+_FILTERS = FilterBy.__args__  # type: ignore[attr-defined]
 _PRUNING = ("prune_by_noise_rate", "prune_by_class", "both")
 
 Ints = NDArray[np.int64]
@@ -96,7 +88,7 @@ def find_label_issues(
     else:
         # cleanlab takes any number for these two, so `check_counts` has checked them instead.
         request = replace(
-            check_request(_METHODS[filter_by], given=("pred_probs",)),
+            check_request(_find_method(filter_by), given=("pred_probs",)),
             frac_noise=frac_noise,
             min_examples_per_class=min_examples_per_class,
         )
@@ -140,6 +132,13 @@ def find_label_issues_using_argmax_confusion_matrix(
     if calibrate:
         joint = calibrate_matrix(joint, joint.sum(axis=1))
     return find_label_issues(codes, probs, confident_joint=joint, filter_by=filter_by)
+
+
+def _find_method(filter_by: str) -> str:
+    """The name of the method that flags by the same rule."""
+    return next(
+        name for name, method in list_methods().items() if method.cleanlab_filter == filter_by
+    )
 
 
 def _make_inputs(labels: Ints, pred_probs: NDArray[Any]) -> Inputs:
@@ -308,8 +307,8 @@ def _check_options(
     rank_by: str | None,
 ) -> None:
     _refuse_multi_label(multi_label)
-    if filter_by not in _METHODS:
-        raise InputError("filter_by", f"is {filter_by!r}", f"Choose one of {', '.join(_METHODS)}")
+    if filter_by not in _FILTERS:
+        raise InputError("filter_by", f"is {filter_by!r}", f"Choose one of {', '.join(_FILTERS)}")
     if rank_by is not None and rank_by not in RANKINGS:
         raise InputError(
             "return_indices_ranked_by", f"is {rank_by!r}", f"Choose one of {', '.join(RANKINGS)}"

@@ -94,7 +94,7 @@ def compute_scores(
         probs += thresholds.max()
         probs /= probs.sum(axis=1, keepdims=True)
     N, K = probs.shape
-    own = probs[np.arange(N), labels]
+    own: NDArray[Any] = probs[np.arange(N), labels]
     if method == "self_confidence":
         return own
     if method == "normalized_margin":

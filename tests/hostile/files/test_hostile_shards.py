@@ -83,7 +83,7 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path, name, kind):
     path = tmp_path / name
     os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
     for ndim in (1, 2):
-        with pytest.raises(FileError, match=rf"{name}' is (no regular file|empty)"):
+        with pytest.raises(FileError, match=rf"{name}' is (not a regular file|empty)"):
             read_all(path, ndim)
 
 

@@ -128,9 +128,9 @@ def test_a_part_that_is_no_xml_is_refused(tmp_path):
 def test_a_binary_spreadsheet_is_refused_whatever_its_ending(tmp_path, ending):
     path = tmp_path / f"t.{ending}"
     path.write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(4_000))
-    refuse(path, "binary spreadsheets are not read", FileError)
+    refuse(path, "binary spreadsheets are not supported", FileError)
     path = write_sheet(tmp_path / f"u.{ending}", "", **{"xl/workbook.bin": "x"})
-    refuse(path, "binary spreadsheets are not read", FileError)
+    refuse(path, "binary spreadsheets are not supported", FileError)
 
 
 def test_a_sound_spreadsheet_is_read(tmp_path):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from uqled.detect.methods.method import Method, Score
 
 ARGMAX = Method(
-    lambda evidence: evidence.disagrees("softmax"), takes_frac_noise=False, is_in_all=True
+    lambda evidence: evidence.disagrees("softmax"),
+    takes_frac_noise=False,
+    is_in_all=True,
+    cleanlab_filter="predicted_neq_given",
 )
 ARGMAX_MEAN = Method(
     lambda evidence: evidence.disagrees("mean"),
@@ -23,6 +26,7 @@ def _flag_lowest(score: Score) -> Method:
         needs_confident_class=True,
         takes_frac_noise=False,
         is_in_all=True,
+        cleanlab_filter=f"low_{score.replace('-', '_')}",
     )
 
 

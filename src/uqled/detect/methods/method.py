@@ -160,6 +160,8 @@ class Method:
     """Those that `all` stands for, the default first."""
     is_in_all: bool = False
     """If `all` stands for it; otherwise it is run when asked for by name."""
+    cleanlab_filter: str | None = None
+    """The `filter_by` by which cleanlab flags by the same rule."""
 
     @property
     def reads_passes(self) -> bool:

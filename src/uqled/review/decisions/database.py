@@ -223,7 +223,7 @@ def _check_kinds(path: Path) -> None:
         except FileNotFoundError:
             continue
         if not stat.S_ISREG(mode):
-            what = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
+            what = "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
             raise FileError(name_file(file), f"is {what}", "Put the file itself there")
         if suffix == "-journal":
             # We leave a log, never a journal; one may name any file, which SQLite then deletes.
