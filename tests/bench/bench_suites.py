@@ -21,7 +21,7 @@ name = "digits"
 place = "digits"
 test_share = 0.5
 limit = 200
-model = "forest"
+model = "logistic"
 """
 
 

@@ -68,7 +68,7 @@ def test_builtin_suites_are_readable():
         ('methods = ["cl-pbnr"]', 'seeds = { "0.1" = 0 }', "stage2.seeds of 0.1 is 0"),
         ('["cl-pbnr", "cl-mcd"]', "[1]", "1"),
         ('["cl-pbnr", "cl-mcd"]', '["cl-mcd"]', "lack 'cl-pbnr'"),
-        ('model = "forest"', "training = 3", "training is 3"),
+        ('model = "logistic"', "training = 3", "training is 3"),
     ],
 )
 def test_bad_suites_are_refused(tmp_path, old, new, problem):
@@ -176,11 +176,11 @@ def test_smoke_has_every_cell(smoke):
     assert len(results.stage2) == len(list_stage2_cells(suite, suite.methods))
     assert len(results.initial) == 2
     assert list(results.matrices["Digits"]) == [0.1, 0.2]
-    assert (results.stage1["wrong"] == (results.stage1["rate"] * 420).round()).all()
+    assert (results.stage1["wrong"] == (results.stage1["rate"] * 210).round()).all()
     removed = results.stage2.query("treatment == 'remove'")
-    assert (removed["trained_on"] + removed["changed"] == 420).all()
+    assert (removed["trained_on"] + removed["changed"] == 210).all()
     relabelled = results.stage2.query("treatment == 'relabel'")
-    assert (relabelled["trained_on"] == 420).all()
+    assert (relabelled["trained_on"] == 210).all()
     assert len(relabelled) == 6
     assert {path.name for path in written} >= {"stage1.md", "stage2.csv", "results.html"}
     assert not list((out / "work").rglob("*.pt"))
@@ -204,7 +204,7 @@ def test_stage1_is_what_cross_validation_would_find(smoke):
     from uqled.predict.crossval import split_stratified
 
     parts = split_stratified(labels, suite.folds, seed=cell.seed)
-    probs, passes = np.empty((420, 10)), np.empty((3, 420, 10))
+    probs, passes = np.empty((210, 10)), np.empty((3, 210, 10))
     for part, fold in zip(parts, list_needed_cells(suite, cell), strict=True):
         probs[part] = cells.read_arrays(fold)["pred_probs"]
         passes[:, part] = cells.read_arrays(fold)["passes"]

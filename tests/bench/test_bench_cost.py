@@ -71,7 +71,7 @@ def test_a_plan_computes_features_of_a_few_images_only(tmp_path, monkeypatch):
         lambda _, options: load_encoder(network, replace(options, image_size=8)),
     )
     text = SMALLEST.replace("limit = 200", "limit = 1500")
-    text = text.replace('model = "forest"', 'model = "probe"\ntraining = { epochs = 2 }')
+    text = text.replace('model = "logistic"', 'model = "probe"\ntraining = { epochs = 2 }')
     suite = suite_of(tmp_path, text)
     benchmark = Benchmark(suite, tmp_path, tmp_path / "out")
 
@@ -105,7 +105,7 @@ def test_the_cost_of_the_papers_networks_is_estimated_from_a_few_steps(tmp_path,
                 Image.fromarray(pixels).save(folder / f"{i}.png")
     text = SMALLEST.replace('place = "digits"', 'place = "data/train"\ntest_place = "data/test"')
     text = text.replace("test_share = 0.5\nlimit = 200\n", "")
-    text = text.replace('"forest"', '"resnet50"\ntraining = { preset = "paper" }')
+    text = text.replace('"logistic"', '"resnet50"\ntraining = { preset = "paper" }')
     benchmark = Benchmark(suite_of(tmp_path, text), tmp_path, tmp_path / "out")
     cost = estimate_benchmark_cost(benchmark, workers=Workers(1))
     assert 0 < len(steps) < 350  # the suite asks for 350 epochs of each training

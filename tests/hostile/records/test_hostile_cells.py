@@ -41,7 +41,7 @@ name = "digits"
 place = "digits"
 test_share = 0.5
 limit = 100
-model = "forest"
+model = "logistic"
 """
 
 
