@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import uqled
 from uqled.cli import app
+from uqled.detect.methods.registry import parse_method
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -69,6 +70,12 @@ def test_every_command_and_option_is_explained():
     for name in (None, *commands()):
         result = CliRunner().invoke(app, [*([name] if name else []), "--help"])
         assert result.exit_code == 0
+
+
+def test_the_help_states_which_agreements_there_are():
+    option = next(one for one in commands()["detect"].params if one.name == "agreement")
+    numbers = parse_method("alg-ens").method.agreements
+    assert f"from {min(numbers)} to {max(numbers)}." in option.help
 
 
 def test_commands_in_documents_exist():

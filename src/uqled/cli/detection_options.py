@@ -63,8 +63,8 @@ class FileOptions:
         bool,
         typer.Option(
             "--run",
-            help="Make --out a run even without --data, which report, review, audit, export and "
-            "check can open.",
+            help="Make --out the folder of a run even without --data, for report, review, audit, "
+            "export and check to open.",
         ),
     ] = False
 
@@ -92,7 +92,7 @@ class MethodOptions:
         int | None,
         typer.Option(
             metavar="N",
-            help="For alg-ens: flag samples that at least N of its four algorithms flag, from 2 to "
+            help="For alg-ens: flag samples that at least N of its four algorithms flag, from 1 to "
             "4. Default: 3.",
         ),
     ] = None

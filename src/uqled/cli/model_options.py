@@ -101,8 +101,8 @@ class ModelOptions:
         str | None,
         Choices("re-estimated", "as-trained"),
         typer.Option(
-            help="Compute the softmax, which is without dropout, with batch-norm statistics that "
-            "are re-estimated without dropout, or as they were trained. Default: re-estimated."
+            help="Compute the softmax with batch-norm statistics that are re-estimated without "
+            "dropout, or with those of training. Default: re-estimated."
         ),
     ] = None
 

@@ -137,29 +137,29 @@ class RayTasks:
             **self._options, num_gpus=self._gpus, num_returns=2
         )
         join = self._ray.remote(_merge_in_task).options(**self._options, num_returns=2)
-        flying: dict[Any, tuple[int, tuple[Any, ...]]] = {}  # sign: (place, the item if it is one)
+        pending: dict[Any, tuple[int, tuple[Any, ...]]] = {}  # sign: (place, the item if it is one)
         place = 0
 
         def merge_group(*results: Any) -> Any:
             sign, result = join.remote(merging, *results)
-            flying[sign] = (place, ())
+            pending[sign] = (place, ())
             return result
 
         tree = MergeTree(merge_group, _MERGED)
         try:
             for item in items:
-                self._collect_finished(flying, self._most - 1, advance)
+                self._collect_finished(pending, self._most - 1, advance)
                 sign, result = work.remote(call, item)
-                flying[sign] = (place, (item,))
+                pending[sign] = (place, (item,))
                 tree.add(result)
                 place += 1
                 del result  # kept by the tree alone, so that it is freed when it is merged
             last = tree.merge_all()
-            self._collect_finished(flying, 0, advance)
+            self._collect_finished(pending, 0, advance)
             merged: Result = self._get_result(last)
             return merged
         finally:
-            self._cancel_tasks(flying)
+            self._cancel_tasks(pending)
 
     def _check_address(self, address: str | None) -> None:
         """Refuse to work on another cluster than the one that was asked for."""
@@ -238,30 +238,30 @@ class RayTasks:
 
     def _collect_finished(
         self,
-        flying: dict[Any, tuple[int, tuple[Any, ...]]],
+        pending: dict[Any, tuple[int, tuple[Any, ...]]],
         most: int,
         advance: Callable[[Any], None] | None,
     ) -> None:
         """Wait until at most this many are in flight."""
-        while len(flying) > most:
-            signs, _ = self._ray.wait(list(flying), num_returns=len(flying) - most)
+        while len(pending) > most:
+            signs, _ = self._ray.wait(list(pending), num_returns=len(pending) - most)
             for sign in signs:
                 try:
                     self._get_result(sign)
                 except Exception:
-                    self._raise_first(flying, sign)
+                    self._raise_first(pending, sign)
                     raise
-                _, item = flying.pop(sign)
+                _, item = pending.pop(sign)
                 if item and advance is not None:
                     advance(*item)
 
     def _raise_first(
-        self, flying: dict[Any, tuple[int, tuple[Any, ...]]], failed_task: Any
+        self, pending: dict[Any, tuple[int, tuple[Any, ...]]], failed_task: Any
     ) -> None:
         """Raise the error of an item before the one that failed, where there is one."""
-        place, _ = flying[failed_task]
-        # The tasks of an item are flying in the order: itself, then the merges that it allowed.
-        for sign in [sign for sign, (own, _) in flying.items() if own <= place]:
+        place, _ = pending[failed_task]
+        # The tasks of an item are submitted in the order: itself, then the merges that it allowed.
+        for sign in [sign for sign, (own, _) in pending.items() if own <= place]:
             self._get_result(sign)
 
     def _get_result(self, reference: Any) -> Any:

@@ -19,7 +19,7 @@ from uqled.review.decisions.rows import LONGEST_NAME, is_reviewer_name
 from uqled.storage.reading import name_file, read_json
 from uqled.storage.run import Predictions
 
-_SHOWN = 5  # samples in a message
+_MAX_NAMES = 5  # samples in a message
 
 
 @dataclass(frozen=True)
@@ -239,4 +239,6 @@ def _read_annotator(annotation: Mapping[str, Any], path: Path) -> str:
 
 
 def _list_first(indices: list[int]) -> str:
-    return ", ".join(map(str, indices[:_SHOWN])) + (", ..." if len(indices) > _SHOWN else "")
+    return ", ".join(map(str, indices[:_MAX_NAMES])) + (
+        ", ..." if len(indices) > _MAX_NAMES else ""
+    )

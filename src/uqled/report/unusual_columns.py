@@ -35,7 +35,7 @@ def find_unusual_columns(
         return []
     is_frame = hasattr(inputs, "columns")
     members = [np.flatnonzero(codes == k) for k in (given, suggested)]
-    telling = []
+    unusual = []
     for at in range(min(inputs.shape[1], _MAX_COLUMNS)):
         column = inputs.iloc[:, at].to_numpy() if is_frame else inputs[:, at]
         compare = _compare_numbers if column.dtype.kind in "iuf" else _compare_categories
@@ -43,8 +43,8 @@ def find_unusual_columns(
         if comparison is not None:
             strength, *texts = comparison
             name = str(inputs.columns[at]) if is_frame else str(at)
-            telling.append((-strength, at, UnusualColumn(name, *texts)))
-    return [row for _, _, row in sorted(telling, key=lambda one: one[:2])[:_LISTED]]
+            unusual.append((-strength, at, UnusualColumn(name, *texts)))
+    return [row for _, _, row in sorted(unusual, key=lambda one: one[:2])[:_LISTED]]
 
 
 _Comparison = tuple[float, str, str, str]

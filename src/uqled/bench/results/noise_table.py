@@ -12,7 +12,6 @@ from uqled.bench.results.formatting import format_percent, format_rate
 from uqled.bench.results.tables import Block, ResultTable, Row, TableCell
 
 _MOST_PAIRS = 40  # of a data set that a page shows; the CSV file has all
-_ARROW = " \N{RIGHTWARDS ARROW} "
 _BY_RATE = ("intended", "realised")
 _COLUMNS = ("dataset", "rate", "true", "given", "similarity", "flip", "intended", "realised")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from uqled.detect.result import LabelErrors
     from uqled.storage.run import Predictions
 
-_SHOWN = 10  # suspects of new data
+_MAX_SUSPECTS = 10  # suspects of new data
 
 
 def check(
@@ -73,7 +73,7 @@ def check(
 ) -> CommandOutput:
     """Fail if too many labels of a run are wrong, as a gate for CI.
 
-    The exit code is 0 if the data passes, 1 if it fails, 2 if the command was used wrongly, and 3
+    The exit code is 0 if the data passes, 1 if it fails, 2 after a usage error, and 3
     if the data cannot be judged. A check fails only if the whole interval of the error rate lies
     above the limit. Labels that reviewers decided on count as certain. In a GitHub workflow, a
     table is added to the summary of the job.
@@ -132,7 +132,7 @@ def check(
     suspects = [] if label_errors is None else label_errors.answer.most_suspect
     text = describe_judgement(judgement)
     if against is not None and suspects:
-        lines = tabulate_suspects(suspects[:_SHOWN], ids)
+        lines = tabulate_suspects(suspects[:_MAX_SUSPECTS], ids)
         text = "\n".join([text, "", "most suspect of the new samples:", *lines])
     content = describe_judgement_content(judgement)
     content["most_suspect"] = list_suspect_contents(suspects, ids)

@@ -87,10 +87,10 @@ def _refuse_tables(source: Source) -> None:
     tables = [file for file in files if file.lower().endswith(_TABLES)]
     if not tables or any(map(is_image_name, files)):
         return
-    shown = ", ".join(tables[:_MAX_TABLES]) + (", ..." if len(tables) > _MAX_TABLES else "")
+    names = ", ".join(tables[:_MAX_TABLES]) + (", ..." if len(tables) > _MAX_TABLES else "")
     raise FileError(
         name_source(source.place),
-        f"holds {'a table' if len(tables) == 1 else 'tables'} ({shown})",
+        f"holds {'a table' if len(tables) == 1 else 'tables'} ({names})",
         f"Name {'it' if len(tables) == 1 else 'one of them'}"
         if source.is_folder
         else f"Unpack it, and name {'the table' if len(tables) == 1 else 'one of them'}",

@@ -112,13 +112,13 @@ class Calibration:
         n, K = sample.rows.shape
         some = slice(None, None, max(1, n // min(FIT_ROWS, max(FIT_ROWS * 100 // K, 500))))
         powers = LabelPowers(sample.rows[some], sample.labels[some])
-        tried: dict[float, Calibration] = {}
+        fits: dict[float, Calibration] = {}
 
         def at(exponent: float) -> Calibration:
-            if exponent not in tried:  # after a step forward, one step back was tried before
+            if exponent not in fits:  # after a step forward, one step back was tried before
                 given = powers.raise_to(2.0**exponent)
-                tried[exponent] = cls(2.0**exponent, *_fit_even_share(given, K))
-            return tried[exponent]
+                fits[exponent] = cls(2.0**exponent, *_fit_even_share(given, K))
+            return fits[exponent]
 
         best_at, step = 0.0, 2.0
         best = at(best_at)
@@ -291,10 +291,10 @@ class Structure:
         )
         if spread <= 0 or expected[1].sum() < expected[0].sum() / 10:
             return cls(None, level)
-        believed = BELIEVED * min(1.0, spread / max(next_spread, 1e-300))
+        weight = BELIEVED * min(1.0, spread / max(next_spread, 1e-300))
         strength = mean**2 / spread
         ratio = (counts.hits[0] + strength) / (expected[0] * mean + strength)
-        return cls(believed * np.log(ratio), level)
+        return cls(weight * np.log(ratio), level)
 
 
 def _excess_variance(hits: Ints, expected_hits: Floats) -> tuple[float, float]:

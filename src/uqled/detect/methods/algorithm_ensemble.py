@@ -11,10 +11,15 @@ from uqled.detect.methods.passes import count_pass_votes, list_passes, need_most
 
 
 def _list_members(n_passes: int, entropy_class: EntropyClass) -> list[Member]:
-    return [SOFTMAX, MEAN, _limited(entropy_class), *list_passes(n_passes, entropy_class)]
+    return [
+        SOFTMAX,
+        MEAN,
+        _make_limited_member(entropy_class),
+        *list_passes(n_passes, entropy_class),
+    ]
 
 
-def _limited(entropy_class: EntropyClass) -> Member:
+def _make_limited_member(entropy_class: EntropyClass) -> Member:
     return Member("mean", UncertaintyLimit("entropy", entropy_class))
 
 
@@ -24,7 +29,7 @@ def _count_votes(evidence: SweepEvidence) -> NDArray[np.int16]:
     flags = (
         evidence.prune(SOFTMAX),
         evidence.prune(MEAN),
-        evidence.prune(_limited(evidence.entropy_class)),
+        evidence.prune(_make_limited_member(evidence.entropy_class)),
         count_pass_votes(evidence) >= need_most_passes(n_passes, 0),
     )
     votes: NDArray[np.int16] = np.sum(flags, axis=0, dtype=np.int16)

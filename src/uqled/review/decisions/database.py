@@ -145,10 +145,10 @@ def explain_database_problems(path: Path) -> Iterator[None]:
         raise
     # SQLite quotes the file in its messages, which are then no text, or has no memory for it.
     except (sqlite3.Error, OSError, UnicodeError, MemoryError) as error:
-        said = first_line(error)
+        reason = first_line(error)
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-            said = "reading it takes more work than a file of this size can need"
-        raise refuse_file(path, said) from error
+            reason = "reading it takes more work than a file of this size can need"
+        raise refuse_file(path, reason) from error
 
 
 def refuse_file(path: Path, problem: str) -> FileError:

@@ -93,12 +93,12 @@ def measure_agreement(
         for reviewer, opinion in by.items():
             if first is not None and first.reviewer != reviewer:
                 given = int(codes[index])
-                said = {
+                verdicts = {
                     first.reviewer: _name_verdict(first, given),
                     reviewer: _name_verdict(opinion, given),
                 }
-                one, other = sorted(said)
-                pairs.setdefault((one, other), []).append((index, said[one], said[other]))
+                one, other = sorted(verdicts)
+                pairs.setdefault((one, other), []).append((index, verdicts[one], verdicts[other]))
     agreements = []
     for names, rows in sorted(pairs.items()):
         left, right = [row[1] for row in rows], [row[2] for row in rows]

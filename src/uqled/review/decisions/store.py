@@ -186,7 +186,7 @@ class Decisions:
             query = f"SELECT {CHANGE_COLUMNS} FROM changes WHERE batch = ? ORDER BY number"
             items = []
             for written in list(self._changes(query, (batch,))):
-                if self._holding(written.index) == written.version:
+                if self._find_version(written.index) == written.version:
                     earlier = self._version(written.index, written.version - 1)
                     restored = (None, None) if earlier is None else (earlier.action, earlier.label)
                     items.append((written.index, *restored))
@@ -335,7 +335,7 @@ class Decisions:
         ).fetchone()
         return None if row is None else self._change(row)
 
-    def _holding(self, index: int) -> int:
+    def _find_version(self, index: int) -> int:
         """The version whose decision holds: an undo brings back an earlier one."""
         latest = self._latest([index]).get(index)
         version = 0 if latest is None else latest.version

@@ -216,7 +216,7 @@ def select_rows(
     given_class = labels[samples].astype(np.int16 if len(n_pairs) < 2**15 else np.int32)
     samples = samples[np.argsort(given_class, kind="stable")]  # linear in 16 bits
     starts = np.searchsorted(labels[samples], np.arange(len(class_offsets)))
-    found = [_list_heaps(heap_offsets, sizes, margins, indices)]
+    candidates = [_list_heaps(heap_offsets, sizes, margins, indices)]
     for given in np.flatnonzero(n_pairs * np.diff(starts)):
         some = samples[starts[given] : starts[given + 1]]
         pairs = slice(class_offsets[given], class_offsets[given + 1])
@@ -227,8 +227,8 @@ def select_rows(
         for q in np.flatnonzero(np.count_nonzero(reached, axis=1) > 2 * room):  # sort fewer
             reached[q] &= margin[q] >= np.partition(margin[q], -room[q])[-room[q]]
         pair, sample = np.nonzero(reached)
-        found.append((pair + pairs.start, margin[pair, sample], some[sample] + first_index))
-    _keep_top(found, heap_offsets, sizes, margins, indices)
+        candidates.append((pair + pairs.start, margin[pair, sample], some[sample] + first_index))
+    _keep_top(candidates, heap_offsets, sizes, margins, indices)
     full = (sizes == np.diff(heap_offsets)) & (sizes > 0)
     cuts[full] = margins[heap_offsets[1:][full] - 1]
 
