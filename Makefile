@@ -10,7 +10,8 @@ demo: .venv/torch
 
 test: .venv/dev
 	@# A process for each core and one more; a file's tests stay together, because they share what they set up.
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	@# Bytecode is kept, whatever the shell says: else each of the many processes compiles the sources again.
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-slow: .venv/dev
 	@# Ray ends a process whose cluster dies, and its tests kill some: test_ray.py gives each file its own.

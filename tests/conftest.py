@@ -18,6 +18,8 @@ from made_predictions import make_predictions
 from uqled.detect.core import kernels
 from uqled.engines.local import count_cores
 
+gc.disable()  # importing makes hardly any garbage; `pytest_collection_finish` enables it again
+
 settings.register_profile(
     "repeatable",
     derandomize=True,
@@ -36,7 +38,10 @@ def pytest_xdist_auto_num_workers():
 
 
 #: Files whose tests take longest begin first, so that no process waits for one at the end.
-LONGEST = ("test_ray", "test_fuzzing", "test_accidents")
+LONGEST = (
+    "test_ray", "test_bench", "test_fuzzing", "test_review_screens", "test_accidents",
+    "test_predict", "test_review_decisions", "test_review_page",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):
@@ -48,6 +53,7 @@ def pytest_collection_finish():
     """Imported packages stay: no collection of garbage looks through them again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(params=["compiled", "numpy"])
