@@ -139,7 +139,8 @@ def load(
         check_kind(raw.kind)
     full_raw = raw
     raw = raw.take(choose_rows(raw, limit, seed))
-    arrays.check_two_classes(raw.labels)
+    labels_name = f"the labels of {name_source(place)}" if in_files else "labels"
+    arrays.check_two_classes(raw.labels, labels_name)
     source_name = place if in_files else ObjectName(f"the {type(place).__name__}")
     raw, skipped = decode_raw(
         raw,
@@ -151,7 +152,8 @@ def load(
         fix="Repair or remove them, or go on without them (`skip_unreadable`)",
     )
     if skipped:
-        arrays.check_two_classes(raw.labels)
+        labels_name = f"the labels of {name_source(place)}" if in_files else "labels"
+    arrays.check_two_classes(raw.labels, labels_name)
     missing, missing_inputs = read_unlabelled(full_raw, raw, source_name, skipped, cache)
     where, name = "", type(place).__name__
     if in_files:
