@@ -156,6 +156,18 @@ def test_texts_of_like_length_share_a_batch_and_keep_their_order(letters):
     assert encoder.calls == [2, 2]
 
 
+def test_an_encoder_may_say_how_long_a_text_is(letters):
+    encoder = letters()
+    batches = []
+    encoder.measure_lengths = lambda texts: [text.count("o") for text in texts]
+    encode_letters = encoder.encode
+    encoder.encode = lambda batch: batches.append(list(batch)) or encode_letters(batch)
+    texts = np.array(["o" * 2, "long", "o" * 3, "a longer text"], object)
+    features = encode(texts, "letters")
+    assert batches == [["long", "a longer text"], ["oo", "ooo"]]
+    assert features[:, 0].tolist() == [len(text) for text in texts]
+
+
 def test_a_killed_computation_continues(letters, tmp_path, monkeypatch):
     monkeypatch.setattr(computing, "_BLOCK", 4)
     texts = np.array([f"text {i}" for i in range(11)], object)
@@ -191,6 +203,15 @@ def test_the_default_of_texts_compares_meanings():
     cards, other, weather = encode(texts, "minilm")
     assert cards @ other > 0.5 > cards @ weather
     assert np.linalg.norm(cards) == pytest.approx(1, abs=1e-5)
+
+
+def test_texts_with_as_many_tokens_share_a_batch():
+    if find_installed_encoder("texts") != "minilm":
+        pytest.skip("the extra 'text' is not installed")
+    texts = ["internationalisation", "a b c d", "card"]
+    lengths = load_encoder("minilm").measure_lengths(texts)
+    assert lengths[2] < lengths[1]
+    assert lengths[1] == len(["a", "b", "c", "d"]) + 2  # and the marks at both ends
 
 
 def write_onnx(path):

@@ -101,7 +101,8 @@ def _encode_block(rows: Any, encoder: Encoder, advance: Any) -> NDArray[np.float
     """[n,D]; texts of like length share a batch, so that little is padded."""
     order = np.arange(len(rows))
     if encoder.kind == "texts":
-        order = np.argsort([len(text) for text in rows], kind="stable")
+        measure = getattr(encoder, "measure_lengths", lambda texts: [len(text) for text in texts])
+        order = np.argsort(measure(rows), kind="stable")
     vectors = []
     for begin in range(0, len(rows), encoder.batch_size):
         batch = order[begin : begin + encoder.batch_size]

@@ -28,6 +28,11 @@ class MiniLM:
     kind = "texts"
     batch_size = 16  # the activations of a layer stay in the processor's cache
 
+    def measure_lengths(self, texts: Any) -> list[int]:
+        """How many tokens each text has, which its time grows with."""
+        encodings = self.tokenizer.encode_batch([str(text) for text in texts])
+        return [sum(encoding.attention_mask) for encoding in encodings]
+
     def encode(self, batch: Any) -> NDArray[np.float32]:
         encodings = self.tokenizer.encode_batch([str(text) for text in batch])
         mask = np.array([encoding.attention_mask for encoding in encodings])
@@ -52,7 +57,7 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:  # noqa: ARG001
     session = runtime.InferenceSession(
         str(files.model_path()), threads, providers=runtime.get_available_providers()
     )
-    return MiniLM(session, tokenizer, f"{files.MODEL_ID} {files.SHA256} {MiniLM.batch_size}")
+    return MiniLM(session, tokenizer, f"{files.MODEL_ID} {files.SHA256} {MiniLM.batch_size} tokens")
 
 
 def find_tokenizer(name: str) -> Path:
