@@ -14,7 +14,10 @@ from sklearn.metrics import f1_score
 from uqled import Dataset, InputError, find, find_label_errors
 from uqled.features.columns import make_transformer
 from uqled.model_quality import describe_model_quality, measure_model_quality
+from uqled.predict.committee import classifiers
+from uqled.predict.committee.heads import CommitteeFold
 from uqled.predict.crossval import cross_validate
+from uqled.predict.learners.estimator import fit_transformer
 from uqled.storage.issue_tables import write_issues
 
 
@@ -125,3 +128,22 @@ def test_embeddings_beside_data_in_memory():
     assert passes.model.model == "probe:own features"
     with pytest.raises(InputError, match="NaN or infinity in row 4"):
         find(texts, label=labels, features=np.where(np.arange(120)[:, None] == 4, np.nan, X))
+
+
+def test_members_share_the_columns_of_a_fold(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.normal(size=80), "colour": rng.choice(["red", "blue"], 80)})
+    data = Dataset.from_arrays(frame, np.where(frame["size"] > 0, "large", "little"))
+    fits = []
+
+    def fit_and_count(transformer, X, X_new, kind):
+        fits.append(len(X))
+        return fit_transformer(transformer, X, X_new, kind)
+
+    monkeypatch.setattr(classifiers, "fit_transformer", fit_and_count)
+    shared = cross_validate(data, "committee", folds=2, out=tmp_path / "shared", progress=False)
+    assert len(fits) == 2 * 2  # once with numbered categories, once with a column each
+    monkeypatch.setattr(CommitteeFold, "reuse_in_fold", lambda *arguments: arguments[-1]())
+    separate = cross_validate(data, "committee", folds=2, out=tmp_path / "separate", progress=False)
+    assert len(fits) == 2 * 2 + 2 * 4
+    assert np.array_equal(shared.passes, separate.passes)

@@ -58,10 +58,17 @@ def _predict_table(
     """By a classifier of the table's columns."""
     data, name = fold.data, type(classifier).__name__
     sparse = get_tags(classifier).input_tags.sparse
-    transformer = make_transformer(data, takes_sparse=sparse, name=name, ordinal=ordinal)
-    X, X_new = take_samples(data, fold.train), take_samples(data, fold.test)
-    if transformer is not None:
-        X, X_new = fit_transformer(transformer, X, X_new, data.kind)
+
+    def transform() -> tuple[Any, Any]:
+        transformer = make_transformer(data, takes_sparse=sparse, name=name, ordinal=ordinal)
+        X, X_new = take_samples(data, fold.train), take_samples(data, fold.test)
+        if transformer is None:
+            return X, X_new
+        return fit_transformer(transformer, X, X_new, data.kind)
+
+    # Numbers and numbered categories are dense whatever the classifier takes.
+    is_dense = ordinal and not data.text_columns
+    X, X_new = fold.reuse_in_fold(("columns", ordinal, sparse or is_dense), transform)
     return _predict_features(fold, classifier, X, X_new)
 
 

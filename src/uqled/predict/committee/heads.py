@@ -6,9 +6,11 @@ samples. Another package adds one with an entry point of the group `uqled.heads`
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,10 @@ class CommitteeFold:
     """Results that serve all folds."""
     threads: int
     """That a member may use while others run."""
+    _own: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    _locks: defaultdict[Hashable, Lock] = field(
+        default_factory=lambda: defaultdict(Lock), repr=False
+    )
 
     @property
     def labels(self) -> NDArray[np.int32]:
@@ -58,6 +64,13 @@ class CommitteeFold:
         if name not in self.shared:
             self.shared[name] = compute()
         return self.shared[name]
+
+    def reuse_in_fold(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """A result for this fold's members, computed by the first that asks; others wait."""
+        with self._locks[key]:
+            if key not in self._own:
+                self._own[key] = compute()
+            return self._own[key]
 
 
 HEADS: Registry[Callable[[CommitteeFold], NDArray[Any]]] = Registry(
