@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.data.dataset import hash_inputs
+from uqled.engines.local import Threads
 from uqled.errors import FileError, InputError
 from uqled.features.encoders import Encoder, EncoderOptions, load_encoder
 from uqled.progress import Progress
@@ -103,11 +104,13 @@ def _encode_block(rows: Any, encoder: Encoder, advance: Any) -> NDArray[np.float
     if encoder.kind == "texts":
         measure = getattr(encoder, "measure_lengths", lambda texts: [len(text) for text in texts])
         order = np.argsort(measure(rows), kind="stable")
+    size = encoder.batch_size
+    batches = [rows[order[begin : begin + size]] for begin in range(0, len(rows), size)]
     vectors = []
-    for begin in range(0, len(rows), encoder.batch_size):
-        batch = order[begin : begin + encoder.batch_size]
-        vectors.append(encoder.encode(rows[batch]))
-        advance(len(batch))
+    with Threads(getattr(encoder, "batches_at_once", 1)) as engine:
+        for batch in engine.map(encoder.encode, batches):
+            vectors.append(batch)
+            advance(len(batch))
     together = np.concatenate(vectors)
     in_order = np.empty_like(together)
     in_order[order] = together

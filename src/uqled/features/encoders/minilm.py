@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.engines.local import count_cores
 from uqled.errors import InputError
 from uqled.features.encoders import Encoder, EncoderOptions, import_package
 
@@ -27,6 +28,7 @@ class MiniLM:
     key: str
     kind = "texts"
     batch_size = 16  # the activations of a layer stay in the processor's cache
+    batches_at_once: int = field(default_factory=count_cores)
 
     def measure_lengths(self, texts: Any) -> list[int]:
         """How many tokens each text has, which its time grows with."""
@@ -51,11 +53,10 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:  # noqa: ARG001
     tokenizer = tokenizers.Tokenizer.from_file(str(find_tokenizer(name)))
     tokenizer.enable_truncation(_MAX_TOKENS)
     tokenizer.enable_padding()
-    threads = runtime.SessionOptions()
-    # Waiting threads sleep instead of spinning, which doubled the processor's time.
-    threads.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session_options = runtime.SessionOptions()
+    session_options.intra_op_num_threads = 1  # the threads have a batch each instead
     session = runtime.InferenceSession(
-        str(files.model_path()), threads, providers=runtime.get_available_providers()
+        str(files.model_path()), session_options, providers=runtime.get_available_providers()
     )
     return MiniLM(session, tokenizer, f"{files.MODEL_ID} {files.SHA256} {MiniLM.batch_size} tokens")
 
