@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 
 from uqled.features import neighbours
 from uqled.features.components import reduce_features
@@ -56,3 +57,16 @@ def test_components_keep_the_distances(shape):
     before = np.linalg.norm(X[0] - X[1:20], axis=1)
     after = np.linalg.norm(reduced[0] - reduced[1:20], axis=1)
     np.testing.assert_allclose(after / after[0], before / before[0], rtol=1e-3)
+
+
+def test_many_features_keep_the_variance_that_principal_components_keep():
+    rng = np.random.default_rng(0)
+    scales = np.exp(-np.arange(600) / 100)
+    X = (rng.normal(size=(700, 600)) * scales).astype(np.float32)
+    reduced = reduce_features(X)
+    assert reduced.shape == (700, 512)
+    axes = PCA(512).fit(X)
+    kept = reduced.var(axis=0) * (axes.explained_variance_.sum() / reduced.var(axis=0).sum())
+    np.testing.assert_allclose(kept[:100], axes.explained_variance_[:100], rtol=0.01)
+    cosines = reduced.T @ reduced / len(X)
+    np.testing.assert_allclose(cosines, np.diag(np.diag(cosines)), atol=1e-3)

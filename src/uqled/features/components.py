@@ -10,6 +10,7 @@ from uqled.data.dataset import Dataset
 
 _EMBEDDING_WIDTH = 32  # columns without names, from which numbers count as an encoder's features
 _DIMENSIONS = 512  # that features are reduced to
+_OVERSAMPLES = 10  # more directions that are searched for than are kept: the last ones are inexact
 
 
 def are_embeddings(data: Dataset) -> bool:
@@ -35,9 +36,15 @@ def _find_directions(centred: NDArray[np.float32]) -> NDArray[np.float32]:
     """[D,d] orthonormal, the direction of the largest variance first."""
     N, D = centred.shape
     if min(N, D) > _DIMENSIONS:
-        from sklearn.utils.extmath import randomized_svd
+        from sklearn.utils.extmath import randomized_range_finder
 
-        _, _, rows = randomized_svd(centred, _DIMENSIONS, n_iter=2, random_state=0)
+        basis = randomized_range_finder(
+            centred, size=_DIMENSIONS + _OVERSAMPLES, n_iter=2, random_state=0
+        )
+        shadow = basis.T @ centred  # [d,D]: few rows, whose products cost less than their SVD
+        values, vectors = eigh((shadow @ shadow.T).astype(np.float64))
+        largest = slice(None, -_DIMENSIONS - 1, -1)
+        rows = (vectors[:, largest] / np.sqrt(values[largest])).T @ shadow
         return np.asarray(rows.T, np.float32)
     if D <= N:
         return np.asarray(eigh(centred.T @ centred)[1][:, ::-1], np.float32)

@@ -18,6 +18,7 @@ from uqled.errors import MissingInputError
 #: Dimensions that hold what tells samples apart; more only repeat it.
 COMPARED_DIMENSIONS = 32
 _FIT_ROWS = 20_000  # rows that the principal axes are read from: more do not move them
+_FEW_DIMENSIONS = 1_000  # of which the covariance takes less time than the rows
 _MAP_ROWS = 5_000  # rows laid out by t-SNE: an island of one in a thousand has five of them
 _BLOCK = 16_384  # rows at a time
 _BETWEEN = 5  # rows of the map between which another row lies
@@ -71,7 +72,8 @@ def reduce_dimensions(
     rows = _choose_rows(N, _FIT_ROWS)
     d = min(dimensions, D, len(rows))
     with np.errstate(invalid="ignore"):  # rows that are all the same have no variance to share
-        axes = PCA(d, random_state=0).fit(read_rows(rows))
+        solver = "covariance_eigh" if D <= _FEW_DIMENSIONS else "auto"
+        axes = PCA(d, svd_solver=solver, random_state=0).fit(read_rows(rows))
     result = np.empty((N, d), np.float32)
     for begin in range(0, N, _BLOCK):
         result[begin : begin + _BLOCK] = axes.transform(read_rows(slice(begin, begin + _BLOCK)))
