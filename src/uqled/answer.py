@@ -8,7 +8,7 @@ parts) and that the command line, the report and the review page show.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -143,6 +143,18 @@ class Answer:
         """The share of samples whose predicted class is the label."""
         number = self.n_as_predicted.get(self.prediction_source)
         return None if number is None else number / self.n_samples
+
+    def withhold_estimates(self) -> Answer:
+        """The same where the model predicts no better than chance: nothing can be estimated."""
+        return replace(
+            self,
+            n_errors=None,
+            precision=None,
+            recall=None,
+            unsure=UNSURE_AT_CHANCE,
+            tiers=[],
+            is_at_chance=True,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As `result.json` of a detection in parts holds it."""

@@ -178,6 +178,9 @@ def test_a_model_at_chance_gives_no_number():
     assert "labels are wrong (" not in describe_answer(errors.answer)
     probs = probs * 0.5 + 0.5 * np.eye(3)[labels]
     assert not find_label_errors(labels, probs).answer.is_at_chance
+    every = find_label_errors(labels, probs, budget=600).answer  # however many it flags
+    assert not every.is_at_chance
+    assert every.n_errors == find_label_errors(labels, probs).answer.n_errors
     skewed = (np.arange(600) < 60).astype(int)
     assert is_at_chance(skewed, np.zeros(600, int), 2)
     assert not is_at_chance(skewed, np.where(np.arange(600) < 80, 1, 0), 2)

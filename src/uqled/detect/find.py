@@ -285,6 +285,7 @@ def make_result(choice: MethodChoice, evidence: SweepEvidence, labels: Labels) -
             estimate=auto.estimate,
             other=auto.other,
             n_as_predicted=evidence.n_as_predicted,
+            model_is_at_chance=evidence.is_at_chance(auto.source),
         )
     return LabelErrors(
         method=choice.name,
@@ -299,6 +300,7 @@ def make_result(choice: MethodChoice, evidence: SweepEvidence, labels: Labels) -
         estimate=None if auto is None else auto.estimate,
         other=None if auto is None else auto.other,
         n_as_predicted=evidence.n_as_predicted,
+        model_is_at_chance=evidence.is_at_chance(method.source),
     )
 
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from uqled.answer import (
     MAX_PAIRS,
     MAX_SUSPECTS,
-    UNSURE_AT_CHANCE,
     Answer,
     Estimate,
     FlaggedSample,
@@ -23,7 +22,6 @@ from uqled.answer import (
     Tier,
     choose_confidence,
     describe_answer,
-    is_at_chance,
     measure_flags,
 )
 from uqled.arrays import Labels
@@ -75,6 +73,8 @@ class LabelErrors:
     n_as_predicted: Mapping[str, int] = field(default_factory=dict, repr=False)
     """`softmax`, `mean` of the passes -> number of samples whose predicted class is the label, for
     the probabilities that the methods read."""
+    model_is_at_chance: bool = field(default=False, repr=False)
+    """Whether the predicted classes of the whole data set are no better than chance."""
     model: ModelQuality | None = field(default=None, repr=False)
     """How good the model of the run is; None for arrays of the user's own."""
     contradictions: NDArray[np.int32] | None = field(default=None, repr=False)
@@ -268,10 +268,7 @@ class LabelErrors:
                 recall = self.estimate.recall(self.mask)
             if self.estimate.known is not None:
                 n_verdicts = int(np.count_nonzero(self.estimate.known >= 0))
-        if self._is_at_chance:
-            n_errors = precision = recall = None
-            unsure = UNSURE_AT_CHANCE
-        return Answer(
+        answer = Answer(
             method=self.method,
             n_samples=len(self),
             flags_by_method={name: one.n_flagged for name, one in self.each_method.items()},
@@ -284,20 +281,19 @@ class LabelErrors:
             confused_pairs=self.confused_pairs()[:MAX_PAIRS],
             most_suspect=self.list_most_suspect(),
             n_verdicts=n_verdicts,
-            is_at_chance=self._is_at_chance,
             tiers=self.tiers,
             model=self.model,
             n_contradicted=int(np.count_nonzero(self.contradicted_labels.is_exact)),
             n_nearly_contradicted=int(np.count_nonzero(~self.contradicted_labels.is_exact)),
         )
+        return answer.withhold_estimates() if self._is_at_chance else answer
 
     @cached_property
     def _is_at_chance(self) -> bool:
         """Whether the model predicts no better than chance, and nobody has judged a label."""
         verdicts = None if self.estimate is None else self.estimate.known
-        if verdicts is not None and (verdicts >= 0).any():
-            return False
-        return is_at_chance(self.labels.codes, self.best, self.labels.n_classes)
+        is_judged = verdicts is not None and bool((verdicts >= 0).any())
+        return self.model_is_at_chance and not is_judged
 
     def list_most_suspect(self, *, first_index: int = 0) -> list[FlaggedSample]:
         """The most suspect samples; `first_index` is that of sample 0 in a part of the data."""

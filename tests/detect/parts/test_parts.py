@@ -186,6 +186,20 @@ def test_a_model_at_chance_gives_no_number(tmp_path: Path) -> None:
     assert better.answer.n_errors is not None
 
 
+def test_tiers_do_not_depend_on_how_good_the_model_is_on_one_part(tmp_path: Path) -> None:
+    """The first part is nearly all of one class, and the model never predicts its other one."""
+    rng = np.random.default_rng(0)
+    labels = np.r_[np.zeros(390, int), np.ones(10, int), rng.integers(1, 3, 400)]
+    probs = 0.7 * np.eye(3)[labels] + 0.3 * rng.dirichlet(np.ones(3), 800)
+    probs[390:400] = [0.9, 0.06, 0.04]
+    whole = find_label_errors(labels, probs)
+    parts = find_label_errors_in_parts(labels, probs, out=tmp_path / "out", part_rows=400)
+    tiers = pd.concat(parts.frames())["tier"].tolist()
+    assert tiers == whole.to_frame()["tier"].tolist()
+    assert tiers[390:400] == ["probably wrong"] * 10
+    assert [one.tier for one in parts.answer.most_suspect[:10]] == ["probably wrong"] * 10
+
+
 def test_softmax_alone_and_passes_alone(tmp_path: Path) -> None:
     labels, softmax, passes = made_up(5)
     for method, inputs in (("cl-pbnr", (softmax, None)), ("cl-mcd-e", (None, passes))):

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -44,13 +44,12 @@ from uqled.detect.auto.evidence import (
     VoteCounts,
     choose_step,
 )
+from uqled.detect.core.inputs import PlainSource
 from uqled.detect.core.joint import PairCounts
 from uqled.detect.core.rows import view_as_keys
 from uqled.detect.core.sweeps import ConfidentJoints, Member, Sweeps
 from uqled.engines.local import Threads
 from uqled.uncertainty import PassesKind
-
-PlainSource = Literal["softmax", "mean"]
 
 #: Beyond this score a label is certain, and further ones are told apart only slowly, so that the
 #: ranking goes on where probabilities would all be 1.

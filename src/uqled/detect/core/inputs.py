@@ -23,8 +23,10 @@ from uqled.detect.core.rows import (
     view_as_keys,
 )
 
-#: Whose probabilities: the softmax, the mean of the passes, or one pass by its number.
-Source = Literal["softmax", "mean"] | int
+#: Whose probabilities: the softmax or the mean of the passes.
+PlainSource = Literal["softmax", "mean"]
+#: The same, or one pass by its number.
+Source = PlainSource | int
 
 BLOCK_BYTES = 16 * 2**20
 #: Data of one block is divided among the threads, into blocks of at least this size: less takes no

@@ -6,7 +6,7 @@ a method that judges each sample by itself works in memory, in parts and on a cl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -14,9 +14,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.answer import are_counts_at_chance, count_right
 from uqled.detect.auto.estimate import OperatingPoint
 from uqled.detect.auto.explanations import AutoResult
 from uqled.detect.core.class_statistics import ClassStatistics
+from uqled.detect.core.inputs import PlainSource
 from uqled.detect.core.joint import Quotas
 from uqled.detect.core.sweeps import Bools, ConfidentJoints, EntropyClass, Member
 
@@ -45,14 +47,25 @@ class SweepEvidence:
     """Which flags a probabilistic method gives."""
 
     @cached_property
-    def n_as_predicted(self) -> dict[str, int]:
-        """`softmax`, `mean` -> number of samples whose predicted class is the label."""
+    def right_by_class(self) -> Mapping[str, NDArray[np.int64]]:
+        """`softmax`, `mean` -> [K] number of samples of each class whose predicted class is the
+        label."""
+        K = len(self.statistics.class_counts)
         return {
-            str(source): int(np.count_nonzero(predicted == self.labels))
+            str(source): count_right(self.labels, predicted, K)
             for source, predicted in self.joints.predicted.items()
         }
 
-    def disagrees(self, source: Literal["softmax", "mean"] | int) -> Bools:
+    @property
+    def n_as_predicted(self) -> dict[str, int]:
+        """`softmax`, `mean` -> number of samples whose predicted class is the label."""
+        return {source: int(right.sum()) for source, right in self.right_by_class.items()}
+
+    def is_at_chance(self, source: PlainSource) -> bool:
+        """Whether the predicted classes are no better than chance."""
+        return are_counts_at_chance(self.statistics.class_counts, self.right_by_class[source])
+
+    def disagrees(self, source: PlainSource | int) -> Bools:
         """[N] the predicted class, by the softmax, the mean or one pass, is not the label."""
         agrees: Bools = self.joints.agrees[source]
         return ~agrees
@@ -138,7 +151,7 @@ class Method:
     function of the evidence, not a method of the class: the evidence of a part overrides some."""
     members: Callable[[int, EntropyClass], list[Member]] = select_nothing
     """(number of passes, entropy class) -> members whose pairs it selects samples from."""
-    source: Literal["softmax", "mean"] = "softmax"
+    source: PlainSource = "softmax"
     """Whose self-confidence, predicted class and joint it reports."""
     needs: tuple[str, ...] = ("pred_probs",)
     """The inputs it cannot do without."""

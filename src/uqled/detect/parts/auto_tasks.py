@@ -34,7 +34,6 @@ from uqled.detect.auto.evidence import (
 from uqled.detect.auto.explanations import (
     AutoResult,
     Explanations,
-    PlainSource,
     Scorer,
     choose_calibrated_source,
     count_scores,
@@ -45,6 +44,7 @@ from uqled.detect.auto.levels import UNITS, Levels
 from uqled.detect.auto.tiers import TIERS
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, find_cuts, values_to_keys
+from uqled.detect.core.inputs import PlainSource
 from uqled.detect.core.joint import PairCounts
 from uqled.detect.core.sweeps import Member
 from uqled.detect.parts.context import Part, TaskContext

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.detect.core.class_statistics import Measure
-from uqled.detect.core.inputs import Inputs, Source
+from uqled.detect.core.inputs import Inputs, PlainSource, Source
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.sweeps import Sweeps, list_measures, list_sources
 from uqled.detect.parts.store import Store
@@ -52,6 +52,12 @@ class TaskContext:
         sources = dict.fromkeys(list_sources(self.plan.members))
         if any(source != "softmax" for source in sources):
             sources["mean"] = None
+        return [source for source in sources if not isinstance(source, int)]
+
+    @property
+    def predicted_sources(self) -> list[PlainSource]:
+        """Sources whose predicted classes are kept."""
+        sources = list_sources(self.plan.members)
         return [source for source in sources if not isinstance(source, int)]
 
     @property

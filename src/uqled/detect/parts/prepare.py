@@ -44,7 +44,7 @@ _LONG_ROW, _FEW_PARTS = 1_024, 4
 #: About what a sample takes beside its probabilities, in arrays and files of its part.
 _SAMPLE_BYTES = 300
 #: Of what lies in the folder while it runs: one begun with another is not continued.
-_FORMAT = 4
+_FORMAT = 5
 
 
 def find_label_errors_in_parts(
