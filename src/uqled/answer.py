@@ -240,6 +240,15 @@ def count_right(codes: NDArray[Any], predicted: NDArray[Any], n_classes: int) ->
     return np.bincount(codes[predicted == codes], minlength=n_classes).astype(np.int64)
 
 
+def beats_largest_class(counts: NDArray[Any], n_right: int) -> bool:
+    """Whether so many right predictions are more than always predicting the largest class gives,
+    by more than bad luck would explain; `counts` [K] are the numbers of samples."""
+    N = int(counts.sum())
+    share = counts.max() / N
+    standard_error = np.sqrt(share * (1 - share) / N)
+    return bool(n_right / N > share + 2 * standard_error)
+
+
 def are_counts_at_chance(counts: NDArray[Any], right: NDArray[Any]) -> bool:
     """Whether predictions are no better than guessing, from the number of samples [K] of each class
     and how many of them are predicted as labelled [K].
@@ -251,12 +260,11 @@ def are_counts_at_chance(counts: NDArray[Any], right: NDArray[Any]) -> bool:
     K = int(present.sum())
     if N < _CHANCE_SAMPLES or K < 2:
         return False
-    majority = counts.max() / N
-    standard_error = np.sqrt(majority * (1 - majority) / N)
+    if beats_largest_class(counts, int(right.sum())):
+        return False
     balanced_accuracy = float(np.mean(right[present] / counts[present]))
     balanced_spread = np.sqrt(np.sum(1 / counts[present]) / K * (1 - 1 / K)) / K
-    is_no_better = right.sum() / N <= majority + 2 * standard_error
-    return bool(is_no_better and balanced_accuracy <= 1 / K + 3 * balanced_spread)
+    return bool(balanced_accuracy <= 1 / K + 3 * balanced_spread)
 
 
 def choose_confidence(unsure: str | None) -> float:

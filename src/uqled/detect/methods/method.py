@@ -6,7 +6,7 @@ a method that judges each sample by itself works in memory, in parts and on a cl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.answer import are_counts_at_chance, count_right
+from uqled.answer import beats_largest_class, is_at_chance
 from uqled.detect.auto.estimate import OperatingPoint
 from uqled.detect.auto.explanations import AutoResult
 from uqled.detect.core.class_statistics import ClassStatistics
@@ -47,23 +47,19 @@ class SweepEvidence:
     """Which flags a probabilistic method gives."""
 
     @cached_property
-    def right_by_class(self) -> Mapping[str, NDArray[np.int64]]:
-        """`softmax`, `mean` -> [K] number of samples of each class whose predicted class is the
-        label."""
-        K = len(self.statistics.class_counts)
+    def n_as_predicted(self) -> dict[str, int]:
+        """`softmax`, `mean` -> number of samples whose predicted class is the label."""
         return {
-            str(source): count_right(self.labels, predicted, K)
+            str(source): int(np.count_nonzero(predicted == self.labels))
             for source, predicted in self.joints.predicted.items()
         }
 
-    @property
-    def n_as_predicted(self) -> dict[str, int]:
-        """`softmax`, `mean` -> number of samples whose predicted class is the label."""
-        return {source: int(right.sum()) for source, right in self.right_by_class.items()}
-
     def is_at_chance(self, source: PlainSource) -> bool:
         """Whether the predicted classes are no better than chance."""
-        return are_counts_at_chance(self.statistics.class_counts, self.right_by_class[source])
+        counts = self.statistics.class_counts
+        if beats_largest_class(counts, self.n_as_predicted[source]):  # which takes no time
+            return False
+        return is_at_chance(self.labels, self.joints.predicted[source], len(counts))
 
     def disagrees(self, source: PlainSource | int) -> Bools:
         """[N] the predicted class, by the softmax, the mean or one pass, is not the label."""

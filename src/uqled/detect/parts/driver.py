@@ -100,7 +100,11 @@ class Driver:
         if with_auto:
             auto, levels = find_auto_flags(self._map_parts, context, self.N, joints, request.point)
         right = joint_counts.right
-        results = GlobalResults(numbers, joints, right, groups, cuts, rankings, auto)
+        at_chance = {
+            name: are_counts_at_chance(limits.class_counts, counts)
+            for name, counts in right.items()
+        }
+        results = GlobalResults(numbers, joints, at_chance, groups, cuts, rankings, auto)
         tally: Tally = self._map_parts(
             "writing the result",
             part_results.write_part_issues,
@@ -139,7 +143,7 @@ class Driver:
             ],
             most_suspect=tally.suspects,
         )
-        if are_counts_at_chance(limits.class_counts, right[source]):
+        if at_chance[source]:
             answer = answer.withhold_estimates()
         return {"parts": len(self.parts), "classes": list(names), **answer.to_json()}
 

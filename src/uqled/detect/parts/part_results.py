@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uqled.answer import MAX_SUSPECTS, FlaggedSample
 from uqled.arrays import Labels
 from uqled.detect.auto.tiers import TIERS, assign_tiers
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, values_to_keys
+from uqled.detect.core.inputs import PlainSource
 from uqled.detect.core.joint import PairCounts, Quotas, count_confused_pairs
 from uqled.detect.core.sweeps import Bools, ConfidentJoints, Member, list_sources
 from uqled.detect.find import make_result
@@ -60,8 +60,8 @@ class GlobalResults:
 
     quotas: Mapping[Member, Quotas]
     joints: Mapping[Member, PairCounts]
-    right: Mapping[str, NDArray[np.int64]]
-    """Source -> [K] number of samples of each class whose predicted class is the label."""
+    at_chance: Mapping[str, bool]
+    """Source -> whether its predicted classes are no better than chance."""
     groups: PairGroups
     cuts: Cuts
     """The cuts of the groups."""
@@ -79,12 +79,10 @@ class PartEvidence(SweepEvidence):
     rankings: Mapping[Ranking, Cuts] = field(kw_only=True, default_factory=dict)
     flagged: Bools | None = field(kw_only=True, default=None)
     """[n] by `auto`."""
-    right_in_all: Mapping[str, NDArray[np.int64]] = field(kw_only=True, default_factory=dict)
-    """`right_by_class` of all parts."""
+    at_chance: Mapping[str, bool] = field(kw_only=True, default_factory=dict)
 
-    @property
-    def right_by_class(self) -> Mapping[str, NDArray[np.int64]]:
-        return self.right_in_all
+    def is_at_chance(self, source: PlainSource) -> bool:
+        return self.at_chance[source]
 
     def flag_by_probability(self) -> Bools:
         assert self.flagged is not None
@@ -179,7 +177,7 @@ def _read_evidence(
         part=part,
         rankings={} if results is None else results.rankings,
         flagged=flagged,
-        right_in_all={} if results is None else results.right,
+        at_chance={} if results is None else results.at_chance,
     )
 
 
