@@ -297,7 +297,7 @@ def describe_answer(
     headline = f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {answer.method}"
     lines = [] if answer.is_at_chance else [headline]
     lines += describe_contradictions(answer)
-    lines += describe_estimates(answer)
+    lines += [*describe_estimates(answer), *describe_doubt(answer)]
     if answer.is_at_chance:
         lines.append(f"{headline}, which says nothing about the labels")
     for tier, line in zip(answer.tiers, describe_tiers(answer), strict=True):
@@ -373,7 +373,12 @@ def describe_estimates(answer: Answer) -> list[str]:
         lines.append("nothing is flagged")
     else:
         lines.append("no flags reach what was asked for")
-    return lines if answer.unsure is None else [*lines, f"unsure: {answer.unsure}"]
+    return lines
+
+
+def describe_doubt(answer: Answer) -> list[str]:
+    """Why a single number would be a guess, where it would be and the estimates do not say so."""
+    return [] if answer.unsure is None or answer.is_at_chance else [f"unsure: {answer.unsure}"]
 
 
 def tabulate_suspects(samples: list[FlaggedSample], ids: list[str] | None) -> list[str]:

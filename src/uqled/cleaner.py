@@ -250,7 +250,7 @@ def _treat_labels(
             codes = given[rows]
         else:
             rows = np.arange(len(given))
-            codes = np.where(flagged, errors.best, given)
+            codes = np.where(flagged, errors.suggested_codes, given)
         lost_classes = np.flatnonzero(np.bincount(codes, minlength=errors.labels.n_classes) == 0)
         if not len(lost_classes):
             return rows, codes

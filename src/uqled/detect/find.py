@@ -19,7 +19,7 @@ from uqled.detect.core.sweeps import EntropyClass, Member, Sweeps
 from uqled.detect.methods.method import SweepEvidence
 from uqled.detect.methods.registry import ALL, DEFAULT, MethodChoice
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
-from uqled.detect.result import LabelErrors
+from uqled.detect.result import LabelErrors, choose_suggestions
 from uqled.engines.local import Threads, count_cores
 from uqled.errors import InputError
 from uqled.progress import Progress
@@ -276,8 +276,7 @@ def make_result(choice: MethodChoice, evidence: SweepEvidence, labels: Labels) -
             labels=labels,
             mask=votes > 0,
             scores=1 - auto.estimate.probability,
-            # What is flagged has another label suggested, also where the model agrees with it.
-            best=np.where((votes > 0) & (best == labels.codes), auto.other, best),
+            best=choose_suggestions(votes > 0, labels.codes, best, auto.other),
             votes=votes,
             joint=joint.to_matrix(),
             entropy=evidence.statistics.uncertainty.get("entropy"),

@@ -28,7 +28,8 @@ from uqled.arrays import Labels
 from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
 from uqled.detect.auto.tiers import TIERS, assign_tiers, name_tiers
 from uqled.detect.contradictions import ContradictedLabels, find_contradicted_labels
-from uqled.detect.core.joint import count_confused_pairs, rank_confused_pairs
+from uqled.detect.core.joint import PairCounts, count_confused_pairs, rank_confused_pairs
+from uqled.detect.methods.registry import parse_method
 from uqled.detect.reasons import CONTRADICTED
 from uqled.errors import InputError
 from uqled.model_quality import ModelQuality
@@ -136,8 +137,8 @@ class LabelErrors:
     ) -> LabelErrors:
         """The same after people judged some samples: sample -> True if its label is wrong.
 
-        What they decided is certain, the probabilities of the others follow, and so do the flags:
-        those for the best F1, or at another operating point.
+        What they decided is certain, the probabilities of the others follow, and so do the flags
+        of `auto`: those for the best F1, or at another operating point.
         """
         if self.estimate is None:
             raise InputError("verdicts", f"need 'auto', not {self.method!r}", "Use method='auto'")
@@ -149,18 +150,21 @@ class LabelErrors:
                 )
             encoded_verdicts[index] = bool(is_wrong)
         estimate = self.estimate.with_known_verdicts(encoded_verdicts)
-        mask = estimate.flags(point or OperatingPoint("f1"))
-        best = self.best
-        if self.other is not None:  # what is flagged has another label suggested
-            best = np.where(mask & (best == self.labels.codes), self.other, best)
+        return replace(self, by_method={}).with_estimate(estimate, point or OperatingPoint("f1"))
+
+    def with_estimate(self, estimate: ErrorEstimate, point: OperatingPoint) -> LabelErrors:
+        """The same with another estimate, which the flags of a probabilistic method follow."""
+        if not parse_method(self.method).method.is_probabilistic:
+            return replace(self, estimate=estimate)
+        assert self.other is not None
+        mask = estimate.flags(point)
         return replace(
             self,
             mask=mask,
-            best=best,
+            best=choose_suggestions(mask, self.labels.codes, self.best, self.other),
             votes=mask.astype(np.int16),
             scores=1 - estimate.probability,
             estimate=estimate,
-            by_method={},
         )
 
     def class_rates(self) -> dict[str, Estimate]:
@@ -251,8 +255,12 @@ class LabelErrors:
     @cached_property
     def ranked_pairs(self) -> list[tuple[int, int, int]]:
         """The same, by class numbers."""
-        given, suggested = self.labels.codes[self.mask], self.best[self.mask]
-        return rank_confused_pairs(count_confused_pairs(given, suggested, self.labels.n_classes))
+        return rank_confused_pairs(self.count_pairs())
+
+    def count_pairs(self) -> PairCounts:
+        """How many flags have each pair of given and suggested class."""
+        given, suggested = self.labels.codes[self.mask], self.suggested_codes[self.mask]
+        return count_confused_pairs(given, suggested, self.labels.n_classes)
 
     @cached_property
     def answer(self) -> Answer:
@@ -397,3 +405,15 @@ class LabelErrors:
         from uqled.report.page import write_report  # detection itself needs no report
 
         return write_report(self, path, data, pred_probs, passes, truth=truth, top=top)
+
+
+def choose_suggestions(
+    mask: NDArray[np.bool_],
+    codes: NDArray[np.int32],
+    best: NDArray[np.int32],
+    other: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """[N] the predicted classes, but for flags on which the model agrees with the label: these have
+    the most probable other class suggested."""
+    suggestions: NDArray[np.int32] = np.where(mask & (best == codes), other, best)
+    return suggestions

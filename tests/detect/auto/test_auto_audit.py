@@ -79,6 +79,17 @@ def test_verdicts_are_certain_and_the_flags_follow(reviewed):
         errors.with_verdicts({3000: True})
 
 
+def test_verdicts_change_no_flag_of_a_method_without_probabilities():
+    labels = np.repeat([0, 1, 2], 40)
+    probs = np.full((120, 3), 0.1) + 0.7 * np.eye(3)[labels]
+    labels[:4] = 1
+    errors = uqled.find_label_errors(labels, probs, method="all").by_method["cl-pbnr"]
+    assert errors.ranked.tolist() == [0, 1, 2, 3]
+    after = errors.with_verdicts({0: False, 50: True})
+    assert after.ranked.tolist() == [0, 1, 2, 3]
+    assert (after.answer.n_verdicts, after.probability[[0, 50]].tolist()) == (2, [0.0, 1.0])
+
+
 def test_probabilities_of_being_drawn_add_up_and_none_is_above_1():
     sizes = np.array([100.0, 10.0, 1.0, 1.0, 1.0, 1.0])
     found = _spread_evenly(sizes, 4)

@@ -14,7 +14,7 @@ from uqled.detect.auto.tiers import TIERS, assign_tiers
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, values_to_keys
 from uqled.detect.core.inputs import PlainSource
-from uqled.detect.core.joint import PairCounts, Quotas, count_confused_pairs
+from uqled.detect.core.joint import PairCounts, Quotas
 from uqled.detect.core.sweeps import Bools, ConfidentJoints, Member, list_sources
 from uqled.detect.find import make_result
 from uqled.detect.methods.method import Ranking, Score, SweepEvidence
@@ -112,14 +112,13 @@ def write_part_issues(
                 frame[one.method] = one.mask
         store.write_issues(part.number, frame)
     first = by_method[0]
-    given, suggested = evidence.labels[first.mask], first.best[first.mask]
     estimate, tiers = first.estimate, []
     if estimate is not None:
         numbers = assign_tiers(estimate, first.mask)
         tiers = [estimate.sum_units(numbers == number) for number in range(len(TIERS))]
     return Tally(
         {one.method: one.n_flagged for one in by_method},
-        count_confused_pairs(given, suggested, len(context.values)),
+        first.count_pairs(),
         first.list_most_suspect(first_index=part.start),
         {} if estimate is None else estimate.sum_units(first.mask),
         tiers,
