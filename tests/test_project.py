@@ -151,6 +151,36 @@ def test_no_file_has_more_than_450_lines():
     assert {name: n for name, n in sizes.items() if n > 450} == {}
 
 
+#: Defined in several modules on purpose: what each entry of a registry is called there, commands
+#: named as the function that they call, and short names of array types.
+REPEATED_NAMES = {"READER", "make_encoder", "make_learner", "predict_held_out", "find", "inspect"}
+REPEATED_NAMES |= {"Bools", "Floats", "Ints"}
+
+
+def test_a_public_name_is_defined_once():
+    homes = {}
+    source = ROOT / "src" / "uqled"
+    for path in source.rglob("*.py"):
+        if path.parent.name != "kernels":  # NumPy's twins of compiled kernels
+            for name in public_definitions(path) - REPEATED_NAMES:
+                homes.setdefault(name, []).append(str(path.relative_to(source)))
+    assert len(homes) > 1_000
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
+def public_definitions(path):
+    """The functions, classes, constants and types that a module defines, but for type variables."""
+    names = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign) and "TypeVar(" not in ast.unparse(node.value):
+            names |= {one.id for one in node.targets if isinstance(one, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+    return {name for name in names if not name.startswith("_")}
+
+
 def imported_rooms(path):
     """The rooms of uqled that a file imports anything from."""
     rooms = set()

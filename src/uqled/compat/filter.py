@@ -88,7 +88,7 @@ def find_label_issues(
     else:
         # cleanlab takes any number for these two, so `check_counts` has checked them instead.
         request = replace(
-            check_request(_find_method(filter_by), given=("pred_probs",)),
+            check_request(_find_method(filter_by), inputs=("pred_probs",)),
             frac_noise=frac_noise,
             min_examples_per_class=min_examples_per_class,
         )

@@ -17,7 +17,7 @@ from uqled.detect.core.joint import calibrate_joint, compute_quotas
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.sweeps import EntropyClass, Member, Sweeps
 from uqled.detect.methods.method import SweepEvidence
-from uqled.detect.methods.registry import ALL, DEFAULT, MethodChoice
+from uqled.detect.methods.registry import ALL, DEFAULT_METHOD, MethodChoice
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
 from uqled.detect.result import LabelErrors, choose_suggestions
 from uqled.engines.local import Threads, count_cores
@@ -33,7 +33,7 @@ def find_label_errors(
     *,
     features: Any = None,
     passes_kind: str | None = None,
-    method: str | Sequence[str] = DEFAULT,
+    method: str | Sequence[str] = DEFAULT_METHOD,
     headline: str | None = None,
     target: str | None = None,
     precision: float | None = None,
@@ -133,7 +133,7 @@ def find_label_errors(
         passes_kind, classes = passes_kind or "heads", None
     request = check_request(
         method,
-        given=name_inputs(pred_probs, passes),
+        inputs=name_inputs(pred_probs, passes),
         headline=headline,
         target=target,
         precision=precision,

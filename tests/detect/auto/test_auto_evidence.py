@@ -217,7 +217,7 @@ def test_scores_go_on_where_probabilities_would_all_be_1():
     scores = explanations.Scorer(1.0, Structure(None, 1.0)).score(found)
     assert scores[0] == 0
     assert (np.diff(scores) > 0).all()
-    assert scores.max() < explanations.CERTAIN + 5
+    assert scores.max() < explanations.CERTAIN_SCORE + 5
 
 
 @pytest.mark.parametrize("K", [4, 40])  # few ties are counted one by one, many together

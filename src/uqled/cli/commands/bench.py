@@ -9,7 +9,7 @@ import typer
 
 from uqled.cli.choices import Choices
 from uqled.cli.console import CommandOutput
-from uqled.cli.options import Engine, OutputOptions, RayAddress
+from uqled.cli.options import EngineName, OutputOptions, RayAddress
 
 
 def bench(
@@ -89,7 +89,7 @@ def bench(
     jobs_per_gpu: Annotated[
         int, typer.Option(metavar="N", help="Compute N cells at a time on each GPU.")
     ] = 1,
-    engine: Engine = None,
+    engine: EngineName = None,
     ray_address: RayAddress = None,
 ) -> CommandOutput:
     """Compare detection methods where the truth is known.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from uqled.data.inspection.equal_samples import number_keys
 from uqled.data.inspection.text_keys import fold_text, is_one_edit, strip_punctuation
 
-Pairs = NDArray[np.intp]
+TextPairs = NDArray[np.intp]
 
 _FEW_WORDS = 3  # below which punctuation may carry the meaning: "really?" and "really!"
 _LONG = 20  # words of a text whose copy may differ in some words
@@ -36,7 +36,7 @@ _NEGATIONS = frozenset(
 _DIGIT = re.compile(r"\d")
 
 
-def find_near_texts(texts: Sequence[str], codes: NDArray[Any]) -> Pairs:
+def find_near_texts(texts: Sequence[str], codes: NDArray[Any]) -> TextPairs:
     """[M,2] pairs of texts with different labels that are nearly the same.
 
     They are equal up to punctuation; or they are long, and one has a misspelt word or a few extra

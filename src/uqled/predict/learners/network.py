@@ -18,7 +18,7 @@ from uqled.predict.learner import Advance, FoldPredictions
 from uqled.predict.schedule import mix_seed
 from uqled.predict.training_options import resolve_training
 from uqled.predict.uncertainty import (
-    AUTO,
+    AUTO_SOURCE,
     SOURCES,
     SeveralFits,
     UncertaintySource,
@@ -78,7 +78,7 @@ def make_learner(
 
 def choose_network_source(uncertainty: str, network: nn.Module) -> str:
     """The name of a source of passes that this network has."""
-    name = "mc-dropout" if uncertainty == AUTO else uncertainty
+    name = "mc-dropout" if uncertainty == AUTO_SOURCE else uncertainty
     load_source(name, network, is_network=True)
     return name
 
