@@ -36,13 +36,17 @@ def bench(
         bool, typer.Option("--plan", help="Print how long the benchmark would take, and stop.")
     ] = False,
     pilot: Annotated[
-        bool, typer.Option("--pilot", help="Run the pilot on the test sets only.")
+        bool,
+        typer.Option(
+            "--pilot", help="Run only the pilot, which compares the methods on noisy test labels."
+        ),
     ] = False,
     everyone: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="Keep methods that lost the pilot to the baseline, instead of dropping them.",
+            help="Keep methods for stage 2 that were no better than the baseline in the pilot, "
+            "instead of leaving them out.",
         ),
     ] = False,
     only: Annotated[
