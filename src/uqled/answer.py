@@ -32,6 +32,11 @@ class Estimate:
     low: float
     high: float
 
+    def as_share_of(self, n: int) -> Estimate:
+        """This number of `n` as a share, with its interval; of none as if of one."""
+        n = max(n, 1)
+        return Estimate(self.value / n, self.low / n, self.high / n)
+
 
 @dataclass(frozen=True)
 class FlagMetrics:

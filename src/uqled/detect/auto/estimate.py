@@ -106,9 +106,8 @@ class ErrorEstimate:
 
     def precision(self, mask: Bools, *, confidence: float = 0.8) -> Estimate:
         """What share of these flags is real, with an interval of this confidence."""
-        n = max(int(np.count_nonzero(mask)), 1)
         n_errors = self.sum_over(mask, confidence=confidence)
-        return Estimate(n_errors.value / n, n_errors.low / n, n_errors.high / n)
+        return n_errors.as_share_of(int(np.count_nonzero(mask)))
 
     def recall(self, mask: Bools) -> Estimate:
         """What part of all errors is flagged."""
@@ -133,13 +132,9 @@ class ErrorEstimate:
 
     def per_class(self, codes: NDArray[Any], n_classes: int) -> list[Estimate]:
         """[K] share of each class's labels that is wrong."""
-        counts = np.bincount(codes, minlength=n_classes)
-        return [
-            Estimate(e.value / n, e.low / n, e.high / n)
-            for e, n in zip(
-                self._estimate_groups(codes, n_classes), np.maximum(counts, 1), strict=True
-            )
-        ]
+        counts = np.bincount(codes, minlength=n_classes).tolist()
+        groups = self._estimate_groups(codes, n_classes)
+        return [e.as_share_of(n) for e, n in zip(groups, counts, strict=True)]
 
     def per_pair(
         self, codes: NDArray[Any], other: NDArray[Any], n_classes: int
@@ -152,10 +147,8 @@ class ErrorEstimate:
         shares = {}
         for key, e in zip(keys.tolist(), self._estimate_groups(groups, len(keys)), strict=True):
             if e.value >= 0.5:
-                n = int(counts[key // n_classes])
-                shares[key // n_classes, key % n_classes] = Estimate(
-                    e.value / n, e.low / n, e.high / n
-                )
+                given, true = divmod(key, n_classes)
+                shares[given, true] = e.as_share_of(int(counts[given]))
         return dict(sorted(shares.items(), key=lambda item: -item[1].value))
 
     def _estimate_groups(self, groups: NDArray[Any], n: int) -> list[Estimate]:

@@ -218,8 +218,8 @@ def predict_samples(
     training: Training,
     training_samples: Samples,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-    """(softmax [m,K], Monte Carlo passes [F,m,K] or None) of a network; `training_samples` are those
-    it was trained on."""
+    """(softmax [m,K], Monte Carlo passes [F,m,K] or None) of a network that was trained on
+    `training_samples`."""
     fabric = make_fabric(replace(training, devices=1))
     network, samples = network.to(fabric.device), samples.to(fabric.device)
     softmax, stochastic = [], []
