@@ -149,12 +149,16 @@ def _refuse_missing(name: str, method: Method, inputs: tuple[str, ...]) -> None:
     if missing := [need for need in needs if need not in inputs]:
         raise MissingInputError(
             "method",
-            f"{name!r} needs {' and '.join(needs)}, but {' and '.join(missing)} "
+            f"{name!r} needs {_join_arguments(needs)}, but {_join_arguments(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} missing",
             "Pass the out-of-sample probabilities of several stochastic passes [F,N,K] as "
             "`passes`" if "passes" in missing
             else "Pass the out-of-sample softmax probabilities [N,K] as `pred_probs`",
         )  # fmt: skip
+
+
+def _join_arguments(names: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
 
 
 def _unknown_method(name: object) -> InputError:
