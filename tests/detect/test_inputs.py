@@ -155,7 +155,7 @@ def test_a_method_that_lacks_its_input_says_which(method):
         if not missing:
             uqled.find_label_errors(LABELS, **{name: argument}, method=method)
             continue
-        with pytest.raises(uqled.MissingInputError, match=f"{missing[0]} is missing"):
+        with pytest.raises(uqled.MissingInputError, match=f"`{missing[0]}` is missing"):
             uqled.find_label_errors(LABELS, **{name: argument}, method=method)
 
 
