@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from uqled.arrays import show_value
 from uqled.errors import FileError
 from uqled.limits import MAX_COUNT
-from uqled.storage.run_checks import is_list_of, is_text
+from uqled.storage.run_checks import is_list_of, is_string
 
 FieldCheck = Callable[[Any], bool]
 
@@ -67,8 +67,8 @@ _DETECTION: dict[str, FieldCheck] = {
     "given_accuracy": _is_share,
     "true_accuracy": _is_share,
     "methods": _is_mapping_to(_make_fields_check(_METHOD)),
-    "sources": _is_mapping_to(lambda value: value is None or is_text(value)),
-    "classes": is_list_of(is_text),
+    "sources": _is_mapping_to(lambda value: value is None or is_string(value)),
+    "classes": is_list_of(is_string),
 }
 FIELDS: dict[str, dict[str, FieldCheck]] = {
     "pretraining": {
@@ -76,23 +76,23 @@ FIELDS: dict[str, dict[str, FieldCheck]] = {
         "monitored_accuracy": _is_share_or_nan,  # nothing is monitored of a few samples
         "train": _is_count,
         "test": _is_count,
-        "classes": is_list_of(is_text),
+        "classes": is_list_of(is_string),
     },
     "pilot": _DETECTION,
     "detection": _DETECTION,
     "clean detection": {
         "flagged": _is_mapping_to(_is_count),
-        "sources": _is_mapping_to(lambda value: value is None or is_text(value)),
+        "sources": _is_mapping_to(lambda value: value is None or is_string(value)),
     },
     "fold": {"accuracy": _is_share},
     "retraining": {"accuracy": _is_share, "trained_on": _is_count, "changed": _is_count},
     "made": {
-        "code": is_text,
-        "cpu": is_text,
+        "code": is_string,
+        "cpu": is_string,
         "cores": _is_count,
         "memory_gib": _is_number,
-        "python": is_text,
-        "versions": _is_mapping_to(is_text),
+        "python": is_string,
+        "versions": _is_mapping_to(is_string),
         "seconds": _is_number,
     },
 }
