@@ -43,9 +43,9 @@ def main() -> None:
         place = Path(folder)
         table, run = place / "iris.csv", str(place / "run")
         write_table(table)
-        found = run_command("find", str(table), "--label", "species", "--out", run)
-        assert found["samples"] == 150, found["samples"]
-        assert 5 <= found["flagged"] <= 40, found["flagged"]
+        result = run_command("find", str(table), "--label", "species", "--out", run)
+        assert result["samples"] == 150, result["samples"]
+        assert 5 <= result["flagged"] <= 40, result["flagged"]
         assert run_command("detect", run, "--method", "cl-pbnr")["flagged"] > 0
         run_command("report", run)
         cleaned = str(place / "cleaned.csv")

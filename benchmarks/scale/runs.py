@@ -190,7 +190,7 @@ def prepare_parts(labels: Any, softmax: Any, passes: Any, *, out: Any, engine: A
     from uqled.detect.parts.prepare import prepare
     from uqled.detect.request import check_request, name_inputs
 
-    request = check_request(METHOD, given=name_inputs(softmax, passes))
+    request = check_request(METHOD, inputs=name_inputs(softmax, passes))
     return prepare(labels, softmax, passes, request, out=out, engine=engine, progress=False)
 
 
@@ -274,7 +274,7 @@ def read_three_times_directly(data: ScaleData, *, workers: int) -> dict[str, Any
         ready = prepare_parts(*data.inputs, out="nowhere", engine=running)
         began = time.perf_counter()
         for _ in range(3):
-            running.reduce(read_part, ready.parts, operator.add, given=(ready.asked,))
+            running.reduce(read_part, ready.parts, operator.add, arguments=(ready.context,))
     return {"seconds": time.perf_counter() - began}
 
 

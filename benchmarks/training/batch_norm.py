@@ -6,7 +6,7 @@ In `benchmarks/`:
     python -m training.batch_norm                                writes the page and the picture
 
 FOLDER of `--data` holds `mnist`. A cell is one network, noise rate and seed: four folds, each
-trained once and asked after several lengths of training. The rate of learning is constant, so a
+trained once and evaluated after several lengths of training. The learning rate is constant, so a
 short training is the beginning of a longer one. A fold that is finished is kept in `--work`, and a
 cell in `results/batch-norm`: a killed run continues where it stopped.
 

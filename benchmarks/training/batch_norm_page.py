@@ -88,17 +88,17 @@ def build_page(folder: Path = CELLS, from_scratch: Path = from_scratch_section.C
         "the stored statistics no longer fit, and the plain softmax is damaged. The Monte Carlo "
         "passes have dropout, and with it the right statistics. A method that reads the softmax "
         "(CL-PBNR) then loses to methods that read the passes, whatever uncertainty is worth.",
-        "The cure is a few forward passes: the same weights, with the statistics of batch norm "
+        "The remedy is a few forward passes: the same weights, with the batch-norm statistics "
         "estimated again without dropout. uqled does that for its softmax by default; "
-        "`--batch-norm as-trained` gives the paper's letter.",
+        "`--batch-norm as-trained` keeps the statistics of training, as in the paper.",
         "![Statistics of training fit activations with dropout, not those without]"
         "(../images/batch-norm-behind-dropout.svg)",
-        "## Trained from scratch, and what isolates the cause",
+        "## Trained from scratch, with controls",
         "From the same weights come four sources of probabilities. If the statistics are the "
-        "cause, exchanging them must mend the softmax and spoil the passes; and networks without "
-        "batch norm must show none of it. Group norm normalises too, but keeps no statistics. "
-        "With no batch norm these networks learn with Adam only, so one that has it was trained "
-        "with Adam as well.",
+        "cause, exchanging them must repair the softmax and damage the passes, and networks "
+        "without batch norm must show no difference. Group norm normalises too, but keeps no "
+        "statistics. Networks of this kind without batch norm learn only with Adam, so one network "
+        "with batch norm was trained with Adam as well.",
         *from_scratch_section.describe_settings(trainings),
         *from_scratch_section.build_tables(trainings),
         from_scratch_section.describe_training(trainings),
@@ -106,16 +106,16 @@ def build_page(folder: Path = CELLS, from_scratch: Path = from_scratch_section.C
         "## By length of training",
         f"![Accuracy and F1 by length of training](../../{PICTURE.relative_to(HERE.parent)})",
         *_describe_findings(cells),
-        "Whether this is the cause of the paper's gain is inference: its networks have such "
-        "layers, and nothing in it says that the statistics were estimated again. It trains wider "
-        "networks on more images and for longer than any training on this page.",
+        "That this is the cause of the paper's gain is an inference: its networks have such "
+        "layers, and it does not say that the statistics were estimated again. It trains wider "
+        "networks, on more images and for longer, than this page.",
         "## How it was measured",
-        "From the same trainings, three sources of probabilities: the softmax as trained, the "
+        "Each training gives three sources of probabilities: the softmax as trained, the "
         "softmax with batch norm re-estimated without dropout, and five passes. CL-PBNR reads the "
         "softmax; CL-MCD, CL-MCD-E and CL-MCD-Ens read the passes only; the algorithm ensembles "
-        "have CL-PBNR on the softmax as trained among their four members. Digits of MNIST with "
+        "include CL-PBNR on the softmax as trained. Digits of MNIST with "
         "similarity noise, four folds; VGG-11 with fewer channels, five dropout layers, with and "
-        "without batch norm; a constant rate of learning, so that a short training is the "
+        "without batch norm; a constant learning rate, so that a short training is the "
         "beginning of a longer one. "
         f"{' '.join(settings)} {n_finished} cells (network, noise rate, seed) are finished, of 18 "
         f"for each width; at most {seeds} seeds. ± is the sample standard deviation over seeds; a "
@@ -203,8 +203,8 @@ def _collect_settings(folder: Path) -> list[str]:
     }
     return [
         f"At {one['width']:g} of the width: {one['digits']:,} digits, {one['folds']} folds, "
-        f"{one['passes']} passes, batches of {one['batch_size']}, rate of learning {one['lr']:g}, "
-        f"asked after {join_words(map(str, one['epochs']))} epochs."
+        f"{one['passes']} passes, batches of {one['batch_size']}, learning rate {one['lr']:g}, "
+        f"evaluated after {join_words(map(str, one['epochs']))} epochs."
         for one in map(json.loads, sorted(settings))
     ]
 

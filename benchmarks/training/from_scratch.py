@@ -74,14 +74,14 @@ class ScratchSetting:
     lr: float
     optimiser: Literal["sgd", "adam"] = "sgd"
     milestones: tuple[int, ...] = ()
-    """Epochs at which the rate of learning is divided by ten."""
+    """Epochs at which the learning rate is divided by ten."""
     dropout: float = 0.5
     folds: int = 4
     passes: int = 5
     precision: str = "bf16-mixed"
 
 
-#: The paper divides the rate of learning after 3/7 and 5/7 of its 350 epochs, and so do these 14.
+#: The paper divides the learning rate after 3/7 and 5/7 of its 350 epochs, and so do these 14.
 #: With SGD this narrow network hardly learns behind five dropout layers in so few epochs.
 _CIFAR10 = ScratchSetting(
     "cifar10", 20_000, "resnet18", 16, "batch", 14, 128, 0.002, "adam", milestones=(6, 10)

@@ -1,4 +1,4 @@
-"""Which uncertainty pays as a threshold of the confident joint, and which source of it.
+"""Which uncertainty helps as a threshold of the confident joint, and which source of it.
 
 In `benchmarks/`:
 
@@ -132,14 +132,15 @@ def build_page(result: dict[str, Any], cells: list[dict[str, Any]]) -> str:
     """What pays, then the table."""
     groups = group_rows([*result["rows"], *cells])
     parts = [
-        "# Which uncertainty pays as a threshold",
+        "# Which uncertainty helps as a threshold",
         "CL-MCD-E counts a sample in the confident joint only if its entropy is at most the mean "
         "entropy of a class. Any uncertainty that the passes give can stand in for the entropy: "
         "the margin (`cl-mcd-m`), the mutual information (`cl-mcd-mi`), the variation ratio "
         "(`cl-mcd-vr`) and the standard deviation of the predicted class (`cl-mcd-sd`), each with "
-        "the mean of the class being counted or, with `-given`, of the sample's given class. And "
-        "the passes can come of Monte Carlo dropout, of an ensemble of trainings, of different "
-        "networks, or of a committee of simple models. This page says which of them pays.",
+        "the mean of the class being counted or, with `-given`, of the sample's given class. The "
+        "passes, in turn, can come from Monte Carlo dropout, an ensemble of trainings, different "
+        "networks, or a committee of simple models. This page says which thresholds and which "
+        "sources improve the flags.",
         "## Which threshold",
         *_compare_thresholds(groups),
         "## Which source",
@@ -189,12 +190,12 @@ def _compare_thresholds(groups: Groups) -> list[str]:
         "which has no threshold, are in points. "
     )
     if means[best] > 0:
-        text += f"On average {format_method(best)} pays most, {gain} points."
+        text += f"On average {format_method(best)} helps most, by {gain} points."
     else:
         text += (
-            "On average none of them pays: the best of them, "
-            f"{format_method(best)}, is {gain} points from CL-MCD. The least and the most show "
-            "how much that depends on the data."
+            f"On average none of them helps: the best, {format_method(best)}, is {gain} points "
+            "from CL-MCD. The smallest and the largest difference show how much that depends on "
+            "the data."
         )
     return [text, "\n".join(map(format_markdown_row, lines))]
 

@@ -8,7 +8,7 @@ parts) and that the command line, the report and the review page show.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,11 @@ class Estimate:
     value: float
     low: float
     high: float
+
+    def as_share_of(self, n: int) -> Estimate:
+        """This number of `n` as a share, with its interval; of none as if of one."""
+        n = max(n, 1)
+        return Estimate(self.value / n, self.low / n, self.high / n)
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,18 @@ class Answer:
         number = self.n_as_predicted.get(self.prediction_source)
         return None if number is None else number / self.n_samples
 
+    def withhold_estimates(self) -> Answer:
+        """The same where the model predicts no better than chance: nothing can be estimated."""
+        return replace(
+            self,
+            n_errors=None,
+            precision=None,
+            recall=None,
+            unsure=UNSURE_AT_CHANCE,
+            tiers=[],
+            is_at_chance=True,
+        )
+
     def to_json(self) -> dict[str, Any]:
         """As `result.json` of a detection in parts holds it."""
         estimates = {"number": self.n_errors, "precision": self.precision, "recall": self.recall}
@@ -228,6 +245,15 @@ def count_right(codes: NDArray[Any], predicted: NDArray[Any], n_classes: int) ->
     return np.bincount(codes[predicted == codes], minlength=n_classes).astype(np.int64)
 
 
+def beats_largest_class(counts: NDArray[Any], n_right: int) -> bool:
+    """Whether so many right predictions are more than always predicting the largest class gives,
+    by more than bad luck would explain; `counts` [K] are the numbers of samples."""
+    N = int(counts.sum())
+    share = counts.max() / N
+    standard_error = np.sqrt(share * (1 - share) / N)
+    return bool(n_right / N > share + 2 * standard_error)
+
+
 def are_counts_at_chance(counts: NDArray[Any], right: NDArray[Any]) -> bool:
     """Whether predictions are no better than guessing, from the number of samples [K] of each class
     and how many of them are predicted as labelled [K].
@@ -239,12 +265,11 @@ def are_counts_at_chance(counts: NDArray[Any], right: NDArray[Any]) -> bool:
     K = int(present.sum())
     if N < _CHANCE_SAMPLES or K < 2:
         return False
-    majority = counts.max() / N
-    standard_error = np.sqrt(majority * (1 - majority) / N)
+    if beats_largest_class(counts, int(right.sum())):
+        return False
     balanced_accuracy = float(np.mean(right[present] / counts[present]))
     balanced_spread = np.sqrt(np.sum(1 / counts[present]) / K * (1 - 1 / K)) / K
-    is_no_better = right.sum() / N <= majority + 2 * standard_error
-    return bool(is_no_better and balanced_accuracy <= 1 / K + 3 * balanced_spread)
+    return bool(balanced_accuracy <= 1 / K + 3 * balanced_spread)
 
 
 def choose_confidence(unsure: str | None) -> float:
@@ -277,7 +302,7 @@ def describe_answer(
     headline = f"{n:,} of {N:,} labels flagged ({n / N:.2%}) by {answer.method}"
     lines = [] if answer.is_at_chance else [headline]
     lines += describe_contradictions(answer)
-    lines += describe_estimates(answer)
+    lines += [*describe_estimates(answer), *describe_doubt(answer)]
     if answer.is_at_chance:
         lines.append(f"{headline}, which says nothing about the labels")
     for tier, line in zip(answer.tiers, describe_tiers(answer), strict=True):
@@ -353,7 +378,12 @@ def describe_estimates(answer: Answer) -> list[str]:
         lines.append("nothing is flagged")
     else:
         lines.append("no flags reach what was asked for")
-    return lines if answer.unsure is None else [*lines, f"unsure: {answer.unsure}"]
+    return lines
+
+
+def describe_doubt(answer: Answer) -> list[str]:
+    """Why a single number would be a guess, where it would be and the estimates do not say so."""
+    return [] if answer.unsure is None or answer.is_at_chance else [f"unsure: {answer.unsure}"]
 
 
 def tabulate_suspects(samples: list[FlaggedSample], ids: list[str] | None) -> list[str]:

@@ -24,7 +24,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.detect.find import find_label_errors
-from uqled.detect.methods.registry import DEFAULT, choose_methods
+from uqled.detect.methods.registry import DEFAULT_METHOD, choose_methods
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
 from uqled.predict.learners.classifier_fold import (
@@ -90,7 +90,7 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         self,
         estimator: Any = None,
         *,
-        method: str = DEFAULT,
+        method: str = DEFAULT_METHOD,
         agreement: int | None = None,
         folds: int = 4,
         passes: int = 5,
@@ -180,8 +180,8 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
                 "takes distances or kernels between samples, which cannot be split by rows",
                 "Pass one that takes features",
             )
-        given = ("pred_probs",) if self.uncertainty == "none" else ("pred_probs", "passes")
-        choices = choose_methods(self.method, self.agreement, given=given)
+        inputs = ("pred_probs",) if self.uncertainty == "none" else ("pred_probs", "passes")
+        choices = choose_methods(self.method, self.agreement, inputs=inputs)
         reads_passes = any(choice.method.reads_passes for choice in choices)
         return self.uncertainty if reads_passes else "none"
 
@@ -250,7 +250,7 @@ def _treat_labels(
             codes = given[rows]
         else:
             rows = np.arange(len(given))
-            codes = np.where(flagged, errors.best, given)
+            codes = np.where(flagged, errors.suggested_codes, given)
         lost_classes = np.flatnonzero(np.bincount(codes, minlength=errors.labels.n_classes) == 0)
         if not len(lost_classes):
             return rows, codes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -16,7 +16,7 @@ from uqled.answer import describe_answer
 from uqled.data.dataset import Dataset
 from uqled.data.frames import open_frame
 from uqled.data.inspection import Finding, inspect
-from uqled.data.inspection.prediction_checks import check_predictions
+from uqled.data.inspection.prediction_checks import add_prediction_findings
 from uqled.data.loading import load
 from uqled.data.tables.columns import describe_columns
 from uqled.data.tables.table_files import read_csv
@@ -27,7 +27,6 @@ from uqled.errors import InputError
 from uqled.features.embedding_files import attach_embeddings
 from uqled.model_quality import describe_model_quality
 from uqled.predict.crossval import cross_validate
-from uqled.storage.atomic import write_json
 from uqled.storage.reading import explain_file_problems
 from uqled.storage.run import Run
 from uqled.terminal import escape_controls
@@ -352,18 +351,20 @@ def find(
             out=Path(str(folder)) / ("" if out is not None else "run"), **options,
         )  # fmt: skip
         errors = find_label_errors(predictions, progress=progress, **detecting)
-        predicted = np.argmax(predictions.pred_probs, axis=1)
-        findings = (*inspection.findings, *check_predictions(data.labels, predicted))
+        inspection = add_prediction_findings(inspection, data.labels, predictions.pred_probs)
         run = Run.open(predictions.path)
         if out is not None:
             run.write_result(errors, {k: v for k, v in detecting.items() if k != "method"})
-            content = replace(inspection, findings=findings).to_json()
-            write_json(run.path / "inspection.json", content)
+            run.write_inspection(inspection.to_json())
         known = {one.name: getattr(errors, one.name) for one in fields(errors)}
         unlabelled = _read_unlabelled(run, data)
         kept_run = None if out is None else predictions.path
         return DataErrors(
-            **known, data=data, findings=findings, run=kept_run, unlabelled=unlabelled
+            **known,
+            data=data,
+            findings=inspection.findings,
+            run=kept_run,
+            unlabelled=unlabelled,
         )
 
 

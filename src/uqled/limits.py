@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from uqled.errors import InputError, LimitError
 
 _PREFIX = "UQLED_LIMIT_"
+#: Of anything counted: up to here, whole numbers are exact in JSON and in a browser.
+MAX_COUNT = 2**53
 
 
 def measure_memory() -> int:

@@ -21,11 +21,11 @@ from typing import Any, Generic, TypeVar, cast
 
 from uqled.errors import InputError, suggest_name
 
-Entry = TypeVar("Entry")
+EntryType = TypeVar("EntryType")
 
 
 @dataclass(frozen=True)
-class Registry(Generic[Entry]):
+class Registry(Generic[EntryType]):
     """Entries by name: the package's own, then those of other packages."""
 
     group: str
@@ -34,7 +34,7 @@ class Registry(Generic[Entry]):
     """The package's own entries: `"package.module:attribute"` by name."""
     argument: str = "name"
     """What the user calls the choice, for errors."""
-    _loaded: dict[str, Entry] = field(default_factory=dict, repr=False, compare=False)
+    _loaded: dict[str, EntryType] = field(default_factory=dict, repr=False, compare=False)
 
     def names(self) -> list[str]:
         """Every name, our own first."""
@@ -44,7 +44,7 @@ class Registry(Generic[Entry]):
         """The names that other packages add."""
         return sorted({point.name for point in self._entry_points()} - self.own.keys())
 
-    def load(self, name: str) -> Entry:
+    def load(self, name: str) -> EntryType:
         """The entry of this name; an unknown name is refused with the ones that exist."""
         if name not in self._loaded:
             self._loaded[name] = self._find(name)
@@ -53,13 +53,13 @@ class Registry(Generic[Entry]):
     def __contains__(self, name: object) -> bool:
         return name in self.own or any(point.name == name for point in self._entry_points())
 
-    def _find(self, name: str) -> Entry:
+    def _find(self, name: str) -> EntryType:
         if name in self.own:
             module, _, attribute = self.own[name].partition(":")
-            return cast(Entry, getattr(import_module(module), attribute))
+            return cast(EntryType, getattr(import_module(module), attribute))
         for point in self._entry_points():
             if point.name == name:
-                return cast(Entry, self._load_entry_point(point))
+                return cast(EntryType, self._load_entry_point(point))
         raise InputError(self.argument, f"is {name!r}", suggest_name(name, self.names()))
 
     def _load_entry_point(self, point: EntryPoint) -> Any:

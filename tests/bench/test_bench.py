@@ -134,13 +134,13 @@ def made_up(rng: np.random.Generator, n: int):
 
 def test_both_readings_of_the_entropy_threshold():
     labels, probs, passes = made_up(np.random.default_rng(1), 400)
-    found = compute_flags(["cl-mcd-e", "cl-mcd-e-given"], labels, probs, passes)
+    result = compute_flags(["cl-mcd-e", "cl-mcd-e-given"], labels, probs, passes)
     for name, reading in (("cl-mcd-e", "candidate"), ("cl-mcd-e-given", "given")):
         expected = uqled.find_label_errors(
             labels, probs, passes, method="cl-mcd-e", entropy_class=reading
         )
-        assert np.array_equal(found[name].mask, expected.mask)
-    assert not np.array_equal(found["cl-mcd-e"].mask, found["cl-mcd-e-given"].mask)
+        assert np.array_equal(result[name].mask, expected.mask)
+    assert not np.array_equal(result["cl-mcd-e"].mask, result["cl-mcd-e-given"].mask)
 
 
 # -- from end to end ------------------------------------------------------------------------------
@@ -418,8 +418,8 @@ def test_what_is_finished_needs_no_data_to_plan(smoke, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "uqled.bench.cell_graph.describe_cell", lambda _, cell: describe_cell(suite, cell)
     )
-    found = estimate_benchmark_cost(
+    estimate = estimate_benchmark_cost(
         Benchmark(gone, tmp_path, tmp_path / "bare", everyone=True), workers=Workers(1)
     )
-    assert [row.seconds for row in found.rows] == [0.0] * len(found.rows)
-    assert "0 cells to do" in found.text()
+    assert [row.seconds for row in estimate.rows] == [0.0] * len(estimate.rows)
+    assert "0 cells to do" in estimate.text()

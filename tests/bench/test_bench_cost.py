@@ -25,24 +25,24 @@ def test_metrics_are_scikit_learns(seed):
     n = int(rng.integers(2, 200))
     is_error, mask = rng.random(n) < 0.3, rng.random(n) < 0.4
     ranking = rng.permutation(n)
-    found = score_detection(mask, ranking, is_error)
+    result = score_detection(mask, ranking, is_error)
     for name, beta in (("f1", 1.0), ("f05", 0.5)):
         precision, recall, f, _ = precision_recall_fscore_support(
             is_error, mask, beta=beta, average="binary", zero_division=0
         )
-        assert found["precision"] == pytest.approx(precision)
-        assert found["recall"] == pytest.approx(recall)
-        assert found[name] == pytest.approx(f)
+        assert result["precision"] == pytest.approx(precision)
+        assert result["recall"] == pytest.approx(recall)
+        assert result[name] == pytest.approx(f)
     if is_error.any():
         scores = np.empty(n)
         scores[ranking] = -np.arange(n)
-        assert found["aupr"] == pytest.approx(average_precision_score(is_error, scores))
+        assert result["aupr"] == pytest.approx(average_precision_score(is_error, scores))
 
 
 def test_no_errors_and_no_flags():
     nothing = np.zeros(3, bool)
-    found = score_detection(nothing, np.arange(3), nothing)
-    assert set(found.values()) == {0}
+    result = score_detection(nothing, np.arange(3), nothing)
+    assert set(result.values()) == {0}
     errors = np.array([True, False, True])
     area = score_detection(errors, np.arange(3), errors)["aupr"]
     assert area == pytest.approx((1 + 2 / 3) / 2)
@@ -50,8 +50,8 @@ def test_no_errors_and_no_flags():
 
 def test_the_plan_counts_and_estimates(tmp_path):
     benchmark = Benchmark(suite_of(tmp_path), tmp_path, tmp_path / "out")
-    found = estimate_benchmark_cost(benchmark, workers=Workers(1))
-    assert {(kind, n, todo) for _, kind, n, todo, *_ in found.rows} == {
+    estimate = estimate_benchmark_cost(benchmark, workers=Workers(1))
+    assert {(kind, n, todo) for _, kind, n, todo, *_ in estimate.rows} == {
         ("pretraining", 1, 1),
         ("fold", 2, 2),
         ("detection", 1, 1),
@@ -59,7 +59,7 @@ def test_the_plan_counts_and_estimates(tmp_path):
         ("retraining, noisy", 1, 1),
         ("retraining, remove", 1, 1),
     }
-    assert 0 < found.seconds < 600
+    assert 0 < estimate.seconds < 600
     assert not (tmp_path / "out").exists()
 
 

@@ -128,10 +128,10 @@ def test_a_few_steps_of_the_papers_own_suite(
         write_tiny(place)
     else:
         write_cifar(place, name)
-    found = load_benchmark_data(suite.data[0], tmp_path)
-    assert (len(found.train), len(found.test)) == (TRAIN[name], CLASSES[name])
-    assert found.data.n_classes == CLASSES[name]
-    training = found.learner.settings()
+    result = load_benchmark_data(suite.data[0], tmp_path)
+    assert (len(result.train), len(result.test)) == (TRAIN[name], CLASSES[name])
+    assert result.data.n_classes == CLASSES[name]
+    training = result.learner.settings()
     rate, milestones = (0.01, ()) if name == "mnist" else (0.1, (150 / 350, 250 / 350))
     assert (training["batch_size"], training["lr"]) == (256, rate)
     assert tuple(training["milestones"]) == milestones

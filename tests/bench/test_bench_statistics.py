@@ -21,17 +21,17 @@ class TestStatistics:
     def test_correlation_is_scipys_and_scikit_learns(self, n: int) -> None:
         x, noise = np.random.default_rng(n).normal(size=(2, n))
         y = 0.5 * x + noise
-        found = statistics.compute_correlation(x, y)
+        result = statistics.compute_correlation(x, y)
         known = stats.pearsonr(x, y)
-        assert found is not None
-        assert found.r == pytest.approx(known.statistic)
-        assert found.r == pytest.approx(r_regression(x[:, None], y)[0])
-        assert found.p == pytest.approx(known.pvalue)
-        assert found.t == pytest.approx(
+        assert result is not None
+        assert result.r == pytest.approx(known.statistic)
+        assert result.r == pytest.approx(r_regression(x[:, None], y)[0])
+        assert result.p == pytest.approx(known.pvalue)
+        assert result.t == pytest.approx(
             stats.linregress(x, y).slope / stats.linregress(x, y).stderr
         )
         if n > 3:
-            assert (found.low, found.high) == pytest.approx(known.confidence_interval(0.95))
+            assert (result.low, result.high) == pytest.approx(known.confidence_interval(0.95))
 
     def test_correlation_of_too_little_is_none(self) -> None:
         assert statistics.compute_correlation([1, 2], [1, 2]) is None
@@ -59,12 +59,12 @@ class TestStatistics:
             0.1: build_column(a=[1, 2, 3], b=[1, 2, 3], c=[5, 5, 5]),
             0.2: build_column(a=[3, 4, 8], b=[7]),
         }
-        found = statistics.average_over_rates(by_rate)
-        assert set(found) == {"a", "b"}
-        assert (found["a"].mean, found["a"].n) == (3.5, 3)
-        assert found["a"].sd == pytest.approx(np.std([2, 3, 5.5], ddof=1))
-        assert (found["b"].mean, found["b"].n) == (4.5, 0)
-        assert math.isnan(found["b"].sd)
+        result = statistics.average_over_rates(by_rate)
+        assert set(result) == {"a", "b"}
+        assert (result["a"].mean, result["a"].n) == (3.5, 3)
+        assert result["a"].sd == pytest.approx(np.std([2, 3, 5.5], ddof=1))
+        assert (result["b"].mean, result["b"].n) == (4.5, 0)
+        assert math.isnan(result["b"].sd)
 
     @pytest.mark.parametrize(
         ("values", "names", "clear"),
@@ -82,8 +82,8 @@ class TestStatistics:
     def test_bold_is_outside_the_spread(
         self, values: dict[str, list[float]], names: set[str], clear: bool
     ) -> None:
-        found = statistics.find_leaders(build_column(**values))
-        assert (set(found.names), found.is_clear) == (names, clear)
+        result = statistics.find_leaders(build_column(**values))
+        assert (set(result.names), result.is_clear) == (names, clear)
 
     def test_means_are_compared_over_the_same_seeds(self) -> None:
         few = {"a": make_sample({0: 5.0}), "b": make_sample({0: 4.0, 1: 9.0})}
@@ -101,26 +101,26 @@ class TestStatistics:
 
     def test_data_sets_that_lack_a_stage_take_no_part(self) -> None:
         results = build_results(stage1=stage1_frame(("a", "b", "c")), stage2=stage2_frame(("a",)))
-        found = statistics.analyse_sensitivity(results)
-        assert list(found.initial.points) == ["a"]
-        assert found.initial.correlation is None
-        assert list(found.within) == ["a"]
-        assert set(found.final.points) == {"cl-pbnr", "cl-mcd", "cl-mcd-e", "alg-ens-3"}
+        result = statistics.analyse_sensitivity(results)
+        assert list(result.initial.points) == ["a"]
+        assert result.initial.correlation is None
+        assert list(result.within) == ["a"]
+        assert set(result.final.points) == {"cl-pbnr", "cl-mcd", "cl-mcd-e", "alg-ens-3"}
 
     def test_f1_beside_final_accuracy_is_of_the_same_rates_and_seeds(self) -> None:
         results = build_results(stage2=stage2_frame(seeds={0.1: (1, 2), 0.2: (0,)}))
         frame = results.stage1.set_index(["rate", "seed", "method"])["f1"]
-        found = statistics.analyse_sensitivity(results)
-        for points in (found.final.points, found.within["mnist"].points):
+        result = statistics.analyse_sensitivity(results)
+        for points in (result.final.points, result.within["mnist"].points):
             for method, (f1, _) in points.items():
                 at_01 = np.mean([frame[0.1, seed, method] for seed in (1, 2)])
                 assert f1 == pytest.approx((at_01 + frame[0.2, 0, method]) / 2)
-        assert found.mean_f1["mnist"][0.2].n == 3  # the first analysis keeps all
+        assert result.mean_f1["mnist"][0.2].n == 3  # the first analysis keeps all
 
     def test_a_data_set_without_the_papers_methods_does_not_narrow_the_comparison(self) -> None:
         few = stage1_frame(("c",), methods=["cl-pbnr", "argmax"])
-        found = statistics.analyse_sensitivity(
+        result = statistics.analyse_sensitivity(
             build_results(stage1=pd.concat([stage1_frame(("a", "b")), few]))
         )
-        assert found.methods == ("cl-pbnr", "cl-mcd", "cl-mcd-e", "alg-ens-3")
-        assert list(found.mean_f1) == ["a", "b"]
+        assert result.methods == ("cl-pbnr", "cl-mcd", "cl-mcd-e", "alg-ens-3")
+        assert list(result.mean_f1) == ["a", "b"]

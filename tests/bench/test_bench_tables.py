@@ -148,10 +148,10 @@ class TestTables:
 
     def test_csv_holds_means_and_spreads(self) -> None:
         frame = stage1_frame(("a", "b"))
-        found = pd.read_csv(io.StringIO(tables.format_stage1_csv(frame)))
+        result = pd.read_csv(io.StringIO(tables.format_stage1_csv(frame)))
         known = frame.groupby(["dataset", "method", "rate"])[["f1", "aupr"]].agg(["mean", "std"])
-        assert len(found) == len(known)
-        for _, row in found.iterrows():
+        assert len(result) == len(known)
+        for _, row in result.iterrows():
             line = known.loc[(row["dataset"], row["method"], row["rate"])]
             assert row["f1_mean"] == pytest.approx(line["f1", "mean"], rel=1e-5)
             assert row["aupr_sd"] == pytest.approx(line["aupr", "std"], rel=1e-5)

@@ -39,8 +39,8 @@ def test_cells_take_the_gpus_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert list_gpus("auto") == ["4", "7"]
     with start_workers(2, ["4", "7"], tmp_path) as submit:
         # Both at a time, or one process would answer twice.
-        found = [submit(os.getenv, "CUDA_VISIBLE_DEVICES") for _ in range(8)]
-        assert {future.result() for future in found} <= {"4", "7"}
+        result = [submit(os.getenv, "CUDA_VISIBLE_DEVICES") for _ in range(8)]
+        assert {future.result() for future in result} <= {"4", "7"}
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     with start_workers(2, ["1"], tmp_path) as submit:
         assert submit(os.getenv, "CUDA_VISIBLE_DEVICES").result() == "1"

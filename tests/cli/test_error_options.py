@@ -6,6 +6,7 @@ import ast
 import re
 from pathlib import Path
 
+import numpy as np
 import typer
 from PIL import Image
 from typer.testing import CliRunner
@@ -107,3 +108,13 @@ def test_python_names_become_options_and_english_words_stay():
     assert describe_error(other, flags)["message"] == (
         "file 'a/pred_probs.npy' has no classes=. Name it --classes 'a,b'."
     )
+
+
+def test_inputs_that_a_method_lacks_are_named_as_options(tmp_path):
+    np.save(tmp_path / "labels.npy", [0, 1, 0, 1])
+    np.save(tmp_path / "probs.npy", np.full((4, 2), 0.5))
+    files = "--labels", tmp_path / "labels.npy", "--pred-probs", tmp_path / "probs.npy"
+    result = invoke("detect", *files, "--method", "alg-ens")
+    assert result.exit_code == 2
+    text = " ".join(result.output.split())
+    assert "'alg-ens' needs --pred-probs and --passes, but --passes is missing" in text

@@ -63,8 +63,8 @@ def test_known_sets_are_read_as_what_they_are(tmp_path, name):
     frame, label, expected, options = KNOWN[name]
     frame.to_csv(tmp_path / "t.csv", index=False, **options)
     data = load(tmp_path / "t.csv", label=label)
-    found = roles(data)
-    assert {column: found[column] for column in expected} == expected
+    result = roles(data)
+    assert {column: result[column] for column in expected} == expected
     assert len(data) == len(frame)
     names = [data.labels.names[k] for k in data.labels.codes]
     assert names == frame[data.source["label"]].astype(str).tolist()

@@ -24,8 +24,10 @@ def table(N=20, K=2):
 def test_importing_the_room_loads_nothing_heavy():
     heavy = "PIL", "pandas", "pyarrow"
     code = f"import sys, uqled.data; print([m for m in {heavy} if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(
@@ -55,8 +57,8 @@ def test_channels_second_become_channels_last():
 
 def test_transparent_images_lie_on_white():
     images = np.array([[10, 20, 30, 0], [10, 20, 30, 255], [10, 20, 30, 51]], np.uint8)
-    found = Dataset.from_arrays(np.tile(images[:, None, None, :], (1, 2, 2, 1)), [0, 1, 1]).inputs
-    assert found[:, 0, 0].tolist() == [[255, 255, 255], [10, 20, 30], [206, 208, 210]]
+    result = Dataset.from_arrays(np.tile(images[:, None, None, :], (1, 2, 2, 1)), [0, 1, 1]).inputs
+    assert result[:, 0, 0].tolist() == [[255, 255, 255], [10, 20, 30], [206, 208, 210]]
 
 
 @pytest.mark.parametrize(

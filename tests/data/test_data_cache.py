@@ -46,9 +46,9 @@ def test_unreadable_files_are_all_listed(tmp_path, decoder):
         load(folder)
     for name, (_, reason) in broken.items():
         lines = [line.strip() for line in str(refused.value).splitlines()]
-        (found,) = [line for line in lines if line.startswith(f"1/{name}: ")]
-        assert reason in found.lower(), decoder
-        assert len(found) > len(f"1/{name}: ")
+        (result,) = [line for line in lines if line.startswith(f"1/{name}: ")]
+        assert reason in result.lower(), decoder
+        assert len(result) > len(f"1/{name}: ")
     assert "skip_unreadable" in str(refused.value)
 
 
@@ -270,6 +270,6 @@ def test_files_are_read_once_while_there_is_room(tmp_path, monkeypatch, room):
         reads.append(i)
         return contents[i]
 
-    found = decode_images(EncodedImages(read, make_object_array(range(70))), cache=tmp_path)
+    result = decode_images(EncodedImages(read, make_object_array(range(70))), cache=tmp_path)
     assert len(reads) == (70 if room else 70 + 1 + 70)  # hashed, the first looked at, decoded
-    assert (found.images[69] == np.asarray(Image.open(io.BytesIO(contents[69])))).all()
+    assert (result.images[69] == np.asarray(Image.open(io.BytesIO(contents[69])))).all()

@@ -31,9 +31,9 @@ def decoder(request, monkeypatch):
 
 
 def one(content, **options):
-    found = decode_images(source(content), cache=False, **options)
-    assert found.unreadable == {}
-    return found.images[0]
+    result = decode_images(source(content), cache=False, **options)
+    assert result.unreadable == {}
+    return result.images[0]
 
 
 def test_colour_modes_come_out_as_they_look():
@@ -62,10 +62,10 @@ def test_colour_modes_come_out_as_they_look():
 
 def test_cmyk_jpegs_have_their_colours(decoder):
     picture = four_corners().resize((64, 64)).convert("CMYK")
-    found = one(encoded(picture, "JPEG", quality=95))
-    assert np.abs(found[8, 8].astype(int) - RED).max() < 8, decoder
-    assert np.abs(found[8, 56].astype(int) - GREEN).max() < 8
-    assert np.abs(found[56, 8].astype(int) - BLUE).max() < 8
+    result = one(encoded(picture, "JPEG", quality=95))
+    assert np.abs(result[8, 8].astype(int) - RED).max() < 8, decoder
+    assert np.abs(result[8, 56].astype(int) - GREEN).max() < 8
+    assert np.abs(result[56, 8].astype(int) - BLUE).max() < 8
 
 
 def test_grey_among_colours_gets_three_channels(decoder):
@@ -93,8 +93,8 @@ def test_grey_among_colours_gets_three_channels(decoder):
 @pytest.mark.parametrize("form", ["PNG", "TIFF", "PPM"])
 def test_sixteen_bits_are_scaled_by_what_the_data_set_uses(values, shown, form):
     contents = [encoded(Image.fromarray(np.full((2, 2), v, np.uint16)), form) for v in values]
-    found = decode_images(source(*contents), cache=False).images
-    assert found[:, 0, 0, 0].tolist() == shown
+    result = decode_images(source(*contents), cache=False).images
+    assert result[:, 0, 0, 0].tolist() == shown
 
 
 def test_white_levels():
@@ -104,8 +104,8 @@ def test_white_levels():
 
 def test_float_images():
     dark, bright = (Image.fromarray(np.full((2, 2), v, np.float32)) for v in (0.2, 1.0))
-    found = decode_images(source(encoded(dark, "TIFF"), encoded(bright, "TIFF")), cache=False)
-    assert found.images[:, 0, 0, 0].tolist() == [51, 255]
+    result = decode_images(source(encoded(dark, "TIFF"), encoded(bright, "TIFF")), cache=False)
+    assert result.images[:, 0, 0, 0].tolist() == [51, 255]
     broken = Image.fromarray(np.full((2, 2), np.nan, np.float32))
     assert "not finite" in decode_images(source(encoded(broken, "TIFF")), cache=False).unreadable[0]
 
@@ -121,13 +121,13 @@ def test_exif_rotation(form, orientation, decoder):
     with Image.open(io.BytesIO(content)) as picture:
         picture.load()
         expected = np.asarray(ImageOps.exif_transpose(picture).convert("RGB"))
-    found = one(content)
-    assert found.shape == expected.shape, decoder
-    assert (found == expected).all()
+    result = one(content)
+    assert result.shape == expected.shape, decoder
+    assert (result == expected).all()
     # A camera held so that the picture's right side is up (6) is turned clockwise: what was red,
     # the first corner, is then on the top right.
     if orientation == 6:
-        assert np.abs(found[8, 12].astype(int) - RED).max() < 40
+        assert np.abs(result[8, 12].astype(int) - RED).max() < 40
     small = one(content, size=8)
     assert small.shape == (8, 8, 3)
     assert np.abs(small[1, 1].astype(int) - expected[2, 2]).max() < 60
@@ -151,12 +151,12 @@ def test_large_jpegs_do_not_depend_on_the_decoder(size, orientation, monkeypatch
     exif = Image.Exif()
     exif[0x0112] = orientation
     content = encoded(photo(2, *size), "JPEG", exif=exif)
-    found = one(content, size=(48, 40))
+    result = one(content, size=(48, 40))
     monkeypatch.setattr(images, "simplejpeg", None)
-    assert (one(content, size=(48, 40)) == found).all()
+    assert (one(content, size=(48, 40)) == result).all()
     picture = ImageOps.exif_transpose(Image.open(io.BytesIO(content)))
     plainly = np.asarray(picture.resize((40, 48), Image.Resampling.BILINEAR))
-    assert np.abs(found.astype(int) - plainly).mean() < 2
+    assert np.abs(result.astype(int) - plainly).mean() < 2
 
 
 def test_a_broken_exif_part_is_passed_over(decoder):
@@ -177,12 +177,12 @@ def test_the_common_size():
 
 def test_mixed_sizes_come_out_at_one(decoder):
     pictures = [photo(s, *size) for s, size in enumerate([(32, 24), (64, 48), (32, 24), (10, 90)])]
-    found = decode_images(source(*(encoded(picture) for picture in pictures)), cache=False).images
-    assert found.shape == (4, 24, 32, 3), decoder
-    assert (found[0] == np.asarray(pictures[0])).all()
+    result = decode_images(source(*(encoded(picture) for picture in pictures)), cache=False).images
+    assert result.shape == (4, 24, 32, 3), decoder
+    assert (result[0] == np.asarray(pictures[0])).all()
     for row in (1, 3):
         resized = pictures[row].resize((32, 24), Image.Resampling.BILINEAR)
-        assert (found[row] == np.asarray(resized)).all()
+        assert (result[row] == np.asarray(resized)).all()
     assert decode_images(source(encoded(pictures[0])), size=7, cache=False).images.shape == (
         1,
         7,
@@ -209,10 +209,10 @@ def no_decoding(monkeypatch):
 
 def test_threads_do_not_change_the_result():
     contents = [encoded(photo(s), "JPEG") for s in range(300)]
-    found = [decode_images(source(*contents), cache=False, threads=t).images for t in (1, 4)]
-    assert (found[0] == found[1]).all()
+    result = [decode_images(source(*contents), cache=False, threads=t).images for t in (1, 4)]
+    assert (result[0] == result[1]).all()
     for row in (0, 63, 64, 299):
-        assert (found[0][row] == np.asarray(Image.open(io.BytesIO(contents[row])))).all()
+        assert (result[0][row] == np.asarray(Image.open(io.BytesIO(contents[row])))).all()
 
 
 def test_jpegs_unlike_the_others(decoder):
@@ -228,9 +228,9 @@ def test_jpegs_unlike_the_others(decoder):
     ]
     turned = np.asarray(Image.open(io.BytesIO(odd[0])))[::-1, ::-1]
     for order in ([*plain, *odd], [*odd, *plain]):
-        found = decode_images(source(*order), cache=False).images
-        assert found.shape == (9, 32, 32, 3), decoder
-        for content, row in zip(order, found, strict=True):
+        result = decode_images(source(*order), cache=False).images
+        assert result.shape == (9, 32, 32, 3), decoder
+        for content, row in zip(order, result, strict=True):
             picture = Image.open(io.BytesIO(content)).convert("RGB")
             resized = np.asarray(picture.resize((32, 32), Image.Resampling.BILINEAR))
             assert (row == (turned if content is odd[0] else resized)).all()

@@ -50,9 +50,9 @@ def test_duplicates_with_different_labels_head_the_list(tmp_path):
 
 def test_rows_that_repeat_because_columns_do_not_decide():
     rows = pd.DataFrame({"size": [1, 2, 3] * 20, "shape": ["a", "b"] * 30})
-    found = checks(Dataset.from_arrays(rows, ["x", "y", "z", "x"] * 15))["duplicates"]
-    assert found.severity == "warning"
-    assert "100% of all rows occur more than once" in found.message
+    result = checks(Dataset.from_arrays(rows, ["x", "y", "z", "x"] * 15))["duplicates"]
+    assert result.severity == "warning"
+    assert "100% of all rows occur more than once" in result.message
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_rows_that_repeat_because_columns_do_not_decide():
 def test_variants_of_one_name(names, expected):
     labels = [names[0]] * 30 + [names[1]] * 2 + [names[2]] * 30
     inputs = np.random.default_rng(0).normal(size=(62, 3))
-    found = checks(Dataset.from_arrays(inputs, labels))
-    assert expected in found["class-names"].message
-    assert found["class-names"].severity == "error"
+    result = checks(Dataset.from_arrays(inputs, labels))
+    assert expected in result["class-names"].message
+    assert result["class-names"].severity == "error"
     large = [names[0]] * 30 + ["class 1"] * 2 + ["class 2"] * 30  # no slip of the pen
     assert "class-names" not in checks(Dataset.from_arrays(inputs, large))
 
@@ -78,9 +78,9 @@ def test_rare_classes_missing_labels_and_numbers(tmp_path):
     frame = make_penguins()
     frame.loc[0, "species"], frame.loc[[5, 6], "species"] = "Emperor", None
     frame.to_csv(tmp_path / "p.csv", index=False)
-    found = checks(tmp_path / "p.csv", label="species")
-    assert "'Emperor' (1)" in found["rare-classes"].message
-    assert found["missing-labels"].ids == ("5", "6")
+    result = checks(tmp_path / "p.csv", label="species")
+    assert "'Emperor' (1)" in result["rare-classes"].message
+    assert result["missing-labels"].ids == ("5", "6")
     data = load(tmp_path / "p.csv", label="species").without_rare_classes(4)
     assert data.labels.names == ("Adelie", "Chinstrap", "Gentoo")
     assert (len(data), data.ids[0], data.source["label"]) == (117, "1", "species")
@@ -90,9 +90,9 @@ def test_rare_classes_missing_labels_and_numbers(tmp_path):
 
 def test_a_column_that_gives_the_label_away(tmp_path):
     make_titanic().to_csv(tmp_path / "t.csv", index=False)
-    found = checks(tmp_path / "t.csv", label="survived")
-    assert found["leak"].message == "the column predicts the label alone: 'alive'"
-    assert "--columns alive=ignore" in found["leak"].advice
+    result = checks(tmp_path / "t.csv", label="survived")
+    assert result["leak"].message == "the column predicts the label alone: 'alive'"
+    assert "--columns alive=ignore" in result["leak"].advice
     assert "leak" not in checks(tmp_path / "t.csv", label="survived", columns={"alive": "ignore"})
 
 
@@ -147,12 +147,12 @@ def test_images(photos):
         picture.save(photos / "dog" / "3.jpg", format="PNG")
     (photos / "dog" / "cut.png").write_bytes((photos / "dog" / "4.png").read_bytes()[:200])
     (photos / "dog" / "empty.png").write_bytes(b"")
-    found = checks(photos, cache=False, skip_unreadable=True)
-    assert found["duplicates"].ids == ("cat/1.png", "dog/copy.png")
-    assert found["near-duplicates"].ids == ("cat/2.png", "dog/again.jpg")
-    assert found["plain-images"].ids == ("dog/black.png",)
-    assert found["wrong-endings"].ids == ("dog/3.jpg",)
-    assert set(found["unreadable-images"].ids) == {"dog/cut.png", "dog/empty.png"}
+    result = checks(photos, cache=False, skip_unreadable=True)
+    assert result["duplicates"].ids == ("cat/1.png", "dog/copy.png")
+    assert result["near-duplicates"].ids == ("cat/2.png", "dog/again.jpg")
+    assert result["plain-images"].ids == ("dog/black.png",)
+    assert result["wrong-endings"].ids == ("dog/3.jpg",)
+    assert set(result["unreadable-images"].ids) == {"dog/cut.png", "dog/empty.png"}
 
 
 def test_folders_of_splits_and_nested_folders(photos):
@@ -178,6 +178,9 @@ def test_a_model_at_chance_gives_no_number():
     assert "labels are wrong (" not in describe_answer(errors.answer)
     probs = probs * 0.5 + 0.5 * np.eye(3)[labels]
     assert not find_label_errors(labels, probs).answer.is_at_chance
+    every = find_label_errors(labels, probs, budget=600).answer  # however many it flags
+    assert not every.is_at_chance
+    assert every.n_errors == find_label_errors(labels, probs).answer.n_errors
     skewed = (np.arange(600) < 60).astype(int)
     assert is_at_chance(skewed, np.zeros(600, int), 2)
     assert not is_at_chance(skewed, np.where(np.arange(600) < 80, 1, 0), 2)

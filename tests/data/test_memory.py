@@ -52,8 +52,8 @@ def test_frames_are_alike(tmp_path, convert):
     assert data.labels.codes.tolist() == expected.labels.codes.tolist()
     assert [(c.name, c.role) for c in data.columns] == [(c.name, c.role) for c in expected.columns]
     for name in ("bill_length_mm", "flipper_length_mm"):
-        found = data.inputs[name].astype(float).to_numpy()
-        np.testing.assert_array_equal(found, expected.inputs[name].to_numpy())
+        result = data.inputs[name].astype(float).to_numpy()
+        np.testing.assert_array_equal(result, expected.inputs[name].to_numpy())
     assert data.source is None
 
 

@@ -26,6 +26,6 @@ def test_mnist_from_files_to_flags(tmp_path):
     noisy, is_error = noise.apply_noise(data.labels.codes, matrix, rate=0.05, seed=0)
     assert is_error.sum() == 1_000
     given = replace(data.with_labels(noisy), truth=data.labels.codes)
-    found = uqled.cross_validate(given, "small", out=tmp_path / "noisy")
-    errors = uqled.find_label_errors(found, method="cl-mcd-e")
+    result = uqled.cross_validate(given, "small", out=tmp_path / "noisy")
+    errors = uqled.find_label_errors(result, method="cl-mcd-e")
     assert f1_score(is_error, errors.mask) > 0.92

@@ -249,8 +249,8 @@ def test_every_format_reads_alike(tmp_path, name):
             assert data.inputs.tolist() == expected
         else:
             assert data.inputs.columns.tolist() == frame.columns[1:].tolist()
-            found = data.inputs["bill_length_mm"].astype(float)
-            np.testing.assert_array_equal(found, frame["bill_length_mm"])
+            result = data.inputs["bill_length_mm"].astype(float)
+            np.testing.assert_array_equal(result, frame["bill_length_mm"])
         if (tmp_path / name).is_file():
             (tmp_path / name).unlink()
         else:

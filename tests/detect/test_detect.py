@@ -25,10 +25,10 @@ def masks(errors):
     return {name: one.mask for name, one in errors.by_method.items()}
 
 
-def assert_same(found, expected):
-    assert found.keys() - {"auto"} == expected.keys() - {"auto"}  # which has no naive twin
+def assert_same(result, expected):
+    assert result.keys() - {"auto"} == expected.keys() - {"auto"}  # which has no naive twin
     for name in expected:
-        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+        np.testing.assert_array_equal(result[name], expected[name], err_msg=name)
 
 
 CASES = {
@@ -49,11 +49,11 @@ CASES = {
 @pytest.mark.parametrize("entropy_class", ["candidate", "given"])
 def test_every_method_is_its_naive_twin(case, entropy_class):
     data = make_predictions(7, N=150, **CASES[case])
-    found = uqled.find_label_errors(
+    errors = uqled.find_label_errors(
         data.labels, data.softmax, data.passes, method="all", entropy_class=entropy_class
     )
     assert_same(
-        masks(found), naive.all_methods(data.labels, data.softmax, data.passes, entropy_class)
+        masks(errors), naive.all_methods(data.labels, data.softmax, data.passes, entropy_class)
     )
 
 
@@ -95,8 +95,8 @@ def test_ties_missing_classes_and_certainty(seed):
     passes[:, 20:30] = np.eye(5)[rng.integers(0, 5, 10)]
     labels = rng.integers(0, 3, 90)
     labels[0] = 4
-    found = uqled.find_label_errors(labels, passes[0], passes, method="all")
-    assert_same(masks(found), naive.all_methods(labels, passes[0], passes))
+    errors = uqled.find_label_errors(labels, passes[0], passes, method="all")
+    assert_same(masks(errors), naive.all_methods(labels, passes[0], passes))
     twins = naive.limited_methods(labels, passes)
     assert_same(masks(uqled.find_label_errors(labels, None, passes, method=list(twins))), twins)
 
@@ -143,10 +143,10 @@ def test_agreement_counts_four_algorithms(predictions):
     ]
     votes = np.sum(four, axis=0)
     for m in (1, 2, 3, 4):
-        found = uqled.find_label_errors(*arguments, method="alg-ens", agreement=m)
-        assert (found.votes == votes).all()
-        assert (found.mask == (votes >= m)).all()
-        assert found.method == f"alg-ens-{m}"
+        errors = uqled.find_label_errors(*arguments, method="alg-ens", agreement=m)
+        assert (errors.votes == votes).all()
+        assert (errors.mask == (votes >= m)).all()
+        assert errors.method == f"alg-ens-{m}"
     default = uqled.find_label_errors(*arguments, method="alg-ens")
     assert (default.mask == (votes >= 3)).all()
 
@@ -166,10 +166,10 @@ def block_rows(request, monkeypatch):
 @pytest.mark.usefixtures("every_kernel", "block_rows")
 def test_threads_and_blocks_do_not_matter(predictions, threads):
     arguments = predictions.labels, predictions.softmax, predictions.passes
-    found = uqled.find_label_errors(*arguments, method="all", threads=threads)
+    errors = uqled.find_label_errors(*arguments, method="all", threads=threads)
     expected = naive.all_methods(*arguments)
-    assert_same(masks(found), expected)
-    assert found.entropy == pytest.approx(
+    assert_same(masks(errors), expected)
+    assert errors.entropy == pytest.approx(
         [naive.entropy(row) for row in naive.mean_of_passes(predictions.passes)], abs=1e-12
     )
 
@@ -180,8 +180,8 @@ def test_where_the_rows_lie_does_not_matter(predictions, tmp_path):
     expected = masks(uqled.find_label_errors(labels, softmax, passes, method="all"))
 
     def same(*arguments, **options):
-        found = uqled.find_label_errors(*arguments, method="all", **options)
-        assert_same(masks(found), expected)
+        errors = uqled.find_label_errors(*arguments, method="all", **options)
+        assert_same(masks(errors), expected)
 
     np.save(tmp_path / "softmax.npy", softmax)
     np.save(tmp_path / "passes.npy", passes)
@@ -212,9 +212,9 @@ def test_half_precision_from_torch(dtype):
     tensor = torch.from_numpy(data.passes).to(getattr(torch, dtype))
     wide = tensor.double().numpy()
     wide = wide / wide.sum(axis=2, keepdims=True)
-    found = uqled.find_label_errors(data.labels, passes=tensor, method="cl-mcd")
+    errors = uqled.find_label_errors(data.labels, passes=tensor, method="cl-mcd")
     exact = naive.cl_pbnr(data.labels, tensor.double().numpy().mean(axis=0))
-    assert (found.mask == exact).all()
+    assert (errors.mask == exact).all()
 
 
 def test_a_memory_map_of_a_replaced_file_is_still_what_was_opened(predictions, tmp_path):
@@ -223,16 +223,16 @@ def test_a_memory_map_of_a_replaced_file_is_still_what_was_opened(predictions, t
     mapped = np.load(path, mmap_mode="r")
     np.save(tmp_path / "other.npy", np.full_like(predictions.softmax, 0.2))
     (tmp_path / "other.npy").replace(path)
-    found = uqled.find_label_errors(predictions.labels, mapped, method="cl-pbnr")
-    assert (found.mask == naive.cl_pbnr(predictions.labels, predictions.softmax)).all()
+    errors = uqled.find_label_errors(predictions.labels, mapped, method="cl-pbnr")
+    assert (errors.mask == naive.cl_pbnr(predictions.labels, predictions.softmax)).all()
 
 
 def test_a_part_of_a_memory_map(predictions, tmp_path):
     path = tmp_path / "softmax.npy"
     np.save(path, predictions.softmax)
     part = np.load(path, mmap_mode="r")[50:]
-    found = uqled.find_label_errors(predictions.labels[50:], part, method="cl-pbnr")
-    assert (found.mask == naive.cl_pbnr(predictions.labels[50:], predictions.softmax[50:])).all()
+    errors = uqled.find_label_errors(predictions.labels[50:], part, method="cl-pbnr")
+    assert (errors.mask == naive.cl_pbnr(predictions.labels[50:], predictions.softmax[50:])).all()
 
 
 def test_changed_copies_of_a_map_are_not_read_from_the_file(predictions, tmp_path):
@@ -240,8 +240,8 @@ def test_changed_copies_of_a_map_are_not_read_from_the_file(predictions, tmp_pat
     np.save(path, np.full_like(predictions.softmax, 0.2))
     mapped = np.load(path, mmap_mode="c")
     mapped[...] = predictions.softmax
-    found = uqled.find_label_errors(predictions.labels, mapped, method="cl-pbnr")
-    assert (found.mask == naive.cl_pbnr(predictions.labels, predictions.softmax)).all()
+    errors = uqled.find_label_errors(predictions.labels, mapped, method="cl-pbnr")
+    assert (errors.mask == naive.cl_pbnr(predictions.labels, predictions.softmax)).all()
 
 
 def test_inputs_are_not_changed(predictions):
@@ -267,10 +267,10 @@ def test_string_labels_come_back_as_strings(predictions):
         pa.array(names[predictions.labels].tolist()),
         pa.array(names[predictions.labels].tolist()).dictionary_encode(),
     ):
-        found = uqled.find_label_errors(labels, predictions.softmax, method="cl-pbnr")
-        assert (found.mask == by_number.mask).all()
-        assert found.suggested.tolist() == names[by_number.suggested].tolist()
-        assert found.given.tolist() == names[predictions.labels].tolist()
+        errors = uqled.find_label_errors(labels, predictions.softmax, method="cl-pbnr")
+        assert (errors.mask == by_number.mask).all()
+        assert errors.suggested.tolist() == names[by_number.suggested].tolist()
+        assert errors.given.tolist() == names[predictions.labels].tolist()
 
 
 def test_the_order_of_the_columns_can_be_given(predictions):
@@ -283,31 +283,31 @@ def test_the_order_of_the_columns_can_be_given(predictions):
     from_frame = uqled.find_label_errors(labels, frame, method="cl-pbnr")
     category = pd.Series(pd.Categorical(labels, categories=names[order]))
     from_category = uqled.find_label_errors(category, shuffled, method="cl-pbnr")
-    for found in (given, from_frame, from_category):
-        assert (found.mask == expected.mask).all()
-        assert (found.suggested == names[expected.suggested]).all()
+    for result in (given, from_frame, from_category):
+        assert (result.mask == expected.mask).all()
+        assert (result.suggested == names[expected.suggested]).all()
 
 
 def test_numbers_with_names_are_shown_by_name(predictions):
     names = ["ant", "bee", "cat", "dog", "eel"]
-    found = uqled.find_label_errors(
+    errors = uqled.find_label_errors(
         predictions.labels, predictions.softmax, method="cl-pbnr", classes=names
     )
-    assert found.suggested.dtype.kind == "i"
-    assert {given for given, _, _ in found.confused_pairs()} <= set(names)
+    assert errors.suggested.dtype.kind == "i"
+    assert {given for given, _, _ in errors.confused_pairs()} <= set(names)
 
 
 def test_ranking_is_votes_then_score_then_index(predictions):
-    found = uqled.find_label_errors(
+    errors = uqled.find_label_errors(
         predictions.labels, predictions.softmax, predictions.passes, method="alg-ens", agreement=2
     )
-    keys = [(-found.votes[z], found.scores[z], z) for z in found.ranked]
+    keys = [(-errors.votes[z], errors.scores[z], z) for z in errors.ranked]
     assert keys == sorted(keys)
-    assert sorted(found.ranked.tolist()) == np.flatnonzero(found.mask).tolist()
-    assert (found.ranking[: found.n_flagged] == found.ranked).all()
-    rest = [(-found.votes[z], found.scores[z], z) for z in found.ranking[found.n_flagged :]]
+    assert sorted(errors.ranked.tolist()) == np.flatnonzero(errors.mask).tolist()
+    assert (errors.ranking[: errors.n_flagged] == errors.ranked).all()
+    rest = [(-errors.votes[z], errors.scores[z], z) for z in errors.ranking[errors.n_flagged :]]
     assert rest == sorted(rest)
-    assert sorted(found.ranking.tolist()) == list(range(len(found)))
+    assert sorted(errors.ranking.tolist()) == list(range(len(errors)))
 
 
 def test_scores_are_of_the_methods_probabilities(predictions):
@@ -323,15 +323,15 @@ def test_scores_are_of_the_methods_probabilities(predictions):
 
 
 def test_the_frame(predictions):
-    found = uqled.find_label_errors(
+    errors = uqled.find_label_errors(
         predictions.labels, predictions.softmax, predictions.passes, method="alg-ens"
     )
-    frame = found.to_frame()
+    frame = errors.to_frame()
     assert list(frame) == [
         "is_label_issue", "label_score", "given_label", "suggested_label", "votes", "entropy",
         "mutual_information", "error_probability", "tier",
     ]  # fmt: skip
-    assert (frame["is_label_issue"] == found.mask).all()
+    assert (frame["is_label_issue"] == errors.mask).all()
     assert frame["entropy"].to_numpy() == pytest.approx(
         uqled.uncertainty.entropy(predictions.passes.mean(axis=0)), abs=1e-12
     )
@@ -367,15 +367,15 @@ def test_more_classes_than_a_plain_matrix_holds():
     probs = np.full((N, K), 0.1 / K, np.float32)
     probs[np.arange(N), true] += rng.uniform(0.3, 0.9, N).astype(np.float32)
     probs /= probs.sum(axis=1, keepdims=True)
-    found = uqled.find_label_errors(labels, probs, method="cl-pbnr")
-    assert found.mask[wrong].mean() > 0.9
-    assert found.joint.shape == (K, K)
-    assert found.joint.nnz < 4 * K
-    assert found.joint.sum() == N
+    errors = uqled.find_label_errors(labels, probs, method="cl-pbnr")
+    assert errors.mask[wrong].mean() > 0.9
+    assert errors.joint.shape == (K, K)
+    assert errors.joint.nnz < 4 * K
+    assert errors.joint.sum() == N
     dense = uqled.find_label_errors(
         labels[labels < 40], _folded(probs[labels < 40]), method="cl-pbnr"
     )
-    assert (np.flatnonzero(found.mask) == np.flatnonzero(labels < 40)[dense.mask]).all()
+    assert (np.flatnonzero(errors.mask) == np.flatnonzero(labels < 40)[dense.mask]).all()
 
 
 def _folded(probs):
@@ -409,9 +409,9 @@ def test_negative_zeros_are_zeros():
     labels = np.arange(60) % 3
     plain = uqled.find_label_errors(labels, passes[0], passes, method="all")
     signed = np.where(passes == 0, -0.0, passes)
-    found = uqled.find_label_errors(labels, signed[0], signed, method="all")
-    assert_same(masks(found), masks(plain))
-    assert found.entropy == pytest.approx(plain.entropy)
+    errors = uqled.find_label_errors(labels, signed[0], signed, method="all")
+    assert_same(masks(errors), masks(plain))
+    assert errors.entropy == pytest.approx(plain.entropy)
 
 
 def test_a_sure_label_has_the_best_score():
@@ -430,9 +430,9 @@ def test_label_quality_scores(predictions):
         ("normalized-margin", "normalized_margin"),
         ("confidence-weighted-entropy", "confidence_weighted_entropy"),
     ):
-        found = uqled.label_quality_scores(predictions.labels, predictions.softmax, method=ours)
+        result = uqled.label_quality_scores(predictions.labels, predictions.softmax, method=ours)
         expected = get_label_quality_scores(predictions.labels, predictions.softmax, method=theirs)
-        assert found == pytest.approx(expected, abs=1e-12)
+        assert result == pytest.approx(expected, abs=1e-12)
 
 
 def test_every_thread_has_blocks_of_data_of_a_few_megabytes():

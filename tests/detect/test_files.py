@@ -95,14 +95,14 @@ def expected():
     ],
 )
 def test_the_same_flags_from_everywhere(files, expected, labels, probs, passes):
-    found = uqled.find_label_errors(
+    errors = uqled.find_label_errors(
         open_labels(f"{files}/{labels}"),
         open_probabilities(f"{files}/{probs}", ndim=2),
         open_probabilities(f"{files}/{passes}", ndim=3),
         method="alg-ens",
     )
     assert expected.any()
-    np.testing.assert_array_equal(found.mask, expected)
+    np.testing.assert_array_equal(errors.mask, expected)
 
 
 def test_large_arrays_are_not_read_when_opened(files):
@@ -112,8 +112,8 @@ def test_large_arrays_are_not_read_when_opened(files):
 
 
 def test_the_columns_of_a_table_name_the_classes(files):
-    found = open_probabilities(f"{files}/table", ndim=2)
-    assert found.columns == tuple(NAMES)
+    result = open_probabilities(f"{files}/table", ndim=2)
+    assert result.columns == tuple(NAMES)
     few = DATA.labels < 2  # labels that do not show all classes
     labels, probs = NAMES[DATA.labels[few]], DATA.softmax[few]
     errors = uqled.find_label_errors(labels, pd.DataFrame(probs, columns=NAMES), method="argmax")

@@ -155,7 +155,7 @@ def test_a_method_that_lacks_its_input_says_which(method):
         if not missing:
             uqled.find_label_errors(LABELS, **{name: argument}, method=method)
             continue
-        with pytest.raises(uqled.MissingInputError, match=f"{missing[0]} is missing"):
+        with pytest.raises(uqled.MissingInputError, match=f"`{missing[0]}` is missing"):
             uqled.find_label_errors(LABELS, **{name: argument}, method=method)
 
 
@@ -263,11 +263,11 @@ def malformed(draw):
 def test_malformed_arrays_are_refused_or_answered_right(labels, softmax, passes, method):
     """Never a crash, never a silent answer: what is not refused satisfies the definition."""
     try:
-        found = uqled.find_label_errors(labels, softmax, passes, method=method)
+        errors = uqled.find_label_errors(labels, softmax, passes, method=method)
     except uqled.InputError:
         return
-    wide = np.asarray(softmax if found.scores.size == len(softmax) else passes, dtype=float)
+    wide = np.asarray(softmax if errors.scores.size == len(softmax) else passes, dtype=float)
     assert np.isfinite(wide).all()
-    assert len(found) == len(labels)
+    assert len(errors) == len(labels)
     assert (np.abs(wide.sum(axis=-1) - 1) < 0.03).all()
-    assert ((found.scores >= 0) & (found.scores <= 1.03)).all()
+    assert ((errors.scores >= 0) & (errors.scores <= 1.03)).all()

@@ -64,7 +64,7 @@ def test_another_package_adds_a_method(tmp_path):
     assert table["suggested_label"].tolist() == errors.suggested.tolist()
     every = uqled.find_label_errors(data.labels, None, data.passes, method="all", headline=name)
     assert every.method == name
-    with pytest.raises(uqled.MissingInputError, match="'sure-contradiction' needs passes"):
+    with pytest.raises(uqled.MissingInputError, match="'sure-contradiction' needs `passes`"):
         uqled.find_label_errors(data.labels, data.softmax, method=name)
 
 

@@ -25,13 +25,13 @@ pytestmark = pytest.mark.skipif(
 def test_published_masks(name):
     with np.load(FOLDER / f"northcutt-{name}.npz") as archive:
         data = dict(archive)
-    found = uqled.find_label_errors(data["labels"], data["probs"], method="all").by_method
+    errors = uqled.find_label_errors(data["labels"], data["probs"], method="all").by_method
     is_error = data["labels"] != data["true_labels"]
     masks = {
-        "cl_pbnr": found["cl-pbnr"].mask,
-        "cl_pbc": found["cl-pbc"].mask,
-        "cl_both": found["cl-both"].mask,
-        "argmax": found["argmax"].mask,
+        "cl_pbnr": errors["cl-pbnr"].mask,
+        "cl_pbc": errors["cl-pbc"].mask,
+        "cl_both": errors["cl-both"].mask,
+        "argmax": errors["argmax"].mask,
         "conf_joint_only": _off_diagonal(data["labels"], data["probs"]),
     }
     for method, mask in masks.items():
@@ -64,7 +64,9 @@ def test_six_algorithms_on_published_predictions(name):
     with np.load(FOLDER / f"{name}.npz") as archive:
         data = dict(archive)
     softmax = data["passes"][data["models"].tolist().index("resnet50d")]
-    found = uqled.find_label_errors(data["labels"], softmax, data["passes"], method="all").by_method
+    errors = uqled.find_label_errors(
+        data["labels"], softmax, data["passes"], method="all"
+    ).by_method
     is_error = data["labels"] != data["true_labels"]
-    f1 = tuple(round(f1_score(is_error, found[method].mask), 3) for method in METHODS)
+    f1 = tuple(round(f1_score(is_error, errors[method].mask), 3) for method in METHODS)
     assert f1 == STATED[name]

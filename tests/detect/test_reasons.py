@@ -49,8 +49,8 @@ def test_as_the_definition_says_of_passes_that_differ_more_or_less():
 def test_every_reason_occurs_among_the_flagged():
     data = make_predictions(3, N=2_000)
     errors = uqled.find_label_errors(data.labels, data.softmax, data.passes, method="alg-ens")
-    found = find_reasons(data.labels, data.softmax, data.passes, errors.ranked)
-    assert set(found) == set(REASONS) - {"contradicts a duplicate"}  # which needs the samples
+    result = find_reasons(data.labels, data.softmax, data.passes, errors.ranked)
+    assert set(result) == set(REASONS) - {"contradicts a duplicate"}  # which needs the samples
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_every_reason_occurs_among_the_flagged():
 def test_plain_cases_for_a_sample_given_the_second_class(passes, reason):
     stack = np.array(passes)[:, None]
     for dtype in (np.float16, np.float32, np.float64):
-        found = find_reasons(np.array([1]), None, stack.astype(dtype), np.array([0]))
-        assert found.tolist() == [reason]
+        result = find_reasons(np.array([1]), None, stack.astype(dtype), np.array([0]))
+        assert result.tolist() == [reason]
 
 
 def test_only_the_rows_asked_for_are_read(tmp_path):
@@ -131,7 +131,7 @@ def test_a_sure_model_is_right_more_often_than_a_lost_one(name):
     data = np.load(path)
     labels, passes, true = data["labels"], data["passes"], data["true_labels"]
     errors = uqled.find_label_errors(labels, None, passes, method="cl-mcd")
-    found = find_reasons(labels, None, passes, errors.ranked)
+    result = find_reasons(labels, None, passes, errors.ranked)
     right = (errors.best == true)[errors.ranked]
-    shares = [right[found == reason].mean() for reason in REASONS]
+    shares = [right[result == reason].mean() for reason in REASONS]
     assert shares == sorted(shares, reverse=True)

@@ -27,10 +27,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def engine(cluster):
-    with make_engine("ray", workers=2, address=cluster.address) as found:
-        assert isinstance(found, Engine)
-        assert found.is_distributed
-        yield found
+    with make_engine("ray", workers=2, address=cluster.address) as result:
+        assert isinstance(result, Engine)
+        assert result.is_distributed
+        yield result
 
 
 def named(prefix, item):
@@ -119,12 +119,12 @@ def test_nothing_to_reduce(engine):
 
 
 def test_both_nodes_work(engine):
-    found: set[tuple[str, int]] = set()
+    result: set[tuple[str, int]] = set()
     until = time.monotonic() + 60  # a node's first worker may take longer to start than all tasks
-    while len({node for node, _ in found}) < 2 and time.monotonic() < until:
-        found.update(engine.map(place, range(8)))
-    assert len({node for node, _ in found}) == 2
-    assert os.getpid() not in {process for _, process in found}
+    while len({node for node, _ in result}) < 2 and time.monotonic() < until:
+        result.update(engine.map(place, range(8)))
+    assert len({node for node, _ in result}) == 2
+    assert os.getpid() not in {process for _, process in result}
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -50,11 +50,11 @@ def test_a_folder_holds_the_original_bytes(tmp_path, packed):
     export(run, "folder", tmp_path / "clean", unreviewed="relabel")
     assert hashes(source) | {"zip": place.read_bytes() if packed else None} == before
 
-    found = load_files(tmp_path / "clean", shuffle=False)  # scikit-learn's reader
-    assert found.target_names == ["cat", "dog", "ship"]
+    result = load_files(tmp_path / "clean", shuffle=False)  # scikit-learn's reader
+    assert result.target_names == ["cat", "dog", "ship"]
     there = {
-        found.target_names[k]: {
-            data for data, t in zip(found.data, found.target, strict=True) if t == k
+        result.target_names[k]: {
+            data for data, t in zip(result.data, result.target, strict=True) if t == k
         }
         for k in range(3)
     }
@@ -66,7 +66,7 @@ def test_a_folder_holds_the_original_bytes(tmp_path, packed):
             )
             expected[label].add((source / name).read_bytes())
     assert there == expected
-    assert len(found.data) == 23
+    assert len(result.data) == 23
 
 
 def test_a_cleaned_folder_loads_again(tmp_path):
@@ -122,9 +122,9 @@ def test_tables_of_paths_limits_and_splits(tmp_path):
     run = table_run(tmp_path, frame, wrong={1: 1}, **options)
     export(run, "folder", tmp_path / "clean")
     ids = Run.open(run).predictions().ids
-    found = files_of(tmp_path / "clean")
-    assert len(found) == len(ids) - 1
-    for index, (name, file) in found.items():
+    result = files_of(tmp_path / "clean")
+    assert len(result) == len(ids) - 1
+    for index, (name, file) in result.items():
         assert name == ids[index] != ids[1]
         assert (tmp_path / "clean" / file).read_bytes() == (tmp_path / name).read_bytes()
     export(run, "folder", tmp_path / "links", link=True)
@@ -169,11 +169,11 @@ def test_hostile_classes_and_files_stay_inside(tmp_path):
     after = hashes(tmp_path)
     assert {name for name in after if not name.startswith("work/clean/")} == set(before)
     assert all(after[name] == digest for name, digest in before.items())
-    found = load_files(out, shuffle=False)
-    assert len(found.target_names) == len({label for _, label in rows}) == 10
-    assert len({name.casefold() for name in found.target_names}) == 10
-    assert np.bincount(found.target).tolist() == [2] * 10
-    assert sorted(found.data) == sorted((tmp_path / file).read_bytes() for file, _ in rows)
+    result = load_files(out, shuffle=False)
+    assert len(result.target_names) == len({label for _, label in rows}) == 10
+    assert len({name.casefold() for name in result.target_names}) == 10
+    assert np.bincount(result.target).tolist() == [2] * 10
+    assert sorted(result.data) == sorted((tmp_path / file).read_bytes() for file, _ in rows)
     for _, file in files_of(out).values():
         assert len(Path(file).parts) == 2
         assert not any(part.startswith(".") for part in Path(file).parts)

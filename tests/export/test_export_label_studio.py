@@ -43,15 +43,15 @@ def choice(answer, question="label", what="image"):
 
 def answered(tasks, answers):
     """Tasks as Label Studio exports them: `answers` by uqled_index, several for several people."""
-    found = []
+    result = []
     for number, task in enumerate(tasks):
         said = answers.get(task["data"]["uqled_index"], [])
         annotations = [
             {"id": 10 * number + n, "completed_by": n + 1, "was_cancelled": False, **one}
             for n, one in enumerate(said if isinstance(said, list) else [said])
         ]
-        found.append({"id": number, "data": task["data"], "annotations": annotations})
-    return found
+        result.append({"id": number, "data": task["data"], "annotations": annotations})
+    return result
 
 
 def says(answer, **more):
@@ -208,8 +208,8 @@ def test_json_min_of_label_studios_converter_becomes_decisions(tmp_path):
     made = converter.Converter(config, str(tmp_path), download_resources=False)
     made.convert_to_json_min(str(whole), str(tmp_path / "min"), is_dir=False)
     (small,) = (tmp_path / "min").glob("*.json")
-    found = read_annotations(small, Run.open(run).predictions()).decisions
-    assert {i: d[:2] for i, d in found.items()} == {i: d[:2] for i, d in expected.items()}
+    result = read_annotations(small, Run.open(run).predictions()).decisions
+    assert {i: d[:2] for i, d in result.items()} == {i: d[:2] for i, d in expected.items()}
 
 
 # ---- the way back
@@ -249,9 +249,11 @@ def test_annotators_who_disagree_decide_nothing(tmp_path):
         17: [says("cat"), says("ship", ground_truth=True)],
         18: [says("cat"), says("DROP", was_cancelled=True)],
     }
-    found = read_annotations(saved(tmp_path, answered(tasks, answers)), Run.open(run).predictions())
-    assert found.disagreements == [1]
-    assert {i: d[:2] for i, d in found.decisions.items()} == {
+    result = read_annotations(
+        saved(tmp_path, answered(tasks, answers)), Run.open(run).predictions()
+    )
+    assert result.disagreements == [1]
+    assert {i: d[:2] for i, d in result.decisions.items()} == {
         9: ("keep", None), 17: ("keep", None), 18: ("relabel", 0)
     }  # fmt: skip
 
@@ -276,8 +278,8 @@ def test_decisions_go_there_and_come_back(tmp_path):
     tasks = exported(run, tmp_path / "tasks")
     for task in tasks:
         task.setdefault("annotations", [])
-    found = read_annotations(saved(tmp_path, tasks), Run.open(run).predictions())
-    assert sorted((i, *d[:2]) for i, d in found.decisions.items()) == decisions
+    result = read_annotations(saved(tmp_path, tasks), Run.open(run).predictions())
+    assert sorted((i, *d[:2]) for i, d in result.decisions.items()) == decisions
 
 
 @pytest.mark.parametrize(

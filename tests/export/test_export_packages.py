@@ -39,19 +39,19 @@ def test_a_hub_data_set_of_images(tmp_path):
 
     run = image_run(tmp_path, decisions=[(0, "drop", None)])
     export(run, "huggingface", tmp_path / "clean", unreviewed="relabel")
-    found = hub(tmp_path / "clean", tmp_path)
-    assert found.features["label"] == ClassLabel(names=["cat", "dog", "ship"])
-    assert found.features["image"] == ImageFeature()
-    raw = found.cast_column("image", ImageFeature(decode=False))
+    result = hub(tmp_path / "clean", tmp_path)
+    assert result.features["label"] == ClassLabel(names=["cat", "dog", "ship"])
+    assert result.features["image"] == ImageFeature()
+    raw = result.cast_column("image", ImageFeature(decode=False))
     seen = {row["id"]: row for row in raw}
     assert len(seen) == 23
     for name, row in seen.items():
         assert row["image"]["bytes"] == (tmp_path / "data" / name).read_bytes()
         assert row["image"]["path"].endswith(name.split("/")[1])
         label = MOVED.get(name, name.split("/")[0])
-        assert found.features["label"].int2str(row["label"]) == label
-    with Image.open(tmp_path / "data" / found[3]["id"]) as original:
-        assert np.array_equal(np.asarray(found[3]["image"]), np.asarray(original))
+        assert result.features["label"].int2str(row["label"]) == label
+    with Image.open(tmp_path / "data" / result[3]["id"]) as original:
+        assert np.array_equal(np.asarray(result[3]["image"]), np.asarray(original))
 
 
 def test_a_hub_data_set_keeps_its_columns(tmp_path):
@@ -80,12 +80,12 @@ def test_a_hub_data_set_keeps_its_columns(tmp_path):
     data = uqled.load(tmp_path / "data", label="fine", split="test", cache=False)
     run = make_run(tmp_path / "run", data, {4: 2}, decisions=[(0, "drop", None)])
     export(run, "huggingface", tmp_path / "clean", unreviewed="relabel")
-    found = hub(tmp_path / "clean", tmp_path, "test")
-    assert found.features == features
-    assert found["fine"][:] == [0, 0, 1, 2, 1, 2, 2, 2]
-    assert found["coarse"][:] == rows["coarse"][1:]
-    assert found["tags"][:] == rows["tags"][1:]
-    raw = found.cast_column("img", ImageFeature(decode=False))
+    result = hub(tmp_path / "clean", tmp_path, "test")
+    assert result.features == features
+    assert result["fine"][:] == [0, 0, 1, 2, 1, 2, 2, 2]
+    assert result["coarse"][:] == rows["coarse"][1:]
+    assert result["tags"][:] == rows["tags"][1:]
+    raw = result.cast_column("img", ImageFeature(decode=False))
     assert [row["img"]["bytes"] for row in raw] == [cell["bytes"] for cell in rows["img"][1:]]
 
 
@@ -96,11 +96,11 @@ def test_paths_in_a_table_become_images(tmp_path):
     frame["label"] = [f.split("/")[1] for f in files]
     run = table_run(tmp_path, frame, wrong={1: 1})
     export(run, "huggingface", tmp_path / "clean")
-    found = hub(tmp_path / "clean", tmp_path)
-    assert found.column_names == ["note", "where", "label"]
-    assert found["note"][:] == [f"n{i}" for i in range(12) if i != 1]
+    result = hub(tmp_path / "clean", tmp_path)
+    assert result.column_names == ["note", "where", "label"]
+    assert result["note"][:] == [f"n{i}" for i in range(12) if i != 1]
     with Image.open(tmp_path / files[0]) as original:
-        assert np.array_equal(np.asarray(found[0]["where"]), np.asarray(original))
+        assert np.array_equal(np.asarray(result[0]["where"]), np.asarray(original))
 
 
 def test_texts_and_features_as_a_hub_data_set(tmp_path):
@@ -110,18 +110,18 @@ def test_texts_and_features_as_a_hub_data_set(tmp_path):
     (tmp_path / "t").mkdir()
     run = table_run(tmp_path / "t", frame, wrong={0: 1}, decisions=[(8, "drop", None)])
     export(run, "huggingface", tmp_path / "texts", unreviewed="relabel")
-    found = hub(tmp_path / "texts", tmp_path)
-    assert found["text"][:] == [f"text {i}" for i in range(8)]
-    assert found.features["label"].int2str(found["label"][:]) == list("baabbbcc")
-    assert found["n"][:] == list(range(8))
+    result = hub(tmp_path / "texts", tmp_path)
+    assert result["text"][:] == [f"text {i}" for i in range(8)]
+    assert result.features["label"].int2str(result["label"][:]) == list("baabbbcc")
+    assert result["n"][:] == list(range(8))
 
     numbers = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
     np.savez(tmp_path / "data.npz", X=numbers, y=[3, 3, 3, 7, 7, 7])
     run = make_run(tmp_path / "run", uqled.load(tmp_path / "data.npz"), {0: 1})
     export(run, "huggingface", tmp_path / "numbers")
-    found = hub(tmp_path / "numbers", tmp_path)
-    np.testing.assert_array_equal(np.array(found["features"][:], np.float32), numbers[1:])
-    assert found.features["label"].names == ["3", "7"]
+    result = hub(tmp_path / "numbers", tmp_path)
+    np.testing.assert_array_equal(np.array(result["features"][:], np.float32), numbers[1:])
+    assert result.features["label"].names == ["3", "7"]
 
 
 def test_a_data_set_of_the_hub_by_name(tmp_path, monkeypatch):
@@ -135,10 +135,10 @@ def test_a_data_set_of_the_hub_by_name(tmp_path, monkeypatch):
         patch.setattr("datasets.load_dataset", lambda *_, **__: whole)
         run = make_run(tmp_path / "run", uqled.load("hf:someone/texts", split="test"), {1: 1})
         export(run, "huggingface", tmp_path / "clean", unreviewed="relabel")
-    found = hub(tmp_path / "clean", tmp_path, "test")
-    assert found.features == features
-    assert found["label"][:] == [0, 1, 0, 1, 1, 1]
-    assert found["text"][:] == rows["text"]
+    result = hub(tmp_path / "clean", tmp_path, "test")
+    assert result.features == features
+    assert result["label"][:] == [0, 1, 0, 1, 1, 1]
+    assert result["text"][:] == rows["text"]
 
 
 def test_a_large_hub_data_set_is_cut_into_shards(tmp_path, monkeypatch):
@@ -158,17 +158,17 @@ def test_a_large_hub_data_set_is_cut_into_shards(tmp_path, monkeypatch):
 def test_the_layout_of_fiftyone(tmp_path):
     run = image_run(tmp_path, decisions=[(1, "relabel", 2), (9, "drop", None)])
     export(run, "fiftyone", tmp_path / "clean")
-    found = json.loads((tmp_path / "clean/labels.json").read_text())
-    assert found["classes"] == ["cat", "dog", "ship"]
-    assert set(found["labels"]) == {
+    result = json.loads((tmp_path / "clean/labels.json").read_text())
+    assert result["classes"] == ["cat", "dog", "ship"]
+    assert set(result["labels"]) == {
         Path(name).stem for name in images_below(tmp_path / "clean/data")
     }
-    assert len(found["labels"]) == 23
-    flagged = found["labels"]["00000017"]
+    assert len(result["labels"]) == 23
+    flagged = result["labels"]["00000017"]
     assert flagged["label"] == 2
     assert flagged["attributes"]["mistakenness"] == pytest.approx(0.98)
     assert flagged["attributes"]["is_label_issue"] is True
-    decided = found["labels"]["00000001"]
+    decided = result["labels"]["00000001"]
     assert decided["label"] == 2
     assert decided["attributes"] | {"mistakenness": 0} == {
         "mistakenness": 0, "is_label_issue": False, "is_decided": True, "given_label": "cat",

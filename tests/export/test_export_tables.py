@@ -194,9 +194,9 @@ def test_labels_of_a_csv_stay_as_they_are_written(tmp_path):
     data = uqled.load(place, cache=False)
     run = make_run(tmp_path / "run", data, {0: 1, 4: 2})
     export(run, "csv", tmp_path / "out.csv", unreviewed="relabel")
-    found = (tmp_path / "out.csv").read_text().splitlines()
-    assert [i - 1 for i in range(31) if found[i] != lines[i]] == [0, 4]
-    assert (found[1], found[5]) == ("0.5,02", "4.5,3.")
+    result = (tmp_path / "out.csv").read_text().splitlines()
+    assert [i - 1 for i in range(31) if result[i] != lines[i]] == [0, 4]
+    assert (result[1], result[5]) == ("0.5,02", "4.5,3.")
 
 
 def test_an_export_follows_what_the_run_was_asked_for(tmp_path):

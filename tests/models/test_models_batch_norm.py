@@ -146,11 +146,11 @@ def test_a_run_has_the_cure_by_default_and_the_papers_letter_on_demand(runs, tmp
 
 
 def test_a_network_without_such_layers_is_untouched_to_the_bit(tmp_path):
-    found = {
+    estimate = {
         kind: cross_validate(digits(90), "small", out=tmp_path / kind, batch_norm=kind, **QUICK)
         for kind in ("re-estimated", "as-trained")
     }
-    assert (found["re-estimated"].pred_probs == found["as-trained"].pred_probs).all()
+    assert (estimate["re-estimated"].pred_probs == estimate["as-trained"].pred_probs).all()
     assert "batch_norm" not in choose_learner("small", digits(90)).settings()
 
 
@@ -175,9 +175,9 @@ def test_a_training_continued_from_a_checkpoint_has_the_same_statistics(
 @pytest.mark.slow
 def test_several_devices_end_in_the_same_kind_of_statistics(tmp_path):
     options = {**QUICK, "devices": 2, "device": "cpu", "precision": "32-true"}
-    found = {
+    estimate = {
         kind: cross_validate(digits(), behind, out=tmp_path / kind, batch_norm=kind, **options)
         for kind in ("re-estimated", "as-trained")
     }
-    assert (found["as-trained"].passes == found["re-estimated"].passes).all()
-    assert found["re-estimated"].accuracy > found["as-trained"].accuracy
+    assert (estimate["as-trained"].passes == estimate["re-estimated"].passes).all()
+    assert estimate["re-estimated"].accuracy > estimate["as-trained"].accuracy

@@ -66,16 +66,16 @@ def test_layouts_other_than_rows_are_kept_and_wholly_covered():
 
 def test_masks_follow_from_the_seed_and_not_from_the_threads():
     x, layer, threads = torch.ones(300, 1000), Dropout(0.3), torch.get_num_threads()
-    found = []
+    result = []
     try:
         for count in (1, 2):
             torch.set_num_threads(count)
             torch.manual_seed(4)
-            found.append(layer(x))
+            result.append(layer(x))
     finally:
         torch.set_num_threads(threads)
-    assert torch.equal(*found)
-    assert not torch.equal(found[0], layer(x))
+    assert torch.equal(*result)
+    assert not torch.equal(result[0], layer(x))
 
 
 def test_gradients_pass_where_values_do():
@@ -133,10 +133,10 @@ def test_batch_norm_stays_as_it_is_in_evaluation():
         expected = model[:3].eval()(x)
         model.train()
         with enable_dropout(model):
-            found = model[:3](x)
+            result = model[:3](x)
             one_by_one = torch.cat([model[:3](row) for row in x.split(1)])
             assert not torch.equal(model(x), model(x))
-    assert torch.equal(found, expected)
+    assert torch.equal(result, expected)
     assert torch.allclose(one_by_one, expected, atol=1e-5)  # no sample sees the others
     assert all(torch.equal(v, statistics[k]) for k, v in model[1].state_dict().items())
 

@@ -23,9 +23,9 @@ def repeated(model, batch, passes, *, seed):
         for module in model.modules():
             if isinstance(module, nn.Dropout | nn.Dropout2d):
                 module.train()
-        found = torch.stack([model(batch).softmax(dim=1) for _ in range(passes)])
+        result = torch.stack([model(batch).softmax(dim=1) for _ in range(passes)])
     model.train()
-    return softmax, found
+    return softmax, result
 
 
 def assert_same(model, batch, *, reason):

@@ -259,13 +259,13 @@ def test_draws_equal_those_of_a_plain_loop():
     rows = softmax_rows(2, 6, 6) * (rng.random((6, 6)) < 0.6) + 1e-3 * np.eye(6)
     codes = rng.integers(0, 6, 500).astype(np.int32)
     drawn = matrices._draw_labels(codes, rows, np.random.default_rng(9))
-    for code, at, found in zip(codes, np.random.default_rng(9).random(500), drawn, strict=True):
+    for code, at, result in zip(codes, np.random.default_rng(9).random(500), drawn, strict=True):
         place, total = at * rows[code].sum(), 0.0
         for expected in range(6):
             total += rows[code, expected]
             if total > place:
                 break
-        assert found == expected
+        assert result == expected
 
     class Lowest:
         random = staticmethod(np.zeros)

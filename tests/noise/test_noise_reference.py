@@ -84,5 +84,7 @@ def test_counts_are_theirs():
 def test_importing_loads_nothing_heavy():
     heavy = {"pandas", "matplotlib", "scipy", "sklearn", "numba", "torch", "typer"}
     code = f"import uqled.noise.kinds, sys; print(sorted({heavy} & set(sys.modules)))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"

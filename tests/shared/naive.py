@@ -43,11 +43,11 @@ def agrees(row, given):
 
 def thresholds(labels, probs):
     K = probs.shape[1]
-    found = []
+    result = []
     for j in range(K):
         own = [float(p[j]) for p, given in zip(probs, labels, strict=True) if given == j]
-        found.append(max(sum(own) / len(own), 2 * SLACK) if own else 2.0)
-    return found
+        result.append(max(sum(own) / len(own), 2 * SLACK) if own else 2.0)
+    return result
 
 
 def margin(row):
@@ -95,7 +95,7 @@ def guesses(labels, probs, entropy_class=None, values=None):
     if values is None:
         values = [entropy(p) for p in probs]
     t, limits = thresholds(labels, probs), class_means(labels, values, probs.shape[1])
-    found = []
+    result = []
     for p, given, value in zip(probs, labels, values, strict=True):
 
         def sure(j, value=value, given=given):
@@ -105,12 +105,12 @@ def guesses(labels, probs, entropy_class=None, values=None):
 
         confident = [j for j in range(len(p)) if float(p[j]) >= t[j] - SLACK and sure(j)]
         if not confident:
-            found.append(-1)
+            result.append(-1)
         elif len(confident) == 1:
-            found.append(confident[0])
+            result.append(confident[0])
         else:
-            found.append(argmax(p))
-    return found
+            result.append(argmax(p))
+    return result
 
 
 def confident_joint(labels, guess, K):
@@ -125,7 +125,7 @@ def confident_joint(labels, guess, K):
 
 def calibrated(joint, labels):
     K = len(joint)
-    found = []
+    result = []
     for i in range(K):
         n, total = sum(1 for given in labels if given == i), sum(joint[i])
         exact = [c * n / total for c in joint[i]]
@@ -133,8 +133,8 @@ def calibrated(joint, labels):
         remainder = [round(e - w, 9) for e, w in zip(exact, whole, strict=True)]
         for j in sorted(range(K), key=lambda j: (-remainder[j], j))[: n - sum(whole)]:
             whole[j] += 1
-        found.append(whole)
-    return found
+        result.append(whole)
+    return result
 
 
 def quotas(joint, labels, min_examples=1, frac_noise=1.0):

@@ -30,9 +30,9 @@ def finish(path, data, *, seed=0, wrong=0.2, margin=4.5):
     """A run in `path` that predicted `data`, whose labels are true; the run's are partly wrong."""
     truth, K = data.labels.codes, data.n_classes
     labels, softmax, passes = predicted(truth, K, seed=seed, wrong=wrong, margin=margin)
-    found = data.with_labels(labels).labels
+    result = data.with_labels(labels).labels
     run = Run.begin(path, {"made": "for a test"})
-    run.write_data(found, data.ids.tolist(), truth, np.zeros(len(data), np.int32), data.source)
+    run.write_data(result, data.ids.tolist(), truth, np.zeros(len(data), np.int32), data.source)
     run.write_fold(0, softmax, passes)
     run.write_predictions([np.arange(len(data))], K)
     return run

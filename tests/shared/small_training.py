@@ -12,9 +12,9 @@ QUICK = {"folds": 3, "passes": 2, "epochs": 2, "batch_size": 32, "lr": 0.05, "se
 
 
 def digits(n=240):
-    found = load_digits()
-    images = (found.images * 15.9).astype(np.uint8)[..., None]
-    return Dataset.from_arrays(images[:n], found.target[:n], name="digits")
+    result = load_digits()
+    images = (result.images * 15.9).astype(np.uint8)[..., None]
+    return Dataset.from_arrays(images[:n], result.target[:n], name="digits")
 
 
 def tiny(n_classes, image_shape):

@@ -144,25 +144,25 @@ def rows(array, start, stop):
     return array[:, start:stop] if array.ndim == 3 else array[start:stop]
 
 
-def read_as(found, start, stop, dtype):
-    buffer = np.empty(rows(np.empty(found.shape, bool), start, stop).shape, dtype)
-    found.read_into(buffer, start, stop)
+def read_as(result, start, stop, dtype):
+    buffer = np.empty(rows(np.empty(result.shape, bool), start, stop).shape, dtype)
+    result.read_into(buffer, start, stop)
     return buffer
 
 
-def check(found, whole):
+def check(result, whole):
     """Compare a few hundred ranges with the array that was written."""
-    assert found.shape == whole.shape
-    assert found.ndim == whole.ndim
-    assert len(found) == len(whole)
-    assert found.dtype == whole.dtype
-    np.testing.assert_array_equal(np.asarray(found), whole)
+    assert result.shape == whole.shape
+    assert result.ndim == whole.ndim
+    assert len(result) == len(whole)
+    assert result.dtype == whole.dtype
+    np.testing.assert_array_equal(np.asarray(result), whole)
     rng = np.random.default_rng(1)
     for start, stop in np.sort(rng.integers(0, N + 1, (60, 2))).tolist():
         np.testing.assert_array_equal(
-            read_as(found, start, stop, whole.dtype), rows(whole, start, stop)
+            read_as(result, start, stop, whole.dtype), rows(whole, start, stop)
         )
     for start in range(0, N, 33):  # one after the other, as detection reads
         np.testing.assert_array_equal(
-            rows(found, start, start + 33), rows(whole, start, start + 33)
+            rows(result, start, start + 33), rows(whole, start, start + 33)
         )

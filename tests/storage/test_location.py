@@ -150,8 +150,8 @@ def test_ranges_of_many_files(folder):
     files = [folder / f"{n}" for n in range(5)]
     for n, place in enumerate(files):
         place.write(bytes([n]) * (n + 1))
-    found = list(remote_location.read_ranges([(place, 1, 3) for place in files[1:]]))
-    assert found == [b"\1", b"\2\2", b"\3\3\3", b"\4\4\4"]
+    result = list(remote_location.read_ranges([(place, 1, 3) for place in files[1:]]))
+    assert result == [b"\1", b"\2\2", b"\3\3\3", b"\4\4\4"]
     with pytest.raises(FileError, match="missing' does not exist"):
         list(remote_location.read_ranges([(files[0], 0, 1), (folder / "missing", 0, 1)]))
 
@@ -300,8 +300,8 @@ def test_rights_are_asked_for(tmp_path):
 
 def test_few_files_are_kept_open(tmp_path):
     def opened():
-        found = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.exists()]
-        return sum(path.startswith(str(tmp_path)) for path in found)
+        result = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.exists()]
+        return sum(path.startswith(str(tmp_path)) for path in result)
 
     files = [Location.of(tmp_path) / f"{n}" for n in range(200)]
     for place in files:
@@ -335,14 +335,14 @@ def test_reads_past_the_file_cache_are_the_same(tmp_path, monkeypatch, start, le
     place = Location.of(tmp_path / "x.bin")
     place.write(content)
     monkeypatch.setattr(file_reads, "_DIRECT_BYTES", 1)
-    found = bytearray(length)
-    place.read_into(memoryview(found), start, direct_io=True)
-    assert bytes(found) == content[start : start + length]
+    result = bytearray(length)
+    place.read_into(memoryview(result), start, direct_io=True)
+    assert bytes(result) == content[start : start + length]
     with pytest.raises(FileError, match="ends at byte 6000000"):
         place.read_into(memoryview(bytearray(500)), 5_999_900, direct_io=True)
     place.write(content[::-1])  # another file of this name
-    place.read_into(memoryview(found), start, direct_io=True)
-    assert bytes(found) == content[::-1][start : start + length]
+    place.read_into(memoryview(result), start, direct_io=True)
+    assert bytes(result) == content[::-1][start : start + length]
 
 
 @pytest.mark.parametrize("start", [0, 128, 512, 700, 5_000_000])

@@ -72,38 +72,38 @@ def test_all_layouts_read_the_same_from_a_store(tmp_path, store, request):
         there = f"{base}/{uuid4().hex}"
         for entry in Location.of(tmp_path / layout).tree():
             (Location.of(there) / entry.name).write((tmp_path / layout / entry.name).read_bytes())
-        found = open_shards(
+        result = open_shards(
             address.replace(str(tmp_path / layout), there), ndim=whole.ndim, name="x"
         )
-        assert found.dtype == whole.dtype
-        np.testing.assert_array_equal(np.asarray(found), whole)
-        np.testing.assert_array_equal(rows(found, 85, 260), rows(whole, 85, 260))
+        assert result.dtype == whole.dtype
+        np.testing.assert_array_equal(np.asarray(result), whole)
+        np.testing.assert_array_equal(rows(result, 85, 260), rows(whole, 85, 260))
 
 
 @pytest.mark.parametrize("stored_as", ["f2", "f4", "f8", ">f4", ">f8", "i1", "u2", ">i8"])
 @pytest.mark.parametrize("wanted", ["f2", "f4", "f8"])
 def test_numbers_are_converted_as_numpy_does(tmp_path, stored_as, wanted):
     whole = (PASSES * 100).astype(stored_as)
-    found = open_shards(npy_folder(tmp_path / "a", whole, axis=1), ndim=3, name="passes")
-    assert found.dtype == whole.dtype.newbyteorder("=")
-    assert found.dtype.isnative
-    assert read_as(found, 30, 333, wanted).dtype == wanted
-    np.testing.assert_array_equal(read_as(found, 30, 333, wanted), whole[:, 30:333].astype(wanted))
+    result = open_shards(npy_folder(tmp_path / "a", whole, axis=1), ndim=3, name="passes")
+    assert result.dtype == whole.dtype.newbyteorder("=")
+    assert result.dtype.isnative
+    assert read_as(result, 30, 333, wanted).dtype == wanted
+    np.testing.assert_array_equal(read_as(result, 30, 333, wanted), whole[:, 30:333].astype(wanted))
 
 
 def test_conversion_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_files, "_PIECE_BYTES", 64)
     monkeypatch.setattr(row_files, "_PIECE_BYTES", 64)  # three rows at a time, then batches of them
-    found = open_shards(npy_folder(tmp_path / "a", PROBS), ndim=2, name="x")
-    np.testing.assert_array_equal(read_as(found, 3, 398, np.float64), PROBS[3:398])
+    result = open_shards(npy_folder(tmp_path / "a", PROBS), ndim=2, name="x")
+    np.testing.assert_array_equal(read_as(result, 3, 398, np.float64), PROBS[3:398])
     table = LAYOUTS["columns"][1](fresh(tmp_path / "b"))
     check(open_shards(table, ndim=2, name="x"), PROBS)
 
 
 def test_fractions_do_not_become_integers(tmp_path):
-    found = open_shards(npy_folder(tmp_path / "a", PROBS), ndim=2, name="x")
+    result = open_shards(npy_folder(tmp_path / "a", PROBS), ndim=2, name="x")
     with pytest.raises(InputError, match="buffer has type int64, which cannot hold float32"):
-        read_as(found, 0, 10, np.int64)
+        read_as(result, 0, 10, np.int64)
 
 
 def test_half_precision_in_parquet(tmp_path):
@@ -115,29 +115,29 @@ def test_half_precision_in_parquet(tmp_path):
 def test_columns_of_different_types(tmp_path):
     table = pa.table({"a": pa.array([0.5, 1.0], pa.float32()), "b": pa.array([0.5, 0.0])})
     pq.write_table(table, tmp_path / "a.parquet")
-    found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
-    assert found.dtype == np.float64
-    assert np.asarray(found).tolist() == [[0.5, 0.5], [1.0, 0.0]]
-    assert found.columns == ("a", "b")
+    result = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
+    assert result.dtype == np.float64
+    assert np.asarray(result).tolist() == [[0.5, 0.5], [1.0, 0.0]]
+    assert result.columns == ("a", "b")
 
 
 def test_a_frame_with_an_index(tmp_path):
     frame = pd.DataFrame({"cat": [0.5, 1.0], "dog": [0.5, 0.0]}, index=["x", "y"])
     frame.to_parquet(tmp_path / "a.parquet")
-    found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
-    assert found.columns == ("cat", "dog")
+    result = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
+    assert result.columns == ("cat", "dog")
 
 
 def test_what_a_plan_needs(tmp_path):
     folder = npy_folder(tmp_path / "a", PROBS)
-    found = open_shards(folder, ndim=2, name="x")
-    assert found.starts.tolist() == [0, 90, 91, 250, 400]  # of the shards that hold rows
-    assert found.bytes == sum(path.stat().st_size for path in folder.iterdir())
-    assert found.chunks is None
-    assert found.group_rows == 1
-    assert open_shards(folder, ndim=2, name="x").fingerprint == found.fingerprint
+    result = open_shards(folder, ndim=2, name="x")
+    assert result.starts.tolist() == [0, 90, 91, 250, 400]  # of the shards that hold rows
+    assert result.bytes == sum(path.stat().st_size for path in folder.iterdir())
+    assert result.chunks is None
+    assert result.group_rows == 1
+    assert open_shards(folder, ndim=2, name="x").fingerprint == result.fingerprint
     np.save(folder / "part-8.npy", PROBS[:90] * 0.5)
-    assert open_shards(folder, ndim=2, name="x").fingerprint != found.fingerprint
+    assert open_shards(folder, ndim=2, name="x").fingerprint != result.fingerprint
     table = LAYOUTS["columns"][1](fresh(tmp_path / "b"))
     assert open_shards(table, ndim=2, name="x").chunks == (37, K)
     assert open_shards(table, ndim=2, name="x").group_rows == 37
@@ -148,14 +148,14 @@ def test_what_a_plan_needs(tmp_path):
 def test_a_large_row_group_is_no_block(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_files, "_CHUNK_BYTES", 1000)
     pq.write_table(columns(PROBS), tmp_path / "a.parquet")
-    found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
-    assert found.chunks == (50, K)
-    assert found.group_rows == N
+    result = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
+    assert result.chunks == (50, K)
+    assert result.group_rows == N
 
 
 def test_reading_on_decodes_nothing_twice(tmp_path, monkeypatch):
     pq.write_table(columns(PROBS), tmp_path / "a.parquet", row_group_size=200)
-    found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
+    result = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
     begun = []
     original = parquet_files._Cursor._start_group
     monkeypatch.setattr(
@@ -164,10 +164,10 @@ def test_reading_on_decodes_nothing_twice(tmp_path, monkeypatch):
         lambda self, group: (begun.append(group), original(self, group)),
     )
     for start in range(0, N, 25):
-        assert np.array_equal(found[start : start + 25], PROBS[start : start + 25])
+        assert np.array_equal(result[start : start + 25], PROBS[start : start + 25])
     assert begun == [0, 1]
-    assert np.array_equal(found[30:40], PROBS[30:40])
-    assert np.array_equal(found[90:140], PROBS[90:140])
+    assert np.array_equal(result[30:40], PROBS[30:40])
+    assert np.array_equal(result[90:140], PROBS[90:140])
     assert begun == [0, 1, 0]
 
 
@@ -194,16 +194,16 @@ def test_a_long_footer_is_read_whole(tmp_path):
     pq.write_table(columns(wide), tmp_path / "a.parquet")
     footer = int.from_bytes((tmp_path / "a.parquet").read_bytes()[-8:-4], "little")
     assert footer > parquet_files._FOOTER_BYTES
-    found = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
-    np.testing.assert_array_equal(np.asarray(found), wide)
+    result = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
+    np.testing.assert_array_equal(np.asarray(result), wide)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_another_process_reads_what_was_pickled(tmp_path, layout):
     whole, make = LAYOUTS[layout]
-    found = open_shards(make(tmp_path), ndim=whole.ndim, name="x")
-    _ = rows(found, 0, 10)  # whatever reading left open stays here
-    np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(found))), whole)
+    result = open_shards(make(tmp_path), ndim=whole.ndim, name="x")
+    _ = rows(result, 0, 10)  # whatever reading left open stays here
+    np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(result))), whole)
     if layout not in ("npy folder", "columns", "zarr passes"):
         return
     code = (
@@ -212,7 +212,7 @@ def test_another_process_reads_what_was_pickled(tmp_path, layout):
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        input=pickle.dumps(found),
+        input=pickle.dumps(result),
         capture_output=True,
         check=True,
         cwd="/",
@@ -224,43 +224,43 @@ def test_many_shards_pickle_small(tmp_path):
     wide = RNG.dirichlet(np.ones(50), 200)
     for n in range(200):
         pq.write_table(columns(wide[n : n + 1]), tmp_path / f"{n}.parquet")
-    found = open_shards(tmp_path, ndim=2, name="x")
-    assert len(pickle.dumps(found)) < 200 * 300  # the columns' names once, not 200 times
+    result = open_shards(tmp_path, ndim=2, name="x")
+    assert len(pickle.dumps(result)) < 200 * 300  # the columns' names once, not 200 times
 
 
 @pytest.mark.parametrize("layout", ["npy folder", "columns", "zarr", "pass tables", "names"])
 def test_threads_read_at_the_same_time(tmp_path, layout):
     whole, make = LAYOUTS[layout]
-    found = open_shards(make(tmp_path), ndim=whole.ndim, name="x")
+    result = open_shards(make(tmp_path), ndim=whole.ndim, name="x")
     ranges = np.sort(np.random.default_rng(2).integers(0, N + 1, (100, 2))).tolist()
     with ThreadPoolExecutor(4) as pool:
-        read = list(pool.map(lambda r: rows(found, *r), ranges))
+        read = list(pool.map(lambda r: rows(result, *r), ranges))
     for (start, stop), part in zip(ranges, read, strict=True):
         np.testing.assert_array_equal(part, rows(whole, start, stop))
 
 
 def test_keys_that_cannot_be_read(tmp_path):
-    found = open_shards(npy_folder(tmp_path / "a", PROBS), ndim=2, name="x")
+    result = open_shards(npy_folder(tmp_path / "a", PROBS), ndim=2, name="x")
     stacked = open_shards(npy_folder(tmp_path / "b", PASSES, axis=1), ndim=3, name="x")
     for array, key in [
-        (found, 3), (found, slice(0, 9, 2)), (found, (slice(3), slice(2))), (found, [1, 2]),
+        (result, 3), (result, slice(0, 9, 2)), (result, (slice(3), slice(2))), (result, [1, 2]),
         (stacked, slice(3)), (stacked, 0), (stacked, (0, slice(3))),
     ]:  # fmt: skip
         with pytest.raises(IndexError, match="shards are read by"):
             _ = array[key]
-    assert found[:0].shape == (0, K)
-    assert found[300:100].shape == (0, K)
-    np.testing.assert_array_equal(found[-10:], PROBS[-10:])
+    assert result[:0].shape == (0, K)
+    assert result[300:100].shape == (0, K)
+    np.testing.assert_array_equal(result[-10:], PROBS[-10:])
     np.testing.assert_array_equal(stacked[...], PASSES)
     np.testing.assert_array_equal(stacked[:, 5:7], PASSES[:, 5:7])
     with pytest.raises(InputError, match="rows 390 to 401 are not within 0 to 400"):
-        found.read_into(np.empty((11, K)), 390, 401)
+        result.read_into(np.empty((11, K)), 390, 401)
     with pytest.raises(InputError, match=r"buffer has shape \(10, 4\). Pass \(10, 5\)"):
-        found.read_into(np.empty((10, 4)), 0, 10)
+        result.read_into(np.empty((10, 4)), 0, 10)
     with pytest.raises(InputError, match="in C order"):
-        found.read_into(np.empty((10, K), order="F"), 0, 10)
+        result.read_into(np.empty((10, K), order="F"), 0, 10)
     with pytest.raises(ValueError, match="reading them makes a copy"):
-        np.asarray(found, copy=False)
+        np.asarray(result, copy=False)
 
 
 def test_fortran_order(tmp_path):

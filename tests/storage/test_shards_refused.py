@@ -277,22 +277,22 @@ def test_numbers_without_a_gap(tmp_path, numbers):
 def test_a_shard_cut_after_it_was_opened(tmp_path):
     for layout, ending in (("npy folder", "npy"), ("columns", "parquet")):
         folder = LAYOUTS[layout][1](fresh(tmp_path / ending))
-        found = open_shards(folder, ndim=2, name="x")
+        result = open_shards(folder, ndim=2, name="x")
         truncated(folder / f"part-11.{ending}", 700)
-        np.testing.assert_array_equal(found[:91], PROBS[:91])
+        np.testing.assert_array_equal(result[:91], PROBS[:91])
         with pytest.raises(FileError, match=rf"part-11\.{ending}' (ends at byte 700|cannot be)"):
-            _ = found[80:240]
+            _ = result[80:240]
         (folder / f"part-12.{ending}").unlink()
         with pytest.raises(FileError, match=rf"part-12\.{ending}' (does not exist|cannot be)"):
-            _ = found[399:]
+            _ = result[399:]
 
 
 def test_a_chunk_cut_after_it_was_opened(tmp_path):
-    found = open_shards(zarr_folder(tmp_path / "a", PROBS, chunks=(64, K)), ndim=2, name="x")
+    result = open_shards(zarr_folder(tmp_path / "a", PROBS, chunks=(64, K)), ndim=2, name="x")
     truncated(tmp_path / "a" / "c" / "3" / "0", 20)
-    np.testing.assert_array_equal(found[:192], PROBS[:192])
+    np.testing.assert_array_equal(result[:192], PROBS[:192])
     with pytest.raises(FileError, match=r"a' has rows 190 to 200 that cannot be read \("):
-        _ = found[190:200]
+        _ = result[190:200]
 
 
 def test_missing_values_in_tables(tmp_path):
@@ -318,8 +318,8 @@ def test_without_the_zarr_package(tmp_path, monkeypatch):
 
 
 def test_nothing_but_empty_shards(tmp_path):
-    found = open_shards(shards_in(tmp_path, _0=PROBS[:0], _1=PROBS[:0]), ndim=2, name="x")
-    assert isinstance(found, Shards)
-    assert found.shape == (0, K)
-    assert found[:].shape == (0, K)
-    assert "shape=(0, 5)" in repr(found)
+    result = open_shards(shards_in(tmp_path, _0=PROBS[:0], _1=PROBS[:0]), ndim=2, name="x")
+    assert isinstance(result, Shards)
+    assert result.shape == (0, K)
+    assert result[:].shape == (0, K)
+    assert "shape=(0, 5)" in repr(result)

@@ -150,7 +150,7 @@ def describe_check(settings: list[SettingResults]) -> str:
         return ""
     gaps = [one["reestimated"] - one["by-torch"] for one in rows]
     return (
-        "A check with code that is not ours: `torch.optim.swa_utils.update_bn`, with dropout taken "
+        "An independent check: `torch.optim.swa_utils.update_bn`, with dropout taken "
         "out of a copy of the network, re-estimates all its layers, also those before dropout. The "
         f"accuracy with uqled's statistics minus that with torch's: {format_span(gaps)} points."
     )
@@ -169,7 +169,7 @@ def describe_training(settings: list[SettingResults]) -> str:
         steps = f", divided by ten after {join_words(map(str, one['milestones']))} epochs"
         texts.append(
             f"{TITLES[setting.name]}: {one['samples']:,} images, {width}, {one['epochs']} epochs, "
-            f"batches of {one['batch_size']}, rate of learning {one['lr']:g}"
+            f"batches of {one['batch_size']}, learning rate {one['lr']:g}"
             f"{steps if one['milestones'] else ''}, dropout {one['dropout']:g}, "
             f"{one['precision']}"
         )
@@ -183,7 +183,7 @@ def build_section(settings: list[SettingResults], link: str) -> list[str]:
     return [
         "## On networks like the paper's",
         "The statement that it is beneficial to use Monte Carlo dropout instead of the softmax, "
-        "asked of networks with batch norm behind dropout, trained from scratch, and of controls "
+        "tested on networks with batch norm behind dropout, trained from scratch, and on controls "
         f"without batch norm. [All of it, and why]({link}).",
         *describe_settings(settings),
         _judge(settings),

@@ -235,11 +235,12 @@ def _is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
-def _refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
-    if missing.any():
+def _refuse_missing(is_missing: NDArray[np.bool_], name: str) -> None:
+    if is_missing.any():
         raise InputError(
             name,
-            f"have {int(missing.sum())} missing values, the first at index {int(missing.argmax())}",
+            f"have {int(is_missing.sum())} missing values, the first at index "
+            f"{int(is_missing.argmax())}",
             "Leave unlabelled samples out (and their rows of probabilities)",
         )
 

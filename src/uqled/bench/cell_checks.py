@@ -15,22 +15,18 @@ from numpy.typing import NDArray
 
 from uqled.arrays import show_value
 from uqled.errors import FileError
+from uqled.limits import MAX_COUNT
+from uqled.storage.run_checks import is_list_of, is_string
 
 FieldCheck = Callable[[Any], bool]
 
-_MOST = 2**53  # of anything counted
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
 
 def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= _MOST
+    return type(value) is int and 0 <= value <= MAX_COUNT
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= _MOST
+    return type(value) in (int, float) and 0 <= value <= MAX_COUNT
 
 
 def _is_share(value: Any) -> bool:
@@ -45,10 +41,6 @@ def _is_mapping_to(check: FieldCheck) -> FieldCheck:
     return lambda value: isinstance(value, dict) and all(map(check, value.values()))
 
 
-def _is_list_of(check: FieldCheck) -> FieldCheck:
-    return lambda value: isinstance(value, list) and all(map(check, value))
-
-
 def _make_fields_check(fields: Mapping[str, FieldCheck]) -> FieldCheck:
     return lambda value: isinstance(value, dict) and not _find_wrong_field(value, fields)
 
@@ -60,7 +52,7 @@ def _find_wrong_field(content: Mapping[str, Any], fields: Mapping[str, FieldChec
 
 def _is_matrix(value: Any) -> bool:
     """Of as many rows as columns, none of them zero."""
-    return _is_list_of(_is_list_of(_is_share))(value) and all(
+    return is_list_of(is_list_of(_is_share))(value) and all(
         len(row) == len(value) and sum(row) > 0 for row in value
     )
 
@@ -75,8 +67,8 @@ _DETECTION: dict[str, FieldCheck] = {
     "given_accuracy": _is_share,
     "true_accuracy": _is_share,
     "methods": _is_mapping_to(_make_fields_check(_METHOD)),
-    "sources": _is_mapping_to(lambda value: value is None or _is_text(value)),
-    "classes": _is_list_of(_is_text),
+    "sources": _is_mapping_to(lambda value: value is None or is_string(value)),
+    "classes": is_list_of(is_string),
 }
 FIELDS: dict[str, dict[str, FieldCheck]] = {
     "pretraining": {
@@ -84,23 +76,23 @@ FIELDS: dict[str, dict[str, FieldCheck]] = {
         "monitored_accuracy": _is_share_or_nan,  # nothing is monitored of a few samples
         "train": _is_count,
         "test": _is_count,
-        "classes": _is_list_of(_is_text),
+        "classes": is_list_of(is_string),
     },
     "pilot": _DETECTION,
     "detection": _DETECTION,
     "clean detection": {
         "flagged": _is_mapping_to(_is_count),
-        "sources": _is_mapping_to(lambda value: value is None or _is_text(value)),
+        "sources": _is_mapping_to(lambda value: value is None or is_string(value)),
     },
     "fold": {"accuracy": _is_share},
     "retraining": {"accuracy": _is_share, "trained_on": _is_count, "changed": _is_count},
     "made": {
-        "code": _is_text,
-        "cpu": _is_text,
+        "code": is_string,
+        "cpu": is_string,
         "cores": _is_count,
         "memory_gib": _is_number,
-        "python": _is_text,
-        "versions": _is_mapping_to(_is_text),
+        "python": is_string,
+        "versions": _is_mapping_to(is_string),
         "seconds": _is_number,
     },
 }

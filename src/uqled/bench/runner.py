@@ -134,8 +134,8 @@ def write_tables(benchmark: Benchmark) -> tuple[Results, list[Path]]:
     return results, write_results(results, benchmark.out)
 
 
-def _run_cells(benchmark: Benchmark, wanted: list[Cell], workers: Workers, progress: bool) -> None:
-    todo = list_unfinished_cells(benchmark.suite, benchmark.cells, wanted)
+def _run_cells(benchmark: Benchmark, cells: list[Cell], workers: Workers, progress: bool) -> None:
+    todo = list_unfinished_cells(benchmark.suite, benchmark.cells, cells)
     if not todo:
         return
     bar = Progress(progress)

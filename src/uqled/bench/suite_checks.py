@@ -16,7 +16,7 @@ from uqled.arrays import show_value
 from uqled.bench.method_flags import check_methods
 from uqled.errors import InputError, MissingInputError
 from uqled.export.file_names import sanitize_name
-from uqled.limits import check_limit
+from uqled.limits import MAX_COUNT, check_limit
 from uqled.noise.kinds import KINDS
 from uqled.predict.learners import LEARNERS
 from uqled.predict.learners.estimator import CLASSIFIERS
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from uqled.bench.suite import Stage2, Suite, SuiteData
 
 _LONGEST_NAME = 200  # characters of a suite's name or a title
-_MOST = 2**53  # of anything counted: up to here, JSON's numbers are exact everywhere
 _OF_CELLS = ("rate", "pred_probs", "model_labels")  # options of noise that a cell gives itself
 
 
@@ -94,9 +93,9 @@ def _check_data(data: SuiteData) -> None:
         )
     for key in ("limit", "test_limit", "retraining_limit"):
         if getattr(data, key) is not None:
-            arrays.check_whole_number(getattr(data, key), key, low=2, high=_MOST)
+            arrays.check_whole_number(getattr(data, key), key, low=2, high=MAX_COUNT)
     if data.image_size is not None:
-        arrays.check_whole_number(data.image_size, "image_size", low=1, high=_MOST)
+        arrays.check_whole_number(data.image_size, "image_size", low=1, high=MAX_COUNT)
         check_limit("image_pixels", data.image_size**2, f"image_size {data.image_size}")
     if (
         data.test_share is not None
@@ -107,7 +106,7 @@ def _check_data(data: SuiteData) -> None:
         )
     for key, low in (("passes", 1), ("folds", 2)):
         if getattr(data, key) is not None:
-            arrays.check_whole_number(getattr(data, key), key, low=low, high=_MOST)
+            arrays.check_whole_number(getattr(data, key), key, low=low, high=MAX_COUNT)
     if data.dropout is not None and not 0 < arrays.check_fraction(data.dropout, "dropout") < 1:
         raise InputError("dropout", f"is {data.dropout}", "Pass a rate between 0 and 1, as 0.5")
     if data.dropout is not None and data.model in CLASSIFIERS:
@@ -153,9 +152,9 @@ def _check_matrix(suite: Suite) -> None:
     for key, values in entries.items():
         if len(set(values)) < len(values):
             raise InputError(key, f"are {show_value(values)}", "Name each once")
-    arrays.check_whole_number(suite.folds, "folds", low=2, high=_MOST)
-    arrays.check_whole_number(suite.passes, "passes", low=1, high=_MOST)
-    arrays.check_whole_number(suite.pilot_keeps, "pilot_keeps", low=1, high=_MOST)
+    arrays.check_whole_number(suite.folds, "folds", low=2, high=MAX_COUNT)
+    arrays.check_whole_number(suite.passes, "passes", low=1, high=MAX_COUNT)
+    arrays.check_whole_number(suite.pilot_keeps, "pilot_keeps", low=1, high=MAX_COUNT)
     folds = max(suite.count_folds(data.name) for data in suite.data)
     per_rate = folds + 2 * len(suite.methods) + 3
     per_seed = folds + 3 + len(suite.rates) * per_rate

@@ -162,8 +162,7 @@ def _estimate_rate(
         return None
     if mask is None:
         mask = np.ones(len(errors), np.bool_)
-    number, n = errors.estimate.sum_over(mask, confidence=confidence), int(mask.sum())
-    return Estimate(number.value / n, number.low / n, number.high / n)
+    return errors.estimate.precision(mask, confidence=confidence)
 
 
 def describe_rate(rate: Estimate) -> str:

@@ -123,7 +123,7 @@ def detect_in_parts(
     if parts.ray_address is not None and parts.engine != "ray":
         raise InputError("ray_address", "goes with Ray only", "Add --engine ray")
     progress = options.pop("progress")
-    request = check_request(given=name_inputs(files.pred_probs, files.passes), **options, **point)
+    request = check_request(inputs=name_inputs(files.pred_probs, files.passes), **options, **point)
     memory = None if parts.memory is None else int(parts.memory * 1e9)
     workers = threads if parts.workers is None else parts.workers
     with make_engine(parts.engine, workers=workers, address=parts.ray_address) as engine:
@@ -175,12 +175,12 @@ def detect_in_run(
     predictions = run.predictions()
     inputs = name_inputs(predictions.pred_probs, predictions.passes)
     detection = {k: v for k, v in options.items() if k not in ("threads", "progress")}
-    request = check_request(given=inputs, **detection, **point)
+    request = check_request(inputs=inputs, **detection, **point)
     is_probabilistic = request.asks_for_probabilities
     if is_probabilistic and not any(value is not None for value in point.values()):
         last = run.detection()[1]
         point = {name: last[name] for name in POINT_OPTIONS if name in last}
-        request = check_request(given=inputs, **detection, **point)
+        request = check_request(inputs=inputs, **detection, **point)
     verdicts = collect_verdicts(predictions) if use_decisions else None
     errors = find_label_errors(
         predictions, **options, **point, verdicts=verdicts if is_probabilistic else None

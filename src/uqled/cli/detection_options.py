@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from uqled.cli.choices import Choices
-from uqled.cli.options import Engine, Method, RayAddress
+from uqled.cli.options import EngineName, MethodName, RayAddress
 from uqled.errors import InputError
 
 
@@ -87,7 +87,7 @@ class MethodOptions:
 
     panel: ClassVar[str] = "Method"
 
-    method: Method = "auto"
+    method: MethodName = "auto"
     agreement: Annotated[
         int | None,
         typer.Option(
@@ -122,7 +122,7 @@ class PartOptions:
 
     panel: ClassVar[str] = "Cluster (where --out is a folder)"
 
-    engine: Engine = None
+    engine: EngineName = None
     workers: Annotated[
         int | None,
         typer.Option(metavar="N", help="Work on N parts at a time. Default: one per core."),

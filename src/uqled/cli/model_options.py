@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from uqled.cli.choices import Choices
-from uqled.cli.options import Engine, RayAddress
+from uqled.cli.options import EngineName, RayAddress
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class FoldOptions:
 
     panel: ClassVar[str] = "Cluster"
 
-    engine: Engine = None
+    engine: EngineName = None
     workers: Annotated[
         int | None,
         typer.Option(

@@ -28,7 +28,7 @@ RunFolder = Annotated[
         "Default: runs/NAME, where NAME is the name of the data.",
     ),
 ]
-Method = Annotated[
+MethodName = Annotated[
     str,
     typer.Option(
         metavar="METHOD",
@@ -67,7 +67,7 @@ RayAddress = Annotated[
         "--engine ray. Default: start one on this machine.",
     ),
 ]
-Engine = Annotated[
+EngineName = Annotated[
     str | None,
     Choices("local", "ray"),
     typer.Option(help="Compute on this machine (local) or on a Ray cluster (ray). Default: local."),

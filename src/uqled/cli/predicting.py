@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,15 +28,13 @@ def load_and_predict(
     seed: int,
 ) -> tuple[Dataset, Predictions]:
     """The data set and its out-of-fold predictions, whose run is `runs/NAME` unless named."""
-    import numpy as np
-
     from uqled.data.inspection import inspect
-    from uqled.data.inspection.prediction_checks import check_predictions
+    from uqled.data.inspection.prediction_checks import add_prediction_findings
     from uqled.data.loading import name_dataset
     from uqled.model_quality import describe_model_quality
     from uqled.predict.crossval import check_counts_and_seed, check_engine_options, cross_validate
     from uqled.predict.learners import find_learner_maker
-    from uqled.storage.atomic import write_json
+    from uqled.storage.run import Run
 
     # What is misspelt or not installed must not be found out after the data was read.
     find_learner_maker(model.model)
@@ -71,11 +69,11 @@ def load_and_predict(
     if predictions.quality is not None:
         for line in describe_model_quality(predictions.quality):
             output.tell(line)
-    findings = check_predictions(predictions.labels, np.argmax(predictions.pred_probs, axis=1))
-    for finding in findings:
+    n_before = len(inspection.findings)
+    inspection = add_prediction_findings(inspection, predictions.labels, predictions.pred_probs)
+    for finding in inspection.findings[n_before:]:
         output.tell(describe_finding(finding))
-    inspection = replace(inspection, findings=(*inspection.findings, *findings))
-    write_json(predictions.path / "inspection.json", inspection.to_json())
+    Run.open(predictions.path).write_inspection(inspection.to_json())
     return loaded, predictions
 
 

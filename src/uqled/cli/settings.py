@@ -66,11 +66,13 @@ def _names_code_or_address(value: Any) -> bool:
     return any(isinstance(one, str) and (":" in one or one[:2] == r"\\") for one in values)
 
 
-def _check_names(path: Path, what: str, names: Mapping[str, Any], known: list[str]) -> None:
+def _check_names(path: Path, what: str, names: Mapping[str, Any], known_names: list[str]) -> None:
     for name in names:
-        if name not in known:
+        if name not in known_names:
             raise FileError(
-                name_file(path), f"has {name!r}, which is not {what}", suggest_name(name, known)
+                name_file(path),
+                f"has {name!r}, which is not {what}",
+                suggest_name(name, known_names),
             )
 
 

@@ -34,7 +34,7 @@ def describe_error(error: UqledError, flags: Mapping[str, str]) -> dict[str, str
     return {"message": message, "argument": argument, "problem": problem, "fix": fix}
 
 
-def _translate(text: str, known: Mapping[str, str]) -> str:
+def _translate(text: str, names: Mapping[str, str]) -> str:
     """Every argument that the text names as Python does, as an option.
 
     A name with an underscore is no English word; any other one must be marked as code.
@@ -43,7 +43,7 @@ def _translate(text: str, known: Mapping[str, str]) -> str:
     ...     "classes": "--classes", "inputs": "--inputs", "pred_probs": "--pred-probs"})
     "Pass --classes, or --inputs 'a', but --pred-probs has 3"
     """
-    for name, flag in known.items():
+    for name, flag in names.items():
         text = text.replace(f"`{name}`", flag)
         text = re.sub(rf"`{name}=([^`]+)`", rf"{flag} \1", text)
         text = re.sub(rf"(?<![\w.-]){name}=(?=\S)", f"{flag} ", text)

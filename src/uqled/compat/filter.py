@@ -88,7 +88,7 @@ def find_label_issues(
     else:
         # cleanlab takes any number for these two, so `check_counts` has checked them instead.
         request = replace(
-            check_request(_find_method(filter_by), given=("pred_probs",)),
+            check_request(_find_method(filter_by), inputs=("pred_probs",)),
             frac_noise=frac_noise,
             min_examples_per_class=min_examples_per_class,
         )
@@ -109,7 +109,11 @@ def find_label_issues(
 def find_predicted_neq_given(
     labels: Any, pred_probs: NDArray[Any], *, multi_label: bool = False
 ) -> Bools:
-    """[N] True where the predicted class differs from the label."""
+    """[N] True where the predicted class differs from the label.
+
+    As in cleanlab, ties are broken otherwise than by `filter_by="predicted_neq_given"`: here the
+    lower class wins, there the label does.
+    """
     _refuse_multi_label(multi_label)
     codes = check_labels(labels, one_class=True)
     differs: Bools = check_probabilities(pred_probs, codes).argmax(axis=1) != codes

@@ -29,7 +29,7 @@ try:
 except ImportError:
     simplejpeg = None
 
-ENDINGS = (
+IMAGE_ENDINGS = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".avif", ".gif", ".bmp", ".tif", ".tiff"),
     *(".jp2", ".tga", ".pbm", ".pgm", ".pnm", ".ppm"),
 )
@@ -57,7 +57,7 @@ _SEARCHED_BYTES = 1 << 16  # at each end of a file, searched for orientation mar
 
 def is_image_name(file: str) -> bool:
     """Whether a file name has the ending of an image."""
-    return file[file.rfind(".") :].lower() in ENDINGS
+    return file[file.rfind(".") :].lower() in IMAGE_ENDINGS
 
 
 class ImageHeader(NamedTuple):
@@ -79,7 +79,7 @@ class UnreadableError(Exception):
 
 @cache
 def list_picture_formats() -> tuple[str, ...]:
-    """Formats of `ENDINGS` that the installed Pillow supports, for its `formats` argument."""
+    """Formats of `IMAGE_ENDINGS` that the installed Pillow supports, for its `formats` argument."""
     for plugin in _FORMATS.values():
         with suppress(ImportError):
             import_module(f"PIL.{plugin}ImagePlugin")

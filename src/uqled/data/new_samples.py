@@ -29,15 +29,15 @@ _MAX_NAMES = 8  # names in a message
 
 def load_new_samples(
     new_data: Any,
-    known: Dataset,
+    run_data: Dataset,
     *,
     label: Any = None,
     progress: Progress | bool | None = None,
 ) -> Dataset:
-    """Load samples with the columns, classes and image size of `known`.
+    """Load samples with the columns, classes and image size of `run_data`.
 
-    Raises an error if a column is missing or a label is an unknown class. Columns that `known` does
-    not have are left out, and so are samples without a label.
+    Raises an error if a column is missing or a label is an unknown class. Columns that
+    `run_data` does not have are left out, and so are samples without a label.
 
     Parameters
     ----------
@@ -45,34 +45,34 @@ def load_new_samples(
         A file, a folder or an object in memory, as `load` takes it.
     label
         The column of labels, or the labels of an object without columns, one per sample. Default:
-        the column of `known`.
+        the column of `run_data`.
     """
     bar = progress if isinstance(progress, Progress) else Progress(progress)
     place = new_data if is_path_or_name(new_data) else ObjectName(f"the {type(new_data).__name__}")
     with bar.stage(f"reading {name_source(place)}"):
-        raw = _read_new(new_data, place, known, label)
-    if raw.kind != known.kind:
+        raw = _read_new(new_data, place, run_data, label)
+    if raw.kind != run_data.kind:
         raise InputError(
             _ARGUMENT,
-            f"is {name_source(place)}, which holds {raw.kind}, and the run is of {known.kind}",
+            f"is {name_source(place)}, which holds {raw.kind}, and the run is of {run_data.kind}",
             "Name data of the same kind",
         )
-    merges = (known.source or {}).get("spellings") == "merge"
-    labels = _match_classes(raw, known.labels, place, merges_spellings=merges)
+    merges = (run_data.source or {}).get("spellings") == "merge"
+    labels = _match_classes(raw, run_data.labels, place, merges_spellings=merges)
     missing = list_unlabelled_ids(raw)
     raw = replace(raw, labels=labels).take(raw.labelled_rows)
-    size = known.inputs.shape[1:3] if known.kind == "images" else None
+    size = run_data.inputs.shape[1:3] if run_data.kind == "images" else None
     raw, skipped = decode_raw(
         raw,
         place,
         image_size=size,
-        skip_unreadable=(known.source or {}).get("skip_unreadable", False),
+        skip_unreadable=(run_data.source or {}).get("skip_unreadable", False),
         cache=False,
         progress=bar,
     )
     return Dataset(
         raw.kind,
-        _match_inputs(raw.inputs, known, place),
+        _match_inputs(raw.inputs, run_data, place),
         raw.labels,
         raw.ids,
         name_dataset(place),
@@ -82,11 +82,11 @@ def load_new_samples(
     )
 
 
-def _read_new(new_data: Any, place: Path | str, known: Dataset, label: Any) -> RawDataset:
-    label = find_label_column(known.columns) if label is None else label
-    required = [column.name for column in known.columns if column.is_used]
+def _read_new(new_data: Any, place: Path | str, run_data: Dataset, label: Any) -> RawDataset:
+    label = find_label_column(run_data.columns) if label is None else label
+    required = [column.name for column in run_data.columns if column.is_used]
     required += [label] if isinstance(label, str) else []
-    request = _make_request(known, label)
+    request = _make_request(run_data, label)
     if not is_path_or_name(new_data):
         names = getattr(new_data, "column_names", getattr(new_data, "columns", None))
         if names is not None and not isinstance(names, Mapping):  # a mapping of splits
@@ -94,25 +94,27 @@ def _read_new(new_data: Any, place: Path | str, known: Dataset, label: Any) -> R
         return read_object(new_data, replace(request, split=None), label)
     source = Source(new_data)
     read_arrow = find_reader(source).read_arrow if source.is_named or source.path.exists() else None
-    if read_arrow is not None and known.columns:
+    if read_arrow is not None and run_data.columns:
         _refuse_missing_columns(place, required, read_arrow(source, request).column_names)
     return read_source(source, request)
 
 
-def _make_request(known: Dataset, label: Any) -> ReadRequest:
+def _make_request(run_data: Dataset, label: Any) -> ReadRequest:
     """Repeat the request of the run, with the columns and roles that were inferred for it."""
-    if known.source is None:
+    if run_data.source is None:
         request = ReadRequest(label if isinstance(label, str) else None)
     else:
-        request = replace(make_request(known.source), group=None)
+        request = replace(make_request(run_data.source), group=None)
         request = replace(request, label=label) if isinstance(label, str) else request
-    used_columns = [column for column in known.columns if column.is_used]
+    used_columns = [column for column in run_data.columns if column.is_used]
     if not used_columns:
         return request
     # A column may look different in a few rows: a category that occurs once looks like an id.
-    roles = {column.name: column.role for column in used_columns} if _is_frame(known.inputs) else {}
+    roles = (
+        {column.name: column.role for column in used_columns} if _is_frame(run_data.inputs) else {}
+    )
     names = [column.name for column in used_columns]
-    return replace(request, inputs=names, kind=known.kind, columns=roles)
+    return replace(request, inputs=names, kind=run_data.kind, columns=roles)
 
 
 def _refuse_missing_columns(place: Path | str, names: list[str], present: list[str]) -> None:
@@ -127,13 +129,13 @@ def _refuse_missing_columns(place: Path | str, names: list[str], present: list[s
 
 
 def _match_classes(
-    raw: RawDataset, known: Labels, place: Path | str, *, merges_spellings: bool
+    raw: RawDataset, run_labels: Labels, place: Path | str, *, merges_spellings: bool
 ) -> Labels:
     """Convert labels to the run's class numbers; unlabelled samples get an arbitrary one."""
-    number = {name: code for code, name in enumerate(known.names)}
+    number = {name: code for code, name in enumerate(run_labels.names)}
     codes = np.array([number.get(name, -1) for name in raw.labels.names], np.int32)
     if merges_spellings:
-        codes = np.array(match_names(raw.labels.names, known.names), np.int32)
+        codes = np.array(match_names(raw.labels.names, run_labels.names), np.int32)
     own = raw.labels.codes[raw.labelled_rows]
     present = np.unique(own)
     unknown = present[codes[present] < 0]
@@ -143,21 +145,22 @@ def _match_classes(
         raise InputError(
             _ARGUMENT,
             f"is {name_source(place)}, in which {rows:,} of {len(own):,} samples have "
-            f"{_list_names('class', names)}, and the run has {_list_names('class', known.names)}",
+            f"{_list_names('class', names)}, and the run has "
+            f"{_list_names('class', run_labels.names)}",
             "Correct or remove them, or look for errors in the new data alone with uqled find",
         )
-    return replace(known, codes=np.maximum(codes, 0)[raw.labels.codes])
+    return replace(run_labels, codes=np.maximum(codes, 0)[raw.labels.codes])
 
 
-def _match_inputs(inputs: Any, known: Dataset, place: Path | str) -> Any:
+def _match_inputs(inputs: Any, run_data: Dataset, place: Path | str) -> Any:
     """Bring the inputs to the columns or channels of the run."""
-    if known.kind == "texts":
+    if run_data.kind == "texts":
         return inputs
-    if known.kind == "images":
-        return _match_channels(inputs, known.inputs.shape[3], place)
-    if _is_frame(known.inputs):
-        return inputs[list(known.inputs.columns)]
-    width = known.inputs.shape[1]
+    if run_data.kind == "images":
+        return _match_channels(inputs, run_data.inputs.shape[3], place)
+    if _is_frame(run_data.inputs):
+        return inputs[list(run_data.inputs.columns)]
+    width = run_data.inputs.shape[1]
     if inputs.shape[1] != width:
         raise InputError(
             _ARGUMENT,
@@ -165,7 +168,7 @@ def _match_inputs(inputs: Any, known: Dataset, place: Path | str) -> Any:
             f"has {width}",
             "Name data with the same features",
         )
-    return inputs.astype(known.inputs.dtype)
+    return inputs.astype(run_data.inputs.dtype)
 
 
 def _match_channels(images: NDArray[np.uint8], channels: int, place: Path | str) -> Any:

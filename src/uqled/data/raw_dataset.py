@@ -103,11 +103,11 @@ def is_split_name(name: str) -> bool:
 
 
 def note_split(
-    chosen_split: str, names: Sequence[str], requested: str | None
+    chosen_split: str, names: Sequence[str], split: str | None
 ) -> tuple[tuple[str, str], ...]:
     """A note about which split is read, if there are others and the user chose none."""
     others = [name for name in names if name != chosen_split]
-    if not others or requested is not None:
+    if not others or split is not None:
         return ()
     return (
         (

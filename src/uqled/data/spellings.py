@@ -86,11 +86,11 @@ def fold_name(name: str) -> str:
     return " ".join(unicodedata.normalize("NFC", narrow).split())
 
 
-def match_names(names: Sequence[str], known: Sequence[str]) -> list[int]:
-    """[K] the place among `known` of each name, or of its only spelling there; -1 for none."""
-    exact = {name: at for at, name in enumerate(known)}
+def match_names(names: Sequence[str], class_names: Sequence[str]) -> list[int]:
+    """[K] each name's place among `class_names`, or its only spelling's; -1 for none."""
+    exact = {name: at for at, name in enumerate(class_names)}
     keys: tuple[Callable[[str], str], ...] = (fold_name, _fold_case)
-    places = [_group_positions(known, key) for key in keys]
+    places = [_group_positions(class_names, key) for key in keys]
 
     def match(name: str) -> int:
         if name in exact:

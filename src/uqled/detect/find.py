@@ -17,9 +17,9 @@ from uqled.detect.core.joint import calibrate_joint, compute_quotas
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.sweeps import EntropyClass, Member, Sweeps
 from uqled.detect.methods.method import SweepEvidence
-from uqled.detect.methods.registry import ALL, DEFAULT, MethodChoice
+from uqled.detect.methods.registry import ALL, DEFAULT_METHOD, MethodChoice
 from uqled.detect.request import DetectionRequest, check_request, name_inputs
-from uqled.detect.result import LabelErrors
+from uqled.detect.result import LabelErrors, choose_suggestions
 from uqled.engines.local import Threads, count_cores
 from uqled.errors import InputError
 from uqled.progress import Progress
@@ -33,7 +33,7 @@ def find_label_errors(
     *,
     features: Any = None,
     passes_kind: str | None = None,
-    method: str | Sequence[str] = DEFAULT,
+    method: str | Sequence[str] = DEFAULT_METHOD,
     headline: str | None = None,
     target: str | None = None,
     precision: float | None = None,
@@ -133,7 +133,7 @@ def find_label_errors(
         passes_kind, classes = passes_kind or "heads", None
     request = check_request(
         method,
-        given=name_inputs(pred_probs, passes),
+        inputs=name_inputs(pred_probs, passes),
         headline=headline,
         target=target,
         precision=precision,
@@ -276,8 +276,7 @@ def make_result(choice: MethodChoice, evidence: SweepEvidence, labels: Labels) -
             labels=labels,
             mask=votes > 0,
             scores=1 - auto.estimate.probability,
-            # What is flagged has another label suggested, also where the model agrees with it.
-            best=np.where((votes > 0) & (best == labels.codes), auto.other, best),
+            best=choose_suggestions(votes > 0, labels.codes, best, auto.other),
             votes=votes,
             joint=joint.to_matrix(),
             entropy=evidence.statistics.uncertainty.get("entropy"),
@@ -285,6 +284,7 @@ def make_result(choice: MethodChoice, evidence: SweepEvidence, labels: Labels) -
             estimate=auto.estimate,
             other=auto.other,
             n_as_predicted=evidence.n_as_predicted,
+            model_is_at_chance=evidence.is_at_chance(auto.source),
         )
     return LabelErrors(
         method=choice.name,
@@ -299,6 +299,7 @@ def make_result(choice: MethodChoice, evidence: SweepEvidence, labels: Labels) -
         estimate=None if auto is None else auto.estimate,
         other=None if auto is None else auto.other,
         n_as_predicted=evidence.n_as_predicted,
+        model_is_at_chance=evidence.is_at_chance(method.source),
     )
 
 

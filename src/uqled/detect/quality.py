@@ -19,7 +19,7 @@ from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.progress import Progress
 
-Score = Literal["self-confidence", "normalized-margin", "confidence-weighted-entropy"]
+QualityScore = Literal["self-confidence", "normalized-margin", "confidence-weighted-entropy"]
 
 
 def confident_joint(
@@ -48,7 +48,7 @@ def label_quality_scores(
     labels: Any,
     pred_probs: Any,
     *,
-    method: Score = "self-confidence",
+    method: QualityScore = "self-confidence",
     classes: Sequence[Any] | None = None,
 ) -> NDArray[np.float64]:
     """[N] how well each given label fits, from 0 to 1; lower = more suspect.

@@ -12,7 +12,7 @@ from uqled.detect.core.sweeps import EntropyClass, Member
 from uqled.detect.methods.method import Ranking
 from uqled.detect.methods.registry import (
     ALL,
-    DEFAULT,
+    DEFAULT_METHOD,
     MethodChoice,
     choose_methods,
     list_methods,
@@ -113,9 +113,9 @@ class DetectionRequest:
 
 
 def check_request(
-    method: str | Sequence[str] = DEFAULT,
+    method: str | Sequence[str] = DEFAULT_METHOD,
     *,
-    given: tuple[str, ...],
+    inputs: tuple[str, ...],
     headline: str | None = None,
     target: str | None = None,
     precision: float | None = None,
@@ -131,9 +131,9 @@ def check_request(
 ) -> DetectionRequest:
     """The options of `find_label_errors` as a request; whatever cannot be done is refused here.
 
-    `given` names the inputs there are, of `pred_probs` and `passes`.
+    `inputs` names those there are, of `pred_probs` and `passes`.
     """
-    if not given:
+    if not inputs:
         raise InputError(
             "pred_probs", "and passes are both missing", "Pass out-of-sample probabilities"
         )
@@ -141,7 +141,7 @@ def check_request(
     arrays.check_whole_number(min_examples_per_class, "min_examples_per_class", low=0)
     if entropy_class not in ("candidate", "given"):
         raise InputError("entropy_class", f"is {entropy_class!r}", "Pass 'candidate' or 'given'")
-    choices = tuple(choose_methods(method, agreement, given=given, headline=headline))
+    choices = tuple(choose_methods(method, agreement, inputs=inputs, headline=headline))
     is_comparison = method == ALL or not isinstance(method, str)
     if frac_noise != 1.0 and not is_comparison and not choices[0].method.takes_frac_noise:
         takers = [name for name, one in list_methods().items() if one.takes_frac_noise]

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from uqled.answer import (
     MAX_PAIRS,
     MAX_SUSPECTS,
-    UNSURE_AT_CHANCE,
     Answer,
     Estimate,
     FlaggedSample,
@@ -23,14 +22,14 @@ from uqled.answer import (
     Tier,
     choose_confidence,
     describe_answer,
-    is_at_chance,
     measure_flags,
 )
 from uqled.arrays import Labels
 from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
 from uqled.detect.auto.tiers import TIERS, assign_tiers, name_tiers
 from uqled.detect.contradictions import ContradictedLabels, find_contradicted_labels
-from uqled.detect.core.joint import count_confused_pairs, rank_confused_pairs
+from uqled.detect.core.joint import PairCounts, count_confused_pairs, rank_confused_pairs
+from uqled.detect.methods.registry import parse_method
 from uqled.detect.reasons import CONTRADICTED
 from uqled.errors import InputError
 from uqled.model_quality import ModelQuality
@@ -75,6 +74,8 @@ class LabelErrors:
     n_as_predicted: Mapping[str, int] = field(default_factory=dict, repr=False)
     """`softmax`, `mean` of the passes -> number of samples whose predicted class is the label, for
     the probabilities that the methods read."""
+    model_is_at_chance: bool = field(default=False, repr=False)
+    """Whether the predicted classes of the whole data set are no better than chance."""
     model: ModelQuality | None = field(default=None, repr=False)
     """How good the model of the run is; None for arrays of the user's own."""
     contradictions: NDArray[np.int32] | None = field(default=None, repr=False)
@@ -136,8 +137,8 @@ class LabelErrors:
     ) -> LabelErrors:
         """The same after people judged some samples: sample -> True if its label is wrong.
 
-        What they decided is certain, the probabilities of the others follow, and so do the flags:
-        those for the best F1, or at another operating point.
+        What they decided is certain, the probabilities of the others follow, and so do the flags
+        of `auto`: those for the best F1, or at another operating point.
         """
         if self.estimate is None:
             raise InputError("verdicts", f"need 'auto', not {self.method!r}", "Use method='auto'")
@@ -149,18 +150,21 @@ class LabelErrors:
                 )
             encoded_verdicts[index] = bool(is_wrong)
         estimate = self.estimate.with_known_verdicts(encoded_verdicts)
-        mask = estimate.flags(point or OperatingPoint("f1"))
-        best = self.best
-        if self.other is not None:  # what is flagged has another label suggested
-            best = np.where(mask & (best == self.labels.codes), self.other, best)
+        return replace(self, by_method={}).with_estimate(estimate, point or OperatingPoint("f1"))
+
+    def with_estimate(self, estimate: ErrorEstimate, point: OperatingPoint) -> LabelErrors:
+        """The same with another estimate, which the flags of a probabilistic method follow."""
+        if not parse_method(self.method).method.is_probabilistic:
+            return replace(self, estimate=estimate)
+        assert self.other is not None
+        mask = estimate.flags(point)
         return replace(
             self,
             mask=mask,
-            best=best,
+            best=choose_suggestions(mask, self.labels.codes, self.best, self.other),
             votes=mask.astype(np.int16),
             scores=1 - estimate.probability,
             estimate=estimate,
-            by_method={},
         )
 
     def class_rates(self) -> dict[str, Estimate]:
@@ -251,8 +255,12 @@ class LabelErrors:
     @cached_property
     def ranked_pairs(self) -> list[tuple[int, int, int]]:
         """The same, by class numbers."""
-        given, suggested = self.labels.codes[self.mask], self.best[self.mask]
-        return rank_confused_pairs(count_confused_pairs(given, suggested, self.labels.n_classes))
+        return rank_confused_pairs(self.count_pairs())
+
+    def count_pairs(self) -> PairCounts:
+        """How many flags have each pair of given and suggested class."""
+        given, suggested = self.labels.codes[self.mask], self.suggested_codes[self.mask]
+        return count_confused_pairs(given, suggested, self.labels.n_classes)
 
     @cached_property
     def answer(self) -> Answer:
@@ -268,10 +276,7 @@ class LabelErrors:
                 recall = self.estimate.recall(self.mask)
             if self.estimate.known is not None:
                 n_verdicts = int(np.count_nonzero(self.estimate.known >= 0))
-        if self._is_at_chance:
-            n_errors = precision = recall = None
-            unsure = UNSURE_AT_CHANCE
-        return Answer(
+        answer = Answer(
             method=self.method,
             n_samples=len(self),
             flags_by_method={name: one.n_flagged for name, one in self.each_method.items()},
@@ -284,20 +289,19 @@ class LabelErrors:
             confused_pairs=self.confused_pairs()[:MAX_PAIRS],
             most_suspect=self.list_most_suspect(),
             n_verdicts=n_verdicts,
-            is_at_chance=self._is_at_chance,
             tiers=self.tiers,
             model=self.model,
             n_contradicted=int(np.count_nonzero(self.contradicted_labels.is_exact)),
             n_nearly_contradicted=int(np.count_nonzero(~self.contradicted_labels.is_exact)),
         )
+        return answer.withhold_estimates() if self._is_at_chance else answer
 
     @cached_property
     def _is_at_chance(self) -> bool:
         """Whether the model predicts no better than chance, and nobody has judged a label."""
         verdicts = None if self.estimate is None else self.estimate.known
-        if verdicts is not None and (verdicts >= 0).any():
-            return False
-        return is_at_chance(self.labels.codes, self.best, self.labels.n_classes)
+        is_judged = verdicts is not None and bool((verdicts >= 0).any())
+        return self.model_is_at_chance and not is_judged
 
     def list_most_suspect(self, *, first_index: int = 0) -> list[FlaggedSample]:
         """The most suspect samples; `first_index` is that of sample 0 in a part of the data."""
@@ -401,3 +405,15 @@ class LabelErrors:
         from uqled.report.page import write_report  # detection itself needs no report
 
         return write_report(self, path, data, pred_probs, passes, truth=truth, top=top)
+
+
+def choose_suggestions(
+    mask: NDArray[np.bool_],
+    codes: NDArray[np.int32],
+    best: NDArray[np.int32],
+    other: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """[N] the predicted classes, but for flags on which the model agrees with the label: these have
+    the most probable other class suggested."""
+    suggestions: NDArray[np.int32] = np.where(mask & (best == codes), other, best)
+    return suggestions

@@ -134,7 +134,7 @@ def correct_labels(
             label, because, reviewer = decision.label, BY_DECISION, decision.reviewer
         elif decision is None and index in undecided and unreviewed != "keep":
             assert errors is not None
-            label = int(errors.best[index]) if unreviewed == "relabel" else None
+            label = int(errors.suggested_codes[index]) if unreviewed == "relabel" else None
             because = errors.method
         if label in targets:
             move = (classes or {})[label]

@@ -46,9 +46,9 @@ def number_repeats(names: Sequence[str]) -> list[str]:
 
 
 def pick_free_name(
-    name: str, taken: set[str], *, alike: Callable[[str], str] = str.casefold
+    name: str, used_names: set[str], *, alike: Callable[[str], str] = str.casefold
 ) -> str:
-    """The name, with a number before its ending if it is taken; it is then taken.
+    """The name, with a number before its ending if another has it; then it counts as used.
 
     Names are taken as `alike` has them: some file systems hold upper and lower case for one.
     """
@@ -56,10 +56,10 @@ def pick_free_name(
     if not stem:
         stem, dot, ending = name, "", ""
     number, free = 1, name
-    while alike(free) in taken:
+    while alike(free) in used_names:
         number += 1
         free = f"{stem}~{number}{dot}{ending}"
-    taken.add(alike(free))
+    used_names.add(alike(free))
     return free
 
 

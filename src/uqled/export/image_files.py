@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.images import ENDINGS
+from uqled.data.images import IMAGE_ENDINGS
 from uqled.errors import FileError, InputError
 from uqled.export.record import number_labels, read_record_rows
 from uqled.export.registry import ExportFormat, ExportPlan, WriteOptions
@@ -69,7 +69,7 @@ def _write_each(
             if options.link:
                 original = _find_original(samples, index)
                 ending = original.suffix.lower()
-                target = name_file(samples, index, ending if ending in ENDINGS else "")
+                target = name_file(samples, index, ending if ending in IMAGE_ENDINGS else "")
             else:
                 data, ending = samples.read_image(index)
                 target = name_file(samples, index, ending)

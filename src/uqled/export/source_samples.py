@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from uqled.data.dataset import Kind
 from uqled.data.image_cache import EncodedImages
-from uqled.data.images import ENDINGS, identify_format
+from uqled.data.images import IMAGE_ENDINGS, identify_format
 from uqled.data.raw_dataset import RawDataset, is_dataset_name, name_source
 from uqled.data.reader import Source
 from uqled.data.readers import find_reader
@@ -63,13 +63,15 @@ class SourceSamples:
         data = inputs.read_image(row, self.ids[index])
         return data, _choose_ending(self.ids[index], data)
 
-    def list_table_rows(self, kept: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    def list_table_rows(
+        self, samples: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """(rows of `raw` that a table keeps, ascending; which of them the run had set aside).
 
         `kept` are the samples that stay. Rows without a label, of a class that is too rare or whose
         image cannot be read stay as they are. Of a part of the data, only that part is kept.
         """
-        chosen = self.rows[kept]
+        chosen = self.rows[samples]
         is_aside = np.ones(len(self.raw.ids), np.bool_)
         is_aside[self.rows[self.rows >= 0]] = False
         if self.source["limit"] is not None:
@@ -87,7 +89,7 @@ class SourceSamples:
     def get_file_name(self, index: int) -> str:
         """What a sample's file is called, without folders; empty where it has no name."""
         name = PurePosixPath(self.ids[index].replace("\\", "/")).name
-        return name if name.lower().endswith(ENDINGS) else ""
+        return name if name.lower().endswith(IMAGE_ENDINGS) else ""
 
     def read_inputs(self, rows: NDArray[np.intp]) -> Any:
         """Texts, features or pixels of some samples."""
@@ -282,7 +284,7 @@ def _encode_png(pixels: NDArray[np.uint8]) -> bytes:
 def _choose_ending(name: str, data: bytes) -> str:
     """The ending that the name has, or else what the bytes are."""
     ending = PurePosixPath(name).suffix.lower()
-    if ending in ENDINGS:
+    if ending in IMAGE_ENDINGS:
         return ending
     kind = identify_format(data) or "PNG"
     return _ENDINGS.get(kind, f".{kind.lower()}")

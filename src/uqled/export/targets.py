@@ -15,14 +15,19 @@ from typing import Any
 
 from uqled.errors import FileError
 from uqled.export.record import name_record
-from uqled.storage.atomic import PREFIX, explain_disk_problems, flush_to_disk, flush_tree
+from uqled.storage.atomic import (
+    PREFIX,
+    STALE_SECONDS,
+    explain_disk_problems,
+    flush_to_disk,
+    flush_tree,
+)
 from uqled.storage.reading import explain_file_problems
 
 if sys.platform != "win32":  # there, abandoned folders are recognised by their age
     import fcntl
 
 _HIDDEN = f"{PREFIX}export-"  # how folders are called that are being built, and nothing else is
-_STALE_SECONDS = 86_400  # where there are no locks
 _MAX_FLUSHES = 1_000  # files that are flushed one by one at the most
 
 
@@ -119,7 +124,7 @@ def _remove_abandoned(parent: Path) -> None:
             if path.is_symlink() or not path.is_dir():
                 continue
             if sys.platform == "win32":
-                if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                if time.time() - path.stat().st_mtime > STALE_SECONDS:
                     shutil.rmtree(path, ignore_errors=True)
             elif (lock := _lock(path)) is not None:
                 shutil.rmtree(path, ignore_errors=True)

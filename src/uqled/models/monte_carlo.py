@@ -83,11 +83,11 @@ class SplitNetwork:
         """What all passes have in common."""
         return (batch,) if self._before is None else self._before(batch)
 
-    def compute_logits(self, shared: tuple[Any, ...]) -> Tensor:
+    def compute_logits(self, activations: tuple[Any, ...]) -> Tensor:
         """One pass over the rest."""
         if self._overwrites:
-            shared = tuple(x.clone() if isinstance(x, Tensor) else x for x in shared)
-        return (self.model if self._after is None else self._after)(*shared)
+            activations = tuple(x.clone() if isinstance(x, Tensor) else x for x in activations)
+        return (self.model if self._after is None else self._after)(*activations)
 
 
 def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:

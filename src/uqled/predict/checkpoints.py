@@ -83,32 +83,32 @@ def read_checkpoint(path: Path, device: Any) -> dict[str, Any] | None:
     return content if isinstance(content, dict) and content.keys() == _KEYS else None
 
 
-def fits_model(saved: Any, model: nn.Module) -> bool:
+def fits_model(checkpoint: Any, model: nn.Module) -> bool:
     """If these are weights of this network."""
     weights = model.state_dict()
     return (
-        isinstance(saved, dict)
-        and saved.keys() == weights.keys()
-        and all(_is_compatible(saved[name], weights[name]) for name in weights)
+        isinstance(checkpoint, dict)
+        and checkpoint.keys() == weights.keys()
+        and all(_is_compatible(checkpoint[name], weights[name]) for name in weights)
     )
 
 
-def _is_compatible(saved: Any, value: Any) -> bool:
+def _is_compatible(checkpoint: Any, value: Any) -> bool:
     if not isinstance(value, Tensor):  # what a network keeps besides its weights
-        return type(saved) is type(value)
+        return type(checkpoint) is type(value)
     return (
-        isinstance(saved, Tensor)
-        and saved.layout == torch.strided
-        and saved.shape == value.shape
-        and saved.dtype == value.dtype
+        isinstance(checkpoint, Tensor)
+        and checkpoint.layout == torch.strided
+        and checkpoint.shape == value.shape
+        and checkpoint.dtype == value.dtype
     )
 
 
-def _fits_optimiser(saved: Any, optimiser: Any, is_sgd: bool) -> bool:
+def _fits_optimiser(checkpoint: Any, optimiser: Any, is_sgd: bool) -> bool:
     own_groups = optimiser.state_dict()["param_groups"]
-    if not isinstance(saved, dict) or saved.keys() != {"state", "param_groups"}:
+    if not isinstance(checkpoint, dict) or checkpoint.keys() != {"state", "param_groups"}:
         return False
-    groups, state = saved["param_groups"], saved["state"]
+    groups, state = checkpoint["param_groups"], checkpoint["state"]
     if (
         not isinstance(groups, list)
         or len(groups) != len(own_groups)
@@ -127,12 +127,13 @@ def _fits_optimiser(saved: Any, optimiser: Any, is_sgd: bool) -> bool:
     )
 
 
-def _fits_group(saved: Any, group: dict[str, Any]) -> bool:
-    if not isinstance(saved, dict) or saved.keys() != group.keys():
+def _fits_group(checkpoint: Any, group: dict[str, Any]) -> bool:
+    if not isinstance(checkpoint, dict) or checkpoint.keys() != group.keys():
         return False
     number = (int, float)
-    return saved["params"] == group["params"] and all(
-        type(saved[name]) is type(value) or (type(saved[name]) in number and type(value) in number)
+    return checkpoint["params"] == group["params"] and all(
+        type(checkpoint[name]) is type(value)
+        or (type(checkpoint[name]) in number and type(value) in number)
         for name, value in group.items()
     )
 
@@ -144,12 +145,12 @@ def _is_momentum(entries: dict[str, Any], parameter: Tensor) -> bool:
     )
 
 
-def _is_history(history: Any, finished: Any, epochs: int) -> bool:
+def _is_history(history: Any, n_finished: Any, epochs: int) -> bool:
     return (
-        type(finished) is int
-        and 1 <= finished <= epochs
+        type(n_finished) is int
+        and 1 <= n_finished <= epochs
         and isinstance(history, list)
-        and len(history) == finished
+        and len(history) == n_finished
         and all(
             isinstance(row, list)
             and [type(value) for value in row] == [int, float, float]

@@ -47,7 +47,7 @@ _TRAINING = [one.name for one in fields(Training) if one.name not in ("device", 
 
 def predict_new_samples(
     predictions: Predictions,
-    known: Dataset,
+    run_data: Dataset,
     new: Dataset,
     is_trusted: NDArray[np.bool_],
     *,
@@ -55,13 +55,13 @@ def predict_new_samples(
 ) -> FoldPredictions:
     """Probabilities of the samples of `new`, by the model of the run of `predictions`.
 
-    `known` are the run's samples, and those where `is_trusted` [N] train the model. `new` has the
-    same kind of inputs and the same classes.
+    `run_data` are the run's samples, and those where `is_trusted` [N] train the model. `new` has
+    the same kind of inputs and the same classes.
     """
     bar = progress if isinstance(progress, Progress) else Progress(progress)
     model = _StoredModel.read(Run.open(predictions.path))
-    features = model.compute_features(known, new, is_trusted, bar)
-    samples = _stack_samples(known, new, is_trusted, features)
+    features = model.compute_features(run_data, new, is_trusted, bar)
+    samples = _stack_samples(run_data, new, is_trusted, features)
     learner = model.make_learner(samples, features)
     train, test = np.split(np.arange(len(samples)), [len(samples) - len(new)])
     with (
@@ -184,7 +184,7 @@ class _StoredModel:
         return choose_learner(self.name, samples, uncertainty=self.uncertainty, **self.training)
 
     def compute_features(
-        self, known: Dataset, new: Dataset, is_trusted: NDArray[np.bool_], progress: Progress
+        self, run_data: Dataset, new: Dataset, is_trusted: NDArray[np.bool_], progress: Progress
     ) -> NDArray[np.float32] | None:
         """[N,D] of the trusted samples and the new ones; None where the model takes no features.
 
@@ -193,39 +193,39 @@ class _StoredModel:
         if not self.encoder:
             return None
         if self.encoder == "features":
-            before, after = known.inputs, new.inputs
+            before, after = run_data.inputs, new.inputs
         else:
             before, after = (
                 compute_features(
                     data.inputs, self.encoder, cache_folder=find_cache_folder(), progress=progress
                 )
-                for data in (known, new)
+                for data in (run_data, new)
             )
         features = np.concatenate([before[is_trusted], after]).astype(np.float32)
         return reduce_features(features) if self.members else features
 
 
 def _stack_samples(
-    known: Dataset,
+    run_data: Dataset,
     new: Dataset,
     is_trusted: NDArray[np.bool_],
     features: NDArray[np.float32] | None,
 ) -> Dataset:
     """The trusted samples, then the new ones; images are their features, where there are any."""
-    trusted = known.labels.codes[is_trusted]
+    trusted = run_data.labels.codes[is_trusted]
     # The model must not know the labels of new samples, not even how often each class occurs.
     codes = np.concatenate([trusted, np.resize(trusted, len(new))])
-    labels = replace(known.labels, codes=codes)
-    ids = np.concatenate([known.ids[is_trusted], new.ids])
-    if features is not None and known.kind == "images":
-        return Dataset("table", features, labels, ids, known.name, n_appended=len(new))
+    labels = replace(run_data.labels, codes=codes)
+    ids = np.concatenate([run_data.ids[is_trusted], new.ids])
+    if features is not None and run_data.kind == "images":
+        return Dataset("table", features, labels, ids, run_data.name, n_appended=len(new))
     return Dataset(
-        known.kind,
-        join_inputs(known.subset(is_trusted).inputs, new.inputs),
+        run_data.kind,
+        join_inputs(run_data.subset(is_trusted).inputs, new.inputs),
         labels,
         ids,
-        known.name,
-        columns=known.columns,
+        run_data.name,
+        columns=run_data.columns,
         n_appended=len(new),
     )
 

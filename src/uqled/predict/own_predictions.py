@@ -15,11 +15,10 @@ from uqled.data.dataset import Dataset
 from uqled.data.inspection import inspect
 from uqled.data.inspection.copies import choose_unlabelled_classes
 from uqled.data.inspection.duplicates import find_contradictions
-from uqled.data.inspection.prediction_checks import check_predictions
+from uqled.data.inspection.prediction_checks import add_prediction_findings
 from uqled.data.loading import load
 from uqled.data.raw_dataset import make_ids
 from uqled.errors import InputError
-from uqled.storage.atomic import write_json
 from uqled.storage.run import Predictions, Run
 
 
@@ -93,10 +92,8 @@ def make_run(
                 predicted = choose_unlabelled_classes(labelled, unlabelled_probs)
             run.write_unlabelled(missing_names.tolist(), given, unlabelled_probs, *predicted)
         if dataset is not None:
-            inspection = inspect(dataset)
-            findings = (*inspection.findings, *check_predictions(given, softmax.argmax(axis=1)))
-            content = replace(inspection, findings=findings).to_json()
-            write_json(run.path / "inspection.json", content)
+            inspection = add_prediction_findings(inspect(dataset), given, softmax)
+            run.write_inspection(inspection.to_json())
     return run.predictions()
 
 

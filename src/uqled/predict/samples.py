@@ -34,9 +34,11 @@ class Samples:
         tensors = {name: getattr(self, name).to(device) for name in ("inputs", "mean", "scale")}
         return replace(self, **tensors)
 
-    def batch(self, chosen: Tensor | slice, draws: torch.Generator | None = None) -> Tensor:
+    def batch(self, selection: Tensor | slice, draws: torch.Generator | None = None) -> Tensor:
         """[m,C,H,W] or [m,D]; augmented where these samples are and `draws` is given."""
-        rows = self.inputs[chosen.to(self.inputs.device) if isinstance(chosen, Tensor) else chosen]
+        rows = self.inputs[
+            selection.to(self.inputs.device) if isinstance(selection, Tensor) else selection
+        ]
         if not self.are_images:
             return (rows - self.mean) * self.scale
         if self.crop_and_flip and draws is not None:
@@ -65,9 +67,9 @@ def normalise_samples(
     return Samples(part.float(), wide.mean(dim=0).float(), scale.float())
 
 
-def normalise_like(like: Samples, inputs: NDArray[Any], chosen: NDArray[np.intp]) -> Samples:
+def normalise_like(like: Samples, inputs: NDArray[Any], rows: NDArray[np.intp]) -> Samples:
     """Other samples, normalised as `like` is, and never augmented."""
-    part = torch.from_numpy(np.ascontiguousarray(inputs[chosen]))
+    part = torch.from_numpy(np.ascontiguousarray(inputs[rows]))
     part = part if like.are_images else part.float()
     return replace(like, inputs=part, crop_and_flip=False)
 

@@ -9,10 +9,9 @@ from typing import Any, Literal
 
 from uqled import arrays
 from uqled.errors import InputError
+from uqled.limits import MAX_COUNT
 
 Schedule = Literal["one-cycle", "steps"]
-
-_MOST = 2**53  # of anything counted: up to here, JSON's numbers are exact everywhere
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def _scale_milestones(training: Training, preset: Training) -> Training:
 
 def _check_training(training: Training) -> None:
     for name, low in (("epochs", 1), ("batch_size", 2), ("devices", 1)):
-        arrays.check_whole_number(getattr(training, name), name, low=low, high=_MOST)
+        arrays.check_whole_number(getattr(training, name), name, low=low, high=MAX_COUNT)
     most = sys.float_info.max  # a larger integer is no float
     for name, high in (("lr", most), ("momentum", 1.0), ("weight_decay", most)):
         value = getattr(training, name)
@@ -92,7 +91,7 @@ def _check_training(training: Training) -> None:
             raise InputError(name, f"is {text}", "Pass a positive number, such as 0.1 for lr")
     milestones: Any = training.milestones
     epochs = milestones if isinstance(milestones, tuple | list) else (None,)
-    if not all(isinstance(epoch, int | float) and abs(epoch) <= _MOST for epoch in epochs):
+    if not all(isinstance(epoch, int | float) and abs(epoch) <= MAX_COUNT for epoch in epochs):
         raise InputError(
             "milestones", f"is {arrays.show_value(milestones)}", "Pass epochs, as (150, 250)"
         )

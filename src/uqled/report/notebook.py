@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from uqled.answer import describe_estimates, describe_tiers
+from uqled.answer import describe_doubt, describe_estimates, describe_tiers
 from uqled.data.dataset import Dataset
 from uqled.report.page import capitalize, load_templates
 from uqled.report.samples import SampleSource
@@ -29,7 +29,8 @@ def render_errors(errors: LabelErrors, data: Dataset | None = None) -> str:
     content where there is `data`."""
     answer = errors.answer
     n, N = answer.n_flagged, answer.n_samples
-    lines = [capitalize(line) for line in describe_estimates(answer)] + describe_tiers(answer)
+    sentences = [*describe_estimates(answer), *describe_doubt(answer)]
+    lines = [*map(capitalize, sentences), *describe_tiers(answer)]
     has_probabilities = errors.probability is not None
     source = None if data is None else SampleSource(data)
     header = [

@@ -142,8 +142,7 @@ def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Repo
             suspects,
             contradicted_rows=errors.contradicted_labels.rows,
         )
-    sentences = describe_contradictions(answer)
-    sentences += [line for line in describe_estimates(answer) if line[:7] != "unsure:"]
+    sentences = [*describe_contradictions(answer), *describe_estimates(answer)]
     return Report(
         title=inputs.title,
         answer=[f"{capitalize(line)}." for line in sentences],

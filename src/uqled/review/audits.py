@@ -54,7 +54,7 @@ def open_audit(folder: Path, errors: LabelErrors, ids: list[str], size: int, see
 
 def _other(errors: LabelErrors, z: int) -> int:
     """The class that the sample would have, if its label is wrong."""
-    best = int(errors.best[z])
+    best = int(errors.suggested_codes[z])
     if best == errors.labels.codes[z] and errors.other is not None:
         return int(errors.other[z])
     return best

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from uqled.detect.core.joint import count_confused_pairs, rank_confused_pairs
 from uqled.review.decisions.classes import read_class_decisions
 from uqled.review.flag_list import FlagList
 from uqled.review.session import ReviewSession
@@ -49,15 +48,13 @@ def describe_class(session: ReviewSession, flags: FlagList, k: int) -> dict[str,
     indices = np.flatnonzero(members)
     oddest = indices[np.argsort(current.scores[indices], kind="stable")[:_SAMPLES]]
     rate = None if current.estimate is None else current.estimate.precision(members)
-    given, suggested = labels.codes[current.mask], current.suggested_codes[current.mask]
-    pairs = rank_confused_pairs(count_confused_pairs(given, suggested, labels.n_classes))
     return {
         "index": k,
         "given": len(indices),
         "flagged": int(current.flags_by_class[k]),
         "rate": None if rate is None or not len(indices) else vars(rate),
-        "taken_for": [[j, n] for i, j, n in pairs if i == k][:_MAX_CONFUSED],
-        "taken_from": [[i, n] for i, j, n in pairs if j == k][:_MAX_CONFUSED],
+        "taken_for": [[j, n] for i, j, n in current.ranked_pairs if i == k][:_MAX_CONFUSED],
+        "taken_from": [[i, n] for i, j, n in current.ranked_pairs if j == k][:_MAX_CONFUSED],
         "typical": session.evidence.describe(typical, flags),
         "oddest": session.evidence.describe(oddest.tolist(), flags),
         "decision": describe_class_decision(read_class_decisions(session.decisions).get(k)),

@@ -9,14 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
-from uqled.detect.methods.registry import parse_method
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
 from uqled.review.decisions.state import DecisionState
@@ -58,25 +52,5 @@ class CurrentErrors:
                 if id(before) not in estimates:  # all methods share one
                     codes = errors.labels.codes
                     estimates[id(before)] = before.with_verdicts(actions, labels, codes)
-                current[name] = follow_verdicts(errors, estimates[id(before)], self._point)
+                current[name] = errors.with_estimate(estimates[id(before)], self._point)
             self._current, self.number = current, number
-
-
-def follow_verdicts(
-    errors: LabelErrors, estimate: ErrorEstimate, point: OperatingPoint
-) -> LabelErrors:
-    """The result of a method after verdicts; only a probabilistic one has other flags then."""
-    if not parse_method(errors.method).method.is_probabilistic:
-        return replace(errors, estimate=estimate)
-    assert errors.other is not None
-    mask = estimate.flags(point)
-    agrees = errors.best == errors.labels.codes
-    best: NDArray[Any] = np.where(mask & agrees, errors.other, errors.best)
-    return replace(
-        errors,
-        mask=mask,
-        votes=mask.astype(np.int16),
-        scores=1 - estimate.probability,
-        best=best,
-        estimate=estimate,
-    )

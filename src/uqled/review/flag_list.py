@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.detect.auto.tiers import TIERS
+from uqled.detect.core.joint import count_confused_pairs, rank_confused_pairs
 from uqled.detect.reasons import CONTRADICTED, REASONS, Reason, find_reasons
 from uqled.detect.result import LabelErrors
 from uqled.report.suspects import describe_duplicate, describe_reason, read_probabilities
@@ -236,16 +237,13 @@ class FlagList:
         indices = np.flatnonzero(self.is_listed)
         given = self._predictions.labels.codes[indices]
         suggested = self.current.suggested_codes[indices]
-        pairs, numbers = np.unique_counts(given.astype(np.int64) * K + suggested)
-        most = np.argsort(-numbers, kind="stable")[:_MAX_PAIRS]
+        pairs = rank_confused_pairs(count_confused_pairs(given, suggested, K))
         return {
             "given": np.bincount(given, minlength=K).tolist(),
             "suggested": np.bincount(suggested, minlength=K).tolist(),
             "reasons": np.bincount(self.get_reasons(indices), minlength=len(REASONS)).tolist(),
             "tiers": self._count_tiers(),
-            "pairs": [
-                [int(pairs[at] // K), int(pairs[at] % K), int(numbers[at])] for at in most.tolist()
-            ],
+            "pairs": [list(pair) for pair in pairs[:_MAX_PAIRS]],
         }
 
     def _name_tier(self, reason: Reason, number: int) -> str:

@@ -30,7 +30,8 @@ if sys.platform != "win32":  # there, leftovers are recognised by their age
     import fcntl
 
 PREFIX = ".uqled-"
-_STALE_SECONDS = 86_400  # where there are no locks
+#: Where there are no locks, a temporary file of this age is abandoned.
+STALE_SECONDS = 86_400
 _LONGEST_STEM = 60  # characters of the final name that the temporary one repeats
 #: What a disk says that has no room or takes nothing.
 _DISK_PROBLEMS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
@@ -168,7 +169,7 @@ def _create_temporary(path: Path) -> tuple[Path, int]:
 
 def _is_abandoned(path: Path) -> bool:
     if sys.platform == "win32":
-        return time.time() - path.stat().st_mtime > _STALE_SECONDS
+        return time.time() - path.stat().st_mtime > STALE_SECONDS
     descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -407,6 +407,10 @@ class Run:
             return []
         return run_checks.check_findings(self._read_json("inspection.json"), path)
 
+    def write_inspection(self, content: dict[str, Any]) -> None:
+        """Write what inspecting the data found, for `findings`."""
+        write_json(self.path / "inspection.json", content)
+
     def write_issues(self, errors: LabelErrors) -> Path:
         """Write what detection found, every method's flags among it."""
         path = self.path / "issues.parquet"

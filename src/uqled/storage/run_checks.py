@@ -21,7 +21,7 @@ from uqled.uncertainty import PassesKind
 _START_OVER = "Begin the run anew"
 
 
-def _is_text(value: Any) -> bool:
+def is_string(value: Any) -> bool:
     return isinstance(value, str)
 
 
@@ -33,30 +33,30 @@ def _is_none_or(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or check(value)
 
 
-def _is_list_of(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def is_list_of(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
 #: The arguments of `load` that give a run's samples again, and nothing else: a run must not choose
 #: where a cache goes or what else is done with the samples.
 SOURCE: dict[str, Callable[[Any], bool]] = {
-    "place": _is_text,
-    "label": _is_none_or(_is_text),
-    "inputs": _is_none_or(lambda value: _is_text(value) or _is_list_of(_is_text)(value)),
+    "place": is_string,
+    "label": _is_none_or(is_string),
+    "inputs": _is_none_or(lambda value: is_string(value) or is_list_of(is_string)(value)),
     "kind": lambda value: value in (None, "images", "texts", "table"),
     "columns": lambda value: (
-        isinstance(value, dict) and all(map(_is_text, [*value, *value.values()]))
+        isinstance(value, dict) and all(map(is_string, [*value, *value.values()]))
     ),
-    "group": _is_none_or(_is_text),
-    "encoding": _is_none_or(_is_text),
-    "separator": _is_none_or(_is_text),
-    "sheet": _is_none_or(_is_text),
+    "group": _is_none_or(is_string),
+    "encoding": _is_none_or(is_string),
+    "separator": _is_none_or(is_string),
+    "sheet": _is_none_or(is_string),
     "header": lambda value: value in (None, "yes", "no"),
     "spellings": lambda value: value in (None, "merge", "keep"),
     "image_size": _is_none_or(
-        lambda value: _is_whole(value) or (_is_list_of(_is_whole)(value) and len(value) == 2)
+        lambda value: _is_whole(value) or (is_list_of(_is_whole)(value) and len(value) == 2)
     ),
-    "split": _is_none_or(_is_text),
+    "split": _is_none_or(is_string),
     "limit": _is_none_or(_is_whole),
     "seed": _is_whole,
     "skip_unreadable": lambda value: isinstance(value, bool),
@@ -67,13 +67,13 @@ _ABOUT: dict[str, Callable[[Any], bool]] = {
         and len({type(one) for one in value}) == 1
         and type(value[0]) in (str, int, bool, float)
     ),
-    "names": _is_list_of(_is_text),
-    "ids": _is_list_of(_is_text),
+    "names": is_list_of(is_string),
+    "ids": is_list_of(is_string),
     "source": _is_none_or(lambda value: isinstance(value, dict)),
-    "source_fingerprint": _is_text,
+    "source_fingerprint": is_string,
 }
 _OPTIONS: dict[str, Callable[[Any], bool]] = {
-    "entropy_class": _is_text,
+    "entropy_class": is_string,
     "min_examples_per_class": _is_whole,
     "frac_noise": lambda value: type(value) in (int, float),
     "precision": lambda value: type(value) in (int, float),
@@ -147,7 +147,7 @@ def check_findings(content: Any, path: Path) -> list[str]:
     sentences = []
     for finding in findings:
         parts = [_as_object(finding, path).get(name) for name in ("message", "advice")]
-        if not all(map(_is_text, parts)):
+        if not all(map(is_string, parts)):
             raise FileError(name_file(path), "has a finding without words", "Remove it")
         message, advice = (str(part) for part in parts)
         sentences.append(f"{message[:1].upper()}{message[1:]}. {advice}.")

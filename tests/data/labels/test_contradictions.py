@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from uqled.cli import app
 from uqled.data.inspection.duplicates import find_contradictions
 from uqled.detect.contradictions import find_contradicted_labels
 from uqled.detect.find import find_errors_in_run
+from uqled.export.corrections import correct_labels
 from uqled.export.formats.label_studio import list_task_rows
 from uqled.report.page import build_report
 from uqled.report.report_inputs import collect_inputs
@@ -92,6 +95,19 @@ def test_contradictions_come_first_with_their_reason(run, frame):
     assert rows[2][0] == "30"
     first = list_task_rows(errors, {})
     assert (set(first[:2].tolist()), first[2:].tolist()) == ({8, 122}, [30])
+
+
+def test_what_is_suggested_is_counted_and_exported(run):
+    """Also where the model predicts a third class: the label of the duplicates is suggested."""
+    errors = uqled.find_label_errors(run, budget=len(run))
+    third = ({0, 1, 2} - {int(run.labels.codes[122]), int(errors.suggested_codes[122])}).pop()
+    errors = replace(errors, best=np.where(np.arange(len(run)) == 122, third, errors.best))
+    assert errors.mask.all()
+    pairs = Counter(zip(errors.given.tolist(), errors.suggested.tolist(), strict=True))
+    assert {(i, j): n for i, j, n in errors.answer.confused_pairs} == pairs
+    corrected = correct_labels(run.labels, errors, unreviewed="relabel")
+    assert corrected.codes.tolist() == errors.suggested_codes.tolist()
+    assert corrected.codes[122] == run.labels.codes[3] != third
 
 
 def test_the_report_shows_them_first(run):

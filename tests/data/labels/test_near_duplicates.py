@@ -13,7 +13,7 @@ from uqled.data.inspection import inspect
 from uqled.data.inspection.duplicates import find_contradictions
 from uqled.data.inspection.equal_samples import join_sets
 from uqled.data.inspection.near_images import find_near_images
-from uqled.data.inspection.near_texts import find_near_texts, is_near_copy
+from uqled.data.inspection.near_texts import compare_texts, find_near_texts
 from uqled.detect.contradictions import find_contradicted_labels
 
 STORY = (
@@ -100,6 +100,10 @@ def test_long_texts_with_a_slip_or_more_at_an_end():
     assert not {3, 4, 5} & set(pairs[pairs[:, 0] == 0, 1].tolist())
     short = STORY.split()[:8]
     assert not len(find_near_texts([" ".join(short), " ".join([*short, "too"])], np.arange(2)))
+
+
+def is_near_copy(first, second):
+    return compare_texts(first, second, 10**6)[0]
 
 
 def test_a_word_less_in_the_middle_is_no_copy():

@@ -18,18 +18,18 @@ def test_with_noise_by_class_the_level_is_how_many_are_wrong(noise, sharpness):
     labels, probs, true = noisy_model(noise=noise, N=30_000, sharpness=sharpness)
     wrong = (labels != true).sum()
     for power in (1.0, 0.5):
-        found = uqled.find_label_errors(labels, probs**power / (probs**power).sum(1)[:, None])
-        assert found.estimate.readings["level"].sum() == pytest.approx(wrong, rel=0.25)
+        errors = uqled.find_label_errors(labels, probs**power / (probs**power).sum(1)[:, None])
+        assert errors.estimate.readings["level"].sum() == pytest.approx(wrong, rel=0.25)
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.1])
 def test_of_a_weak_model_the_ranking_is_as_good_as_self_confidence(noise):
     """With even noise nothing is better, and a matrix of the model's own confusions is worse."""
     labels, probs, true = confusing_model(noise)
-    found = uqled.find_label_errors(labels, probs)
+    errors = uqled.find_label_errors(labels, probs)
     is_error = labels != true
     own = average_precision_score(is_error, -probs[np.arange(len(labels)), labels])
-    assert average_precision_score(is_error, -found.scores) > own - 0.01
+    assert average_precision_score(is_error, -errors.scores) > own - 0.01
 
 
 def confusing_model(noise, *, N=20_000, K=6, seed=3):
@@ -47,23 +47,23 @@ def confusing_model(noise, *, N=20_000, K=6, seed=3):
 
 def test_where_noise_has_favourites_the_ranking_is_better_than_self_confidence():
     labels, probs, true = noisy_model(noise=0.1, N=20_000, sharpness=2, favourites=True)
-    found = uqled.find_label_errors(labels, probs)
+    errors = uqled.find_label_errors(labels, probs)
     is_error = labels != true
     own = average_precision_score(is_error, -probs[np.arange(len(labels)), labels])
-    assert average_precision_score(is_error, -found.scores) > own + 0.05
+    assert average_precision_score(is_error, -errors.scores) > own + 0.05
 
 
 def test_of_curated_data_few_are_flagged():
     """Far fewer than the model contradicts, and better than what cl-pbnr flags."""
     labels, probs, true = confusing_model(0.003)
-    found = uqled.find_label_errors(labels, probs, method="all")
+    errors = uqled.find_label_errors(labels, probs, method="all")
     is_error = labels != true
     contradicted = (probs.argmax(axis=1) != labels).sum()
     assert is_error.sum() < contradicted / 20
-    assert found.n_flagged < contradicted / 5
-    f1 = {name: measure_flags(one.mask, is_error).f1 for name, one in found.by_method.items()}
+    assert errors.n_flagged < contradicted / 5
+    f1 = {name: measure_flags(one.mask, is_error).f1 for name, one in errors.by_method.items()}
     assert f1["auto"] > f1["cl-pbnr"]
-    assert found.estimate.unsure is not None
+    assert errors.estimate.unsure is not None
 
 
 def test_members_of_different_kinds_are_stronger_evidence_than_dropout_passes():
@@ -90,10 +90,10 @@ def test_of_a_strong_model_the_stated_precision_is_the_real_one():
     rng = np.random.default_rng(5)
     uneven = probs * np.exp(rng.normal(0, 1, probs.shape))
     uneven /= uneven.sum(axis=1, keepdims=True)
-    found = uqled.find_label_errors(labels, uneven)
-    assert found.estimate.unsure is None
-    real = (labels != true)[found.mask].mean()
-    assert found.estimate.precision(found.mask).value == pytest.approx(real, abs=0.07)
+    errors = uqled.find_label_errors(labels, uneven)
+    assert errors.estimate.unsure is None
+    real = (labels != true)[errors.mask].mean()
+    assert errors.estimate.precision(errors.mask).value == pytest.approx(real, abs=0.07)
 
 
 def noisy_model(*, noise, N=6000, K=5, seed=0, sharpness=6, favourites=False):
@@ -119,13 +119,13 @@ def noisy_model(*, noise, N=6000, K=5, seed=0, sharpness=6, favourites=False):
 def test_with_noise_by_class_the_number_is_right_and_the_ranking_near_the_best(noise):
     labels, probs, true = noisy_model(noise=noise)
     is_error = labels != true
-    found = uqled.find_label_errors(labels, probs)
-    assert found.method == "auto"
-    number = found.estimate.number
+    errors = uqled.find_label_errors(labels, probs)
+    assert errors.method == "auto"
+    number = errors.estimate.number
     assert number.low <= is_error.sum() <= number.high
     pbnr = uqled.find_label_errors(labels, probs, method="cl-pbnr")
     theirs = measure_flags(pbnr.mask, is_error).f1
-    assert measure_flags(found.mask, is_error).f1 > theirs - 0.02
+    assert measure_flags(errors.mask, is_error).f1 > theirs - 0.02
 
 
 @pytest.mark.parametrize("given", ["softmax", "passes", "both"])
@@ -133,15 +133,15 @@ def test_whatever_is_given(given):
     data = make_predictions(3, N=2000)
     softmax = data.softmax if given != "passes" else None
     passes = data.passes if given != "softmax" else None
-    found = uqled.find_label_errors(data.labels, softmax, passes)
-    assert found.probability.shape == (2000,)
-    assert ((found.probability >= 0) & (found.probability <= 1)).all()
-    assert ("members" in found.estimate.readings) == (given != "softmax")
-    assert found.scores == pytest.approx(1 - found.probability)
-    hits = (found.mask & data.is_error).sum()
-    assert 2 * hits / (found.n_flagged + data.is_error.sum()) > 0.6
-    assert (found.best[found.mask] != found.labels.codes[found.mask]).all()
-    assert (found.ranked == found.estimate.order[: found.n_flagged]).all()
+    errors = uqled.find_label_errors(data.labels, softmax, passes)
+    assert errors.probability.shape == (2000,)
+    assert ((errors.probability >= 0) & (errors.probability <= 1)).all()
+    assert ("members" in errors.estimate.readings) == (given != "softmax")
+    assert errors.scores == pytest.approx(1 - errors.probability)
+    hits = (errors.mask & data.is_error).sum()
+    assert 2 * hits / (errors.n_flagged + data.is_error.sum()) > 0.6
+    assert (errors.best[errors.mask] != errors.labels.codes[errors.mask]).all()
+    assert (errors.ranked == errors.estimate.order[: errors.n_flagged]).all()
 
 
 def test_the_same_for_any_number_of_threads():
@@ -160,9 +160,9 @@ def test_many_classes_few_samples():
     probs /= probs.sum(axis=1, keepdims=True)
     labels = probs.argmax(axis=1)
     labels[:25] = rng.integers(0, 3000, 25)
-    found = uqled.find_label_errors(labels, probs, classes=range(3000))
-    assert np.isfinite(found.probability).all()
-    assert found.probability[:25].mean() > found.probability[25:].mean()
+    errors = uqled.find_label_errors(labels, probs, classes=range(3000))
+    assert np.isfinite(errors.probability).all()
+    assert errors.probability[:25].mean() > errors.probability[25:].mean()
 
 
 def test_operating_points_and_verdicts():
@@ -191,21 +191,21 @@ def test_operating_points_and_verdicts():
 
 def test_all_is_headed_by_auto_and_says_how_good_each_methods_flags_are():
     data = make_predictions(2)
-    found = uqled.find_label_errors(data.labels, data.softmax, data.passes, method="all")
-    assert found.method == "auto" == next(iter(found.by_method))
-    for one in found.by_method.values():
+    errors = uqled.find_label_errors(data.labels, data.softmax, data.passes, method="all")
+    assert errors.method == "auto" == next(iter(errors.by_method))
+    for one in errors.by_method.values():
         precision = one.estimate.precision(one.mask)
-        assert precision.value == pytest.approx(found.probability[one.mask].mean())
+        assert precision.value == pytest.approx(errors.probability[one.mask].mean())
 
 
 def test_rates_by_name():
     data = make_predictions(4, K=3, N=900)
     names = np.array(["ant", "bee", "cat"])
-    found = uqled.find_label_errors(names[data.labels], data.softmax)
-    rates = found.class_rates()
+    errors = uqled.find_label_errors(names[data.labels], data.softmax)
+    rates = errors.class_rates()
     assert list(rates) == ["ant", "bee", "cat"]
-    assert rates["bee"].value == pytest.approx(found.probability[data.labels == 1].mean())
-    pairs = found.pair_rates()
+    assert rates["bee"].value == pytest.approx(errors.probability[data.labels == 1].mean())
+    pairs = errors.pair_rates()
     assert sum(rate.value for (given, _), rate in pairs.items() if given == "bee") == pytest.approx(
         rates["bee"].value, abs=0.01
     )
@@ -216,15 +216,15 @@ def test_rates_by_name():
 
 def test_a_weak_model_is_unsure_and_the_range_has_the_truth():
     labels, probs, true = noisy_model(noise=0.05, sharpness=2)
-    found = uqled.find_label_errors(labels, probs)
+    errors = uqled.find_label_errors(labels, probs)
     is_error = labels != true
     real, stated = (
-        is_error[found.mask].mean(),
-        found.estimate.precision(found.mask, confidence=0.95),
+        is_error[errors.mask].mean(),
+        errors.estimate.precision(errors.mask, confidence=0.95),
     )
     assert stated.low <= real <= stated.high
     assert abs(stated.value - real) > 0.1  # a single number would have been wrong by far
-    assert f"{stated.low:.0%} to {stated.high:.0%}" in found.estimate.unsure
+    assert f"{stated.low:.0%} to {stated.high:.0%}" in errors.estimate.unsure
     sure = uqled.find_label_errors(*noisy_model(noise=0.4)[:2])
     assert sure.estimate.unsure is None
     # A hundred verdicts, and it is known.
@@ -241,19 +241,19 @@ def test_a_weak_model_is_unsure_and_the_range_has_the_truth():
 def test_the_summary_says_how_many_and_where_it_is_unsure():
     weak, strong = noisy_model(noise=0.05, sharpness=2), noisy_model(noise=0.4)
     for labels, probs, _ in (weak, strong):
-        found = uqled.find_label_errors(labels, probs)
-        text = describe_answer(found.answer)
+        errors = uqled.find_label_errors(labels, probs)
+        text = describe_answer(errors.answer)
         assert "labels are wrong" in text
         assert "80 % interval" in text
-        confidence = 0.8 if found.estimate.unsure is None else 0.95
-        precision = found.estimate.precision(found.mask, confidence=confidence)
+        confidence = 0.8 if errors.estimate.unsure is None else 0.95
+        precision = errors.estimate.precision(errors.mask, confidence=confidence)
         interval = f"{precision.low:.0%} to {precision.high:.0%}"
-        if found.estimate.unsure is None:
+        if errors.estimate.unsure is None:
             assert f"of the flags about {precision.value:.0%} ({interval}) are real" in text
             assert "unsure" not in text
         else:
             assert f"of the flags about {interval} are real" in text
-            assert f"unsure: {found.estimate.unsure}" in text
+            assert f"unsure: {errors.estimate.unsure}" in text
             assert f"about {precision.value:.0%} (" not in text
 
 

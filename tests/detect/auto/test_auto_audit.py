@@ -79,11 +79,22 @@ def test_verdicts_are_certain_and_the_flags_follow(reviewed):
         errors.with_verdicts({3000: True})
 
 
+def test_verdicts_change_no_flag_of_a_method_without_probabilities():
+    labels = np.repeat([0, 1, 2], 40)
+    probs = np.full((120, 3), 0.1) + 0.7 * np.eye(3)[labels]
+    labels[:4] = 1
+    errors = uqled.find_label_errors(labels, probs, method="all").by_method["cl-pbnr"]
+    assert errors.ranked.tolist() == [0, 1, 2, 3]
+    after = errors.with_verdicts({0: False, 50: True})
+    assert after.ranked.tolist() == [0, 1, 2, 3]
+    assert (after.answer.n_verdicts, after.probability[[0, 50]].tolist()) == (2, [0.0, 1.0])
+
+
 def test_probabilities_of_being_drawn_add_up_and_none_is_above_1():
     sizes = np.array([100.0, 10.0, 1.0, 1.0, 1.0, 1.0])
-    found = _spread_evenly(sizes, 4)
-    assert found.sum() == pytest.approx(4)
-    assert found == pytest.approx([1, 1, 0.5, 0.5, 0.5, 0.5])
+    result = _spread_evenly(sizes, 4)
+    assert result.sum() == pytest.approx(4)
+    assert result == pytest.approx([1, 1, 0.5, 0.5, 0.5, 0.5])
 
 
 def test_each_sample_is_drawn_as_often_as_is_said(reviewed):
@@ -107,15 +118,15 @@ def test_the_estimate_is_right_in_the_mean_of_all_draws_whatever_the_model(revie
     values, covered = [], []
     for seed in range(120):
         audit = uqled.audit_sample(errors, 40, seed=seed)
-        found = uqled.estimate_audit(
+        estimate = uqled.estimate_audit(
             errors, audit, {z: bool(is_error[z]) for z in audit.indices.tolist()}
         )
-        number = found.n_errors[0.8]
+        number = estimate.n_errors[0.8]
         assert number.low <= number.value <= number.high
-        assert found.n_errors[0.95].low <= number.low
+        assert estimate.n_errors[0.95].low <= number.low
         values.append(number.value)
         covered.append(number.low <= is_error.sum() <= number.high)
-        assert found.n_judged == 40
+        assert estimate.n_judged == 40
     assert np.mean(values) == pytest.approx(is_error.sum(), rel=0.05)
     assert np.mean(covered) > 0.7
 
@@ -139,9 +150,9 @@ def test_a_part_of_an_audit_is_an_audit_and_all_samples_are_a_census(reviewed):
     errors, is_error = reviewed
     audit = uqled.audit_sample(errors, 40, seed=3)
     first = {z: bool(is_error[z]) for z in audit.indices[:15].tolist()}
-    found = uqled.estimate_audit(errors, audit, first)
-    assert found.n_judged == 15
-    assert "25 that are left" in found.advice or "Enough" in found.advice
+    estimate = uqled.estimate_audit(errors, audit, first)
+    assert estimate.n_judged == 15
+    assert "25 that are left" in estimate.advice or "Enough" in estimate.advice
     census = uqled.audit_sample(errors, len(errors))
     every = {z: bool(wrong) for z, wrong in enumerate(is_error)}
     known = uqled.estimate_audit(errors, census, every)

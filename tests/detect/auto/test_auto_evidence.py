@@ -45,17 +45,17 @@ def test_the_alternative_is_the_most_probable_class_beside_the_label(K, kernels)
     rng = np.random.default_rng(K)
     probs, labels = distributions(rng, 200, K), rng.integers(0, K, 200).astype(np.int32)
     probs[:50] = np.round(probs[:50], 1)  # equals
-    found = alternatives_of(labels, probs, kernels)
+    result = alternatives_of(labels, probs, kernels)
     expected = [naive.best_other(p, y) for p, y in zip(probs, labels, strict=True)]
-    assert found.other.tolist() == expected
-    assert (found.best == probs[np.arange(200), expected]).all()
-    assert (found.given == probs[np.arange(200), labels]).all()
+    assert result.other.tolist() == expected
+    assert (result.best == probs[np.arange(200), expected]).all()
+    assert (result.given == probs[np.arange(200), labels]).all()
 
 
 def test_the_log_ratio_of_half_and_a_quarter_is_log_2_and_nothing_is_infinite():
     probs = np.array([[0.25, 0.5, 0.25], [0.0, 0.0, 1.0]], np.float32)
-    found = alternatives_of(np.array([0, 1], np.int32), probs)
-    assert found.log_ratio == pytest.approx([np.log(2), -np.log(evidence.LEAST_PROBABILITY)])
+    result = alternatives_of(np.array([0, 1], np.int32), probs)
+    assert result.log_ratio == pytest.approx([np.log(2), -np.log(evidence.LEAST_PROBABILITY)])
 
 
 def test_votes_are_counted(kernels):
@@ -101,9 +101,9 @@ def test_calibration_finds_the_power_and_the_even_share(power, share):
     raised /= raised.sum(axis=1, keepdims=True)
     mixed = (1 - share) * raised + share / K
     labels = (mixed.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1).clip(0, K - 1)
-    found = Calibration.fit(SampleRows(p.astype(np.float32), labels.astype(np.int32)))
-    assert found.power == pytest.approx(power, rel=0.2)
-    assert found.even_share == pytest.approx(share, abs=0.04)
+    result = Calibration.fit(SampleRows(p.astype(np.float32), labels.astype(np.int32)))
+    assert result.power == pytest.approx(power, rel=0.2)
+    assert result.even_share == pytest.approx(share, abs=0.04)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -114,15 +114,15 @@ def test_labels_are_counted_in_bands(ties):
     if ties:
         probs = np.round(probs, 1)
     quantiles = Quantiles.of(SampleRows(probs, labels))
-    found = BandCounts.of(alternatives_of(labels, probs), quantiles)
+    result = BandCounts.of(alternatives_of(labels, probs), quantiles)
     samples, hits = naive.band_counts(labels, probs, BANDS, LEAST_ROWS)
     clear = np.sort(probs, axis=1)
     if not ties or (clear[:, -1] > clear[:, -2]).all():
-        assert (found.hits == hits).all()
-    expected = quantiles.shares * found.predicted[:, None]
+        assert (result.hits == hits).all()
+    expected = quantiles.shares * result.predicted[:, None]
     if not ties:
         assert expected == pytest.approx(samples)
-    assert found.differing == np.count_nonzero(probs.max(axis=1) > probs[np.arange(N), labels])
+    assert result.differing == np.count_nonzero(probs.max(axis=1) > probs[np.arange(N), labels])
 
 
 def test_counts_of_parts_add_up():
@@ -160,9 +160,9 @@ def test_even_noise_has_no_favourites_and_its_level_is_its_number():
     T = np.full((5, 5), 0.1 / 4)
     np.fill_diagonal(T, 0.9)
     labels, probs, true = model_of(T)
-    found = structure_of(labels, probs)
-    assert found.log_ratio is None or np.abs(found.log_ratio).max() < 0.2
-    assert found.level == pytest.approx((labels != true).sum(), rel=0.25)
+    result = structure_of(labels, probs)
+    assert result.log_ratio is None or np.abs(result.log_ratio).max() < 0.2
+    assert result.level == pytest.approx((labels != true).sum(), rel=0.25)
 
 
 def test_noise_with_favourites_shows_them():
@@ -183,17 +183,17 @@ def test_with_many_classes_all_predicted_classes_share_their_quantiles(monkeypat
     T = np.full((5, 5), 0.1 / 4)
     np.fill_diagonal(T, 0.9)
     labels, probs, true = model_of(T, sharpness=8)
-    found = structure_of(labels, probs)
-    assert found.log_ratio is None
-    assert found.level == pytest.approx((labels != true).sum(), rel=0.4)
+    result = structure_of(labels, probs)
+    assert result.log_ratio is None
+    assert result.level == pytest.approx((labels != true).sum(), rel=0.4)
 
 
 def test_the_shift_makes_the_probabilities_add_up_to_the_number():
     scores = np.random.default_rng(6).normal(-2, 3, 5_000)
     numbers = {"level": 40.0, "confident": 90.0, "trusting": 2_000.0}
-    found = Explanations.of(numbers, explanations.count_scores(scores)).estimate(scores)
+    estimate = Explanations.of(numbers, explanations.count_scores(scores)).estimate(scores)
     for name, number in numbers.items():
-        assert found.readings[name].sum() == pytest.approx(number, rel=0.01)
+        assert estimate.readings[name].sum() == pytest.approx(number, rel=0.01)
 
 
 def test_weights_of_explanations():
@@ -213,11 +213,11 @@ def test_scores_go_on_where_probabilities_would_all_be_1():
     labels = np.zeros(4, np.int32)
     best = np.array([0.5, 0.9, 0.99, 0.99], np.float32)
     given = np.array([0.5, 1e-9, 1e-20, 1e-30], np.float32)
-    found = Alternatives(labels, np.ones(4, np.int32), given, best)
-    scores = explanations.Scorer(1.0, Structure(None, 1.0)).score(found)
+    result = Alternatives(labels, np.ones(4, np.int32), given, best)
+    scores = explanations.Scorer(1.0, Structure(None, 1.0)).score(result)
     assert scores[0] == 0
     assert (np.diff(scores) > 0).all()
-    assert scores.max() < explanations.CERTAIN + 5
+    assert scores.max() < explanations.CERTAIN_SCORE + 5
 
 
 @pytest.mark.parametrize("K", [4, 40])  # few ties are counted one by one, many together

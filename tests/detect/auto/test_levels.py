@@ -80,9 +80,9 @@ def test_arrays_come_out_as_they_went_in(tmp_path):
     place = Location.of(tmp_path / "x.bin")
     place.write(pack_arrays(arrays))
     for names in (None, ["small"], ["last", "empty"], ["large"], []):
-        found = unpack_arrays(place, names)
-        assert list(found) == (list(arrays) if names is None else names)
-        for name, array in found.items():
+        result = unpack_arrays(place, names)
+        assert list(result) == (list(arrays) if names is None else names)
+        for name, array in result.items():
             assert array.dtype == arrays[name].dtype
             assert np.array_equal(array, arrays[name])
     place.write(pack_arrays({"a": np.arange(3)}))
@@ -92,9 +92,9 @@ def test_arrays_come_out_as_they_went_in(tmp_path):
 def test_sums_per_level_are_exact_however_long(monkeypatch):
     readings = made_up(4)
     monkeypatch.setattr(levels_module, "_EXACT_SAMPLES", 300)
-    found = Levels.of(readings["a"], readings)
+    result = Levels.of(readings["a"], readings)
     for name, values in readings.items():
         expected = [0] * LEVELS
         for at, value in zip(find_levels(readings["a"]).tolist(), values.tolist(), strict=True):
             expected[at] += round(value * 2**32)
-        assert found.errors[name].tolist() == expected
+        assert result.errors[name].tolist() == expected

@@ -20,8 +20,8 @@ def estimate(**readings):
     return ErrorEstimate(readings, dict.fromkeys(readings, 1.0), dict.fromkeys(readings, 1.0))
 
 
-def length_of(point, found):
-    return int(found.flags(point).sum())
+def length_of(point, result):
+    return int(result.flags(point).sum())
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.5])
@@ -47,11 +47,11 @@ def test_a_confidence_is_a_fraction(confidence):
 
 
 def test_the_probability_is_the_mean_of_the_readings_and_the_number_its_sum():
-    found = estimate()
-    assert found.probability == pytest.approx((LOW + HIGH) / 2)
-    assert found.number.value == pytest.approx(((LOW + HIGH) / 2).sum())
-    assert found.number.low < LOW.sum()
-    assert HIGH.sum() < found.number.high <= len(LOW)
+    result = estimate()
+    assert result.probability == pytest.approx((LOW + HIGH) / 2)
+    assert result.number.value == pytest.approx(((LOW + HIGH) / 2).sum())
+    assert result.number.low < LOW.sum()
+    assert HIGH.sum() < result.number.high <= len(LOW)
 
 
 def test_a_reading_of_weight_0_only_widens_the_interval():
@@ -68,32 +68,32 @@ def test_a_reading_of_weight_0_only_widens_the_interval():
 def test_best_f1_beside_all_sets():
     """Of all 2^8 sets, none has a higher expected F1 than the prefix that is chosen."""
     p = RNG.random(8)
-    found = estimate(only=p)
+    result = estimate(only=p)
     sets = (np.arange(256)[:, None] >> np.arange(8)) & 1
     values = 2 * (sets @ p) / (sets.sum(axis=1) + p.sum())
-    mask = found.flags(OperatingPoint("f1"))
+    mask = result.flags(OperatingPoint("f1"))
     assert 2 * p[mask].sum() / (mask.sum() + p.sum()) == pytest.approx(values.max(), abs=1e-12)
 
 
 def test_best_f1_is_best_in_the_mean_of_the_readings():
-    found = estimate()
+    result = estimate()
     order = np.argsort(-(LOW + HIGH), kind="stable")
 
     def mean_f1(k):
         return np.mean([2 * r[order[:k]].sum() / (k + r.sum()) for r in (LOW, HIGH)])
 
     every = [mean_f1(k) for k in range(1, len(LOW) + 1)]
-    assert length_of(OperatingPoint("f1"), found) == int(np.argmax(every)) + 1
+    assert length_of(OperatingPoint("f1"), result) == int(np.argmax(every)) + 1
 
 
 @pytest.mark.parametrize("wanted", [0.2, 0.5, 0.7, 0.9])
 def test_precision_and_recall_are_kept_by_the_longest_and_the_shortest_prefix(wanted):
-    found = estimate()
-    ranked = np.sort(found.probability)[::-1]
-    n = length_of(OperatingPoint("precision", wanted), found)
+    result = estimate()
+    ranked = np.sort(result.probability)[::-1]
+    n = length_of(OperatingPoint("precision", wanted), result)
     assert n == 0 or ranked[:n].mean() >= wanted - 1e-12
     assert n == len(ranked) or ranked[: n + 1].mean() < wanted
-    n = length_of(OperatingPoint("recall", wanted), found)
+    n = length_of(OperatingPoint("recall", wanted), result)
     assert ranked[:n].sum() >= wanted * ranked.sum() * (1 - 1e-9)
     assert ranked[: n - 1].sum() < wanted * ranked.sum()
 
@@ -105,17 +105,17 @@ def test_no_flags_reach_a_precision_that_none_has():
 
 def test_budget_and_cost():
     p = np.array([0.1, 0.9, 0.5, 0.5, 0.05])
-    found = estimate(only=p)
-    assert np.flatnonzero(found.flags(OperatingPoint("budget", 2))).tolist() == [1, 2]
-    assert length_of(OperatingPoint("budget", 99), found) == 5
+    result = estimate(only=p)
+    assert np.flatnonzero(result.flags(OperatingPoint("budget", 2))).tolist() == [1, 2]
+    assert length_of(OperatingPoint("budget", 99), result) == 5
     # A review costs 1, a missed error 5: worth it above 0.2.
-    assert np.flatnonzero(found.flags(OperatingPoint("cost", 1, 5))).tolist() == [1, 2, 3]
+    assert np.flatnonzero(result.flags(OperatingPoint("cost", 1, 5))).tolist() == [1, 2, 3]
 
 
 def test_expected_precision_and_recall_of_any_flags():
-    found = estimate()
+    result = estimate()
     mask = RNG.random(len(LOW)) < 0.3
-    precision, recall = found.precision(mask), found.recall(mask)
+    precision, recall = result.precision(mask), result.recall(mask)
     mean = (LOW + HIGH) / 2
     assert precision.value == pytest.approx(mean[mask].mean())
     assert recall.value == pytest.approx(mean[mask].sum() / mean.sum())
@@ -126,11 +126,11 @@ def test_expected_precision_and_recall_of_any_flags():
 def test_rates_by_class_and_by_pair():
     codes = np.arange(len(LOW)) % 3
     other = (codes + 1) % 3
-    found = estimate()
-    rates = found.per_class(codes, 3)
-    mean = found.probability
+    result = estimate()
+    rates = result.per_class(codes, 3)
+    mean = result.probability
     assert [r.value for r in rates] == pytest.approx([mean[codes == k].mean() for k in range(3)])
-    pairs = found.per_pair(codes, other, 3)
+    pairs = result.per_pair(codes, other, 3)
     assert set(pairs) == {(0, 1), (1, 2), (2, 0)}
     assert pairs[1, 2].value == pytest.approx(rates[1].value)
     assert all(r.low < r.value < r.high for r in pairs.values())
@@ -152,10 +152,10 @@ def test_with_verdicts_the_weights_are_probabilities_not_a_sample():
     """No Student's t: two readings, as probable as each other, are a deviation apart."""
     sums = {"low": 100.0, "high": 200.0}
     logs = np.log([100.5, 200.5])
-    found = probability.estimate_interval(150.0, sums, {"low": 1.0, "high": 1.0}, 0.0, 1e9, True)
+    result = probability.estimate_interval(150.0, sums, {"low": 1.0, "high": 1.0}, 0.0, 1e9, True)
     reach = stats.norm.ppf(0.9) * np.std(logs)
-    assert found.low == pytest.approx(np.exp(logs.mean() - reach) - 0.5, rel=1e-3)
-    assert found.high == pytest.approx(np.exp(logs.mean() + reach) - 0.5, rel=1e-3)
+    assert result.low == pytest.approx(np.exp(logs.mean() - reach) - 0.5, rel=1e-3)
+    assert result.high == pytest.approx(np.exp(logs.mean() + reach) - 0.5, rel=1e-3)
     before = probability.estimate_interval(150.0, sums, {"low": 1.0, "high": 1.0}, 0.0, 1e9, False)
     reach = stats.t.ppf(0.9, 1) * np.std(logs, ddof=1) * np.sqrt(1.5)
     assert before.high == pytest.approx(np.exp(logs.mean() + reach) - 0.5, rel=1e-3)
@@ -194,8 +194,8 @@ def test_verdicts_correct_what_all_readings_have_wrong():
     stated = np.full(1000, 0.7)
     is_error = rng.random(1000) < 0.3
     actions = np.where(np.arange(1000) < 200, np.where(is_error, 3, 1), 0)
-    found = estimate(only=stated).with_verdicts(actions, np.zeros(1000, int), np.zeros(1000, int))
-    assert found.probability[200:].mean() == pytest.approx(0.3, abs=0.07)
+    result = estimate(only=stated).with_verdicts(actions, np.zeros(1000, int), np.zeros(1000, int))
+    assert result.probability[200:].mean() == pytest.approx(0.3, abs=0.07)
 
 
 def test_a_relabelling_to_the_given_class_is_no_error():
@@ -223,9 +223,9 @@ def test_a_verdict_that_all_foretold_changes_little():
 
 
 def test_no_verdicts_change_nothing():
-    found = estimate()
+    result = estimate()
     nobody = np.zeros(len(LOW), int)
-    assert found.with_verdicts(nobody, nobody, nobody) is found
+    assert result.with_verdicts(nobody, nobody, nobody) is result
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_cuts_are_those_of_sorting(seed: int, ties: bool, places: int, room: int
         cuts = find_cuts(
             wanted, lambda c: reduce(merge_results, [c.count_samples(o) for o in offers])
         )
-    found = set[int]().union(*(o.index[cuts.select(o)].tolist() for o in offers))
+    result = set[int]().union(*(o.index[cuts.select(o)].tolist() for o in offers))
     expected: set[int] = set()
     for g in range(G):
         mine = np.flatnonzero(group == g)
@@ -63,7 +63,7 @@ def test_cuts_are_those_of_sorting(seed: int, ties: bool, places: int, room: int
             assert cuts.get_lower_bounds()[g] <= values[best].min()
         elif wanted[g]:
             assert cuts.get_lower_bounds()[g] == -np.inf
-    assert found == expected
+    assert result == expected
 
 
 def test_keys_go_back_to_values() -> None:
@@ -100,30 +100,30 @@ def test_every_flag_and_column_is_the_same(
     monkeypatch.setattr(auto_evidence, "PAIR_CLASSES", 256)
     labels, softmax, passes = made_up(seed, ties=ties, N=60 if part_rows == 1 else 300, K=K)
     whole = find_label_errors(labels, softmax, passes, method="all", entropy_class=entropy_class)
-    found = find_label_errors_in_parts(
+    errors = find_label_errors_in_parts(
         labels, softmax, passes, out=tmp_path / "out", method="all", entropy_class=entropy_class,
         part_rows=part_rows, workers=workers,
     )  # fmt: skip
-    table = pd.concat(found.frames(), ignore_index=True)
-    assert set(found.about["flagged"]) == set(whole.by_method)
-    for name, number in found.about["flagged"].items():
+    table = pd.concat(errors.frames(), ignore_index=True)
+    assert set(errors.about["flagged"]) == set(whole.by_method)
+    for name, number in errors.about["flagged"].items():
         assert (table[name].to_numpy() == whole.by_method[name].mask).all(), name
         assert number == whole.by_method[name].n_flagged
-    one = whole.by_method[found.method]
+    one = whole.by_method[errors.method]
     for column in COLUMNS:
         assert (table[column].to_numpy() == one.to_frame()[column].to_numpy()).all(), column
-    assert (found.joint == one.joint).all()
-    assert (found.read_flag_table()["index"].to_numpy() == one.ranked).all()
-    assert (found.mask() == one.mask).all()
-    assert found.table().count_rows() == len(labels)
-    confused = [tuple(pair) for pair in found.about["confused"]]
+    assert (errors.joint == one.joint).all()
+    assert (errors.read_flag_table()["index"].to_numpy() == one.ranked).all()
+    assert (errors.mask() == one.mask).all()
+    assert errors.table().count_rows() == len(labels)
+    confused = [tuple(pair) for pair in errors.about["confused"]]
     assert confused == one.confused_pairs()[: len(confused)]
     assert len(confused) >= min(len(one.confused_pairs()), 20)
-    assert found.summary().splitlines()[:3] == describe_answer(whole.answer).splitlines()[:3]
-    assert [(tier.name, tier.n_samples) for tier in found.answer.tiers] == [
+    assert errors.summary().splitlines()[:3] == describe_answer(whole.answer).splitlines()[:3]
+    assert [(tier.name, tier.n_samples) for tier in errors.answer.tiers] == [
         (tier.name, tier.n_samples) for tier in whole.answer.tiers
     ]
-    for tier, expected in zip(found.answer.tiers, whole.answer.tiers, strict=True):
+    for tier, expected in zip(errors.answer.tiers, whole.answer.tiers, strict=True):
         assert vars(tier.precision) == pytest.approx(vars(expected.precision), abs=1e-6)
     assert not (tmp_path / "out" / "work").exists()
 
@@ -154,9 +154,9 @@ def test_operating_points_of_auto(tmp_path: Path, point: Any, with_passes: bool)
     labels, softmax, passes = made_up(11)
     inputs = labels, softmax, passes if with_passes else None
     whole = find_label_errors(*inputs, **point)
-    found = find_label_errors_in_parts(*inputs, out=tmp_path / "out", part_rows=64, **point)
-    assert (found.mask() == whole.mask).all()
-    assert found.summary().splitlines()[:3] == describe_answer(whole.answer).splitlines()[:3]
+    errors = find_label_errors_in_parts(*inputs, out=tmp_path / "out", part_rows=64, **point)
+    assert (errors.mask() == whole.mask).all()
+    assert errors.summary().splitlines()[:3] == describe_answer(whole.answer).splitlines()[:3]
     with pytest.raises(InputError, match="knows no probabilities"):
         find_label_errors_in_parts(*inputs, out=tmp_path / "x", method="cl-pbnr", **point)
 
@@ -186,22 +186,36 @@ def test_a_model_at_chance_gives_no_number(tmp_path: Path) -> None:
     assert better.answer.n_errors is not None
 
 
+def test_tiers_do_not_depend_on_how_good_the_model_is_on_one_part(tmp_path: Path) -> None:
+    """The first part is nearly all of one class, and the model never predicts its other one."""
+    rng = np.random.default_rng(0)
+    labels = np.r_[np.zeros(390, int), np.ones(10, int), rng.integers(1, 3, 400)]
+    probs = 0.7 * np.eye(3)[labels] + 0.3 * rng.dirichlet(np.ones(3), 800)
+    probs[390:400] = [0.9, 0.06, 0.04]
+    whole = find_label_errors(labels, probs)
+    parts = find_label_errors_in_parts(labels, probs, out=tmp_path / "out", part_rows=400)
+    tiers = pd.concat(parts.frames())["tier"].tolist()
+    assert tiers == whole.to_frame()["tier"].tolist()
+    assert tiers[390:400] == ["probably wrong"] * 10
+    assert [one.tier for one in parts.answer.most_suspect[:10]] == ["probably wrong"] * 10
+
+
 def test_softmax_alone_and_passes_alone(tmp_path: Path) -> None:
     labels, softmax, passes = made_up(5)
     for method, inputs in (("cl-pbnr", (softmax, None)), ("cl-mcd-e", (None, passes))):
         whole = find_label_errors(labels, *inputs, method=method)
-        found = find_label_errors_in_parts(
+        errors = find_label_errors_in_parts(
             labels, *inputs, method=method, out=tmp_path / method, part_rows=41
         )
-        assert (found.mask() == whole.mask).all()
+        assert (errors.mask() == whole.mask).all()
 
 
 def test_shards_with_names_for_labels(tmp_path: Path, in_shards: Any) -> None:
     arrays, folders = in_shards
     whole = find_label_errors(*arrays)
-    found = find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
-    assert (found.mask() == whole.mask).all()
-    assert found.about["classes"] == ["ant", "bee", "cat", "dog", "eel"]
+    errors = find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
+    assert (errors.mask() == whole.mask).all()
+    assert errors.about["classes"] == ["ant", "bee", "cat", "dog", "eel"]
     again = ErrorsInParts.open(tmp_path / "out")
     assert again.read_flag_table()["given_label"].tolist() == whole.given[whole.ranked].tolist()
     assert "auto" in repr(again)
@@ -302,11 +316,11 @@ def test_columns_name_the_classes_in_their_order(tmp_path: Path) -> None:
     given = np.array(names)[labels]
     np.save(tmp_path / "labels.npy", given)
     whole = find_label_errors(given, softmax, method="cl-pbnr", classes=names)
-    found = find_label_errors_in_parts(
+    errors = find_label_errors_in_parts(
         tmp_path / "labels.npy", tmp_path / "probs", out=tmp_path / "out", method="cl-pbnr"
     )
-    assert found.about["classes"] == names
-    assert (found.mask() == whole.mask).all()
+    assert errors.about["classes"] == names
+    assert (errors.mask() == whole.mask).all()
 
 
 def test_a_point_that_differs_a_little_is_another(tmp_path: Path, in_shards: Any) -> None:

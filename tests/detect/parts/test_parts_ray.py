@@ -122,19 +122,19 @@ def detect(inputs: Any, folder: Path, **options: Any) -> ErrorsInParts:
     return find_label_errors_in_parts(*inputs, out=folder / "out", engine="ray", **options)
 
 
-def assert_same(found: ErrorsInParts, inputs: Any) -> None:
+def assert_same(result: ErrorsInParts, inputs: Any) -> None:
     """Every flag of every method, every column and the joint are those of one piece in memory."""
     whole = find_label_errors(*inputs, method="all")
-    table = pd.concat(found.frames(), ignore_index=True)
-    for name, number in found.about["flagged"].items():
+    table = pd.concat(result.frames(), ignore_index=True)
+    for name, number in result.about["flagged"].items():
         assert (table[name].to_numpy() == whole.by_method[name].mask).all(), name
         assert number == whole.by_method[name].n_flagged > 0
-    one = whole.by_method[found.method]
+    one = whole.by_method[result.method]
     for column in COLUMNS:
         assert (table[column].to_numpy() == one.to_frame()[column].to_numpy()).all(), column
-    assert (found.joint == one.joint).all()
-    assert (found.read_flag_table()["index"].to_numpy() == one.ranked).all()
-    assert not (found.store.place / "work").exists()
+    assert (result.joint == one.joint).all()
+    assert (result.read_flag_table()["index"].to_numpy() == one.ranked).all()
+    assert not (result.store.place / "work").exists()
 
 
 @pytest.mark.usefixtures("connected")
@@ -146,8 +146,8 @@ def test_every_flag_and_column_is_the_same(
     tmp_path: Path, seed: int, ties: bool, part_rows: int, workers: int | None
 ) -> None:
     inputs = made_up(seed, ties=ties)
-    found = detect(inputs, tmp_path, part_rows=part_rows, workers=workers)
-    assert_same(found, inputs)
+    errors = detect(inputs, tmp_path, part_rows=part_rows, workers=workers)
+    assert_same(errors, inputs)
     assert len(list((tmp_path / "out" / "issues").iterdir())) == -(-300 // part_rows)
     assert ray.is_initialized()
 
@@ -161,9 +161,9 @@ def test_shards_of_names_and_the_flags_of_cleanlab(tmp_path: Path) -> None:
         shards(tmp_path / "probs", softmax, [50]),
         shards(tmp_path / "passes", passes, [7, 200], axis=1),
     )
-    found = detect(folders, tmp_path)
-    assert_same(found, (names[labels], softmax, passes))
-    table = pd.concat(found.frames(), ignore_index=True)
+    errors = detect(folders, tmp_path)
+    assert_same(errors, (names[labels], softmax, passes))
+    table = pd.concat(errors.frames(), ignore_index=True)
     assert (table["cl-pbnr"].to_numpy() == find_label_issues(labels, softmax, n_jobs=1)).all()
 
 
@@ -172,8 +172,8 @@ def test_shards_of_names_and_the_flags_of_cleanlab(tmp_path: Path) -> None:
 def test_a_worker_killed_in_the_middle(tmp_path: Path, task: str) -> None:
     labels, softmax, passes = made_up(5)
     watched = KillingReader(labels, tmp_path, at=(task, 2))
-    found = detect((watched, softmax, passes), tmp_path)
-    assert_same(found, (labels, softmax, passes))
+    errors = detect((watched, softmax, passes), tmp_path)
+    assert_same(errors, (labels, softmax, passes))
     assert int((tmp_path / f"done {task}").read_text()) != os.getpid()
     reads = [read for read in watched.reads() if read[0] != "another"]
     once = [(task, part) for task in TASKS for part in range(6)]
@@ -204,11 +204,11 @@ def test_a_node_lost_in_the_middle(tmp_path: Path, cluster: Any) -> None:
     losing.start()
     try:
         watched = Slow(labels, tmp_path)
-        found = detect((watched, softmax, passes), tmp_path, part_rows=PART_ROWS // 2, workers=3)
+        errors = detect((watched, softmax, passes), tmp_path, part_rows=PART_ROWS // 2, workers=3)
     finally:
         done.set()
         losing.join()
-    assert_same(found, (labels, softmax, passes))
+    assert_same(errors, (labels, softmax, passes))
     assert before == [3]  # it was there until then
     until = time.monotonic() + 60
     while alive() > 2 and time.monotonic() < until:
@@ -280,8 +280,8 @@ def test_a_killed_driver_continues(tmp_path: Path, cluster: Any) -> None:
         before = len(watched.reads())
     issues = tmp_path / "out" / "issues"
     written = {path.name: path.stat().st_mtime_ns for path in issues.iterdir()}
-    found = detect((watched, Kept(softmax), Kept(passes)), tmp_path)
-    assert_same(found, (labels, softmax, passes))
+    errors = detect((watched, Kept(softmax), Kept(passes)), tmp_path)
+    assert_same(errors, (labels, softmax, passes))
     assert not {task for task, _ in watched.reads()[before:]} & set(TASKS[:3])  # none again
     swept = [part for task, part in watched.reads() if task == "collect_part_statistics"]
     assert sorted(swept) == list(range(6))  # by the first driver alone

@@ -58,10 +58,10 @@ def test_arrays_are_read_past_the_cache_where_they_are_too_large_for_it_together
 def test_reading_ahead_changes_nothing(tmp_path: Path, in_shards: Any, part_rows: int) -> None:
     arrays, folders = in_shards
     whole = find_label_errors(*arrays, method="all")
-    found = find_label_errors_in_parts(
+    errors = find_label_errors_in_parts(
         *folders, out=tmp_path / "out", part_rows=part_rows, method="all"
     )
-    table = pd.concat(found.frames(), ignore_index=True)
+    table = pd.concat(errors.frames(), ignore_index=True)
     for name, one in whole.by_method.items():
         assert (table[name].to_numpy() == one.mask).all(), name
 
@@ -157,8 +157,8 @@ def test_a_killed_driver_continues(tmp_path: Path, in_shards: Any, before: str) 
         os.kill(process.pid, signal.SIGKILL)
     finished = {p: p.stat().st_mtime_ns for p in (out / "work").iterdir()}
     assert finished
-    found = find_label_errors_in_parts(*folders, out=out, part_rows=64, method="all")
-    assert (found.mask() == find_label_errors(*arrays).mask).all()
+    errors = find_label_errors_in_parts(*folders, out=out, part_rows=64, method="all")
+    assert (errors.mask() == find_label_errors(*arrays).mask).all()
 
 
 def test_what_was_finished_is_not_done_again(

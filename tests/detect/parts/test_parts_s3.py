@@ -51,22 +51,22 @@ def _upload(folder: Location, array: Any, cuts: list[int]) -> None:
 def test_all_of_it_in_the_store(bucket: Location, uploaded: Any) -> None:
     arrays, addresses = uploaded
     out = bucket / "out-all"
-    found = find_label_errors_in_parts(*addresses, out=str(out), method="all", part_rows=64)
+    errors = find_label_errors_in_parts(*addresses, out=str(out), method="all", part_rows=64)
     whole = find_label_errors(*arrays, method="all")
-    one = whole.by_method[found.method]
-    table = found.table().to_table().to_pandas().sort_values("index", ignore_index=True)
+    one = whole.by_method[errors.method]
+    table = errors.table().to_table().to_pandas().sort_values("index", ignore_index=True)
     assert len(table) == 300
-    for name, number in found.about["flagged"].items():
+    for name, number in errors.about["flagged"].items():
         assert (table[name].to_numpy() == whole.by_method[name].mask).all(), name
         assert number == whole.by_method[name].n_flagged > 0
     for column in COLUMNS:
         assert (table[column].to_numpy() == one.to_frame()[column].to_numpy()).all(), column
-    assert (found.joint == one.joint).all()
+    assert (errors.joint == one.joint).all()
     names = sorted(entry.name for entry in out.tree())
     assert names == [
         "detection.json", *(f"issues/{k:06d}.parquet" for k in range(5)), "joint.npz", "result.json"
     ]  # fmt: skip
-    assert json.loads((out / "result.json").read())["flagged"][found.method] == one.n_flagged
+    assert json.loads((out / "result.json").read())["flagged"][errors.method] == one.n_flagged
 
 
 def test_a_repeated_call_finds_it_finished(
@@ -77,10 +77,10 @@ def test_a_repeated_call_finds_it_finished(
     find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, workers=2, method="alg-ens")
     with monkeypatch.context() as patch:
         patch.setattr(type(out), "write", _refused)
-        found = find_label_errors_in_parts(
+        errors = find_label_errors_in_parts(
             *addresses, out=str(out), part_rows=64, workers=1, method="alg-ens"
         )
-    assert (found.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
+    assert (errors.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
     with pytest.raises(InputError, match="other entropy_class"):
         find_label_errors_in_parts(
             *addresses, out=str(out), part_rows=64, entropy_class="given", method="alg-ens"
@@ -100,7 +100,7 @@ def test_zarr_in_the_store(bucket: Location, uploaded: Any) -> None:
             str(bucket / name), shape=array.shape, chunks=chunks, dtype=array.dtype
         )
         made[...] = array
-    found = find_label_errors_in_parts(
+    errors = find_label_errors_in_parts(
         addresses[0],
         str(bucket / "p.zarr"),
         str(bucket / "f.zarr"),
@@ -108,8 +108,8 @@ def test_zarr_in_the_store(bucket: Location, uploaded: Any) -> None:
         method="alg-ens",
     )
     whole = find_label_errors(labels, softmax, passes, method="alg-ens")
-    assert (found.mask() == whole.mask).all()
-    flags = found.read_flag_table()
+    assert (errors.mask() == whole.mask).all()
+    flags = errors.read_flag_table()
     assert flags["suggested_label"].tolist() == whole.suggested[whole.ranked].tolist()
 
 
@@ -136,8 +136,10 @@ def test_a_detection_that_stopped_continues(
     with monkeypatch.context() as patch:
         patch.setattr(Sweeps, "collect_class_statistics", lost)  # not a second time
         patch.setattr(Sweeps, "count_confident_joints", lost)
-        found = find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, method="alg-ens")
-    assert (found.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
+        errors = find_label_errors_in_parts(
+            *addresses, out=str(out), part_rows=64, method="alg-ens"
+        )
+    assert (errors.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
 
 
 def test_a_shard_that_is_missing_is_named(bucket: Location, uploaded: Any) -> None:

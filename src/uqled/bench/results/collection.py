@@ -133,9 +133,9 @@ def rank_pilot(suite: Suite, cells: Cells) -> PilotRanking | None:
     return PilotRanking(mean, [method for method in suite.methods if method in kept])
 
 
-def _collect_detections(suite: Suite, cells: Cells, wanted: Iterable[Cell]) -> pd.DataFrame:
+def _collect_detections(suite: Suite, cells: Cells, cells_to_read: Iterable[Cell]) -> pd.DataFrame:
     rows = []
-    for cell in wanted:
+    for cell in cells_to_read:
         if not cells.is_finished(cell, describe_cell(suite, cell)):
             continue
         content = cells.read(cell)

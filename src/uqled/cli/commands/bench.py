@@ -9,7 +9,7 @@ import typer
 
 from uqled.cli.choices import Choices
 from uqled.cli.console import CommandOutput
-from uqled.cli.options import Engine, OutputOptions, RayAddress
+from uqled.cli.options import EngineName, OutputOptions, RayAddress
 
 
 def bench(
@@ -36,13 +36,17 @@ def bench(
         bool, typer.Option("--plan", help="Print how long the benchmark would take, and stop.")
     ] = False,
     pilot: Annotated[
-        bool, typer.Option("--pilot", help="Run the pilot on the test sets only.")
+        bool,
+        typer.Option(
+            "--pilot", help="Run only the pilot, which compares the methods on noisy test labels."
+        ),
     ] = False,
     everyone: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="Keep methods that lost the pilot to the baseline, instead of dropping them.",
+            help="Keep methods for stage 2 that were no better than the baseline in the pilot, "
+            "instead of leaving them out.",
         ),
     ] = False,
     only: Annotated[
@@ -89,7 +93,7 @@ def bench(
     jobs_per_gpu: Annotated[
         int, typer.Option(metavar="N", help="Compute N cells at a time on each GPU.")
     ] = 1,
-    engine: Engine = None,
+    engine: EngineName = None,
     ray_address: RayAddress = None,
 ) -> CommandOutput:
     """Compare detection methods where the truth is known.

@@ -78,9 +78,9 @@ def check(
     above the limit. Labels that reviewers decided on count as certain. In a GitHub workflow, a
     table is added to the summary of the job.
 
-    With --against, the model is fitted again on the data of the run without its suspects, and the
-    labels of the new data are judged. The data of the run must still be where it was, or where
-    --data says; a run made from data in memory needs --data.
+    With --against, the model is fitted again on the data of the run without its flagged samples,
+    and the labels of the new data are judged. The data of the run must still be where it was, or
+    where --data says; a run made from data in memory needs --data.
 
     Examples:
         uqled check runs/photos --max-error-rate 0.03

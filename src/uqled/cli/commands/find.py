@@ -6,7 +6,7 @@ from uqled.cli.console import CommandOutput
 from uqled.cli.contents import describe_answer_content
 from uqled.cli.data_options import DataArgument, DataOptions
 from uqled.cli.model_options import FoldOptions, ModelOptions
-from uqled.cli.options import DecisionOptions, Method, OutputOptions, RunFolder, Seed
+from uqled.cli.options import DecisionOptions, MethodName, OutputOptions, RunFolder, Seed
 from uqled.cli.predicting import load_and_predict
 
 
@@ -18,7 +18,7 @@ def find(
     cluster: FoldOptions,
     output: OutputOptions,
     out: RunFolder = None,
-    method: Method = "auto",
+    method: MethodName = "auto",
     seed: Seed = 0,
 ) -> CommandOutput:
     """Find wrong labels in your data.
@@ -39,7 +39,7 @@ def find(
     from uqled.storage.run import Run
 
     point = decision.operating_point()
-    request = check_request(method, given=model.name_inputs(), **point)
+    request = check_request(method, inputs=model.name_inputs(), **point)
     loaded, predictions = load_and_predict(data, out, reading, model, cluster, output, seed=seed)
     errors = find_label_errors(
         predictions, method="all", headline=method, progress=output.progress, **point

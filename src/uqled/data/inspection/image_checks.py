@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from uqled.data.dataset import Dataset
-from uqled.data.images import ENDINGS, identify_image
+from uqled.data.images import IMAGE_ENDINGS, identify_image
 from uqled.data.inspection.findings import Finding, format_count
 from uqled.data.raw_dataset import is_split_name
 from uqled.errors import UqledError
@@ -71,7 +71,7 @@ def _check_files(data: Dataset) -> list[Finding]:
             tiny.append(name)
         ending = PurePosixPath(name).suffix.lower()
         expected_formats = _SAME_FORMAT.get(ending, (ending[1:].upper(),))
-        if ending in ENDINGS and image_format not in (None, *expected_formats):
+        if ending in IMAGE_ENDINGS and image_format not in (None, *expected_formats):
             wrong.append(name)
     findings = [_describe_tiny(data, tiny)] if tiny else []
     if wrong:

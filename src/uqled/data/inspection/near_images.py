@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Pairs = NDArray[np.intp]
+ImagePairs = NDArray[np.intp]
 
 _GRID = 16  # blocks per side whose mean colours are compared
 _THUMB = 8  # cells per side of the thumbnails that candidates are found by
@@ -22,7 +22,7 @@ _EVEN_SHARE = 0.4  # mean difference by root mean square: 0.7 after saving again
 _CROWD = 400  # images in a cell beyond which only the first ones are compared with the others
 
 
-def find_near_images(images: NDArray[np.uint8], codes: NDArray[Any]) -> Pairs:
+def find_near_images(images: NDArray[np.uint8], codes: NDArray[Any]) -> ImagePairs:
     """[M,2] pairs of images with different labels that show the same picture.
 
     Every block must agree, not only the image as a whole: two photographs of one scene differ in

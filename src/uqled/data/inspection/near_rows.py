@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from uqled.data.dataset import Dataset
 from uqled.data.inspection.text_keys import fold_text
 
-Keys = NDArray[np.uint64]
+RowKeys = NDArray[np.uint64]
 
 _DIGITS = 3  # significant digits that survive rounding a copy
 _UNIQUE_SHARE = 0.9  # of distinct values beyond which a column may be an id or a time
@@ -21,7 +21,7 @@ _FEW_COLUMNS = 3  # that must be equal: two may depend on each other
 _CHANCE_PAIRS = 0.05  # expected pairs beyond which equal rows may be chance, as columns correlate
 
 
-def list_near_keys(data: Dataset) -> Iterator[Sequence[Hashable | None] | Keys]:
+def list_near_keys(data: Dataset) -> Iterator[Sequence[Hashable | None] | RowKeys]:
     """Yield several sets of keys [N]: rows with equal keys are nearly equal; None matches none."""
     if data.kind != "table" or data.inputs.shape[1] > _MANY_COLUMNS:
         return
@@ -34,7 +34,7 @@ def list_near_keys(data: Dataset) -> Iterator[Sequence[Hashable | None] | Keys]:
     for is_rounded in (True, False):  # 1.2349 and 1.2351 agree only one way
         hashes = [_hash_rounded_column(column, is_rounded=is_rounded) * _make_multiplier(at)
                   for at, column in enumerate(columns)]  # fmt: skip
-        whole: Keys = np.sum(hashes, axis=0, dtype=np.uint64)
+        whole: RowKeys = np.sum(hashes, axis=0, dtype=np.uint64)
         probabilities = [measure_match_probability(one) for one in hashes]
         for left_out in ignored:
             others = [p for at, p in enumerate(probabilities) if at not in left_out]
@@ -71,16 +71,16 @@ def _list_columns(data: Dataset) -> list[Any]:
     return list(np.asarray(inputs).T)
 
 
-def hash_rows(data: Dataset) -> Keys:
+def hash_rows(data: Dataset) -> RowKeys:
     """[N] hashes that are equal for equal rows of a table."""
     hashes = [
         _hash_exact_column(one) * _make_multiplier(at) for at, one in enumerate(_list_columns(data))
     ]
-    keys: Keys = np.sum(hashes, axis=0, dtype=np.uint64)
+    keys: RowKeys = np.sum(hashes, axis=0, dtype=np.uint64)
     return keys
 
 
-def _hash_exact_column(values: Any) -> Keys:
+def _hash_exact_column(values: Any) -> RowKeys:
     import pandas as pd
 
     column = pd.Series(values)
@@ -109,7 +109,7 @@ def expect_equal_pairs(probabilities: Sequence[float], n_rows: int) -> float:
     return float(n_rows * (n_rows - 1) / 2 * np.prod(probabilities))
 
 
-def _hash_rounded_column(values: Any, *, is_rounded: bool) -> Keys:
+def _hash_rounded_column(values: Any, *, is_rounded: bool) -> RowKeys:
     import pandas as pd
 
     column = pd.Series(values)
@@ -140,7 +140,7 @@ def shorten_numbers(numbers: NDArray[np.float64], *, is_rounded: bool) -> NDArra
     return shortened
 
 
-def _hash_values(values: Any) -> Keys:
+def _hash_values(values: Any) -> RowKeys:
     from pandas.util import hash_array
 
     array = np.asarray(values, dtype=object) if isinstance(values, list) else values

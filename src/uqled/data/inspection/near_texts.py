@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from uqled.data.inspection.equal_samples import number_keys
 from uqled.data.inspection.text_keys import fold_text, is_one_edit, strip_punctuation
 
-Pairs = NDArray[np.intp]
+TextPairs = NDArray[np.intp]
 
 _FEW_WORDS = 3  # below which punctuation may carry the meaning: "really?" and "really!"
 _LONG = 20  # words of a text whose copy may differ in some words
@@ -36,7 +36,7 @@ _NEGATIONS = frozenset(
 _DIGIT = re.compile(r"\d")
 
 
-def find_near_texts(texts: Sequence[str], codes: NDArray[Any]) -> Pairs:
+def find_near_texts(texts: Sequence[str], codes: NDArray[Any]) -> TextPairs:
     """[M,2] pairs of texts with different labels that are nearly the same.
 
     They are equal up to punctuation; or they are long, and one has a misspelt word or a few extra
@@ -58,7 +58,7 @@ def find_near_texts(texts: Sequence[str], codes: NDArray[Any]) -> Pairs:
         work_left = max(_LEAST_WORK, _WORK * sum(map(len, lists)))
         for a, b in _pair_shared_shingles(lists, long, codes):
             if (a, b) not in pairs and work_left > 0:
-                is_copy, work = _compare_texts(words[a], words[b], work_left)
+                is_copy, work = compare_texts(words[a], words[b], work_left)
                 work_left -= work
                 if is_copy:
                     pairs.add((a, b))
@@ -74,21 +74,18 @@ def _pair_shared_shingles(
             yield from _pair_rows(rows[at], codes)
 
 
-def is_near_copy(first: list[str], second: list[str]) -> bool:
-    """Whether a text equals another up to a misspelt word, or a few extra words at an end.
+def compare_texts(first: list[str], second: list[str], most_work: int) -> tuple[bool, int]:
+    """(whether one is a near copy of the other, words compared); gives up beyond `most_work`.
+
+    A near copy differs by a misspelt word, or by a few extra words at an end.
 
     >>> words = "the quick brown fox jumps over the lazy dog and runs to the small".split()
     >>> end = ["by", "the", "old", "river", "bank"]
-    >>> is_near_copy([*words, "house", *end], [*words, "hause", *end])
+    >>> compare_texts([*words, "house", *end], [*words, "hause", *end], 100)[0]
     True
-    >>> is_near_copy([*words, "house", *end], [*words, "boat", *end])
+    >>> compare_texts([*words, "house", *end], [*words, "boat", *end], 100)[0]
     False
     """
-    return _compare_texts(first, second, max(_LEAST_WORK, _WORK * len(first)))[0]
-
-
-def _compare_texts(first: list[str], second: list[str], most_work: int) -> tuple[bool, int]:
-    """(whether one is a near copy of the other, words compared); gives up beyond `most_work`."""
     short, long = sorted((first, second), key=len)
     n, extra = len(short), len(long) - len(short)
     most = max(1, int(_CHANGED_SHARE * len(long)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,20 @@ from numpy.typing import NDArray
 
 from uqled.answer import is_at_chance
 from uqled.arrays import Labels
-from uqled.data.inspection.findings import Finding
+from uqled.data.inspection.findings import Finding, Inspection
 
 _TWINS = 0.65  # accuracy between two classes below which they are hardly separable
 _FEW = 10  # samples of a class, below which it is not judged
 _MAX_PAIRS = 5  # in a message
 _MANY_CLASSES = 2_000
+
+
+def add_prediction_findings(
+    inspection: Inspection, labels: Labels, pred_probs: NDArray[Any]
+) -> Inspection:
+    """The same inspection with what the predictions [N,K] of the data show as well."""
+    findings = check_predictions(labels, pred_probs.argmax(axis=1))
+    return replace(inspection, findings=(*inspection.findings, *findings))
 
 
 def check_predictions(labels: Labels, predicted: NDArray[Any]) -> list[Finding]:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from uqled.data.classes import encode_column
 from uqled.data.file_tree import FileTree
 from uqled.data.image_cache import EncodedImages
-from uqled.data.images import ENDINGS, is_image_name
+from uqled.data.images import IMAGE_ENDINGS, is_image_name
 from uqled.data.raw_dataset import (
     RawDataset,
     choose_split,
@@ -46,7 +46,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
             name_source(tree.place),
             f"has no images (it holds {len(tree.files)} files"
             f"{f' that end in {_list_first(endings)}' if endings else ''})",
-            f"Name a folder with one folder of images per class ({', '.join(ENDINGS)})",
+            f"Name a folder with one folder of images per class ({', '.join(IMAGE_ENDINGS)})",
         )
     if loose:
         raise FileError(
@@ -83,9 +83,9 @@ def note_empty_folders(names: list[str], kind: str) -> list[tuple[str, str]]:
     ]
 
 
-def note_tree_split(tree: FileTree, prefix: str, wanted: str | None) -> tuple[tuple[str, str], ...]:
+def note_tree_split(tree: FileTree, prefix: str, split: str | None) -> tuple[tuple[str, str], ...]:
     """Which split of a folder is read, where the user did not say so."""
-    return note_split(prefix.rstrip("/"), tree.top_folders, wanted) if prefix else ()
+    return note_split(prefix.rstrip("/"), tree.top_folders, split) if prefix else ()
 
 
 def _refuse_one_folder(tree: FileTree) -> None:

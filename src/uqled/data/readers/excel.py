@@ -70,7 +70,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     return replace(raw, notes=(note,))
 
 
-def _read_rows(source: Source, wanted: str | None) -> tuple[list[list[Any]], str, list[str]]:
+def _read_rows(source: Source, sheet_name: str | None) -> tuple[list[list[Any]], str, list[str]]:
     """(rows, name, all names) of the sheet of that name, or of the first that is not empty."""
     try:
         from python_calamine import CalamineWorkbook
@@ -96,13 +96,13 @@ def _read_rows(source: Source, wanted: str | None) -> tuple[list[list[Any]], str
     try:
         workbook = CalamineWorkbook.from_filelike(io.BytesIO(data))
         names: list[str] = list(workbook.sheet_names)
-        if wanted is not None and wanted not in names:
+        if sheet_name is not None and sheet_name not in names:
             raise InputError(
                 "sheet",
-                f"is {wanted!r}, and {subject} has {', '.join(map(repr, names))}",
+                f"is {sheet_name!r}, and {subject} has {', '.join(map(repr, names))}",
                 "Name one of them",
             )
-        for name in names if wanted is None else [wanted]:
+        for name in names if sheet_name is None else [sheet_name]:
             sheet = workbook.get_sheet_by_name(name)
             check_limit("table_columns", sheet.width, subject)
             # A sheet of two cells can claim a billion between them.
@@ -118,7 +118,9 @@ def _read_rows(source: Source, wanted: str | None) -> tuple[list[list[Any]], str
         raise FileError(
             subject, f"is not a spreadsheet ({type(error).__name__})", "Save it again, or as .csv"
         ) from error
-    which = "no sheet with a table" if wanted is None else f"nothing in the sheet {wanted!r}"
+    which = (
+        "no sheet with a table" if sheet_name is None else f"nothing in the sheet {sheet_name!r}"
+    )
     raise FileError(subject, f"has {which}", "Put the names of the columns in the first row")
 
 

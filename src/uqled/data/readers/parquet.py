@@ -72,9 +72,9 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     return replace(raw, notes=(*raw.notes, *notes))
 
 
-def _note_split(source: Source, wanted: str | None) -> tuple[tuple[str, str], ...]:
+def _note_split(source: Source, split: str | None) -> tuple[tuple[str, str], ...]:
     splits = list(group_by_split(list_parquet(source)))
-    return note_split(choose_split(wanted, splits, source.path), splits, wanted)
+    return note_split(choose_split(split, splits, source.path), splits, split)
 
 
 READER = Reader(

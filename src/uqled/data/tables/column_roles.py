@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from uqled.data.images import ENDINGS
+from uqled.data.images import IMAGE_ENDINGS
 from uqled.data.tables.columns import Column, Role
 from uqled.data.tables.number_texts import detect_number_format, parse_number_texts
 from uqled.errors import InputError
@@ -124,7 +124,7 @@ def are_image_paths(column: Any) -> bool:
     """Whether the first values all end like images' files."""
     first = column.iloc[:_SAMPLED_PATHS]
     values = [value for value in first if isinstance(value, str) and value]
-    return bool(values) and all(value.strip().lower().endswith(ENDINGS) for value in values)
+    return bool(values) and all(value.strip().lower().endswith(IMAGE_ENDINGS) for value in values)
 
 
 def parse_dates(values: Any) -> Any:

@@ -340,12 +340,12 @@ def _read_labels(
     return replace(labels, codes=codes), ~is_present
 
 
-def _convert_to_integers(chosen: Any, is_present: NDArray[np.bool_]) -> Any:
+def _convert_to_integers(codes: Any, is_present: NDArray[np.bool_]) -> Any:
     """Class numbers that are floats only because some are missing."""
-    present = chosen[is_present]
+    present = codes[is_present]
     if is_present.all() or not (present % 1 == 0).all():
-        return chosen
-    return chosen.where(is_present, 0).astype(np.int64)
+        return codes
+    return codes.where(is_present, 0).astype(np.int64)
 
 
 def _read_groups(table: Table, group: str | None, rows: NDArray[np.intp]) -> NDArray[Any] | None:

@@ -135,13 +135,11 @@ def estimate_audit(
         c: _estimate_total(expectation, every, judged_samples, inclusion_probability, wrong, c)
         for c in (0.8, 0.95)
     }
-    n_flags = max(int(np.count_nonzero(flags)), 1)
     real = {
-        c: Estimate(e.value / n_flags, e.low / n_flags, e.high / n_flags)
+        c: _estimate_total(
+            expectation, flags, judged_samples, inclusion_probability, wrong, c
+        ).as_share_of(int(np.count_nonzero(flags)))
         for c in (0.8, 0.95)
-        for e in [
-            _estimate_total(expectation, flags, judged_samples, inclusion_probability, wrong, c)
-        ]
     }
     advice = _advise(numbers[0.8], len(audit) - len(judged_samples))
     return AuditResult(len(judged_samples), int(wrong.sum()), numbers, real, advice)

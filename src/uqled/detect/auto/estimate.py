@@ -106,9 +106,8 @@ class ErrorEstimate:
 
     def precision(self, mask: Bools, *, confidence: float = 0.8) -> Estimate:
         """What share of these flags is real, with an interval of this confidence."""
-        n = max(int(np.count_nonzero(mask)), 1)
         n_errors = self.sum_over(mask, confidence=confidence)
-        return Estimate(n_errors.value / n, n_errors.low / n, n_errors.high / n)
+        return n_errors.as_share_of(int(np.count_nonzero(mask)))
 
     def recall(self, mask: Bools) -> Estimate:
         """What part of all errors is flagged."""
@@ -133,13 +132,9 @@ class ErrorEstimate:
 
     def per_class(self, codes: NDArray[Any], n_classes: int) -> list[Estimate]:
         """[K] share of each class's labels that is wrong."""
-        counts = np.bincount(codes, minlength=n_classes)
-        return [
-            Estimate(e.value / n, e.low / n, e.high / n)
-            for e, n in zip(
-                self._estimate_groups(codes, n_classes), np.maximum(counts, 1), strict=True
-            )
-        ]
+        counts = np.bincount(codes, minlength=n_classes).tolist()
+        groups = self._estimate_groups(codes, n_classes)
+        return [e.as_share_of(n) for e, n in zip(groups, counts, strict=True)]
 
     def per_pair(
         self, codes: NDArray[Any], other: NDArray[Any], n_classes: int
@@ -152,10 +147,8 @@ class ErrorEstimate:
         shares = {}
         for key, e in zip(keys.tolist(), self._estimate_groups(groups, len(keys)), strict=True):
             if e.value >= 0.5:
-                n = int(counts[key // n_classes])
-                shares[key // n_classes, key % n_classes] = Estimate(
-                    e.value / n, e.low / n, e.high / n
-                )
+                given, true = divmod(key, n_classes)
+                shares[given, true] = e.as_share_of(int(counts[given]))
         return dict(sorted(shares.items(), key=lambda item: -item[1].value))
 
     def _estimate_groups(self, groups: NDArray[Any], n: int) -> list[Estimate]:
@@ -225,12 +218,12 @@ class ErrorEstimate:
         """
         return self.with_known_verdicts(encode_verdicts(actions, labels, codes))
 
-    def with_known_verdicts(self, known: NDArray[np.int8]) -> ErrorEstimate:
+    def with_known_verdicts(self, verdicts: NDArray[np.int8]) -> ErrorEstimate:
         """The same, where each verdict [N] is 1 wrong, 0 right or -1 none."""
-        has_verdict = known >= 0
+        has_verdict = verdicts >= 0
         if not has_verdict.any():
             return self
-        wrong = known[has_verdict].astype(np.float64)
+        wrong = verdicts[has_verdict].astype(np.float64)
         log_likelihood = {
             k: float(np.sum(np.log(np.where(wrong > 0, p, 1 - p))))
             for k, r in self.readings.items()
@@ -254,7 +247,9 @@ class ErrorEstimate:
         )
         mean = np.sum([weights[k] * self.readings[k][has_verdict] for k in weights], axis=0)
         correction = OddsCorrection.fit(mean, wrong)
-        return ErrorEstimate(self.readings, weights, update_weights(self.spread), correction, known)
+        return ErrorEstimate(
+            self.readings, weights, update_weights(self.spread), correction, verdicts
+        )
 
 
 @dataclass(frozen=True)
@@ -269,19 +264,19 @@ class OddsCorrection:
     """The lowest probability reviewed: those below are only scaled, nothing was learnt of them."""
 
     @classmethod
-    def fit(cls, stated: Floats, wrong: Floats) -> OddsCorrection:
+    def fit(cls, forecast: Floats, wrong: Floats) -> OddsCorrection:
         """Logistic regression of verdicts [n] on stated probabilities [n].
 
         A priori the slope is 1 and the shift 0, both give or take 1.
         """
-        x = np.stack([_log_odds(stated), np.ones(len(stated))])  # [2,n]
+        x = np.stack([_log_odds(forecast), np.ones(len(forecast))])  # [2,n]
         at, prior = np.array([1.0, 0.0]), np.array([1.0, 0.0])
         for _ in range(30):
             p = 1 / (1 + np.exp(-(at @ x)))
             curvature = (x * (p * (1 - p))) @ x.T + np.eye(2)
             step = np.linalg.solve(curvature, x @ (wrong - p) - (at - prior))
             at = at + step / max(1.0, float(np.abs(step).max()))
-        least = max(float(stated.min()), _LEAST)
+        least = max(float(forecast.min()), _LEAST)
         return cls(float(at[0]), float(at[1]), np.linalg.inv(curvature), least)
 
     def apply(self, probability: Floats) -> Floats:

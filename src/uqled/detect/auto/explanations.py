@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -44,17 +44,16 @@ from uqled.detect.auto.evidence import (
     VoteCounts,
     choose_step,
 )
+from uqled.detect.core.inputs import PlainSource
 from uqled.detect.core.joint import PairCounts
 from uqled.detect.core.rows import view_as_keys
 from uqled.detect.core.sweeps import ConfidentJoints, Member, Sweeps
 from uqled.engines.local import Threads
 from uqled.uncertainty import PassesKind
 
-PlainSource = Literal["softmax", "mean"]
-
 #: Beyond this score a label is certain, and further ones are told apart only slowly, so that the
 #: ranking goes on where probabilities would all be 1.
-CERTAIN = 12.0
+CERTAIN_SCORE = 12.0
 #: Scores are counted in steps of 1/32, from -32 to 32, to find each explanation's rate.
 STEPS_PER_UNIT, LARGEST = 32, 32.0
 #: The least number of errors that an explanation has: none is no number that could be learnt from.
@@ -166,9 +165,11 @@ class Scorer:
         score *= self.power
         if self.structure.log_ratio is not None:
             score += self.structure.log_ratio[alternatives.other, alternatives.labels]
-        is_certain = np.flatnonzero(np.abs(score) > CERTAIN)
+        is_certain = np.flatnonzero(np.abs(score) > CERTAIN_SCORE)
         certain = score[is_certain]
-        score[is_certain] = np.copysign(CERTAIN + np.log1p(np.abs(certain) - CERTAIN), certain)
+        score[is_certain] = np.copysign(
+            CERTAIN_SCORE + np.log1p(np.abs(certain) - CERTAIN_SCORE), certain
+        )
         return score
 
 

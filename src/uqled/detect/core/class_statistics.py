@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core.inputs import BlockProbabilities, Source
+from uqled.detect.core.inputs import BlockProbabilities, ProbabilitySource
 from uqled.detect.core.kernels import SLACK, UNIT
 
 Floats = NDArray[np.float64]
@@ -63,15 +63,15 @@ class ClassStatistics:
 
     class_counts: NDArray[np.int64]
     """[K] samples labelled as each class."""
-    confidence_sums: dict[Source, ExactSums] = field(default_factory=dict)
+    confidence_sums: dict[ProbabilitySource, ExactSums] = field(default_factory=dict)
     """Per class, of the self-confidence by each source."""
     uncertainty_sums: dict[Measure, ExactSums] = field(default_factory=dict)
     """Per class, of each uncertainty that a member limits."""
-    thresholds: dict[Source, Floats] = field(default_factory=dict)
+    thresholds: dict[ProbabilitySource, Floats] = field(default_factory=dict)
     """[K] probability from which on a sample counts as confident."""
     limits: dict[Measure, Floats] = field(default_factory=dict)
     """[K] uncertainty up to which a sample counts as confident."""
-    self_confidence: dict[Source, Floats] = field(default_factory=dict)
+    self_confidence: dict[ProbabilitySource, Floats] = field(default_factory=dict)
     """[N] of the softmax and of the mean, not of single passes."""
     uncertainty: dict[Measure, Floats] = field(default_factory=dict)
     """[N] entropy, mutual information and whatever else is limited; empty without passes."""

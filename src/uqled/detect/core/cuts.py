@@ -83,7 +83,7 @@ class RoundCounts:
 class Cuts:
     """What is known so far of each group's cut."""
 
-    wanted: Ints
+    quotas: Ints
     """[G] how many of the samples in question."""
     low: Keys
     high: Keys
@@ -103,11 +103,11 @@ class Cuts:
     """The first round is done."""
 
     @classmethod
-    def start(cls, wanted: Ints) -> Cuts:
+    def start(cls, quotas: Ints) -> Cuts:
         """Before the first round."""
-        G, some = len(wanted), wanted > 0
+        G, some = len(quotas), quotas > 0
         return cls(
-            wanted=wanted,
+            quotas=quotas,
             low=np.where(some, np.uint64(0), _TOP),  # no number has the highest key
             high=np.full(G, _TOP),
             is_tied=np.zeros(G, np.bool_),
@@ -126,7 +126,7 @@ class Cuts:
         return self._apply_counts(total.counts) if self.has_extents else self._apply_extents(total)
 
     def _find_extents(self, samples: GroupedSamples) -> RoundCounts:
-        G = len(self.wanted)
+        G = len(self.quotas)
         extents = []
         for values in (samples.keys, samples.reversed_index):
             least, largest = np.full(G, _TOP), np.zeros(G, np.uint64)
@@ -140,14 +140,14 @@ class Cuts:
     def _apply_extents(self, total: RoundCounts) -> Cuts:
         assert total.extents is not None
         least, largest, *indices = total.extents
-        more = self.is_open & (total.counts > self.wanted)  # the other groups take all they have
+        more = self.is_open & (total.counts > self.quotas)  # the other groups take all they have
         return replace(
             self,
             low=np.where(self.is_open & (total.counts > 0), least, self.low),
             high=np.where(more, largest, self.high),
             index_extents=(indices[0], indices[1]),
             is_open=more,
-            has_enough=self.is_open & (total.counts >= self.wanted),
+            has_enough=self.is_open & (total.counts >= self.quotas),
             has_extents=True,
         )._mark_ties()
 
@@ -197,7 +197,7 @@ class Cuts:
         groups, starts = np.flatnonzero(self.is_open), self.range_starts
         rows = np.arange(len(groups))
         best_first = counts.reshape(starts.shape)[:, ::-1]
-        quotas = self.wanted[groups]
+        quotas = self.quotas[groups]
         running = np.cumsum(best_first, axis=1)
         at = np.argmax(running >= quotas[:, None], axis=1)
         in_range = best_first[rows, at]
@@ -206,7 +206,7 @@ class Cuts:
         ends = np.append(starts[:, 1:] - np.uint64(1), self.high[groups, None], axis=1)
         return replace(
             self,
-            wanted=_replace_at(self.wanted, groups, quotas),
+            quotas=_replace_at(self.quotas, groups, quotas),
             low=_replace_at(self.low, groups, starts[rows, at]),
             high=_replace_at(self.high, groups, ends[rows, at]),
             is_open=_replace_at(self.is_open, groups, in_range > quotas),
@@ -261,13 +261,13 @@ def bound_round_counts(groups: int) -> int:
 
 
 def find_cuts(
-    wanted: Ints, count_samples: Callable[[Cuts], RoundCounts], *, rounds: int | None = None
+    quotas: Ints, count_samples: Callable[[Cuts], RoundCounts], *, rounds: int | None = None
 ) -> Cuts:
     """The cuts of all groups; `count_samples` counts in every part and merges the counts.
 
     With a limit of `rounds`, the result may be no more than bounds of the cuts.
     """
-    cuts = Cuts.start(wanted)
+    cuts = Cuts.start(quotas)
     while cuts.is_open.any() and rounds != 0:
         if cuts.has_extents:
             _ = cuts.range_starts  # computed here, once, and not by every part

@@ -23,8 +23,10 @@ from uqled.detect.core.rows import (
     view_as_keys,
 )
 
-#: Whose probabilities: the softmax, the mean of the passes, or one pass by its number.
-Source = Literal["softmax", "mean"] | int
+#: Whose probabilities: the softmax or the mean of the passes.
+PlainSource = Literal["softmax", "mean"]
+#: The same, or one pass by its number.
+ProbabilitySource = PlainSource | int
 
 BLOCK_BYTES = 16 * 2**20
 #: Data of one block is divided among the threads, into blocks of at least this size: less takes no
@@ -61,10 +63,15 @@ class Inputs:
         return [(start, min(start + size, N)) for start in range(0, N, size)]
 
     def read_block(
-        self, sources: Collection[Source], start: int, stop: int, *, check_passes: bool = False
+        self,
+        sources: Collection[ProbabilitySource],
+        start: int,
+        stop: int,
+        *,
+        check_passes: bool = False,
     ) -> BlockProbabilities:
         """The labels of a block and its probabilities from these sources."""
-        rows: dict[Source, NDArray[Any]] = {}
+        rows: dict[ProbabilitySource, NDArray[Any]] = {}
         block = None
         if "softmax" in sources:
             assert self.softmax is not None
@@ -88,7 +95,7 @@ class Inputs:
             rows["mean"] = mean
         return BlockProbabilities(self.labels.codes[start:stop], rows, block)
 
-    def get_tolerance(self, source: Source) -> float:
+    def get_tolerance(self, source: ProbabilitySource) -> float:
         """How far a row's sum may be from 1. Sweep 2 checks only the softmax: sweep 1 has checked
         the passes."""
         if source != "softmax" or not self.are_distributions:
@@ -103,5 +110,5 @@ class Inputs:
 @dataclass(frozen=True)
 class BlockProbabilities:
     labels: NDArray[np.int32]
-    rows: Mapping[Source, NDArray[Any]]
+    rows: Mapping[ProbabilitySource, NDArray[Any]]
     passes: RowBlock | None

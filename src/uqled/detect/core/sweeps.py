@@ -25,7 +25,7 @@ from uqled.detect.core.class_statistics import (
     Measure,
     measure_block,
 )
-from uqled.detect.core.inputs import Inputs, Source
+from uqled.detect.core.inputs import Inputs, ProbabilitySource
 from uqled.detect.core.joint import PairCounter, PairCounts
 from uqled.detect.core.rows import make_threshold_keys
 from uqled.detect.core.selection import Disagreements, TopPerPair
@@ -51,11 +51,11 @@ class UncertaintyLimit:
 class Member:
     """One run of confident learning: on whose probabilities, with or without a limit."""
 
-    source: Source
+    source: ProbabilitySource
     limit: UncertaintyLimit | None = None
 
 
-def list_sources(members: Collection[Member]) -> list[Source]:
+def list_sources(members: Collection[Member]) -> list[ProbabilitySource]:
     """Whose probabilities the members use, each once."""
     return list(dict.fromkeys(member.source for member in members))
 
@@ -73,15 +73,15 @@ class ConfidentJoints:
     """Samples per (given, confident) pair, before calibration."""
     counters: dict[Member, PairCounter] = field(default_factory=dict)
     """The same counts without the one sample per class that the diagonal has at least."""
-    predicted: dict[Source, NDArray[np.int32]] = field(default_factory=dict)
+    predicted: dict[ProbabilitySource, NDArray[np.int32]] = field(default_factory=dict)
     """[N] predicted class, of the softmax and of the mean."""
-    agrees: dict[Source, Bools] = field(default_factory=dict)
+    agrees: dict[ProbabilitySource, Bools] = field(default_factory=dict)
     """[N] the predicted class is the label: never flagged."""
     confident_class: dict[Member, NDArray[np.int32]] = field(default_factory=dict)
     """[N] class that the sample is counted in, or -1; of the members that were named."""
     margin: Floats | None = None
     """[N] self-confidence minus the largest other probability of the softmax, if requested."""
-    disagreements: dict[Source, Disagreements] = field(default_factory=dict)
+    disagreements: dict[ProbabilitySource, Disagreements] = field(default_factory=dict)
     """First cuts of the third sweep."""
 
 
@@ -100,7 +100,7 @@ class Sweeps:
         limited = list_measures(members)
         N, K = self.N, self.K
         with_passes = any(source != "softmax" for source in sources)
-        read: list[Source] = list(sources)
+        read: list[ProbabilitySource] = list(sources)
         if with_passes and "mean" not in read:
             read.append("mean")
         statistics = ClassStatistics(
@@ -196,7 +196,7 @@ class Sweeps:
                 joints.margin[at] = statistics.self_confidence["softmax"][at] - other
             return confident, disagreements
 
-        blocks: dict[Source, list[Disagreements]] = {source: [] for source in sources}
+        blocks: dict[ProbabilitySource, list[Disagreements]] = {source: [] for source in sources}
         for block, (confident, disagreements) in self.map_blocks(
             "sweep 2 of 3, confident joint", process_block
         ):

@@ -14,9 +14,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.answer import beats_largest_class, is_at_chance
 from uqled.detect.auto.estimate import OperatingPoint
 from uqled.detect.auto.explanations import AutoResult
 from uqled.detect.core.class_statistics import ClassStatistics
+from uqled.detect.core.inputs import PlainSource
 from uqled.detect.core.joint import Quotas
 from uqled.detect.core.sweeps import Bools, ConfidentJoints, EntropyClass, Member
 
@@ -52,7 +54,14 @@ class SweepEvidence:
             for source, predicted in self.joints.predicted.items()
         }
 
-    def disagrees(self, source: Literal["softmax", "mean"] | int) -> Bools:
+    def is_at_chance(self, source: PlainSource) -> bool:
+        """Whether the predicted classes are no better than chance."""
+        counts = self.statistics.class_counts
+        if beats_largest_class(counts, self.n_as_predicted[source]):  # which takes no time
+            return False
+        return is_at_chance(self.labels, self.joints.predicted[source], len(counts))
+
+    def disagrees(self, source: PlainSource | int) -> Bools:
         """[N] the predicted class, by the softmax, the mean or one pass, is not the label."""
         agrees: Bools = self.joints.agrees[source]
         return ~agrees
@@ -138,7 +147,7 @@ class Method:
     function of the evidence, not a method of the class: the evidence of a part overrides some."""
     members: Callable[[int, EntropyClass], list[Member]] = select_nothing
     """(number of passes, entropy class) -> members whose pairs it selects samples from."""
-    source: Literal["softmax", "mean"] = "softmax"
+    source: PlainSource = "softmax"
     """Whose self-confidence, predicted class and joint it reports."""
     needs: tuple[str, ...] = ("pred_probs",)
     """The inputs it cannot do without."""

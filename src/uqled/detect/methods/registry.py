@@ -46,7 +46,7 @@ METHODS: Registry[Method] = Registry(
 #: Stands for every method that is in it and whose inputs there are.
 ALL = "all"
 #: The method that is run if none is named, and whose result leads those of `all`.
-DEFAULT = "auto"
+DEFAULT_METHOD = "auto"
 
 
 @dataclass(frozen=True)
@@ -93,18 +93,18 @@ def choose_methods(
     name: str | Sequence[str],
     agreement: int | None = None,
     *,
-    given: tuple[str, ...],
+    inputs: tuple[str, ...],
     headline: str | None = None,
 ) -> list[MethodChoice]:
     """The methods that a name or several names stand for, the one whose result leads first.
 
-    `given` are the inputs there are. `headline` leads the methods of `all`, and need not be one of
-    them; neither need its agreement be a usual one.
+    `inputs` names those there are, of `pred_probs` and `passes`. `headline` leads
+    the methods of `all`, and need not be one of them; neither need its agreement be a usual one.
     """
     if isinstance(name, Sequence) and not isinstance(name, str):
         choices = [parse_method(one, None) for one in name]
         for choice in choices:
-            _refuse_missing(choice.name, choice.method, given)
+            _refuse_missing(choice.name, choice.method, inputs)
         if not choices or agreement is not None or headline is not None:
             raise InputError(
                 "method",
@@ -114,17 +114,17 @@ def choose_methods(
         return list({choice.name: choice for choice in choices}.values())
     if name != ALL:
         choice = parse_method(name, agreement)
-        _refuse_missing(name, choice.method, given)
+        _refuse_missing(name, choice.method, inputs)
         if headline not in (None, ALL) and parse_method(str(headline)).name != choice.name:
             raise InputError(
                 "headline", f"is {headline!r} with method {name!r}", f"It goes with {ALL!r}"
             )
         return [choice]
-    first = parse_method(DEFAULT if headline in (None, ALL) else str(headline))
-    _refuse_missing(first.name, first.method, given)
+    first = parse_method(DEFAULT_METHOD if headline in (None, ALL) else str(headline))
+    _refuse_missing(first.name, first.method, inputs)
     choices = [first]
     for one, method in list_methods().items():
-        if method.is_in_all and all(need in given for need in method.needs):
+        if method.is_in_all and all(need in inputs for need in method.needs):
             numbers = method.usual_agreements if agreement is None else (agreement,)
             choices += [parse_method(one, n) for n in (numbers if method.agreements else (None,))]
     return list({choice.name: choice for choice in choices}.values())
@@ -144,17 +144,21 @@ def list_method_names() -> list[str]:
     ]
 
 
-def _refuse_missing(name: str, method: Method, given: tuple[str, ...]) -> None:
+def _refuse_missing(name: str, method: Method, inputs: tuple[str, ...]) -> None:
     needs = method.needs
-    if missing := [need for need in needs if need not in given]:
+    if missing := [need for need in needs if need not in inputs]:
         raise MissingInputError(
             "method",
-            f"{name!r} needs {' and '.join(needs)}, but {' and '.join(missing)} "
+            f"{name!r} needs {_join_arguments(needs)}, but {_join_arguments(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} missing",
             "Pass the out-of-sample probabilities of several stochastic passes [F,N,K] as "
             "`passes`" if "passes" in missing
             else "Pass the out-of-sample softmax probabilities [N,K] as `pred_probs`",
         )  # fmt: skip
+
+
+def _join_arguments(names: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
 
 
 def _unknown_method(name: object) -> InputError:

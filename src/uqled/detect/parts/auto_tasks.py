@@ -34,7 +34,6 @@ from uqled.detect.auto.evidence import (
 from uqled.detect.auto.explanations import (
     AutoResult,
     Explanations,
-    PlainSource,
     Scorer,
     choose_calibrated_source,
     count_scores,
@@ -45,6 +44,7 @@ from uqled.detect.auto.levels import UNITS, Levels
 from uqled.detect.auto.tiers import TIERS
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, find_cuts, values_to_keys
+from uqled.detect.core.inputs import PlainSource
 from uqled.detect.core.joint import PairCounts
 from uqled.detect.core.sweeps import Member
 from uqled.detect.parts.context import Part, TaskContext
@@ -235,10 +235,10 @@ def estimate_flags(
     at_best = {name: int(sums[best:].sum()) for name, sums in levels.errors.items()}
     n_best = int(levels.counts[best:].sum())
     unsure = explain_doubt(
-        _share(_interval(at_best, n_best, names), n_best),
-        _share(_interval(at_best, n_best, names, confidence=0.95), n_best),
+        _interval(at_best, n_best, names).as_share_of(n_best),
+        _interval(at_best, n_best, names, confidence=0.95).as_share_of(n_best),
     )
-    real = _share(_interval(flagged, n, names, confidence=choose_confidence(unsure)), n)
+    real = _interval(flagged, n, names, confidence=choose_confidence(unsure)).as_share_of(n)
     recalls = [flagged[k] / max(every[k], 1) for k in (*names, "mean")]
     n_errors = _interval(every, N, names)
     if not n:
@@ -250,14 +250,10 @@ def estimate_tiers(levels: Levels, tiers: list[dict[str, int]]) -> list[Tier]:
     """Each tier that has samples; `tiers` are sums as `flagged` of `estimate_flags`."""
     names = [name for name in levels.errors if name not in _MORE]
     return [
-        Tier(name, sums["flags"], _share(_interval(sums, sums["flags"], names), sums["flags"]))
+        Tier(name, n, _interval(sums, n, names).as_share_of(n))
         for name, sums in zip(TIERS, tiers, strict=True)
-        if sums["flags"]
+        if (n := sums["flags"])
     ]
-
-
-def _share(number: Estimate, n: int) -> Estimate:
-    return Estimate(*(x / max(n, 1) for x in vars(number).values()))
 
 
 def _interval(

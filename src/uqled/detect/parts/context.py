@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.detect.core.class_statistics import Measure
-from uqled.detect.core.inputs import Inputs, Source
+from uqled.detect.core.inputs import Inputs, PlainSource, ProbabilitySource
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.sweeps import Sweeps, list_measures, list_sources
 from uqled.detect.parts.store import Store
@@ -47,11 +47,17 @@ class TaskContext:
     n_passes: int
 
     @property
-    def plain_sources(self) -> list[Source]:
+    def plain_sources(self) -> list[ProbabilitySource]:
         """Sources whose columns per sample are kept."""
         sources = dict.fromkeys(list_sources(self.plan.members))
         if any(source != "softmax" for source in sources):
             sources["mean"] = None
+        return [source for source in sources if not isinstance(source, int)]
+
+    @property
+    def predicted_sources(self) -> list[PlainSource]:
+        """Sources whose predicted classes are kept."""
+        sources = list_sources(self.plan.members)
         return [source for source in sources if not isinstance(source, int)]
 
     @property

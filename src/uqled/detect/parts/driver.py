@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
-from uqled.answer import MAX_PAIRS, UNSURE_AT_CHANCE, Answer, Tier, are_counts_at_chance
+from uqled.answer import MAX_PAIRS, Answer, Tier, are_counts_at_chance
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, find_cuts
 from uqled.detect.core.joint import (
@@ -34,7 +34,7 @@ from uqled.detect.parts.auto_tasks import (
 )
 from uqled.detect.parts.context import Part, TaskContext
 from uqled.detect.parts.part_results import GlobalResults, Tally
-from uqled.detect.parts.tasks import PairGroups, merge_results
+from uqled.detect.parts.tasks import JointCounts, PairGroups, merge_results
 from uqled.engines import Engine
 from uqled.errors import InputError
 from uqled.progress import Progress
@@ -74,16 +74,16 @@ class Driver:
         )
         limits.compute_thresholds()
         self._refuse_one_class(limits, context)
-        joint_counts = self._map_parts(
+        joint_counts: JointCounts = self._map_parts(
             "sweep 2 of 3, confident joint",
             tasks.count_part_joints,
-            tasks.merge_pair_counts,
+            merge_results,
             context,
             limits,
         )
         joints: dict[Member, PairCounts] = {}
         numbers: dict[Member, Quotas] = {}
-        for member, pairs in joint_counts.items():
+        for member, pairs in joint_counts.pairs.items():
             counter = PairCounter(pairs.n_classes)
             counter.merge(pairs)
             joints[member] = calibrate_joint(counter.get_joint(), limits.class_counts)
@@ -99,7 +99,12 @@ class Driver:
         auto = levels = None
         if with_auto:
             auto, levels = find_auto_flags(self._map_parts, context, self.N, joints, request.point)
-        results = GlobalResults(numbers, joints, groups, cuts, rankings, auto)
+        right = joint_counts.right
+        at_chance = {
+            name: are_counts_at_chance(limits.class_counts, counts)
+            for name, counts in right.items()
+        }
+        results = GlobalResults(numbers, joints, at_chance, groups, cuts, rankings, auto)
         tally: Tally = self._map_parts(
             "writing the result",
             part_results.write_part_issues,
@@ -108,10 +113,10 @@ class Driver:
             limits,
             results,
         )
-        headline = context.request.headline
-        member = headline.method.joint_member(context.request.entropy_class)
+        headline = request.headline
+        source, member = headline.method.source, headline.method.joint_member(request.entropy_class)
         if headline.method.is_probabilistic and auto is not None:
-            member = Member(auto.source)
+            source, member = auto.source, Member(auto.source)
         joint = joints[member]
         K = joint.n_classes
         context.store.write_joint((K, K), joint.given, joint.true, joint.counts)
@@ -120,10 +125,6 @@ class Driver:
         if levels is not None and auto is not None:
             n_errors, precision, recall, unsure = estimate_flags(levels, auto, tally.real)
             tiers = estimate_tiers(levels, tally.tiers)
-        is_at_chance = are_counts_at_chance(limits.class_counts, tally.right)
-        if is_at_chance:
-            n_errors = precision = recall = None
-            unsure, tiers = UNSURE_AT_CHANCE, []
         names = context.names
         answer = Answer(
             method=headline.name,
@@ -135,14 +136,15 @@ class Driver:
             unsure=unsure,
             tiers=tiers,
             n_off_diagonal=int(joint.counts[joint.given != joint.true].sum()),
-            n_as_predicted=tally.as_predicted,
+            n_as_predicted={name: int(counts.sum()) for name, counts in right.items()},
             confused_pairs=[
                 (names[i], names[j], number)
                 for i, j, number in rank_confused_pairs(tally.confused)[:MAX_PAIRS]
             ],
             most_suspect=tally.suspects,
-            is_at_chance=is_at_chance,
         )
+        if at_chance[source]:
+            answer = answer.withhold_estimates()
         return {"parts": len(self.parts), "classes": list(names), **answer.to_json()}
 
     def _cuts(self, context: TaskContext, groups: PairGroups) -> Cuts:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from uqled.answer import MAX_SUSPECTS, FlaggedSample, count_right
+from uqled.answer import MAX_SUSPECTS, FlaggedSample
 from uqled.arrays import Labels
 from uqled.detect.auto.tiers import TIERS, assign_tiers
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, values_to_keys
-from uqled.detect.core.joint import PairCounts, Quotas, count_confused_pairs
+from uqled.detect.core.inputs import PlainSource
+from uqled.detect.core.joint import PairCounts, Quotas
 from uqled.detect.core.sweeps import Bools, ConfidentJoints, Member, list_sources
 from uqled.detect.find import make_result
 from uqled.detect.methods.method import Ranking, Score, SweepEvidence
@@ -32,10 +32,6 @@ class Tally:
     """Flags per (given, suggested) pair."""
     suspects: list[FlaggedSample]
     """The most suspect ones."""
-    as_predicted: dict[str, int]
-    """Source -> number of samples whose predicted class is the label."""
-    right: NDArray[np.int64]
-    """[K] how many samples of each class are predicted as labelled by the method."""
     real: dict[str, int]
     """The number of flags, and how many each reading expects to be real, where `auto` is run."""
     tiers: list[dict[str, int]]
@@ -53,8 +49,6 @@ class Tally:
             add(self.flagged, other.flagged),
             self.confused.merge_with(other.confused),
             suspects[:MAX_SUSPECTS],
-            add(self.as_predicted, other.as_predicted),
-            self.right + other.right,
             add(self.real, other.real),
             [add(mine, others) for mine, others in zip(self.tiers, other.tiers, strict=True)],
         )
@@ -66,6 +60,8 @@ class GlobalResults:
 
     quotas: Mapping[Member, Quotas]
     joints: Mapping[Member, PairCounts]
+    at_chance: Mapping[str, bool]
+    """Source -> whether its predicted classes are no better than chance."""
     groups: PairGroups
     cuts: Cuts
     """The cuts of the groups."""
@@ -76,12 +72,17 @@ class GlobalResults:
 
 @dataclass(frozen=True)
 class PartEvidence(SweepEvidence):
-    """The evidence of one part: where a method ranks all samples, the cut is known already."""
+    """The evidence of one part: where a method ranks all samples, the cut is known already, and so
+    is how good the model is on the whole data set."""
 
     part: Part = field(kw_only=True)
     rankings: Mapping[Ranking, Cuts] = field(kw_only=True, default_factory=dict)
     flagged: Bools | None = field(kw_only=True, default=None)
     """[n] by `auto`."""
+    at_chance: Mapping[str, bool] = field(kw_only=True, default_factory=dict)
+
+    def is_at_chance(self, source: PlainSource) -> bool:
+        return self.at_chance[source]
 
     def flag_by_probability(self) -> Bools:
         assert self.flagged is not None
@@ -111,17 +112,14 @@ def write_part_issues(
                 frame[one.method] = one.mask
         store.write_issues(part.number, frame)
     first = by_method[0]
-    given, suggested = evidence.labels[first.mask], first.best[first.mask]
     estimate, tiers = first.estimate, []
     if estimate is not None:
         numbers = assign_tiers(estimate, first.mask)
         tiers = [estimate.sum_units(numbers == number) for number in range(len(TIERS))]
     return Tally(
         {one.method: one.n_flagged for one in by_method},
-        count_confused_pairs(given, suggested, len(context.values)),
+        first.count_pairs(),
         first.list_most_suspect(first_index=part.start),
-        evidence.n_as_predicted,
-        count_right(evidence.labels, first.best, len(context.values)),
         {} if estimate is None else estimate.sum_units(first.mask),
         tiers,
     )
@@ -135,9 +133,9 @@ def _read_evidence(
 ) -> PartEvidence:
     """What the sweeps collected of the part's samples, as the methods take it."""
     store, n = context.store, part.stop - part.start
-    sources = list_sources(context.plan.members)
+    sources, predicted = list_sources(context.plan.members), context.predicted_sources
     names = [
-        *(f"predicted {s}" for s in sources if not isinstance(s, int)),
+        *(f"predicted {s}" for s in predicted),
         *(f"agrees {s}" for s in sources),
         *(f"confident {at}" for at in range(len(context.plan.keep_confident))),
     ]
@@ -156,7 +154,7 @@ def _read_evidence(
             selected[member][offers.index[is_of_member] - part.start] = True
     joints = ConfidentJoints(
         pairs={} if results is None else dict(results.joints),
-        predicted={s: read[f"predicted {s}"] for s in sources if not isinstance(s, int)},
+        predicted={s: read[f"predicted {s}"] for s in predicted},
         agrees={s: read[f"agrees {s}"] for s in sources},
         confident_class={
             m: read[f"confident {at}"] for at, m in enumerate(context.plan.keep_confident)
@@ -178,6 +176,7 @@ def _read_evidence(
         part=part,
         rankings={} if results is None else results.rankings,
         flagged=flagged,
+        at_chance={} if results is None else results.at_chance,
     )
 
 

@@ -24,7 +24,7 @@ from uqled import arrays
 from uqled.detect.core.rows import ProbabilityRows, align_to_chunks
 from uqled.detect.core.sweeps import EntropyClass
 from uqled.detect.find import get_class_names
-from uqled.detect.methods.registry import DEFAULT
+from uqled.detect.methods.registry import DEFAULT_METHOD
 from uqled.detect.parts.context import Part, TaskContext
 from uqled.detect.parts.driver import Driver
 from uqled.detect.parts.result import ErrorsInParts
@@ -44,7 +44,7 @@ _LONG_ROW, _FEW_PARTS = 1_024, 4
 #: About what a sample takes beside its probabilities, in arrays and files of its part.
 _SAMPLE_BYTES = 300
 #: Of what lies in the folder while it runs: one begun with another is not continued.
-_FORMAT = 4
+_FORMAT = 5
 
 
 def find_label_errors_in_parts(
@@ -56,7 +56,7 @@ def find_label_errors_in_parts(
     engine: Engine | str = "local",
     workers: int | None = None,
     passes_kind: str | None = None,
-    method: str | Sequence[str] = DEFAULT,
+    method: str | Sequence[str] = DEFAULT_METHOD,
     target: str | None = None,
     precision: float | None = None,
     recall: float | None = None,
@@ -92,7 +92,7 @@ def find_label_errors_in_parts(
     """
     request = check_request(
         method,
-        given=name_inputs(pred_probs, passes),
+        inputs=name_inputs(pred_probs, passes),
         target=target,
         precision=precision,
         recall=recall,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled import arrays
+from uqled.answer import count_right
 from uqled.detect.core.class_statistics import ClassStatistics, ExactSums
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, values_to_keys
 from uqled.detect.core.joint import PairCounts
@@ -100,12 +101,28 @@ def read_statistics(context: TaskContext, limits: ClassStatistics, part: Part) -
 
 # -- sweep 2 --------------------------------------------------------------------------------------
 
-JointCounts = dict[Member, PairCounts]
+
+@dataclass(frozen=True)
+class JointCounts:
+    """What sweep 2 counts in some parts."""
+
+    pairs: dict[Member, PairCounts]
+    right: dict[str, NDArray[np.int64]]
+    """Source -> [K] number of samples of each class whose predicted class is the label."""
+
+    def merge_with(self, other: JointCounts) -> JointCounts:
+        return JointCounts(
+            {
+                member: counts.merge_with(other.pairs[member])
+                for member, counts in self.pairs.items()
+            },
+            {source: right + other.right[source] for source, right in self.right.items()},
+        )
 
 
 def count_part_joints(context: TaskContext, limits: ClassStatistics, part: Part) -> JointCounts:
     """Pair counts of a part; predicted classes and disagreements go to its file."""
-    store, stage = context.store, "sweep-2"
+    store, stage, K = context.store, "sweep-2", len(context.values)
     if not store.has(part.number, stage):
         sweeps = context.make_sweeps(part)
         joints = sweeps.count_confident_joints(
@@ -120,6 +137,7 @@ def count_part_joints(context: TaskContext, limits: ClassStatistics, part: Part)
             columns[f"pairs {at}"] = np.stack([counts.given, counts.true, counts.counts])
         for source, predicted in joints.predicted.items():
             columns[f"predicted {source}"] = predicted
+            columns[f"right {source}"] = count_right(sweeps.inputs.labels.codes, predicted, K)
         for source, agrees in joints.agrees.items():
             entries = joints.disagreements[source]
             columns[f"agrees {source}"] = agrees
@@ -133,13 +151,12 @@ def count_part_joints(context: TaskContext, limits: ClassStatistics, part: Part)
             columns["margin"] = joints.margin
         store.write(part.number, stage, columns)
     names = [f"pairs {at}" for at in range(len(context.plan.members))]
-    read = store.read(part.number, stage, names)
-    K = len(context.values)
-    return {m: PairCounts(K, *read[f"pairs {at}"]) for at, m in enumerate(context.plan.members)}
-
-
-def merge_pair_counts(first: JointCounts, second: JointCounts) -> JointCounts:
-    return {member: counts.merge_with(second[member]) for member, counts in first.items()}
+    sources = context.predicted_sources
+    read = store.read(part.number, stage, [*names, *(f"right {source}" for source in sources)])
+    return JointCounts(
+        {m: PairCounts(K, *read[f"pairs {at}"]) for at, m in enumerate(context.plan.members)},
+        {source: read[f"right {source}"] for source in sources},
+    )
 
 
 # -- sweep 3 --------------------------------------------------------------------------------------

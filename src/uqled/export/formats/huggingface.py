@@ -122,11 +122,11 @@ def _read(corrected: CorrectedLabels, samples: SourceSamples) -> Iterator[Any]:
             yield pa.table({"id": ids, "features": numbers.cast(pa.list_(numbers.type.value_type))})
 
 
-def _read_image_cells(samples: SourceSamples, chosen: NDArray[np.intp]) -> Any:
+def _read_image_cells(samples: SourceSamples, rows: NDArray[np.intp]) -> Any:
     import pyarrow as pa
 
     cells = []
-    for index in chosen.tolist():
+    for index in rows.tolist():
         data, ending = samples.read_image(index)
         cells.append(
             {"bytes": data, "path": samples.get_file_name(index) or f"{index:08d}{ending}"}

@@ -15,7 +15,7 @@ from uqled.data.dataset import Dataset
 from uqled.errors import InputError, suggest_name
 from uqled.predict.learner import Learner
 from uqled.predict.training_options import Training
-from uqled.predict.uncertainty import AUTO, check_source_name
+from uqled.predict.uncertainty import AUTO_SOURCE, check_source_name
 from uqled.registry import Registry
 
 _HERE = "uqled.predict.learners"
@@ -40,7 +40,7 @@ LEARNERS: Registry[Callable[..., Learner]] = Registry(
 
 
 def choose_learner(
-    model: Any, data: Dataset, *, uncertainty: str = AUTO, **training: Any
+    model: Any, data: Dataset, *, uncertainty: str = AUTO_SOURCE, **training: Any
 ) -> Learner:
     """A learner of a name, a scikit-learn classifier, or a function that makes a network."""
     check_source_name(uncertainty)

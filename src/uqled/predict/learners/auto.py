@@ -7,7 +7,7 @@ from typing import Any
 from uqled.data.dataset import Dataset
 from uqled.features.encoders import announce_on_stderr, find_installed_encoder
 from uqled.predict.learner import Learner
-from uqled.predict.uncertainty import AUTO
+from uqled.predict.uncertainty import AUTO_SOURCE
 
 #: Without an encoder: the model, and what to say.
 _FALLBACKS = {
@@ -38,9 +38,9 @@ def make_learner(
 
     single_options = training.keys() - {"offline", "device"}
     if data.embeddings is not None:
-        name = "probe" if single_options or uncertainty != AUTO else "committee"
+        name = "probe" if single_options or uncertainty != AUTO_SOURCE else "committee"
         return choose_learner(name, data, uncertainty=uncertainty, **training)
-    if single_options or uncertainty != AUTO:
+    if single_options or uncertainty != AUTO_SOURCE:
         return choose_learner(_SINGLE_MODELS[data.kind], data, uncertainty=uncertainty, **training)
     if data.kind in _FALLBACKS and find_installed_encoder(data.kind) is None:
         name, line = _FALLBACKS[data.kind]

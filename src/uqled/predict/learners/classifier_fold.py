@@ -21,7 +21,7 @@ from sklearn.utils.validation import _num_samples, has_fit_parameter
 from uqled.errors import InputError
 from uqled.predict.fold_files import FIT, read_partial
 from uqled.predict.learner import Advance, FoldPredictions
-from uqled.predict.uncertainty import AUTO, check_source_name, load_source
+from uqled.predict.uncertainty import AUTO_SOURCE, check_source_name, load_source
 from uqled.storage.atomic import write_array
 
 WITH_MEMBERS = (RandomForestClassifier, ExtraTreesClassifier, BaggingClassifier)
@@ -78,9 +78,9 @@ class ClassifierFold:
             fit_weighted(fitted, _safe_indexing(self.X, rows), self.labels[rows], weight)
         return fitted
 
-    def _predict_probabilities(self, fitted: Any) -> NDArray[np.float32]:
-        present = getattr(fitted, "classes_", np.unique(self.labels))
-        return spread_columns(fitted.predict_proba(self.X_new), present, self.classes)
+    def _predict_probabilities(self, model: Any) -> NDArray[np.float32]:
+        present = getattr(model, "classes_", np.unique(self.labels))
+        return spread_columns(model.predict_proba(self.X_new), present, self.classes)
 
 
 def predict_classifier_fold(
@@ -91,7 +91,7 @@ def predict_classifier_fold(
     *,
     classes: NDArray[Any],
     passes: int,
-    uncertainty: str = AUTO,
+    uncertainty: str = AUTO_SOURCE,
     seed: int = 0,
     sample_weight: NDArray[Any] | None = None,
     folder: Path | None = None,
@@ -140,7 +140,7 @@ def check_classifier(model: Any, argument: str = "model") -> None:
 def check_uncertainty(model: Any, uncertainty: str) -> None:
     """Refuse a source of passes that the classifier does not have."""
     check_source_name(uncertainty)
-    if uncertainty != AUTO:
+    if uncertainty != AUTO_SOURCE:
         load_source(uncertainty, unwrap_classifier(model), is_network=False).check_model(model)
 
 
@@ -181,33 +181,33 @@ def unwrap_classifier(model: Any) -> Any:
     return model
 
 
-def average_members(fitted: Any, X: Any, F: int, classes: NDArray[Any]) -> FoldPredictions:
+def average_members(model: Any, X: Any, F: int, classes: NDArray[Any]) -> FoldPredictions:
     """The mean of all members, and the means of F groups of them.
 
     Sums are taken in the members' order: a forest's own `predict_proba` adds them as they come,
     and two runs differ in the last bits.
     """
-    while isinstance(fitted, (Pipeline, *_SEARCHES)):
-        if isinstance(fitted, Pipeline):
-            X = fitted[:-1].transform(X) if len(fitted) > 1 else X
-            fitted = fitted[-1]
+    while isinstance(model, (Pipeline, *_SEARCHES)):
+        if isinstance(model, Pipeline):
+            X = model[:-1].transform(X) if len(model) > 1 else X
+            model = model[-1]
         else:
-            fitted = fitted.best_estimator_
-    is_bagging = isinstance(fitted, BaggingClassifier)
+            model = model.best_estimator_
+    is_bagging = isinstance(model, BaggingClassifier)
     X = check_array(  # as the members were fitted: without the names of columns
         X, accept_sparse="csr", dtype=None if is_bagging else np.float32, ensure_all_finite=False
     )
-    columns = fitted.estimators_features_ if is_bagging else [None] * len(fitted.estimators_)
-    members = list(zip(fitted.estimators_, columns, strict=True))
+    columns = model.estimators_features_ if is_bagging else [None] * len(model.estimators_)
+    members = list(zip(model.estimators_, columns, strict=True))
     bounds = np.arange(F + 1) * len(members) // F
     groups = [members[low:high] for low, high in pairwise(bounds)]
-    sums: list[NDArray[np.float64]] = Parallel(n_jobs=fitted.n_jobs, prefer="threads")(
-        delayed(_sum_members)(group, X, len(fitted.classes_)) for group in groups
+    sums: list[NDArray[np.float64]] = Parallel(n_jobs=model.n_jobs, prefer="threads")(
+        delayed(_sum_members)(group, X, len(model.classes_)) for group in groups
     )
     means = [total / len(group) for total, group in zip(sums, groups, strict=True)]
     return FoldPredictions(
-        spread_columns(np.sum(sums, axis=0) / len(members), fitted.classes_, classes),
-        np.stack([spread_columns(mean, fitted.classes_, classes) for mean in means]),
+        spread_columns(np.sum(sums, axis=0) / len(members), model.classes_, classes),
+        np.stack([spread_columns(mean, model.classes_, classes) for mean in means]),
     )
 
 
@@ -224,7 +224,7 @@ def _choose_source(model: Any, uncertainty: str, passes: int) -> str:
     """The name of the source of this many passes."""
     last = unwrap_classifier(model)
     available = last.n_estimators if isinstance(last, WITH_MEMBERS) else 0
-    if uncertainty == AUTO:
+    if uncertainty == AUTO_SOURCE:
         return "members" if available >= passes else "bootstrap"
     if uncertainty == "members" and available < passes:
         raise InputError(

@@ -28,7 +28,7 @@ from uqled.predict.committee.combining import Combination, combine_members
 from uqled.predict.committee.heads import HEADS, CommitteeFold
 from uqled.predict.committee.members import predict_by_members, share_threads
 from uqled.predict.learner import Advance, FoldPredictions
-from uqled.predict.uncertainty import AUTO
+from uqled.predict.uncertainty import AUTO_SOURCE
 from uqled.progress import Progress
 
 OWN_FEATURES = "own features"  # what a run calls embeddings that the user gave
@@ -40,7 +40,7 @@ def make_learner(
     model: Any, data: Dataset, *, uncertainty: str, training: dict[str, Any]
 ) -> CommitteeLearner:
     """`committee`, `committee:ENCODER`, or `committee:features` for numbers [N,D] as they are."""
-    if uncertainty != AUTO:
+    if uncertainty != AUTO_SOURCE:
         raise InputError(
             "uncertainty",
             f"is {uncertainty!r}, but a committee's members are its passes",

@@ -25,7 +25,7 @@ from uqled.predict.learners.classifier_fold import (
     check_uncertainty,
     predict_classifier_fold,
 )
-from uqled.predict.uncertainty import AUTO
+from uqled.predict.uncertainty import AUTO_SOURCE
 
 _TREES = 300  # 60 for each of five passes
 
@@ -50,7 +50,7 @@ CLASSIFIERS = {"logistic": make_logistic, "forest": make_forest, "boosting": mak
 
 
 def make_learner(
-    model: Any, data: Dataset, *, uncertainty: str = AUTO, training: Any = None
+    model: Any, data: Dataset, *, uncertainty: str = AUTO_SOURCE, training: Any = None
 ) -> EstimatorLearner:
     """A learner of a name, a scikit-learn classifier, or a whole pipeline.
 
@@ -83,7 +83,7 @@ class EstimatorLearner:
     estimator: Any
     features: Any = None
     """A transformer, fitted once per fold for all the fits in it; None: the data as it is."""
-    uncertainty: str = AUTO
+    uncertainty: str = AUTO_SOURCE
 
     def settings(self) -> dict[str, Any]:
         return {

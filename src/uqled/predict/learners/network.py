@@ -18,7 +18,7 @@ from uqled.predict.learner import Advance, FoldPredictions
 from uqled.predict.schedule import mix_seed
 from uqled.predict.training_options import resolve_training
 from uqled.predict.uncertainty import (
-    AUTO,
+    AUTO_SOURCE,
     SOURCES,
     SeveralFits,
     UncertaintySource,
@@ -78,7 +78,7 @@ def make_learner(
 
 def choose_network_source(uncertainty: str, network: nn.Module) -> str:
     """The name of a source of passes that this network has."""
-    name = "mc-dropout" if uncertainty == AUTO else uncertainty
+    name = "mc-dropout" if uncertainty == AUTO_SOURCE else uncertainty
     load_source(name, network, is_network=True)
     return name
 
@@ -216,16 +216,19 @@ def predict_samples(
     passes: int,
     seed: int,
     training: Training,
-    seen: Samples,
+    training_samples: Samples,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-    """(softmax [m,K], Monte Carlo passes [F,m,K] or None) of a network trained on `seen`."""
+    """(softmax [m,K], Monte Carlo passes [F,m,K] or None) of a network that was trained on
+    `training_samples`."""
     fabric = make_fabric(replace(training, devices=1))
     network, samples = network.to(fabric.device), samples.to(fabric.device)
     softmax, stochastic = [], []
     with torch.inference_mode(), fabric.autocast():
         statistics = AS_TRAINED
         if training.batch_norm == "re-estimated":
-            statistics = reestimate_batch_norm(network, _spread_batches(seen.to(fabric.device)))
+            statistics = reestimate_batch_norm(
+                network, _spread_batches(training_samples.to(fabric.device))
+            )
         split = split_at_dropout(network, samples.batch(slice(0, 2))) if passes else None
         for start in range(0, len(samples), _BATCH):
             batch = samples.batch(slice(start, start + _BATCH))

@@ -26,17 +26,19 @@ from uqled.predict.training_options import resolve_training
 from uqled.progress import Progress
 
 #: The encoder of `probe` alone.
-DEFAULT = "efficientnet-lite0"
+DEFAULT_ENCODER = "efficientnet-lite0"
 #: A head is small: it wants more epochs and a lower rate than a whole network, and no bfloat16.
 _EPOCHS, _RATE = 20, 0.02
 
 
 def make_head_training(
-    training: Training | None = None, *, given: Collection[str] = ()
+    training: Training | None = None, *, user_options: Collection[str] = ()
 ) -> Training:
     """How a head is trained, but for the options that the user gave."""
     defaults: dict[str, Any] = {"epochs": _EPOCHS, "lr": _RATE, "precision": "32-true"}
-    return replace(training or Training(), **{k: v for k, v in defaults.items() if k not in given})
+    return replace(
+        training or Training(), **{k: v for k, v in defaults.items() if k not in user_options}
+    )
 
 
 def make_learner(
@@ -59,7 +61,7 @@ def make_learner(
             options=replace(make_probe_options(settings), offline=offline),
             progress=Progress(),
         )
-    settings = make_head_training(settings, given=training.keys() - {"preset"})
+    settings = make_head_training(settings, user_options=training.keys() - {"preset"})
     return make_head_learner(f"probe:{encoder}", features, data, uncertainty, settings)
 
 
@@ -86,7 +88,7 @@ def make_head_learner(
 
 def name_encoder(model: str, kind: str = "images") -> str:
     """The encoder of `probe[:ENCODER]`; a name of no encoder of ours is one of timm's."""
-    default = DEFAULT if kind == "images" else "minilm"
+    default = DEFAULT_ENCODER if kind == "images" else "minilm"
     name = model.partition(":")[2].replace("efficientnet_lite", "efficientnet-lite") or default
     is_known = name.partition(":")[0].partition("@")[0].partition("+")[0] in ENCODERS
     return name if is_known else f"timm:{name}"

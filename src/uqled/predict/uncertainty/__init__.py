@@ -16,7 +16,7 @@ from uqled.predict.learner import FoldPredictions
 from uqled.registry import Registry
 
 #: The source is then the learner's own choice.
-AUTO = "auto"
+AUTO_SOURCE = "auto"
 
 
 class FoldModel(Protocol):
@@ -92,7 +92,7 @@ def list_uncertainty_sources(*, of_networks: bool | None = None) -> list[str]:
     if of_networks is not None:
         kind = "fits_networks" if of_networks else "fits_classifiers"
         names = [name for name in names if getattr(SOURCES.load(name), kind)]
-    return [AUTO, *names]
+    return [AUTO_SOURCE, *names]
 
 
 def check_source_name(name: Any) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from uqled.errors import FileError
+from uqled.limits import MAX_COUNT
 from uqled.storage.reading import name_file, parse_json
 
 Action = Literal["keep", "relabel", "drop"]
@@ -29,7 +30,6 @@ LONGEST_CLASS = 200  # characters of a class's new name
 CHANGE_COLUMNS = "number, batch, sample, action, label, reviewer, at, version, undoes"
 LONGEST_NAME = 80  # characters of a reviewer's name
 
-_LARGEST = 2**53  # a browser knows whole numbers up to here
 _YEAR_10000 = 253_402_300_800.0  # seconds since 1970
 _FIX = "Restore it from a copy, or move it away to begin anew"
 
@@ -108,14 +108,14 @@ def read_change(row: Sequence[Any], path: Path, about: Description) -> Change:
     """One row of `changes`, as `CHANGE_COLUMNS` lists it."""
     number, batch, sample, action, label, reviewer, at, version, undoes = row
     problem: str | None = None
-    if type(number) is not int or not 0 < number < _LARGEST:
+    if type(number) is not int or not 0 < number < MAX_COUNT:
         problem = "that number"
     elif type(batch) is not int or not 0 < batch <= number:
         problem = f"batch {batch!r:.100}"
     problem = problem or _find_verdict_problem(sample, action, label, about)
     problem = problem or _find_author_problem(reviewer, at)
     if problem is None:
-        if type(version) is not int or not 0 < version < _LARGEST:
+        if type(version) is not int or not 0 < version < MAX_COUNT:
             problem = f"version {version!r:.100}"
         elif undoes is not None and (type(undoes) is not int or not 0 < undoes < batch):
             problem = f"undoes {undoes!r:.100}"
@@ -129,7 +129,7 @@ def read_class_decision(row: Sequence[Any], path: Path, about: Description) -> C
     number, index, action, target, name, reviewer, at = row
     K = len(about.classes)
     problem: str | None
-    if type(number) is not int or not 0 < number < _LARGEST:
+    if type(number) is not int or not 0 < number < MAX_COUNT:
         problem = "that number"
     elif type(index) is not int or not 0 <= index < K:
         problem = f"class {index!r:.100}, of {K} classes"
@@ -151,7 +151,7 @@ def read_class_decision(row: Sequence[Any], path: Path, about: Description) -> C
 def read_opinion(row: Sequence[Any], path: Path, about: Description) -> Opinion:
     """One row of `opinions`, as `OPINION_COLUMNS` lists it."""
     number, sample, action, label, reviewer, at = row
-    if type(number) is not int or not 0 < number < _LARGEST:
+    if type(number) is not int or not 0 < number < MAX_COUNT:
         problem: str | None = "that number"
     else:
         problem = _find_verdict_problem(sample, action, label, about)
@@ -197,7 +197,7 @@ def read_description(rows: Iterable[tuple[Any, Any]], path: Path) -> Description
         problem = f"no {max(missing)}"
     elif unknown := set(values) - {"samples", "classes", "ids"}:
         problem = f"{min(unknown, key=str)!s:.100}, which is unknown"
-    elif type(samples) is not int or not 0 <= samples < _LARGEST:
+    elif type(samples) is not int or not 0 <= samples < MAX_COUNT:
         problem = f"samples {samples!r:.100}"
     elif not isinstance(classes, list) or not classes or set(map(type, classes)) != {str}:
         problem = f"classes {classes!r:.100}"

@@ -84,7 +84,7 @@ class ReviewMessages:
             "index": index,
             "id": str(data.ids[index]),
             "given": int(errors.labels.codes[index]),
-            "suggested": int(errors.best[index]),
+            "suggested": int(errors.suggested_codes[index]),
             "probability": None if probability is None else float(probability[index]),
             "tier": str(errors.tier[index]),
             "action": None if decision is None else decision.action,

@@ -26,7 +26,7 @@ from uqled.storage.arrays.zarr_files import ZARR_FILES, open_zarr_array
 from uqled.storage.location import Entry, Location
 from uqled.storage.reading import name_file
 
-ENDINGS = (".npy", ".parquet")
+SHARD_ENDINGS = (".npy", ".parquet")
 _AXES = {1: "[N]", 2: "[N,K]", 3: "[F,N,K]"}
 
 
@@ -175,7 +175,7 @@ def open_shards(
         stamp = _make_fingerprint(entries, key)
         files = [open_zarr_array(place, key, ndim=ndim, tree=entries, stamp=stamp)]
     elif not entries:
-        raise FileError(name_file(place), "holds no shards", f"Use {' or '.join(ENDINGS)}")
+        raise FileError(name_file(place), "holds no shards", f"Use {' or '.join(SHARD_ENDINGS)}")
     elif ndim == 3 and all(one.is_folder for one in entries):
         return _open_passes(place, [one.name for one in entries], name=name, key=key)
     else:
@@ -226,11 +226,11 @@ def _open_files(
                 f"holds a folder, {entry.name!r}",
                 "Name a folder of shards alone",
             )
-        if (folder / entry.name).suffix not in ENDINGS:
+        if (folder / entry.name).suffix not in SHARD_ENDINGS:
             raise FileError(
                 name_file(folder / entry.name),
                 f"is not a shard: its ending is {(folder / entry.name).suffix!r}",
-                f"Keep nothing but {' or '.join(ENDINGS)} in a folder of shards",
+                f"Keep nothing but {' or '.join(SHARD_ENDINGS)} in a folder of shards",
             )
     if len(endings) > 1:
         raise FileError(

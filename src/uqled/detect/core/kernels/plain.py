@@ -165,10 +165,10 @@ def _find_largest(columns: Rows) -> Ints:
     return _find_first(columns == columns.max(axis=0))
 
 
-def _choose_confident(reached: Rows, predicted: Ints) -> Ints:
+def _choose_confident(is_reached: Rows, predicted: Ints) -> Ints:
     """[n] the class that is reached, the predicted one of several, -1 of none."""
-    hits = reached.sum(axis=0, dtype=np.int32)
-    return np.where(hits == 1, _find_first(reached), np.where(hits > 1, predicted, -1))
+    hits = is_reached.sum(axis=0, dtype=np.int32)
+    return np.where(hits == 1, _find_first(is_reached), np.where(hits > 1, predicted, -1))
 
 
 def _split_passes(flat: Rows, first: int, step: int, F: int, n: int) -> list[Rows]:
