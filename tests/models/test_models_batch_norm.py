@@ -18,6 +18,8 @@ from uqled.models.batch_norm import AS_TRAINED, has_batch_norm_behind_dropout
 from uqled.predict import training
 from uqled.predict.crossval import cross_validate
 from uqled.predict.learners import choose_learner
+from uqled.predict.learners import network as network_learner
+from uqled.predict.samples import normalise_samples
 
 QUICK = {"folds": 3, "passes": 2, "epochs": 3, "batch_size": 32, "lr": 0.05, "seed": 5}
 
@@ -77,6 +79,18 @@ def test_several_batches_are_averaged(trained):
             getattr(both, name), getattr(one, name), getattr(two, name), strict=True
         ):
             torch.testing.assert_close(mean, (first + second) / 2)
+
+
+def test_samples_that_lie_class_by_class_have_the_variance_between_classes(monkeypatch):
+    monkeypatch.setattr(network_learner, "_BATCH", 4)
+    values = np.repeat([0.0, 1.0, 8.0, 9.0], 3)[:, None].astype(np.float32)  # sorted by class
+    samples = normalise_samples(values, np.arange(12))
+    layer = nn.Sequential(nn.Dropout(0.5), nn.BatchNorm1d(1)).eval()
+    # Rows 0, 3, 6, 9; 1, 4, 7, 10; 2, 5, 8, 11: each batch has a sample of every class.
+    statistics = reestimate_batch_norm(layer, network_learner._spread_batches(samples))
+    inputs = (np.array([0.0, 1.0, 8.0, 9.0]) - values.mean()) / values.std()
+    assert float(statistics.variances[0]) == pytest.approx(inputs.var(ddof=1))
+    assert float(statistics.means[0]) == pytest.approx(0, abs=1e-6)
 
 
 def test_the_network_stays_as_it_was(trained):

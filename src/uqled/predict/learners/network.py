@@ -243,12 +243,16 @@ def predict_samples(
 
 
 def _spread_batches(samples: Samples) -> Iterator[Any]:
-    """Batches of one size, spread evenly over the samples and never augmented."""
+    """Batches of one size, each spread evenly over all samples, and never augmented.
+
+    A folder's samples lie class by class: batches of neighbours would have one class each, and
+    the variances within a batch would miss how far the classes lie apart.
+    """
     size = min(_BATCH, len(samples))
     count = min(_STATISTICS_BATCHES, len(samples) // size)
     rows = torch.linspace(0, len(samples) - 1, count * size).long()
-    for part in rows.chunk(count):
-        yield samples.batch(part)
+    for start in range(count):
+        yield samples.batch(rows[start::count])
 
 
 def hash_network(network: nn.Module) -> str:
