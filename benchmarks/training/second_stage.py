@@ -10,6 +10,7 @@ flags, and folds that are missing are trained first. A cell is one treatment of 
 set at one rate and seed. Every network of a seed begins with the same weights, and is tested on the
 true labels of the test set. Every epoch leaves a checkpoint and every cell a file in
 `results/from-scratch-stage2`: a run that was killed continues with the same command.
+`batch_norm.py` writes the page.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import machine
+from paper.sections.second_stage_section import CELLS, REESTIMATED, TREATMENTS
 from training.from_scratch import (
     SEEDS,
     SETTINGS,
@@ -45,11 +47,6 @@ from uqled.noise.kinds import NoisyLabels
 from uqled.predict.samples import normalise_like
 from uqled.storage.atomic import write_json
 
-CELLS = machine.RESULTS / "from-scratch-stage2"
-REESTIMATED = f"{BASELINE}-reestimated"
-#: What is done with the training set, those first that say most: its true labels, its noisy ones,
-#: or the noisy ones without the flags of a method; `cl-pbnr` also on the mended softmax.
-TREATMENTS = ("noisy", BASELINE, REESTIMATED, *PAPER_METHODS[1:], "clean")
 _TRAINING_SEED = 900  # apart from those of the folds
 
 

@@ -275,8 +275,8 @@ def describe_tested_on(results: Results) -> str:
         return ""
     return (
         f"**What the verdicts were tested on:** {join_words(parts)}. None of these networks has "
-        "batch norm behind dropout, as the paper's VGG-11 and ResNet-50 have: a layer that damages "
-        "the plain softmax, and with it CL-PBNR, but not the passes. "
+        "batch norm behind dropout, as the paper's VGG-11 and ResNet-50 have: a layer that can "
+        "damage the plain softmax, and with it CL-PBNR, but not the passes. "
         "[Batch norm behind dropout](research/batch-norm.md) measures by how much. So a verdict "
         "below is about the methods on a sound softmax, and not about the paper's own networks."
     )
