@@ -21,9 +21,9 @@ PICTURE = CELLS / "batch-norm.png"
 PAGE = HERE.parent / "docs" / "research" / "batch-norm.md"
 _LINK = f"../../{CELLS.relative_to(HERE.parent)}"
 _SOURCES = {
-    "as-trained": "softmax, as trained",
-    "reestimated": "softmax, batch norm re-estimated without dropout",
-    "passes": "mean of the passes with dropout",
+    "as-trained": "softmax as trained",
+    "reestimated": "softmax re-estimated",
+    "passes": "mean of passes",
 }
 #: What the tables show: (statistics of the softmax, method).
 _COLUMNS = (

@@ -72,8 +72,12 @@ def _list_best(results: Results) -> list[str]:
         how = "clearly ahead of every other method" if first.is_clear else "not clear of the next"
         winners = join_words(map(format_method, first.names))
         line = f"{escape_markdown(name)}: the highest mean F1 has {winners}, "
-        line += f"{format_percent(column[best].mean)} %, {how}; {format_points(gap)} on CL-PBNR"
-        lines.append(line + f". {_describe_paper_best(column)}")
+        line += f"{format_percent(column[best].mean)} %, {how}"
+        if best != BASELINE:
+            line += f"; {format_points(gap)} on CL-PBNR"
+        if not first.names <= set(PAPER_METHODS):
+            line += f". {_describe_paper_best(column)}"
+        lines.append(line.removesuffix(".") + ".")
     return lines
 
 
