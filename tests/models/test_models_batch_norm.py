@@ -14,7 +14,7 @@ import uqled
 from uqled import models
 from uqled.data.dataset import Dataset
 from uqled.models import reestimate_batch_norm, stochastic_passes
-from uqled.models.batch_norm import AS_TRAINED, has_batch_norm_behind_dropout
+from uqled.models.batch_norm import AS_TRAINED, may_have_batch_norm_behind_dropout
 from uqled.predict import training
 from uqled.predict.crossval import cross_validate
 from uqled.predict.learners import choose_learner
@@ -120,11 +120,34 @@ def test_the_softmax_changes_and_the_passes_do_not(trained):
 @pytest.mark.parametrize(("name", "expected"), [("small", False), ("vgg11", True)])
 def test_which_networks_have_such_layers(name, expected):
     network = models.build(name, n_classes=3, image_shape=(32, 32, 3), seed=0)
-    assert has_batch_norm_behind_dropout(network) == expected
+    assert may_have_batch_norm_behind_dropout(network) == expected
     statistics = reestimate_batch_norm(network.eval(), [torch.zeros(2, 3, 32, 32)])
     assert (statistics is AS_TRAINED) == (not expected)
     if expected:  # five dropout layers from the fourth convolution on
         assert len(statistics.layers) == 4
+
+
+class Late(nn.Module):
+    """Its dropout is defined last and called first."""
+
+    def __init__(self, n_classes=10, image_shape=(8, 8, 1)):
+        super().__init__()
+        self.inner = nn.Linear(image_shape[0] * image_shape[1], 16)
+        self.norm = nn.BatchNorm1d(16)
+        self.outer = nn.Linear(16, n_classes)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.outer(self.norm(self.dropout(self.inner(x.flatten(1)))).relu())
+
+
+def test_the_order_of_calls_counts_and_not_that_of_definitions():
+    assert may_have_batch_norm_behind_dropout(Late())
+    assert may_have_batch_norm_behind_dropout(nn.Sequential(nn.Flatten(), Late()))
+    before = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2))
+    assert not may_have_batch_norm_behind_dropout(before)
+    assert len(reestimate_batch_norm(Late().eval(), [torch.randn(4, 1, 8, 8)]).layers) == 1
+    assert choose_learner(Late, digits(30)).settings()["batch_norm"] == "re-estimated"
 
 
 def test_dropout_that_was_added_counts():
