@@ -212,7 +212,8 @@ def write_page(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
         "The peer is logistic regression on the same features, out of fold, and cleanlab's "
         "default; before is our default of before (a small network, TF-IDF with logistic "
         "regression, a forest), "
-        "with 10 % symmetric noise and one seed only. Behind ±: the sample standard deviation over seeds.",
+        "with 10 % symmetric noise and one seed only. Behind ±: the sample standard deviation over "
+        "seeds.",
         "Seconds are not shown: the machine was busy with other work." if about["busy"] else "",
         "",
         "| set | seeds | wrong | peer F1 | ours F1 | before F1 | peer AP | ours AP | before AP |",

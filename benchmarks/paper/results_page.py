@@ -23,7 +23,7 @@ from paper.paper_comparison import (
     judge_statements,
 )
 from paper.printed_tables import SAMPLES, read_paper_means
-from paper.sections import from_scratch_section
+from paper.sections import from_scratch_section, second_stage_section
 from paper.sections.entropy_section import build_entropy
 from paper.sections.six_methods_section import build_six_methods
 from paper.sections.stage1_sections import (
@@ -87,6 +87,7 @@ def build_page(folder: Path = CELLS, published: Path = PUBLISHED, longer: Path =
         *from_scratch_section.build_section(
             from_scratch_section.read_settings(), "research/batch-norm.md"
         ),
+        *second_stage_section.describe_settings(),
         *build_stage1(results, list_evidence(results)),
         *build_ranking_and_counting(results),
         *longer_training.build_section(json.loads(longer.read_text(encoding="utf-8")), LINK),

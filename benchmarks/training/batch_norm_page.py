@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from paper.page_text import format_span, format_spread
-from paper.sections import from_scratch_section
+from paper.sections import from_scratch_section, second_stage_section
+from training.batch_norm_picture import TrainingGroup, draw_picture, group_settings
 from uqled.bench.results.formatting import format_method, format_percent, format_rate, join_words
 from uqled.bench.results.statistics import SeedSample, make_sample
 from uqled.bench.results.table_formats import format_markdown_row
@@ -19,11 +19,11 @@ HERE = Path(__file__).parents[1]
 CELLS = HERE / "results" / "batch-norm"
 PICTURE = CELLS / "batch-norm.png"
 PAGE = HERE.parent / "docs" / "research" / "batch-norm.md"
-_PICTURE_RATE = 0.1
+_LINK = f"../../{CELLS.relative_to(HERE.parent)}"
 _SOURCES = {
-    "as-trained": "softmax, as trained",
-    "reestimated": "softmax, batch norm re-estimated without dropout",
-    "passes": "mean of the passes with dropout",
+    "as-trained": "softmax as trained",
+    "reestimated": "softmax re-estimated",
+    "passes": "mean of passes",
 }
 #: What the tables show: (statistics of the softmax, method).
 _COLUMNS = (
@@ -35,15 +35,8 @@ _COLUMNS = (
     ("as-trained", "alg-ens-2"),
     ("as-trained", "alg-ens-3"),
 )
-_STYLES = {
-    ("as-trained", "cl-pbnr"): ("#8b929c", "s"),
-    ("reestimated", "cl-pbnr"): ("#1f2937", "s"),
-    ("as-trained", "cl-mcd"): ("#3b82d6", "o"),
-    ("as-trained", "cl-mcd-e"): ("#d1495b", "D"),
-    ("as-trained", "alg-ens-3"): ("#8457c7", "P"),
-}
-_SOURCE_STYLES = {"as-trained": ("#8b929c", "s"), "reestimated": ("#1f2937", "s"),
-                  "passes": ("#3b82d6", "o")}  # fmt: skip
+_PICTURE_WIDTH, _PICTURE_RATE = 0.125, 0.1  # of the trainings by length that the picture shows
+_LITTLE = 0.6  # a network that is right less often has hardly begun to learn its ten digits
 
 Key = tuple[float, bool, float, int]
 """Width, whether there is batch norm, noise rate, epochs."""
@@ -73,26 +66,36 @@ def collect_accuracy(rows: dict[int, dict[str, Any]], source: str) -> SeedSample
     return make_sample({seed: row["accuracy"][source] for seed, row in sorted(rows.items())})
 
 
-def build_page(folder: Path = CELLS, from_scratch: Path = from_scratch_section.CELLS) -> str:
-    """The whole page, of the cells in two folders."""
+def build_page(
+    folder: Path = CELLS,
+    from_scratch: Path = from_scratch_section.CELLS,
+    stage2: Path = second_stage_section.CELLS,
+) -> str:
+    """The whole page, of the cells in three folders."""
     cells = read_cells(folder)
     trainings = from_scratch_section.read_settings(from_scratch)
     settings, machines = _collect_settings(folder), _collect_machines(folder)
     seeds = max((len(rows) for rows in cells.values()), default=0)
     n_finished = sum(1 for _ in folder.rglob("seed-*.json"))
     parts = [
-        "# Batch norm behind dropout: where the gain of Monte Carlo dropout comes from",
+        "# Batch norm behind dropout, and the gain of Monte Carlo dropout",
         "The networks of the paper, VGG-11 and ResNet-50, have batch norm layers *behind* dropout "
         "layers. In training, such a layer averages the mean and the variance of activations "
         "**with** dropout. At inference without dropout the activations have a smaller variance, "
-        "the stored statistics no longer fit, and the plain softmax is damaged. The Monte Carlo "
-        "passes have dropout, and with it the right statistics. A method that reads the softmax "
-        "(CL-PBNR) then loses to methods that read the passes, whatever uncertainty is worth.",
+        "and the stored statistics no longer fit: the plain softmax can be damaged. The Monte "
+        "Carlo passes have dropout, and with it the right statistics. A method that reads a "
+        "damaged softmax (CL-PBNR) can lose to methods that read the passes, whatever uncertainty "
+        "is worth ([drawn](../predicting.md#where-the-passes-come-from)).",
         "The remedy is a few forward passes: the same weights, with the batch-norm statistics "
         "estimated again without dropout. uqled does that for its softmax by default; "
         "`--batch-norm as-trained` keeps the statistics of training, as in the paper.",
-        "![Statistics of training fit activations with dropout, not those without]"
-        "(../images/batch-norm-behind-dropout.svg)",
+        "That this is the cause of the paper's gain is an inference: its networks have such "
+        "layers, and it does not say that the statistics were estimated again. Its networks are "
+        "wider than those of this page and were trained for more steps.",
+        f"![Accuracy of each source, and F1 of each method]({_LINK}/{PICTURE.name})",
+        "Every network beside the others: on top the accuracy of the three sources of "
+        "probabilities, below the F1 of methods. A filled mark is a mean over seeds with its "
+        "sample standard deviation; a hollow mark is one seed.",
         "## Trained from scratch, with controls",
         "From the same weights come four sources of probabilities. If the statistics are the "
         "cause, exchanging them must repair the softmax and damage the passes, and networks "
@@ -100,15 +103,13 @@ def build_page(folder: Path = CELLS, from_scratch: Path = from_scratch_section.C
         "statistics. Networks of this kind without batch norm learn only with Adam, so one network "
         "with batch norm was trained with Adam as well.",
         *from_scratch_section.describe_settings(trainings),
+        from_scratch_section.judge_settings(trainings),
         *from_scratch_section.build_tables(trainings),
         from_scratch_section.describe_training(trainings),
         from_scratch_section.describe_check(trainings),
+        *second_stage_section.build_section(stage2),
         "## By length of training",
-        f"![Accuracy and F1 by length of training](../../{PICTURE.relative_to(HERE.parent)})",
         *_describe_findings(cells),
-        "That this is the cause of the paper's gain is an inference: its networks have such "
-        "layers, and it does not say that the statistics were estimated again. It trains wider "
-        "networks, on more images and for longer, than this page.",
         "## How it was measured",
         "Each training gives three sources of probabilities: the softmax as trained, the "
         "softmax with batch norm re-estimated without dropout, and five passes. CL-PBNR reads the "
@@ -117,8 +118,8 @@ def build_page(folder: Path = CELLS, from_scratch: Path = from_scratch_section.C
         "similarity noise, four folds; VGG-11 with fewer channels, five dropout layers, with and "
         "without batch norm; a constant learning rate, so that a short training is the "
         "beginning of a longer one. "
-        f"{' '.join(settings)} {n_finished} cells (network, noise rate, seed) are finished, of 18 "
-        f"for each width; at most {seeds} seeds. ± is the sample standard deviation over seeds; a "
+        f"{' '.join(settings)} {n_finished} cells (network, noise rate, seed) are finished; at "
+        f"most {seeds} seeds. ± is the sample standard deviation over seeds; a "
         "row without it has one seed. Made by `benchmarks/training/batch_norm.py`. "
         f"{' '.join(machines)}",
         *_build_tables(cells),
@@ -156,12 +157,12 @@ def _describe_findings(cells: dict[Key, dict[int, dict[str, Any]]]) -> list[str]
                 f"re-estimated softmax is by {format_span(gains)} points more accurate than the "
                 "mean of the passes"
             )
-        best = format_percent(max(row["accuracy"]["passes"] for row in rows))
-        text += f". The most accurate of them reaches {best} %"
-        if not with_norm:
+        best = max(row["accuracy"]["passes"] for row in rows)
+        text += f". The most accurate of them reaches {format_percent(best)} %"
+        if best < _LITTLE:
             text += (
-                ", which is little: without batch norm this network has hardly begun to learn in "
-                "this time, so that these rows say little"
+                ", which is little: this network has hardly begun to learn in this time, so that "
+                "these rows say little"
             )
         texts.append(text + ".")
     return texts
@@ -224,63 +225,26 @@ def _collect_machines(folder: Path) -> list[str]:
     )
 
 
-def draw_picture(path: Path = PICTURE, folder: Path = CELLS) -> None:
-    """Accuracy above and F1 below, by length of training; hollow marks where there is one seed."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    cells = read_cells(folder)
-    networks = dict.fromkeys(key[:2] for key in cells if key[2] == _PICTURE_RATE)
-    figure, axes = pyplot.subplots(
-        2, len(networks), figsize=(4.4 * len(networks), 6.4), layout="constrained", squeeze=False,
-        sharey="row",
-    )  # fmt: skip
-    for at, network in enumerate(networks):
-        lengths = {
-            key[3]: rows
-            for key, rows in cells.items()
-            if key[:2] == network and key[2] == _PICTURE_RATE
-        }
-        for source, style in _SOURCE_STYLES.items():
-            samples = [collect_accuracy(rows, source) for rows in lengths.values()]
-            _plot_setting(axes[0, at], lengths, samples, _SOURCES[source], style)
-        for column, style in _STYLES.items():
-            samples = [collect_f1(rows, *column) for rows in lengths.values()]
-            _plot_setting(axes[1, at], lengths, samples, _name_column(*column), style)
-        title = f"{'with' if network[1] else 'without'} batch norm, width {network[0]:g}"
-        axes[0, at].set(title=title, ylabel="accuracy (%)" if at == 0 else "")
-        axes[1, at].set(xlabel="epochs", ylabel="F1 (%)" if at == 0 else "")
-    for row in axes:
-        handles, labels = row[0].get_legend_handles_labels()
-        row[0].legend(handles, labels, fontsize=7, loc="best")
-    figure.suptitle(f"MNIST digits, noise rate {_PICTURE_RATE:g}")
-    with replace_file(path) as part:
-        figure.savefig(part, dpi=120, format="png", metadata={"Software": None})
-    pyplot.close(figure)
-
-
-def _plot_setting(
-    axis: Any, epochs: Iterable[int], samples: list[SeedSample], label: str, style: tuple[str, str]
-) -> None:
-    colour, marker = style
-    repeated = all(sample.n > 1 for sample in samples)
-    axis.errorbar(
-        list(epochs), [100 * sample.mean for sample in samples],
-        yerr=[100 * sample.sd for sample in samples] if repeated else None,
-        marker=marker, color=colour, label=label, capsize=2, linewidth=1.3,
-        markerfacecolor=colour if repeated else "none",
-    )  # fmt: skip
-    axis.set_xscale("log")
-    axis.set_xticks(list(epochs), labels=[str(number) for number in epochs], minor=False)
-    axis.minorticks_off()
-    axis.grid(alpha=0.3)
+def list_groups(
+    folder: Path = CELLS, from_scratch: Path = from_scratch_section.CELLS
+) -> list[TrainingGroup]:
+    """What the picture shows: every setting trained from scratch, and one network by length."""
+    lengths = {
+        epochs: rows
+        for (width, with_norm, rate, epochs), rows in read_cells(folder).items()
+        if with_norm and (width, rate) == (_PICTURE_WIDTH, _PICTURE_RATE)
+    }
+    groups = group_settings(from_scratch_section.read_settings(from_scratch))
+    if lengths:
+        ticks = [f"{epochs}\nepochs" for epochs in lengths]
+        title = f"MNIST\nVGG-11, rate {_PICTURE_RATE:g}\nby length"
+        groups.append(TrainingGroup(title, ticks, list(lengths.values())))
+    return groups
 
 
 def write_page() -> None:
     """Write the page and the picture."""
-    draw_picture()
+    draw_picture(PICTURE, list_groups())
     with replace_file(PAGE) as part:
         part.write_text(build_page(), encoding="utf-8", newline="\n")
     print(f"wrote {PAGE}")

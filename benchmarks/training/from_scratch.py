@@ -34,6 +34,7 @@ from training.batch_norm import Norm
 from training.batch_norm import build_network as build_vgg11
 from training.three_sources import (
     FAMILY,
+    measure_accuracies,
     predict_by_torch,
     predict_similarity,
     predict_sources,
@@ -45,7 +46,7 @@ from uqled.data.dataset import Dataset
 from uqled.data.loading import load
 from uqled.models import Dropout
 from uqled.noise.kinds import NoisyLabels, apply_noise_kind
-from uqled.predict.samples import normalise_like, normalise_samples
+from uqled.predict.samples import Samples, normalise_like, normalise_samples
 from uqled.predict.training import train
 from uqled.predict.training_options import Training
 from uqled.storage.atomic import replace_file, write_json
@@ -113,7 +114,11 @@ class ScratchCell:
 
     @property
     def path(self) -> Path:
-        return CELLS / self.name / f"rate-{self.rate:g}" / f"seed-{self.seed}.json"
+        return CELLS / f"{self.choose_folder(Path())}.json"
+
+    def choose_folder(self, parent: Path) -> Path:
+        """The cell's own folder in `parent`."""
+        return parent / self.name / f"rate-{self.rate:g}" / f"seed-{self.seed}"
 
 
 def list_cells(names: tuple[str, ...]) -> Iterator[ScratchCell]:
@@ -190,21 +195,10 @@ def predict_fold(
     setting = cell.setting
     splitter = StratifiedKFold(setting.folds, shuffle=True, random_state=cell.seed)
     rest, part = list(splitter.split(noisy.labels, noisy.labels))[fold]
-    train_samples = normalise_samples(data.inputs, rest, crop_and_flip=setting.data == "cifar10")
-    unseen = normalise_like(train_samples, data.inputs, part)
-    training = Training(
-        epochs=setting.epochs, batch_size=setting.batch_size, lr=setting.lr, schedule="steps",
-        milestones=setting.milestones, nesterov=False, decay_all=True, device="cpu",
-        precision=setting.precision,
-    )  # fmt: skip
     seed = 1_000 * cell.seed + fold
     checkpoints = work / f"training-{fold}"
-    checkpoints.mkdir(parents=True, exist_ok=True)
-    model = build_network(setting, seed)
-    train(
-        model, train_samples, noisy.labels[rest].astype(np.int64), training, seed=seed,
-        folder=checkpoints, advance=lambda _: None,
-    )  # fmt: skip
+    model, train_samples = train_network(setting, data, noisy.labels, rest, seed, checkpoints)
+    unseen = normalise_like(train_samples, data.inputs, part)
     arrays = predict_sources(model, train_samples, unseen, passes=setting.passes, seed=seed)
     arrays |= {"part": part, "torch": predict_by_torch(model, train_samples, unseen)}
     with replace_file(path) as temporary, temporary.open("wb") as file:
@@ -213,8 +207,49 @@ def predict_fold(
     return arrays
 
 
+def train_network(
+    setting: ScratchSetting,
+    data: Dataset,
+    labels: NDArray[Any],
+    rows: NDArray[Any],
+    seed: int,
+    checkpoints: Path,
+) -> tuple[nn.Module, Samples]:
+    """The setting's network, trained on these samples with these labels; continues if killed."""
+    samples = normalise_samples(data.inputs, rows, crop_and_flip=setting.data == "cifar10")
+    training = Training(
+        epochs=setting.epochs, batch_size=setting.batch_size, lr=setting.lr, schedule="steps",
+        milestones=setting.milestones, nesterov=False, decay_all=True, device="cpu",
+        precision=setting.precision,
+    )  # fmt: skip
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    model = build_network(setting, seed)
+    train(
+        model, samples, labels[rows].astype(np.int64), training, seed=seed, folder=checkpoints,
+        advance=lambda _: None,
+    )  # fmt: skip
+    return model, samples
+
+
 def _make_fold_path(work: Path, fold: int) -> Path:
     return work / f"fold-{fold}.npz"
+
+
+def make_noisy(cell: ScratchCell, data: Dataset, similar: NDArray[np.float64]) -> NoisyLabels:
+    """The cell's labels."""
+    return apply_noise_kind(
+        "similarity", data.labels.codes, rate=cell.rate, pred_probs=similar, seed=cell.seed
+    )
+
+
+def join_folds(folds: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """All folds' arrays in the order of the samples, whose numbers are `part`."""
+    order = np.argsort(np.concatenate([fold["part"] for fold in folds]))
+    joined = {}
+    for name, first in folds[0].items():
+        axis = 1 if first.ndim == 3 else 0  # passes come first
+        joined[name] = np.concatenate([fold[name] for fold in folds], axis).take(order, axis)
+    return joined
 
 
 def compute_cell(
@@ -229,9 +264,8 @@ def compute_cell(
 
     With `partial` nothing is trained: the samples of the folds that are there are scored.
     """
-    true = data.labels.codes
-    noisy = apply_noise_kind("similarity", true, rate=cell.rate, pred_probs=similar, seed=cell.seed)
-    cell_folder = work / cell.path.relative_to(CELLS).with_suffix("")
+    noisy = make_noisy(cell, data, similar)
+    cell_folder = cell.choose_folder(work)
     wanted = [
         k
         for k in range(cell.setting.folds)
@@ -240,23 +274,15 @@ def compute_cell(
     if not wanted:
         return
     folds = [predict_fold(cell, data, noisy, fold, cell_folder) for fold in wanted]
-    order = np.argsort(positions := np.concatenate([fold["part"] for fold in folds]))
-    rows = positions[order]
-    true = true[rows]
+    joined = join_folds(folds)
+    rows = joined["part"]
+    true = data.labels.codes[rows]
     noisy = replace(noisy, labels=noisy.labels[rows], is_error=noisy.is_error[rows])
-    softmax, reestimated, by_torch = (
-        np.concatenate([fold[source] for fold in folds])[order]
-        for source in ("softmax", "reestimated", "torch")
+    scores = score_sources(
+        joined["softmax"], joined["reestimated"], joined["passes"], true, noisy, METHODS
     )
-    passes, misfit = (
-        np.concatenate([fold[source] for fold in folds], axis=1)[:, order]
-        for source in ("passes", "passes-reestimated")
-    )
-    scores = score_sources(softmax, reestimated, passes, true, noisy, METHODS)
-    scores["accuracy"]["by-torch"] = float((by_torch.argmax(axis=1) == true).mean())
-    scores["accuracy"]["passes-reestimated"] = float(
-        (misfit.mean(axis=0).argmax(axis=1) == true).mean()
-    )
+    others = {"by-torch": joined["torch"], "passes-reestimated": joined["passes-reestimated"]}
+    scores["accuracy"] |= measure_accuracies(others, true)
     cell.path.parent.mkdir(parents=True, exist_ok=True)
     write_json(
         cell.path,

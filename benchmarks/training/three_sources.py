@@ -134,11 +134,12 @@ def score_sources(
 ) -> dict[str, Any]:
     """Accuracy of each source, and the scores of each method by the softmax that it was given."""
     sources = {"as-trained": softmax, "reestimated": reestimated}
-    labels = _name_labels(noisy.labels, softmax.shape[1])
-    row: dict[str, Any] = {"accuracy": {}, "methods": {}}
-    for name, probs in {**sources, "passes": passes.mean(axis=0)}.items():
-        row["accuracy"][name] = float((probs.argmax(axis=1) == true).mean())
+    row: dict[str, Any] = {
+        "accuracy": measure_accuracies({**sources, "passes": passes}, true),
+        "methods": {},
+    }
     for name, probs in sources.items():
+        labels = name_classes(noisy.labels, probs.shape[1])
         row["methods"][name] = {
             method: score_detection(flags.mask, flags.ranking, noisy.is_error)
             for method, flags in compute_flags(methods, labels, probs, passes).items()
@@ -146,6 +147,17 @@ def score_sources(
     return row
 
 
-def _name_labels(codes: NDArray[Any], n_classes: int) -> Labels:
+def measure_accuracies(sources: dict[str, NDArray[Any]], true: NDArray[Any]) -> dict[str, float]:
+    """Accuracy of each source; of passes [F,n,K] that of their mean."""
+    return {
+        name: float(
+            ((probs if probs.ndim == 2 else probs.mean(axis=0)).argmax(axis=1) == true).mean()
+        )
+        for name, probs in sources.items()
+    }
+
+
+def name_classes(codes: NDArray[Any], n_classes: int) -> Labels:
+    """Labels whose classes are called by their numbers."""
     classes = np.arange(n_classes)
     return Labels(codes.astype(np.int32), classes, tuple(map(str, classes)))

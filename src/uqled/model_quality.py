@@ -150,7 +150,10 @@ def describe_model_quality(quality: ModelQuality) -> list[str]:
         best = ", ".join(f"{one.name} {one.accuracy:.1%}" for one in quality.members)
         lines.append(f"its members alone: {best}")
     elif quality.passes_accuracy is not None:
-        lines.append(f"the mean of its passes: {quality.passes_accuracy:.1%}")
+        lines.append(
+            f"its softmax: {quality.accuracy:.1%}, the mean of its passes: "
+            f"{quality.passes_accuracy:.1%}"
+        )
     if quality.weak_classes:
         lines.append(f"weak on: {escape_controls(describe_weak_classes(quality))}")
     return [*lines, *(f"warning: {line}" for line in list_model_warnings(quality))]
@@ -165,10 +168,7 @@ def list_model_warnings(quality: ModelQuality) -> list[str]:
     """What speaks against believing the flags, a sentence each."""
     warnings = []
     if quality.passes_differ:
-        warnings.append(
-            "softmax and mean of passes differ by more than noise: dropout or batch norm damages "
-            "one of them"
-        )
+        warnings.append(_describe_difference(quality))
     if quality.is_too_weak:
         warnings.append(
             f"a model that predicts {quality.accuracy:.0%} as labelled is too weak to judge "
@@ -181,6 +181,20 @@ def list_model_warnings(quality: ModelQuality) -> list[str]:
             "another: if they come from one person, video or page, name that column with --group"
         )
     return warnings
+
+
+def _describe_difference(quality: ModelQuality) -> str:
+    """Which of softmax and mean of passes is worse, what may have damaged it, and what helps."""
+    text = "softmax and mean of passes differ by more than noise: "
+    if (quality.passes_accuracy or 0) > quality.accuracy:
+        return (
+            f"{text}the softmax is worse, so prefer methods that read the passes, such as cl-mcd. "
+            "Batch norm behind dropout does that if --batch-norm is as-trained"
+        )
+    return (
+        f"{text}the passes are worse, so prefer methods that read the softmax, such as cl-pbnr. "
+        "Weaker dropout or more epochs help the passes"
+    )
 
 
 def _argmax_of_mean(passes: NDArray[np.floating], rows: int = 8_192) -> NDArray[np.intp]:

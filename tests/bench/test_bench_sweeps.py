@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 import uqled
 from uqled.bench.benchmark_data import load_benchmark_data
+from uqled.bench.cells import Cell
+from uqled.bench.phases import _Context
 from uqled.bench.runner import Benchmark, run_benchmark
 from uqled.bench.suite import Suite, read_suite
 from uqled.bench.workers import Workers
@@ -25,7 +30,8 @@ stage2 = false
 passes = [3]
 folds = [3]
 dropout = [0.25]
-uncertainty = ["ensemble"]
+uncertainty = ["ensemble", "committee"]
+batch_norm = ["as-trained"]
 
 [[data]]
 name = "digits"
@@ -51,32 +57,57 @@ def test_each_value_is_a_data_set_of_its_own(tmp_path: Path) -> None:
         "Digits, 3 folds",
         "Digits, dropout 0.25",
         "Digits, uncertainty: ensemble",
+        "Digits, uncertainty: committee",
+        "Digits, batch norm as-trained",
     ]
     names = [data.name for data in suite.data]
     assert names[1] == "digits-passes-3"
-    assert [suite.count_passes(name) for name in names] == [2, 3, 2, 2, 2]
-    assert [suite.count_folds(name) for name in names] == [2, 2, 3, 2, 2]
+    assert [suite.count_passes(name) for name in names] == [2, 3, 2, 2, 2, 2, 2]
+    assert [suite.count_folds(name) for name in names] == [2, 2, 3, 2, 2, 2, 2]
     assert suite.data[4].training["uncertainty"] == "ensemble"
+    assert (suite.data[5].model, dict(suite.data[5].training)) == ("committee", {})
+    assert suite.data[6].training["batch_norm"] == "as-trained"
+    assert suite.data[6].training["epochs"] == 1
     learner = load_benchmark_data(suite.data[3], tmp_path).learner
     assert {layer.p for layer in dropout_layers(learner.make(0))} == {0.25}
     assert learner.settings() != load_benchmark_data(suite.data[0], tmp_path).learner.settings()
 
 
 def test_sweeps_run(tmp_path: Path) -> None:
-    suite = read(
-        tmp_path, TEXT.replace("dropout = [0.25]\n", "").replace('["ensemble"]', '["none"]')
-    )
+    text = TEXT.replace('batch_norm = ["as-trained"]\n', "")
+    sources = 'uncertainty = ["ensemble", "committee"]\n'
+    suite = read(tmp_path, text.replace(sources, 'uncertainty = ["none"]\n'))
     with pytest.raises(uqled.InputError, match="no source of uncertainty"):
         run_benchmark(
             Benchmark(suite, tmp_path, tmp_path / "out"), workers=Workers(1), progress=False
         )
-    suite = read(tmp_path, TEXT.replace('uncertainty = ["ensemble"]\n', ""))
+    suite = read(tmp_path, text.replace(sources, ""))
     results, _ = run_benchmark(
         Benchmark(suite, tmp_path, tmp_path / "out"), workers=Workers(1), progress=False
     )
     assert set(results.stage1["dataset"]) == {data.display_name for data in suite.data}
     folds = tmp_path / "out" / "cells" / "digits-folds-3" / "seed-0" / "rate-0.1"
     assert len(list(folds.glob("fold-*.json"))) == 3
+
+
+def test_the_passes_of_a_committee_are_its_members(tmp_path: Path) -> None:
+    suite, cell = read(tmp_path), Cell("fold", "digits", 0, 0.1, fold=0)
+    arrays = {"pred_probs": np.full((4, 2), 0.5), "passes": np.full((3, 4, 2), 0.5)}
+    cells: Any = SimpleNamespace(read_arrays=lambda _: arrays, name_arrays=lambda _: "a cell")
+    network = SimpleNamespace(name="small")
+    committee = SimpleNamespace(
+        members=("a", "b", "c"), features=None, groups=None, combine_folds=print, name="committee"
+    )
+    for learner in (network, committee):
+        whole: Any = SimpleNamespace(learner=learner, data=SimpleNamespace(n_classes=2))
+        context = _Context(suite, cell, cells, whole)
+        if learner is committee:
+            _, passes = context.read_predictions(cell, 4)
+            assert passes is not None
+            assert passes.shape == (3, 4, 2)
+        else:  # which has as many passes as the suite says
+            with pytest.raises(uqled.FileError, match=r"not \[2, 4, 2\]"):
+                context.read_predictions(cell, 4)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +119,8 @@ def test_sweeps_run(tmp_path: Path) -> None:
         ("folds = [3]", "folds = [1]", "folds"),
         ("dropout = [0.25]", "dropout = [1.0]", "dropout"),
         ("dropout = [0.25]", "dropout = [0.25, 0.25]", "name"),
-        ('uncertainty = ["ensemble"]', 'uncertainty = ["luck"]', "uncertainty"),
+        ('uncertainty = ["ensemble", "committee"]', 'uncertainty = ["luck"]', "uncertainty"),
+        ('batch_norm = ["as-trained"]', 'batch_norm = ["no"]', "batch_norm"),
         ("[sweep]", "sweep = 3\n[other]", "sweep"),
     ],
 )

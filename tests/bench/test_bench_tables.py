@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from bench_frames import build_results, number_of, stage1_frame, stage2_frame
-from uqled.bench.results import formatting, tables
+from uqled.bench.results import collection, formatting, tables
 from uqled.bench.results.table_formats import format_latex, format_markdown
 
 
@@ -58,6 +58,34 @@ class TestTables:
             "Model's accuracy, given labels": "70.0 ± 0.0",
             "Model's accuracy, true labels": "81.0 ± 1.0",
         }
+
+    def test_the_mean_of_the_passes_stands_beside_the_softmax(self) -> None:
+        frame = stage1_frame(methods=["cl-pbnr", "cl-mcd"], rates=(0.1,))
+        frame["passes_given_accuracy"] = frame["passes_true_accuracy"] = math.nan
+        frame.loc[frame["seed"] < 2, "passes_true_accuracy"] = 0.9  # an older cell does not tell
+        (block,) = tables.build_stage1_table(frame, "", "").blocks
+        facts = [(row.name, row.cells[0].text) for row in block.rows if row.kind == "fact"]
+        assert facts == [
+            ("Model's accuracy, given labels", "70.0 ± 0.0"),
+            ("Model's accuracy, true labels", "81.0 ± 1.0"),
+            ("Mean of its passes, true labels", "90.0 ± 0.0 (n = 2)"),
+        ]
+        heads = tables.format_stage1_csv(frame).splitlines()[0].split(",")
+        assert "passes_true_accuracy_mean" in heads
+        assert "passes_given_accuracy_mean" not in heads
+
+    def test_sources_that_differ_by_more_than_noise_are_named(self) -> None:
+        frame = stage1_frame(
+            names=("mnist", "cifar"), rates=(0.05, 0.1), methods=["cl-pbnr", "auto"]
+        )
+        frame["passes_given_accuracy"] = 0.9
+        frame["passes_differ"] = (frame["dataset"] == "cifar") & (frame["rate"] == 0.1)
+        assert collection._list_differing(frame) == [
+            "cifar, noise rate 0.1: the softmax predicts 70.0 % as labelled, the mean of the "
+            "passes 90.0 %"
+        ]
+        frame["passes_differ"] = math.nan
+        assert collection._list_differing(frame) == []
 
     def test_the_number_of_seeds_is_told_where_it_differs(self) -> None:
         frame = stage1_frame()

@@ -14,10 +14,12 @@ import uqled
 from uqled import models
 from uqled.data.dataset import Dataset
 from uqled.models import reestimate_batch_norm, stochastic_passes
-from uqled.models.batch_norm import AS_TRAINED, has_batch_norm_behind_dropout
+from uqled.models.batch_norm import AS_TRAINED, may_have_batch_norm_behind_dropout
 from uqled.predict import training
 from uqled.predict.crossval import cross_validate
 from uqled.predict.learners import choose_learner
+from uqled.predict.learners import network as network_learner
+from uqled.predict.samples import normalise_samples
 
 QUICK = {"folds": 3, "passes": 2, "epochs": 3, "batch_size": 32, "lr": 0.05, "seed": 5}
 
@@ -79,6 +81,18 @@ def test_several_batches_are_averaged(trained):
             torch.testing.assert_close(mean, (first + second) / 2)
 
 
+def test_samples_that_lie_class_by_class_have_the_variance_between_classes(monkeypatch):
+    monkeypatch.setattr(network_learner, "_BATCH", 4)
+    values = np.repeat([0.0, 1.0, 8.0, 9.0], 3)[:, None].astype(np.float32)  # sorted by class
+    samples = normalise_samples(values, np.arange(12))
+    layer = nn.Sequential(nn.Dropout(0.5), nn.BatchNorm1d(1)).eval()
+    # Rows 0, 3, 6, 9; 1, 4, 7, 10; 2, 5, 8, 11: each batch has a sample of every class.
+    statistics = reestimate_batch_norm(layer, network_learner._spread_batches(samples))
+    inputs = (np.array([0.0, 1.0, 8.0, 9.0]) - values.mean()) / values.std()
+    assert float(statistics.variances[0]) == pytest.approx(inputs.var(ddof=1))
+    assert float(statistics.means[0]) == pytest.approx(0, abs=1e-6)
+
+
 def test_the_network_stays_as_it_was(trained):
     network, batch = copy.deepcopy(trained[0]), trained[1]
     network[3].train()  # whatever modes the modules are in
@@ -106,11 +120,34 @@ def test_the_softmax_changes_and_the_passes_do_not(trained):
 @pytest.mark.parametrize(("name", "expected"), [("small", False), ("vgg11", True)])
 def test_which_networks_have_such_layers(name, expected):
     network = models.build(name, n_classes=3, image_shape=(32, 32, 3), seed=0)
-    assert has_batch_norm_behind_dropout(network) == expected
+    assert may_have_batch_norm_behind_dropout(network) == expected
     statistics = reestimate_batch_norm(network.eval(), [torch.zeros(2, 3, 32, 32)])
     assert (statistics is AS_TRAINED) == (not expected)
     if expected:  # five dropout layers from the fourth convolution on
         assert len(statistics.layers) == 4
+
+
+class Late(nn.Module):
+    """Its dropout is defined last and called first."""
+
+    def __init__(self, n_classes=10, image_shape=(8, 8, 1)):
+        super().__init__()
+        self.inner = nn.Linear(image_shape[0] * image_shape[1], 16)
+        self.norm = nn.BatchNorm1d(16)
+        self.outer = nn.Linear(16, n_classes)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.outer(self.norm(self.dropout(self.inner(x.flatten(1)))).relu())
+
+
+def test_the_order_of_calls_counts_and_not_that_of_definitions():
+    assert may_have_batch_norm_behind_dropout(Late())
+    assert may_have_batch_norm_behind_dropout(nn.Sequential(nn.Flatten(), Late()))
+    before = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2))
+    assert not may_have_batch_norm_behind_dropout(before)
+    assert len(reestimate_batch_norm(Late().eval(), [torch.randn(4, 1, 8, 8)]).layers) == 1
+    assert choose_learner(Late, digits(30)).settings()["batch_norm"] == "re-estimated"
 
 
 def test_dropout_that_was_added_counts():

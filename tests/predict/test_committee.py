@@ -18,7 +18,12 @@ from uqled.features.neighbours import (
     group_near_duplicates,
     normalise_rows,
 )
-from uqled.model_quality import ModelQuality, describe_model_quality, measure_model_quality
+from uqled.model_quality import (
+    ModelQuality,
+    describe_model_quality,
+    list_model_warnings,
+    measure_model_quality,
+)
 from uqled.predict.committee.combining import (
     apply_temperature,
     combine_members,
@@ -288,6 +293,7 @@ def test_quality_by_hand():
     lines = describe_model_quality(quality)
     assert "predicts 83.3% as labelled" in lines[0]
     assert "66.7%" in lines[0]
+    assert lines[1] == "its softmax: 83.3%, the mean of its passes: 83.3%"
 
 
 def test_softmax_and_passes_that_differ_are_said():
@@ -296,7 +302,15 @@ def test_softmax_and_passes_that_differ_are_said():
     right, damaged = np.eye(3)[labels], np.eye(3)[np.where(np.arange(600) < 60, 0, labels)]
     quality = measure_model_quality("m", labels, "abc", damaged, right[None])
     assert quality.passes_differ
-    assert any("differ by more than noise" in line for line in describe_model_quality(quality))
+    assert (
+        describe_model_quality(quality)[1] == "its softmax: 93.2%, the mean of its passes: 100.0%"
+    )
+    (warning,) = list_model_warnings(quality)
+    assert "differ by more than noise: the softmax is worse" in warning
+    (warning,) = list_model_warnings(
+        measure_model_quality("m", labels, "abc", right, damaged[None])
+    )
+    assert "differ by more than noise: the passes are worse" in warning
     few = np.eye(3)[np.where(np.arange(600) < 3, 0, labels)]
     assert not measure_model_quality("m", labels, "abc", few, right[None]).passes_differ
 

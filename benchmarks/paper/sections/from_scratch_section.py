@@ -186,11 +186,11 @@ def build_section(settings: list[SettingResults], link: str) -> list[str]:
         "tested on networks with batch norm behind dropout, trained from scratch, and on controls "
         f"without batch norm. [All of it, and why]({link}).",
         *describe_settings(settings),
-        _judge(settings),
+        judge_settings(settings),
     ]
 
 
-def _judge(settings: list[SettingResults]) -> str:
+def judge_settings(settings: list[SettingResults]) -> str:
     """What the networks with batch norm say together, for each data set."""
     texts = []
     for data, title in _DATA.items():

@@ -72,8 +72,12 @@ def _list_best(results: Results) -> list[str]:
         how = "clearly ahead of every other method" if first.is_clear else "not clear of the next"
         winners = join_words(map(format_method, first.names))
         line = f"{escape_markdown(name)}: the highest mean F1 has {winners}, "
-        line += f"{format_percent(column[best].mean)} %, {how}; {format_points(gap)} on CL-PBNR"
-        lines.append(line + f". {_describe_paper_best(column)}")
+        line += f"{format_percent(column[best].mean)} %, {how}"
+        if best != BASELINE:
+            line += f"; {format_points(gap)} on CL-PBNR"
+        if not first.names <= set(PAPER_METHODS):
+            line += f". {_describe_paper_best(column)}"
+        lines.append(line.removesuffix(".") + ".")
     return lines
 
 
@@ -275,8 +279,8 @@ def describe_tested_on(results: Results) -> str:
         return ""
     return (
         f"**What the verdicts were tested on:** {join_words(parts)}. None of these networks has "
-        "batch norm behind dropout, as the paper's VGG-11 and ResNet-50 have: a layer that damages "
-        "the plain softmax, and with it CL-PBNR, but not the passes. "
+        "batch norm behind dropout, as the paper's VGG-11 and ResNet-50 have: a layer that can "
+        "damage the plain softmax, and with it CL-PBNR, but not the passes. "
         "[Batch norm behind dropout](research/batch-norm.md) measures by how much. So a verdict "
         "below is about the methods on a sound softmax, and not about the paper's own networks."
     )

@@ -6,9 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import pytest
 
+from paper.sections.from_scratch_section import SettingResults
 from training import batch_norm_page
+from training.batch_norm_picture import TrainingGroup, draw_picture, group_settings
+
+matplotlib.use("Agg")
+from matplotlib import pyplot  # after the backend is chosen
 
 METHODS = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
 
@@ -52,5 +58,34 @@ def test_sentences_follow_the_numbers(tmp_path: Path, cured: float, over: int) -
     assert f"on the re-estimated softmax in {over} of 10" in text
     assert "| 0.1 | 3 | 30.0 ± 0.0 | 90.0 ± 0.0 | 80.5 ± 0.7 |" in text
     assert "Without batch norm" not in text
-    batch_norm_page.draw_picture(tmp_path / "picture.png", tmp_path)
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_only_picture_is_the_chart() -> None:
+    pictures = [line for line in batch_norm_page.build_page().splitlines() if line.startswith("![")]
+    assert len(pictures) == 1
+    assert pictures[0].endswith("results/batch-norm/batch-norm.png)")
+
+
+def test_one_seed_has_a_hollow_mark_and_several_a_filled_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = []
+    monkeypatch.setattr(pyplot, "close", figures.append)
+    row = {"accuracy": {"as-trained": 0.3, "reestimated": 0.9, "passes": 0.8}}
+    row |= {"methods": {one: {m: {"f1": 0.5} for m in METHODS} for one in row["accuracy"]}}
+    groups = [TrainingGroup("MNIST\nnet", ["0.1", "0.2"], [{0: row}, {0: row, 1: row}])]
+    draw_picture(tmp_path / "picture.png", groups)
+    above = figures[0].axes[0]
+    places = [container.lines[0] for container in above.containers]  # one mark per container
+    fills = [mark.get_markerfacecolor() for mark in places if mark.get_marker() == "o"]
+    assert fills == ["white", "#3b82d6"]
+    assert [float(mark.get_ydata()[0]) for mark in places] == [30, 30, 90, 90, 80, 80]
+    monkeypatch.undo()
+    pyplot.close(figures[0])
+
+
+def test_a_cell_that_lacks_folds_is_named_in_the_picture() -> None:
+    setting = SettingResults("cifar10", {"folds": 4}, {0.1: {0: {"folds": 2}}, 0.2: {0: {}}})
+    (group,) = group_settings([setting])
+    assert group.ticks == ["0.1\n2 of 4\nfolds", "0.2"]
+    assert group.title == "CIFAR-10\nResNet-18"

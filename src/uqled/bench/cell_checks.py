@@ -70,6 +70,11 @@ _DETECTION: dict[str, FieldCheck] = {
     "sources": _is_mapping_to(lambda value: value is None or is_string(value)),
     "classes": is_list_of(is_string),
 }
+_OPTIONAL: dict[str, FieldCheck] = {
+    "passes_given_accuracy": _is_share,
+    "passes_true_accuracy": _is_share,
+    "passes_differ": lambda value: isinstance(value, bool),
+}
 FIELDS: dict[str, dict[str, FieldCheck]] = {
     "pretraining": {
         "accuracy": _is_share,
@@ -106,6 +111,10 @@ def check_fields(content: Any, kind: str, subject: str, fix: str) -> dict[str, A
     if wrong := _find_wrong_field(content, FIELDS[kind]):
         value = show_value(content[wrong]) if wrong in content else "missing"
         raise FileError(subject, f"is no finished cell: {wrong!r} is {value}", fix)
+    for key, check in _OPTIONAL.items():  # which cells of older versions lack
+        if key in content and not check(content[key]):
+            value = show_value(content[key])
+            raise FileError(subject, f"is no finished cell: {key!r} is {value}", fix)
     for key in ("matrix", "realised", "similarity"):
         if key not in content:
             continue

@@ -62,10 +62,13 @@ class CostEstimate:
 
     def text(self) -> str:
         """A table to read."""
-        lines = [f"  {'data set':24} {'cells':22} {'all':>6} {'to do':>6}  time of one process"]
+        width = max([24, *(len(row.data) for row in self.rows)])
+        lines = [
+            f"  {'data set':{width}} {'cells':22} {'all':>6} {'to do':>6}  time of one process"
+        ]
         for row in self.rows:
             time = "unknown: data missing" if row.seconds is None else format_duration(row.seconds)
-            lines.append(f"  {row.data:24} {row.kind:22} {row.total:>6} {row.todo:>6}  {time}")
+            lines.append(f"  {row.data:{width}} {row.kind:22} {row.total:>6} {row.todo:>6}  {time}")
         todo = sum(row.todo for row in self.rows if row.kind != FEATURES)
         missing = sorted({row.data for row in self.rows if row.seconds is None})
         samples = sum(row.samples for row in self.rows)

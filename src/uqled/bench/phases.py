@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled import uncertainty
 from uqled.arrays import Labels
 from uqled.bench.benchmark_data import BenchmarkData
 from uqled.bench.cell_checks import take_numbers, take_probabilities
@@ -25,10 +26,11 @@ from uqled.bench.metrics import score_detection
 from uqled.bench.suite import Suite
 from uqled.data.dataset import draw_stratified
 from uqled.errors import InputError
+from uqled.model_quality import measure_model_quality
 from uqled.noise.kinds import NoisyLabels, apply_noise_kind
 from uqled.noise.matrices import similarity_scores
 from uqled.predict.crossval import make_fold_seed, split_stratified
-from uqled.predict.learner import FoldPredictions
+from uqled.predict.learner import CombiningLearner, FoldPredictions
 
 CellResult = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """What tables need, and the arrays that later cells need."""
@@ -89,7 +91,10 @@ class _Context:
         probs = take_probabilities(arrays, f"{first}_probs", (n, K), name)
         if stack not in arrays:
             return probs, None
+        learner = self.whole.learner
         passes = self.suite.count_passes(cell.data)
+        if isinstance(learner, CombiningLearner):  # whose members are the passes
+            passes = len(learner.members)
         return probs, take_probabilities(arrays, stack, (passes, n, K), name)
 
     def read_flags(self, cell: Cell, arrays: dict[str, NDArray[Any]], n: int) -> dict[str, Flags]:
@@ -305,19 +310,25 @@ def _score_methods(
     """(metrics of every method, their flags)."""
     given = noisy.labels.astype(np.int32)
     flags = _flag_samples(context, given, pred_probs, passes)
-    best = pred_probs.argmax(axis=1)
+    names = context.whole.data.labels.names
+    best, mean_best = pred_probs.argmax(axis=1), uncertainty.mean(passes).argmax(axis=1)
     content: dict[str, Any] = {
         "n": len(given),
         "wrong": int(noisy.is_error.sum()),
         "given_accuracy": float((best == given).mean()),
         "true_accuracy": float((best == true_labels).mean()),
+        "passes_given_accuracy": float((mean_best == given).mean()),
+        "passes_true_accuracy": float((mean_best == true_labels).mean()),
+        "passes_differ": measure_model_quality(
+            context.cell.data, given, names, pred_probs, passes
+        ).passes_differ,
         "methods": {
             name: score_detection(one.mask, one.ranking, noisy.is_error)
             for name, one in flags.items()
             if name in context.suite.methods
         },
         "sources": {name: hash_method_source(name) for name in flags},
-        "classes": list(context.whole.data.labels.names),
+        "classes": list(names),
     }
     if noisy.intended is not None:
         content["matrix"] = _round_matrix(noisy.intended.probabilities)

@@ -94,7 +94,8 @@ def run_benchmark(
 ) -> tuple[Results, list[Path]]:
     """Compute the cells that are missing, then write tables, figures and the page.
 
-    `tell` gets what a person should know: which methods the pilot dropped.
+    `tell` gets what a person should know: which methods the pilot dropped, and where the softmax
+    and the passes differ.
     """
     # Figures are for the process that shows results, not for those that compute cells.
     from uqled.bench.results.result_files import write_results
@@ -119,6 +120,8 @@ def run_benchmark(
                 tell(ranking.describe())
         _run_cells(benchmark, benchmark.list_cells(pilot=pilot), workers, progress)
         results = collect_results(benchmark.suite, benchmark.cells)
+        for sentence in results.about["passes_differ"]:
+            tell(f"warning: {sentence}, which differs by more than noise.")
         written = write_results(results, out)
         benchmark.cells.remove_finished_work()
     return results, written

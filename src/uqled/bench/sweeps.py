@@ -5,7 +5,8 @@
     uncertainty = ["ensemble"]
 
 adds `mnist-passes-2`, `mnist-passes-10` and `mnist-uncertainty-ensemble` to a suite that has
-`mnist`: one setting changes at a time.
+`mnist`: one setting changes at a time. The uncertainty `committee` is that of a committee of
+models, which takes the network's place.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from typing import Any
 from uqled.arrays import show_value
 from uqled.errors import InputError
 
+COMMITTEE = "committee"
 #: Settings that a suite may sweep: how a title names a value.
 SWEEPS = {
     "passes": "{} passes",
     "folds": "{} folds",
     "dropout": "dropout {}",
     "uncertainty": "uncertainty: {}",
+    "batch_norm": "batch norm {}",
 }
-_OF_TRAINING = ("uncertainty",)  # which a data set has among its options of training
+_OF_TRAINING = ("uncertainty", "batch_norm")  # which a data set has among its options of training
 
 
 def expand_sweeps(
@@ -53,6 +56,9 @@ def _vary_entry(entry: Any, key: str, value: Any) -> Any:
     title = entry.get("title") or entry["name"]
     variant = {**entry, "name": f"{entry['name']}-{key}-{value}"}
     variant["title"] = f"{title}, {SWEEPS[key].format(value)}"
+    if (key, value) == ("uncertainty", COMMITTEE):  # a model of its own, not a network's passes
+        variant = {name: own for name, own in variant.items() if name not in ("dropout", "passes")}
+        return {**variant, "model": COMMITTEE, "training": {}}
     if key not in _OF_TRAINING:
         return {**variant, key: value}
     return {**variant, "training": {**entry.get("training", {}), key: value}}

@@ -47,9 +47,18 @@ class SoftmaxStatistics:
 AS_TRAINED = SoftmaxStatistics([], [], [])
 
 
-def has_batch_norm_behind_dropout(model: nn.Module) -> bool:
-    """If one of the network's layers, in the order they were defined, is such a layer."""
-    return bool(_select_behind_dropout(model, list(model.modules())))
+def may_have_batch_norm_behind_dropout(model: nn.Module) -> bool:
+    """If one of the network's layers may be such a layer, as far as can be told without data.
+
+    A sequence calls its layers in the order they were defined. Any other module may call them in
+    another order, such as a dropout layer that was defined last before all others.
+    """
+    parts = list(model.modules())
+    return bool(_select_behind_dropout(model, parts)) or any(
+        dropout_layers(part) and _list_batch_norm(part)
+        for part in parts
+        if not isinstance(part, nn.Sequential)
+    )
 
 
 def reestimate_batch_norm(model: nn.Module, batches: Iterable[Tensor]) -> SoftmaxStatistics:

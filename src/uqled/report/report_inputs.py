@@ -155,6 +155,9 @@ def list_model_facts(
             f"{one.name} {one.accuracy:.1%} (weight {one.weight:.0%})" for one in quality.members
         ]
         facts.append(("its members alone", ", ".join(alone)))
+    elif quality.passes_accuracy is not None:
+        both = f"softmax {quality.accuracy:.1%}, mean of the passes {quality.passes_accuracy:.1%}"
+        facts.append(("softmax and passes", both))
     if quality.weak_classes:
         facts.append(("weak on", describe_weak_classes(quality)))
     return [*facts, *(("warning", line) for line in list_model_warnings(quality))]

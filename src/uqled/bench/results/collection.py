@@ -17,14 +17,26 @@ from uqled.bench.cell_graph import (
     list_stage2_cells,
 )
 from uqled.bench.cells import Cell, Cells
-from uqled.bench.results.formatting import format_method, format_percent, join_words
+from uqled.bench.results.formatting import (
+    format_method,
+    format_percent,
+    format_rate,
+    join_words,
+)
 from uqled.bench.suite import BASELINE, Suite
 from uqled.errors import FileError, InputError
 from uqled.noise.transition import TransitionMatrix
 
+#: Of a cell's model: by the softmax and by the mean of the passes, which older cells do not tell.
+ACCURACIES = {
+    "given_accuracy": "Model's accuracy, given labels",
+    "passes_given_accuracy": "Mean of its passes, given labels",
+    "true_accuracy": "Model's accuracy, true labels",
+    "passes_true_accuracy": "Mean of its passes, true labels",
+}
 _DETECTION = (
     "dataset", "rate", "seed", "method", "n", "wrong", "flagged", "precision", "recall", "f1",
-    "f05", "aupr", "given_accuracy", "true_accuracy",
+    "f05", "aupr", *ACCURACIES, "passes_differ",
 )  # fmt: skip
 _INITIAL = ("dataset", "seed", "accuracy")
 _RETRAINING = (
@@ -44,7 +56,8 @@ class Results:
     """As stage1, on the test sets."""
     stage1: pd.DataFrame
     """dataset, rate, seed, method, n, wrong, flagged, precision, recall, f1, f05, aupr,
-    given_accuracy and true_accuracy (out-of-sample accuracy against the given and true labels)."""
+    given_accuracy and true_accuracy (out-of-sample accuracy against the given and true labels), the
+    same of the mean of the passes, and passes_differ (if it differs by more than noise)."""
     initial: pd.DataFrame
     """dataset, seed, accuracy: on the test set, of the network pre-trained on clean data."""
     stage2: pd.DataFrame
@@ -80,11 +93,12 @@ def collect_results(suite: Suite, cells: Cells) -> Results:
             row = {"dataset": titles[cell.data], "rate": rate, "seed": cell.seed}
             row |= {"treatment": cell.treatment, "method": cell.method}
             retrained.append(row | cells.read(cell))
+    stage1 = _collect_detections(suite, cells, list_stage1_cells(suite))
     return Results(
         suite.name,
-        _describe_benchmark(suite, cells, sizes),
+        _describe_benchmark(suite, cells, sizes) | {"passes_differ": _list_differing(stage1)},
         _collect_detections(suite, cells, list_pilot_cells(suite)),
-        _collect_detections(suite, cells, list_stage1_cells(suite)),
+        stage1,
         pd.DataFrame(initial, columns=list(_INITIAL)),
         pd.DataFrame(retrained, columns=list(_RETRAINING)),
         _collect_matrices(suite, cells, "matrix"),
@@ -143,11 +157,25 @@ def _collect_detections(suite: Suite, cells: Cells, cells_to_read: Iterable[Cell
             "dataset": suite.get_data(cell.data).display_name,
             "rate": cell.rate,
             "seed": cell.seed,
-            **{key: content[key] for key in ("n", "wrong", "given_accuracy", "true_accuracy")},
+            **{key: content[key] for key in ("n", "wrong")},
+            **{key: content.get(key, np.nan) for key in (*ACCURACIES, "passes_differ")},
         }
         metrics = content["methods"]
         rows += [common | {"method": m} | metrics[m] for m in suite.methods if m in metrics]
     return pd.DataFrame(rows, columns=list(_DETECTION))
+
+
+def _list_differing(stage1: pd.DataFrame) -> list[str]:
+    """Where the softmax and the mean of the passes differ by more than noise, and by how much."""
+    differing = stage1[stage1["passes_differ"].eq(True)].drop_duplicates(
+        ["dataset", "rate", "seed"]
+    )
+    return [
+        f"{name}, noise rate {format_rate(own['rate'].iloc[0])}: the softmax predicts "
+        f"{format_percent(own['given_accuracy'].mean())} % as labelled, the mean of the passes "
+        f"{format_percent(own['passes_given_accuracy'].mean())} %"
+        for (name, _), own in differing.groupby(["dataset", "rate"], sort=False)
+    ]
 
 
 def _collect_matrices(

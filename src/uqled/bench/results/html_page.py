@@ -41,7 +41,9 @@ from uqled.bench.suite import BASELINE, PAPER_METHODS
 _NOTES = {
     "reductions": "Smaller than in the paper",
     "contaminated": "Contaminated",
-    "same_images": "The same images with different networks",
+    "same_images": "The same images with different networks or settings",
+    "passes_differ": "Softmax and mean of passes differ by more than noise: dropout or batch norm "
+    "damages one of them",
 }
 
 
@@ -255,7 +257,7 @@ def _list_notes(about: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
         if isinstance(value, Mapping):
             value = [f"{name}: {why}" for name, why in value.items()]
         if value:
-            sentences = [one if isinstance(one, str) else join_words(one) for one in value]
+            sentences = [one if isinstance(one, str) else "; ".join(one) for one in value]
             notes.append((_NOTES[key], sentences))
     return notes
 
@@ -284,6 +286,8 @@ def _build_grids(about: Mapping[str, Any]) -> list[tuple[str, list[str], list[li
 def _format_cell(value: Any) -> str:
     if value is None or value == "":
         return DASH
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_format_cell, value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 

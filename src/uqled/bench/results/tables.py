@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from uqled.bench.results.collection import Results
+from uqled.bench.results.collection import ACCURACIES, Results
 from uqled.bench.results.formatting import (
     DASH,
     format_method,
@@ -203,7 +203,7 @@ def build_gain_table(results: Results) -> ResultTable:
 def format_stage1_csv(frame: pd.DataFrame) -> str:
     """A row per data set, method and rate: seeds, then mean and spread of every measure."""
     measures = ["f1", "precision", "recall", "f05", "aupr", "flagged"]
-    measures += ["given_accuracy", "true_accuracy"]
+    measures += [m for m in ACCURACIES if m in frame and frame[m].notna().any()]
     keys = ["dataset", "method"]
     return _format_csv([(keys, name, (name,), frame) for name in _list_names(frame)], measures)
 
@@ -276,8 +276,8 @@ def _build_detection_table(
         for head, _, with_mean in measures
     )
     caption = (
-        f"{_SPREAD} {_MEAN} {BOLD_RULE} Under each block, the accuracy of the model's "
-        "out-of-sample predictions against the given labels and against the true ones."
+        f"{_SPREAD} {_MEAN} {BOLD_RULE} Under each block, the accuracy of the out-of-sample "
+        "softmax, and of the mean of the passes, against the given labels and the true ones."
     )
     return ResultTable(title, caption, groups, tuple(blocks), label)
 
@@ -285,9 +285,9 @@ def _build_detection_table(
 def _build_accuracy_rows(
     frame: pd.DataFrame, name: str, rates: Sequence[Rate], usual: SeedCounts, width: int
 ) -> list[Row]:
-    """The model's accuracy, which is the same for every method of a cell."""
+    """The model's accuracies, which are the same for every method of a cell."""
     rows = []
-    for measure, against in (("given_accuracy", "given labels"), ("true_accuracy", "true labels")):
+    for measure, title in ACCURACIES.items():
         by_rate = group_samples(frame, name, measure) if measure in frame else {}
         one = {rate: {"model": _pick_fullest(column.values())} for rate, column in by_rate.items()}
         if not one:
@@ -295,7 +295,7 @@ def _build_accuracy_rows(
         cells: dict[str, list[TableCell]] = {"model": []}
         _append_cells(cells, one, rates, usual, with_mean=True)
         rest = [TableCell("")] * (width - len(cells["model"]))
-        rows.append(Row(f"Model's accuracy, {against}", (*cells["model"], *rest), "fact"))
+        rows.append(Row(title, (*cells["model"], *rest), "fact"))
     return rows
 
 

@@ -33,7 +33,7 @@ try:
     from uqled import models
     from uqled.models.batch_norm import (
         AS_TRAINED,
-        has_batch_norm_behind_dropout,
+        may_have_batch_norm_behind_dropout,
         reestimate_batch_norm,
     )
     from uqled.models.monte_carlo import split_at_dropout, stochastic_passes
@@ -101,7 +101,7 @@ class NetworkLearner:
         settings = asdict(self.training) | {"uncertainty": self.source}
         settings["precision"] = resolve_precision(self.training)
         network = self.make(0)
-        if not has_batch_norm_behind_dropout(network):
+        if not may_have_batch_norm_behind_dropout(network):
             del settings["batch_norm"]  # which changes nothing
         return settings | {"network": hash_network(network)}
 
@@ -246,12 +246,16 @@ def predict_samples(
 
 
 def _spread_batches(samples: Samples) -> Iterator[Any]:
-    """Batches of one size, spread evenly over the samples and never augmented."""
+    """Batches of one size, each spread evenly over all samples, and never augmented.
+
+    A folder's samples lie class by class: batches of neighbours would have one class each, and
+    the variances within a batch would miss how far the classes lie apart.
+    """
     size = min(_BATCH, len(samples))
     count = min(_STATISTICS_BATCHES, len(samples) // size)
     rows = torch.linspace(0, len(samples) - 1, count * size).long()
-    for part in rows.chunk(count):
-        yield samples.batch(part)
+    for start in range(count):
+        yield samples.batch(rows[start::count])
 
 
 def hash_network(network: nn.Module) -> str:
