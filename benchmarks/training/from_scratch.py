@@ -91,6 +91,7 @@ _CIFAR10 = ScratchSetting(
 _VGG11 = ScratchSetting("mnist", 5_000, "vgg11", 0.25, "batch", 15, 64, 0.01)
 SETTINGS = {
     "cifar10": _CIFAR10,
+    "cifar10-sgd": replace(_CIFAR10, optimiser="sgd", lr=0.1),
     "cifar10-full": replace(_CIFAR10, samples=50_000),
     "cifar10-dropout-0.2": replace(_CIFAR10, dropout=0.2),
     "vgg11": _VGG11,

@@ -17,9 +17,10 @@ CELLS = Path(__file__).parents[2] / "results" / "from-scratch"
 PAPER_FIVE = tuple(method for method in PAPER_METHODS if method != BASELINE)
 #: Settings in the order of the page, and what each is.
 TITLES = {
-    "cifar10": "CIFAR-10, ResNet-18",
-    "cifar10-full": "CIFAR-10, all images, ResNet-18",
-    "cifar10-dropout-0.2": "CIFAR-10, ResNet-18, dropout 0.2",
+    "cifar10": "CIFAR-10, ResNet-18, Adam",
+    "cifar10-sgd": "CIFAR-10, ResNet-18, SGD",
+    "cifar10-full": "CIFAR-10, all images, ResNet-18, Adam",
+    "cifar10-dropout-0.2": "CIFAR-10, ResNet-18, Adam, dropout 0.2",
     "vgg11": "MNIST, VGG-11",
     "vgg11-adam": "MNIST, VGG-11, Adam",
     "vgg11-group-norm": "MNIST, VGG-11, group norm, Adam",
