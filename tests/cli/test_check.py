@@ -183,7 +183,7 @@ def test_exit_codes(run, tmp_path, monkeypatch):
     assert ElementTree.parse(tmp_path / "check.xml").getroot().tag == "testsuites"
     result = invoke(run, "--max-error-rate", 0.9)
     assert result.exit_code == 0, result.output
-    assert result.output.startswith("passes: 80 labels")
+    assert result.stdout.startswith("passes: 80 labels")
     summary = (tmp_path / "summary.md").read_text()
     assert summary.count("### Labels") == 2  # of two steps of a job
     assert "### Labels: fails" in summary

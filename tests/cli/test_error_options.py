@@ -70,6 +70,56 @@ def test_options_named_in_errors_exist():
     assert set(CALLERS) <= seen
 
 
+def find_texts_in_source(path):
+    """(line, text) of every text that is neither an error, a docstring nor a name of an option."""
+    tree = ast.parse(path.read_text())
+    other = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "").endswith("Error"):
+            other |= set(map(id, ast.walk(node)))
+        if isinstance(node, ast.Expr):
+            other.add(id(node.value))
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in other and not NAMED.fullmatch(node.value):
+            yield node.lineno, node.value
+
+
+#: Modules whose notes, findings and reports name options -> the commands that print or write them.
+NOTING = {
+    "bench/results/collection.py": ["bench"],
+    "cli/detecting.py": ["detect"],
+    "data/inspection/column_checks.py": ["find", "inspect", "predict"],
+    "data/inspection/duplicates.py": ["find", "inspect", "predict"],
+    "data/raw_dataset.py": ["find", "inspect", "predict"],
+    "data/readers/delimited.py": ["find", "inspect", "predict"],
+    "data/readers/excel.py": ["find", "inspect", "predict"],
+    "data/spellings.py": ["find", "inspect", "predict"],
+    "export/annotations.py": ["export"],
+    "model_quality.py": ["find", "predict"],
+    "report/page.py": ["export"],
+}
+#: Names in texts that are no options of ours.
+FOREIGN = {"bench/results/figures.py"}  # a variable of CSS
+
+
+def test_options_named_in_notes_exist():
+    """Texts of the commands' own modules are help, which is read command by command elsewhere."""
+    seen = set()
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = path.relative_to(SOURCE).as_posix()
+        if module in FOREIGN or (module.startswith("cli/") and module not in NOTING):
+            continue
+        for line, text in find_texts_in_source(path):
+            named = set(NAMED.findall(text)) - OF_OTHERS
+            assert not named or module in NOTING, f"{module}:{line} is printed by unknown commands"
+            for command in NOTING.get(module, []):
+                missing = named - list_options(command)
+                assert not missing, f"{module}:{line}: {missing} of {command}"
+            seen |= {module} if named else set()
+    assert seen == set(NOTING)
+
+
 def test_unreadable_images_are_no_matter_of_an_option_that_is_not_there(tmp_path):
     for number in range(24):
         path = tmp_path / "photos" / ("cat", "dog")[number % 2] / f"{number}.png"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import html
 import re
+import sqlite3
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -278,3 +280,14 @@ def test_the_widget_sets_no_html():
     source = (Path(uqled.__file__).parent / "review/notebook/static/widget.js").read_text()
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
         assert word not in source
+
+
+def test_decisions_that_nobody_closes_are_closed_when_they_are_forgotten(tmp_path):
+    """Else Python 3.13 and later warn of a database that was left open."""
+    store = Decisions(tmp_path / "decisions.sqlite", n_samples=2, classes=["cat", "dog"])
+    connection = store._connection
+    connection.execute("SELECT 1")
+    del store
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")

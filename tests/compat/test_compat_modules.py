@@ -182,6 +182,27 @@ def test_clean_learning_takes_what_is_known(blobs):
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # pandas, about cleanlab
+@pytest.mark.filterwarnings("ignore:Classes with too few samples", "ignore:May not flag all label")
+@pytest.mark.parametrize("seed", range(4))
+def test_small_classes_keep_their_samples(seed):
+    """cleanlab's `CleanLearning` and `Datalab` leave a class ten samples, its filter only one."""
+    pytest.importorskip("datasets")
+    data = make_predictions(seed, N=40, K=3, noise=0.3, dtype=np.float64)
+    given = {"labels": data.labels, "pred_probs": data.softmax}
+    for options in ({}, {"min_examples_per_class": 4}, {"filter_by": "confident_learning"}):
+        theirs = cleanlab.classification.CleanLearning(find_label_issues_kwargs=options)
+        ours = classification.CleanLearning(find_label_issues_kwargs=options)
+        frames = ours.find_label_issues(**given), theirs.find_label_issues(**given)
+        pd.testing.assert_frame_equal(*frames)
+    theirs = cleanlab.Datalab({"y": data.labels}, label_name="y", verbosity=0)
+    theirs.find_issues(pred_probs=data.softmax, issue_types={"label": {}})
+    ours = Datalab({"y": data.labels}, label_name="y")
+    ours.find_issues(pred_probs=data.softmax)
+    same_frames(ours.get_issues(), theirs.get_issues())
+    assert filter.find_label_issues(**given).sum() > ours.get_issues()["is_label_issue"].sum()
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # pandas, about cleanlab
 @pytest.mark.parametrize("by", ["pred_probs", "features"])
 def test_datalab(blobs, by, capsys):
     pytest.importorskip("datasets")

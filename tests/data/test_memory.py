@@ -187,3 +187,47 @@ def test_images_of_a_hugging_face_data_set():
     assert data.inputs[:, 0, 0, 0].tolist() == [0, 50, 100, 150]
     splits = datasets.DatasetDict({"train": rows, "test": rows.select([0, 1, 3])})
     assert len(load(splits, split="test", cache=False)) == 3
+
+
+def test_a_shuffling_loader_is_read_in_the_order_of_its_data_set():
+    """Its ids are row numbers of the data set, and the last batch is not left out."""
+    rows = torch.utils.data.TensorDataset(torch.arange(22.0).reshape(11, 2), torch.arange(11) % 2)
+    loaders = torch.utils.data
+    for options in ({"shuffle": True}, {"drop_last": True}, {"shuffle": True, "drop_last": True}):
+        data = load(loaders.DataLoader(rows, batch_size=4, **options))
+        assert data.inputs[:, 0].tolist() == list(range(0, 22, 2)), options
+        assert data.labels.codes.tolist() == [at % 2 for at in range(11)]
+        assert data.ids.tolist() == [str(at) for at in range(11)]
+
+    def keep_first(batch):
+        return torch.stack([row[:1] for row, _ in batch]), [label for _, label in batch]
+
+    own = load(loaders.DataLoader(rows, batch_size=4, shuffle=True, collate_fn=keep_first))
+    assert own.inputs.tolist() == [[2.0 * at] for at in range(11)]
+    for sampler in (
+        loaders.WeightedRandomSampler([1.0] * 11, 11),
+        loaders.SubsetRandomSampler(range(5)),
+        loaders.RandomSampler(rows, replacement=True),
+        loaders.RandomSampler(rows, num_samples=4),
+    ):
+        with pytest.raises(InputError, match=r"draws its samples at random.*Pass its data set"):
+            load(loaders.DataLoader(rows, batch_size=4, sampler=sampler))
+    in_order = load(loaders.DataLoader(rows, batch_size=4, sampler=[8, 2, 5]))
+    assert in_order.inputs[:, 0].tolist() == [16, 4, 10]
+
+
+def test_measurements_named_y_are_no_labels_where_another_column_has_classes():
+    frame = pd.DataFrame({"x": np.arange(40) / 7, "y": np.arange(40) / 3, "kind": ["a", "b"] * 20})
+    data = load(frame)
+    assert data.labels.names == ("a", "b")
+    assert [(one.name, one.reason) for one in data.columns if one.role == "label"] == [
+        ("kind", "the only column of classes")
+    ]
+    assert load(frame.assign(y=[1.0, 0.0] * 20)).labels.names == ("0", "1")
+    with pytest.raises(InputError, match=r"'y' of the DataFrame holds numbers such as"):
+        load(frame[["x", "y"]])
+
+
+def test_a_data_set_says_in_one_line_what_it_is():
+    expected = f"<Dataset DataFrame: {len(FRAME)} rows, {FRAME['species'].nunique()} classes>"
+    assert repr(load(FRAME, label="species")) == expected

@@ -27,6 +27,8 @@ from uqled.errors import InputError
 
 #: No class's samples weigh more than the inverse of this.
 _LEAST_SHARE = 1e-3
+#: cleanlab's `CleanLearning`, and `Datalab` with it, leave each class more samples than its filter.
+_FILTER_OPTIONS = {"min_examples_per_class": 10}
 
 
 class CleanLearning(BaseEstimator):  # type: ignore[misc]
@@ -73,21 +75,26 @@ class CleanLearning(BaseEstimator):  # type: ignore[misc]
             pred_probs = estimate_cv_predicted_probabilities(
                 X, codes, self.clf, cv_n_folds=self.cv_n_folds, seed=self.seed
             )
-        self.confident_joint = compute_confident_joint(codes, pred_probs)
+        options = {**_FILTER_OPTIONS, **(self.find_label_issues_kwargs or {})}
+        self.confident_joint = options.get("confident_joint")
+        if self.confident_joint is None:
+            self.confident_joint = compute_confident_joint(codes, pred_probs)
         self.py, self.noise_matrix, self.inverse_noise_matrix = estimate_latent(
             self.confident_joint, codes
         )
-        options = dict(self.find_label_issues_kwargs or {})
         if options.get("filter_by") != "confident_learning":
             options.setdefault("confident_joint", self.confident_joint)
         mask = find_label_issues(codes, pred_probs, **options)
         scores = self.label_quality_scores_kwargs or {}
+        small = (
+            np.int16 if pred_probs.shape[1] < np.iinfo(np.int16).max else np.int32
+        )  # as cleanlab
         self.label_issues_df = pd.DataFrame(
             {
                 "is_label_issue": mask,
                 "label_quality": get_label_quality_scores(codes, pred_probs, **scores),
-                "given_label": codes,
-                "predicted_label": pred_probs.argmax(axis=1),
+                "given_label": codes.astype(small),
+                "predicted_label": pred_probs.argmax(axis=1).astype(small),
             }
         )
         if self.verbose:

@@ -34,16 +34,19 @@ def get_label_quality_scores(
 
 
 def get_self_confidence_for_each_label(labels: Any, pred_probs: NDArray[Any]) -> NDArray[Any]:
+    """[N] the probability of each sample's own label; lower = more suspect."""
     return get_label_quality_scores(labels, pred_probs)
 
 
 def get_normalized_margin_for_each_label(labels: Any, pred_probs: NDArray[Any]) -> NDArray[Any]:
+    """[N] the lead of the label's probability, from 0 to 1; lower = more suspect."""
     return get_label_quality_scores(labels, pred_probs, method="normalized_margin")
 
 
 def get_confidence_weighted_entropy_for_each_label(
     labels: Any, pred_probs: NDArray[Any]
 ) -> NDArray[Any]:
+    """[N] the label's probability weighed by the entropy of all classes; lower = more suspect."""
     return get_label_quality_scores(labels, pred_probs, method="confidence_weighted_entropy")
 
 

@@ -22,7 +22,7 @@ Kind = Literal["images", "texts", "table"]
 _HASHED_BYTES = 1 << 26  # of inputs, at a time
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Labelled samples.
 
@@ -99,6 +99,10 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        kind = {"table": "rows"}.get(self.kind, self.kind)
+        return f"<Dataset {self.name}: {len(self):,} {kind}, {self.n_classes:,} classes>"
 
     def _repr_html_(self) -> str:
         """Its size, classes and some samples, in a notebook."""

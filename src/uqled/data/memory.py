@@ -40,6 +40,11 @@ _SUPPORTED_OBJECTS = (
 #: The name of the label column if labels are passed separately from the frame.
 _LABEL_COLUMN = "label"
 
+#: Samplers of torch whose rows change from one epoch to the next.
+_RANDOM_SAMPLERS = {
+    "DistributedSampler", "RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler",
+}  # fmt: skip
+
 
 def is_path_or_name(place: Any) -> bool:
     """Whether samples are named by a path or by the name of a data set."""
@@ -213,6 +218,7 @@ def _read_torch(samples: Any, label: Any) -> RawDataset:
         )
     inputs, labels = [], []
     if hasattr(samples, "dataset") and _is_iterable(samples):
+        samples = _restore_order(samples)
         for batch in _limit_batches(samples, _measure_length(samples)):
             rows, own = _split_pair(batch)
             inputs += list(rows)
@@ -239,6 +245,33 @@ def _measure_length(samples: Any) -> int:
             f"is a {type(samples).__name__} without a length",
             "Pass a map-style data set, which has one: an endless one cannot be read",
         ) from error
+
+
+def _restore_order(loader: Any) -> Any:
+    """A loader that shuffles or drops its last batch, as one that does neither.
+
+    Ids are row numbers of the data set, and no sample is missing.
+    """
+    sampler: Any = getattr(loader, "sampler", None)
+    kind = type(sampler).__name__
+    is_shuffle = kind == "RandomSampler" and not sampler.replacement
+    is_shuffle = is_shuffle and len(sampler) == _measure_length(loader.dataset)
+    if kind in _RANDOM_SAMPLERS and not is_shuffle:
+        raise InputError(
+            "place",
+            f"is a {type(loader).__name__} that draws its samples at random ({kind})",
+            "Pass its data set, whose rows have an order: loader.dataset",
+        )
+    is_complete = not (is_shuffle or getattr(loader, "drop_last", False))
+    bases = [one for one in type(loader).__mro__ if one.__module__.startswith("torch.utils.data")]
+    if is_complete or loader.batch_size is None or not bases:
+        return loader
+    return bases[0](
+        loader.dataset,
+        batch_size=loader.batch_size,
+        collate_fn=loader.collate_fn,
+        num_workers=loader.num_workers,
+    )
 
 
 def _limit_batches(batches: Iterable[Any], length: int) -> Iterable[Any]:

@@ -123,6 +123,7 @@ def test_every_screen_by_mouse_alone(opened, run, address):
     wait_until(lambda: len(stored(run)) == n - 1, "the group")
     page.locator("#undo").click()
     wait_until(lambda: stored(run) == {}, "one undo")
+    settle(page)
     page.locator(".group-actions button", has_text="Skip").click()
     page.locator(".group-actions button", has_text="Previous").click()
 

@@ -23,10 +23,14 @@ def choose_label(frame: Any, request: ReadRequest, subject: str, names: list[str
     reason = ""
     if label is None and "label" not in columns:
         known_columns = [name for name in columns if name.lower() in LABEL_NAMES]
-        if len(known_columns) == 1:
-            label, reason = known_columns[0], "recognised by its name"
-        elif not known_columns and len(classes := list_label_candidates(frame)) == 1:
+        # A `y` beside an `x` is often a measurement, and then another column has the classes.
+        plain_columns = [name for name in known_columns if not _is_measured(frame[name])]
+        if len(plain_columns) == 1:
+            label, reason = plain_columns[0], "recognised by its name"
+        elif not plain_columns and len(classes := list_label_candidates(frame)) == 1:
             label, reason = classes[0], "the only column of classes"
+        elif len(known_columns) == 1:
+            label = known_columns[0]
     problem = "is missing" if label is None else f"is {label!r}"
     label = "label" if label is None else label
     similar_names = [name for name in columns if name.strip().lower() == label.strip().lower()]
@@ -55,6 +59,10 @@ def list_label_candidates(frame: Any) -> list[str]:
         if column.is_used and (comes_again or is_few):
             names.append(name)
     return names
+
+
+def _is_measured(values: Any) -> bool:
+    return values.dtype.kind == "f" and bool((values.dropna() % 1 != 0).any())
 
 
 def refuse_measurements(labels: Any, name: str, subject: str) -> None:

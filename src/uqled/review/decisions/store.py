@@ -11,6 +11,7 @@ import hashlib
 import os
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,6 +100,8 @@ class Decisions:
         # One connection for all threads of a server: the lock keeps their statements apart.
         self._lock = threading.RLock()
         self._connection: BoundedConnection = open_decision_file(self.path, expected)
+        # A widget in a notebook is forgotten, not closed.
+        weakref.finalize(self, self._connection.close)
         try:
             with self.reading():
                 self.about = self._check(expected or {})
