@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.detect.auto.estimate import DROP, KEEP, RELABEL
 from uqled.detect.reasons import CONTRADICTED, Reason, explain_reason
 from uqled.detect.result import LabelErrors
 from uqled.report.report_inputs import ReportInputs
@@ -77,6 +78,8 @@ class Suspect:
     """Name of the true class, where it is known."""
     is_wrong: bool | None
     """The given label is wrong indeed, where the truth is known."""
+    decision: str
+    """What a reviewer decided, such as `now dog`; empty for nothing."""
     tier: str
     """How sure it is that the label is wrong; empty where that is not known."""
     evidence: list[Strip]
@@ -125,6 +128,7 @@ def list_suspects(
                 sample=Sample() if inputs.source is None else read_sample(inputs.source, z),
                 truth=None if truth is None else names[int(truth[z])],
                 is_wrong=None if truth is None else bool(truth[z] != given),
+                decision=_describe_decision(inputs, z, names),
                 tier=str(tiers[z]),
                 evidence=[]
                 if similar is None or at >= _EVIDENCE_SUSPECTS
@@ -251,6 +255,13 @@ def _make_bars(
     classes = classes if given in classes else [*classes[: _BARS - 1], given]
     roles: dict[int, Literal["given", "suggested"]] = {best: "suggested", given: "given"}
     return [Bar(names[k], float(row[k]), roles.get(k, "other")) for k in classes]
+
+
+def _describe_decision(inputs: ReportInputs, z: int, names: tuple[str, ...]) -> str:
+    if inputs.verdicts is None:
+        return ""
+    action, label = (int(one[z]) for one in inputs.verdicts)
+    return {KEEP: "kept", RELABEL: f"now {names[label]}", DROP: "dropped"}.get(action, "")
 
 
 def _describe_methods(errors: LabelErrors, z: int) -> str:

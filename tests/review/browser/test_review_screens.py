@@ -200,6 +200,20 @@ def test_a_class_is_renamed_by_keyboard_and_taken_back(opened, run, address):
         assert read_class_decisions(decisions) == {}
 
 
+def test_a_sample_of_a_class_is_opened_by_a_click(opened, run, address):
+    page = opened(address)
+    page.keyboard.press("k")
+    page.locator(".class-table button").first.click()
+    sample = page.locator(".strip.odd .open").first
+    name = sample.get_attribute("title")
+    sample.click()
+    page.wait_for_selector("#single:not([hidden]) .evidence")
+    assert page.locator("#single .id").inner_text() == name
+    page.keyboard.press("e")
+    index = run.predictions().ids.index(name)
+    wait_until(lambda: stored(run) == {index: ("drop", None)}, "deciding")
+
+
 def test_a_box_with_the_mouse_and_alike_ones_are_one_undo_each(opened, tmp_path):
     run = image_run(tmp_path, N=400, margin=3.0)
     with serve_review(run, port=0, reviewer="ana") as address:

@@ -143,12 +143,15 @@ export function drawEvidence({ votes, typical, neighbours, duplicates, is_exact,
   return makeElement("div", { class: "evidence" }, ...parts);
 }
 
-// Samples in a row, small, with what was decided about them.
-export function drawStrip(title, rows, info, kind) {
+// Samples in a row, small, with what was decided about them; a click opens one, where `open` is given.
+export function drawStrip(title, rows, info, kind, open = null) {
   const items = rows.map((row) => {
     const decided = row.action ? describeDecision(row.action, row.label, info.classes) : row.flagged ? (kind === "odd" ? "suspect" : "suspect too") : "";
     const label = kind === "duplicates" ? info.classes[row.given] : "";
-    return makeElement("li", { title: row.id }, drawContent(row, info, "thumbnail"), label || decided ? makeElement("span", { class: "caption" }, ...breakName([label, decided].filter(Boolean).join(", "))) : null);
+    const caption = label || decided ? makeElement("span", { class: "caption" }, ...breakName([label, decided].filter(Boolean).join(", "))) : null;
+    const parts = [drawContent(row, info, "thumbnail"), caption];
+    if (!open) return makeElement("li", { title: row.id }, ...parts);
+    return makeElement("li", {}, makeElement("button", { type: "button", class: "open", title: row.id, "aria-label": `Open ${row.id}`, onclick: () => open(row.index) }, ...parts));
   });
   return makeElement("section", { class: `strip ${kind}` }, makeElement("h3", {}, ...[title].flat()), makeElement("ul", { class: `kind-${info.kind}` }, ...items));
 }
