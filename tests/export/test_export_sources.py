@@ -247,6 +247,9 @@ def test_a_moved_folder_can_be_named_and_changed_files_are_tolerated(tmp_path):
     gone = Run.open(run).predictions().ids.index("ship/2.jpg")
     result = command("export", run, "--to", "folder", "--out", tmp_path / "clean")
     assert result.exit_code == 2
+    message = " ".join(result.output.split())
+    assert f"is not at {str(tmp_path / 'data')!r}" in message
+    assert "Name the place where it is now with --data" in message
     result = command("export", run, "--to", "folder", "--out", tmp_path / "clean", "--data", moved)
     assert result.exit_code == 0, result.output
     assert "1 file is gone: 'ship/2.jpg'." in result.output

@@ -17,7 +17,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 QUOTES = "\"'><script>alert(2)</script>"
 
 
-VOID = {"meta", "img", "input", "br"}
+VOID = {"meta", "img", "input", "br", "wbr"}
 
 
 class Page(HTMLParser):
@@ -26,6 +26,7 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.tags, self.open, self.texts, self.articles = [], [], [], []
+        self.is_broken = False  # a word goes on behind a place where the line may end
         self.feed(text)
         self.close()
         assert not self.open
@@ -34,6 +35,7 @@ class Page(HTMLParser):
         self.tags.append((tag, dict(attributes)))
         if tag not in VOID and not self.get_starttag_text().endswith("/>"):
             self.open.append(tag)
+        self.is_broken = tag == "wbr"
         if tag == "article":
             self.articles.append([])
 
@@ -45,9 +47,10 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         if self.open and self.open[-1] != "style" and data.strip():
-            self.texts.append(" ".join(data.split()))
-            if "article" in self.open:
-                self.articles[-1].append(self.texts[-1])
+            for texts in (self.texts, *(self.articles[-1:] if "article" in self.open else ())):
+                start = texts.pop() if self.is_broken else ""
+                texts.append(start + " ".join(data.split()))
+            self.is_broken = False
 
     @property
     def text(self):

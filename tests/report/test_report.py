@@ -80,8 +80,24 @@ def test_estimates_follow_what_reviewers_decided(data, tmp_path):
     after = uqled.find_label_errors(predictions, verdicts=(actions, codes))
     text = page_of(report_run(folder, verdicts=(actions, codes), top=5)).text
     assert "40 decisions of reviewers are taken as certain" in text
+    assert "reviewed:" not in text  # what was kept is no suspect
     assert f"labels wrong, estimated {after.estimate.number.value:.0f} " in text
     assert after.estimate.number.value < before.estimate.number.value
+    first, second = before.ranked[:2].tolist()
+    actions[first], actions[second] = 2, 3
+    other = int(np.flatnonzero(np.arange(5) != codes[first])[-1])
+    report = page_of(
+        report_run(folder, verdicts=(actions, np.where(actions == 2, other, -1)), top=2)
+    )
+    cards = {
+        f"text {z}": " ".join(card)
+        for z in (first, second)
+        for card in report.articles
+        if f"text {z} " in " ".join(card)
+    }
+    names = predictions.labels.names
+    assert f"reviewed: now {names[other]}" in cards[f"text {first}"]
+    assert "reviewed: dropped" in cards[f"text {second}"]
 
 
 def test_what_is_unsure_is_said_to_be(data, tmp_path):

@@ -114,7 +114,7 @@ def test_rows_of_a_table(data, tmp_path):
     assert card.startswith(f"0 {numbers[z, 0]:.6g} 1 {numbers[z, 1]:.6g}")
 
 
-def test_a_row_has_its_unusual_columns_and_typical_rows_beside_it(data, tmp_path):
+def test_a_row_has_its_unusual_columns_and_the_nearest_rows_beside_it(data, tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((600, 3)), columns=["first", "second", "third"])
     frame["size <cm>"] = 10.0 * data.true + rng.random(600)
@@ -128,7 +128,7 @@ def test_a_row_has_its_unusual_columns_and_typical_rows_beside_it(data, tmp_path
     assert f"size <cm> {value:.4g}" in card
     assert f"{low:.4g} to {high:.4g}" in card
     given, suggested = data.labels[z], errors.suggested[z]
-    assert card.index(f"Typical {given}") < card.index(f"Typical {suggested}")
-    typical = card[card.index(f"Typical {suggested}") :]
-    assert typical.count("size <cm>") == 3  # what is unusual comes first, then other columns
-    assert typical.index("size <cm>") < typical.index("first")
+    assert card.index(f"Most like it: {given}") < card.index(f"Most like it: {suggested}")
+    nearest = card[card.index(f"Most like it: {suggested}") :]
+    assert nearest.count("size <cm>") == 3  # what is unusual comes first, then other columns
+    assert nearest.index("size <cm>") < nearest.index("first")

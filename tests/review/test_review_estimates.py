@@ -219,7 +219,7 @@ def test_many_are_offered_where_the_estimate_carries_them():
     assert set(found) == {("next", 10), ("next", 25), ("next", 50), ("next", 100), ("above", 120)}
     above = found["above", 120]
     assert above.errors.value == pytest.approx(118.8)
-    assert above.errors == sure.sum_over(np.arange(250) < 120)
+    assert above.errors == sure.sum_over(np.arange(250) < 120, confidence=0.95)
     assert sorted(above.indices) == list(range(120))
     for n in (50, 100):
         assert found["next", n].errors.low >= 0.9 * n

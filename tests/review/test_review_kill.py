@@ -21,6 +21,7 @@ from uqled.review.decisions import Decisions
 
 GROUP = 12  # samples decided at once
 REVIEWERS = 4
+PATIENCE = 30.0  # seconds for the first answer
 SCRIPT = """
 import sys, time
 from uqled.review.serve import serve_review
@@ -78,8 +79,10 @@ def kill_in_a_storm(run, rounds, seed):
     for round_number in range(rounds):
         with process(SCRIPT, run.path) as server:
             storm = Storm(server.stdout.readline().strip(), N, round_number)
-            while len(storm.acknowledged) < GROUP:
+            until = time.monotonic() + PATIENCE
+            while len(storm.acknowledged) < GROUP and time.monotonic() < until:
                 time.sleep(0.01)
+            assert len(storm.acknowledged) >= GROUP, "the server acknowledges nothing"
             time.sleep(rng.random() / 2)
             server.kill()  # SIGKILL
             server.wait()

@@ -12,8 +12,9 @@ import pytest
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 from review_client import Client, stored
-from review_runs import HOSTILE_CLASS, HOSTILE_FILE, hostile_run
+from review_runs import HOSTILE_CLASS, HOSTILE_FILE, hostile_run, open_session
 from uqled.review.serve import serve_review
+from uqled.review.server.application import make_application
 
 # ---- refusals
 
@@ -28,6 +29,40 @@ def test_every_address_needs_the_token(client, run):
     assert client.request("POST", "/api/decide", body, whole_path=True)[0] == 403
     assert stored(run) == {}
     assert len(token) >= 32
+
+
+def list_addresses(run):
+    """(method, path) of every address of the page."""
+    session, _ = open_session(run)
+    session.decisions.close()
+    routes = make_application(session).routes
+    named = {"name": "page.js", "index": "0"}
+    return [
+        (method, route.path.format(**named))
+        for route in routes
+        for method in route.methods - {"HEAD"}
+    ]
+
+
+def test_every_address_is_behind_the_same_guard(client, run):
+    addresses = list_addresses(run)
+    assert ("POST", "/api/decide-all") in addresses
+    assert ("GET", "/api/map/places") in addresses
+    token = client.path.strip("/")
+    evil = {"Origin": "http://evil.example"}
+    for method, path in addresses:
+        body = {} if method == "POST" else None
+
+        def ask(path, headers=(), *, method=method, body=body):
+            return client.request(method, path, body, headers=headers, whole_path=True)[0]
+
+        assert ask(path) == ask(f"/{token[:-1]}{path}") == 403, path
+        assert ask(f"/{token}{path}", evil) == 403, path
+        assert ask(f"/{token}{path}", {"Host": "evil.example"}) == 421, path
+        assert ask(f"/{token}{path}") not in (403, 404, 421), path
+        if method == "POST":  # sent by no page
+            assert ask(f"/{token}{path}", {"Origin": None}) == 403, path
+    assert stored(run) == {}
 
 
 def test_tokens_differ_each_time(run):

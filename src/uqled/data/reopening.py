@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -21,6 +22,7 @@ from uqled.data.spellings import match_names
 from uqled.errors import FileError, InputError
 from uqled.storage.run import Predictions
 
+_LONGEST = 300  # characters of a path in a message: a file of the run may claim any
 _MAX_EXAMPLES = 3  # changed labels in a message
 
 
@@ -115,6 +117,13 @@ def reopen_source(predictions: Predictions) -> ReopenedSource | None:
     if source is None:
         return None
     place = source["place"]
+    # Not Path.exists: it raises an error of its own for a name that no file can have.
+    if not ("://" in place or is_dataset_name(place) or os.path.exists(place)):  # noqa: PTH110
+        raise FileError(
+            f"the data of run {str(predictions.path)!r}",
+            f"is not at {place[:_LONGEST]!r}",
+            "Name the place where it is now with --data",
+        )
     raw = read_source(Source(place), make_request(source))
     run_ids, row_of = set(predictions.ids), {name: row for row, name in enumerate(raw.ids.tolist())}
     other_rows = [row for name, row in row_of.items() if name not in run_ids]

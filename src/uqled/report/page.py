@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from uqled import arrays
@@ -96,8 +98,9 @@ def report_run(
     errors = find_errors_in_run(predictions, headline=method, verdicts=verdicts)
     out = Path(folder) / "report.html" if out is None else Path(out)
     if isinstance(data, Dataset):
-        return write_report(errors, out, predictions, samples=data, top=top)
-    return write_report(errors, out, relocate_source(predictions, data), top=top)
+        return write_report(errors, out, predictions, samples=data, verdicts=verdicts, top=top)
+    moved = relocate_source(predictions, data)
+    return write_report(errors, out, moved, verdicts=verdicts, top=top)
 
 
 def write_report(
@@ -110,15 +113,17 @@ def write_report(
     truth: Any = None,
     samples: Dataset | None = None,
     notes: Sequence[str] = (),
+    verdicts: tuple[Any, Any] | None = None,
     top: int,
 ) -> Path:
     """Write the result as one HTML file; the arguments are those of `LabelErrors.report`.
 
-    `samples` saves reading those of a run again; `notes` are further sentences to show.
+    `samples` saves reading those of a run again; `notes` are further sentences to show,
+    `verdicts` the reviewers' decisions that the result follows.
     """
     path, top = Path(path), arrays.check_whole_number(top, "top", low=0)
     inputs = collect_inputs(errors.labels, data, pred_probs, passes, truth, samples)
-    inputs = replace(inputs, notes=[*notes, *inputs.notes])
+    inputs = replace(inputs, notes=[*notes, *inputs.notes], verdicts=verdicts)
     page = render_report(build_report(errors, inputs, top=top))
     with replace_file(path) as part:
         # A file name may hold bytes that are not text: they become question marks.
@@ -208,12 +213,14 @@ def render_report(report: Report) -> str:
     from importlib.metadata import version
 
     templates = load_templates()
-    templates.filters |= {
+    filters: dict[str, Callable[[Any], str]] = {
         "thousands": lambda number: f"{number:,}",
         "share": _format_share,
         "level": lambda value: f"{value:.2g}" if value < 0.1 else f"{value:.3g}",
         "short": _shorten_name,
+        "breakable": _break_name,
     }
+    templates.filters |= filters
     return templates.get_template("report.html").render(
         report=report, reasons=REASONS, advice=_ADVICE, version=version("uqled")
     )
@@ -228,6 +235,12 @@ def load_templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _break_name(name: str) -> Markup:
+    """A name that may be broken behind its separators, where it is too long for a line."""
+    parts = re.split(r"(?<=[_\-/.])(?=\S)", name)
+    return Markup("<wbr>").join(parts)  # which escapes the parts
 
 
 def _shorten_name(name: str) -> str:

@@ -40,6 +40,8 @@ class ReportInputs:
     """What is missing, and why."""
     facts: list[tuple[str, str]] = field(default_factory=list)
     """(name, value) pairs that say where the flags come from: the data, the model, the date."""
+    verdicts: tuple[NDArray[Any], NDArray[Any]] | None = None
+    """[N] reviewers' decisions and new labels, as `find_label_errors` takes them."""
     run: str | None = None
     """The run's folder, for the commands that come next."""
 

@@ -1,5 +1,6 @@
 """Samples that help to judge another one: its neighbours, its near duplicates with another label,
-and typical samples of a class. Neighbours are those that the run's folder holds, if it holds any.
+and typical samples of a class. Neighbours are those that the run's folder holds; of a table's row
+without any, the rows that resemble it most.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import UqledError
+from uqled.report.table_rows import TableRows
 from uqled.storage.arrays.numpy_files import open_array
 
 Side = Literal["given", "suggested"]
 
+_NEAREST = 3  # rows of a table, of each class
 _MAX_EXACT = 5  # duplicates; one text may come a hundred times
 _MAX_COLUMNS = 50  # of an array of neighbours or of vectors: a file may claim any number
 _MAX_PAIRS = 50  # near duplicates, per sample
@@ -35,12 +38,14 @@ class SimilarSamples:
         is_flagged: NDArray[np.bool_],
         run: Path | None,
         duplicate_sets: NDArray[Any] | None = None,
+        rows: TableRows | None = None,
     ) -> None:
         self._codes = codes
         self._pred_probs = pred_probs
         self._is_flagged = is_flagged
         self._run = run
         self._duplicate_sets = duplicate_sets
+        self._rows = rows
         self._typical: dict[tuple[int, int], NDArray[np.intp]] = {}
 
     def list_typical(self, k: int, n: int) -> list[int]:
@@ -52,10 +57,12 @@ class SimilarSamples:
         typical: list[int] = self._typical[k, n].tolist()
         return typical
 
-    def list_neighbours(self, index: int, side: Side) -> list[int]:
-        """The nearest samples of the given or of the suggested class, nearest first."""
+    def list_neighbours(self, index: int, side: Side, k: int) -> list[int]:
+        """The nearest samples of the given or of the suggested class k, nearest first."""
         nearest = self._arrays.get(side)
-        return [] if nearest is None else [int(i) for i in nearest[index] if i >= 0]
+        if nearest is not None:
+            return [int(i) for i in nearest[index] if i >= 0]
+        return [] if self._rows is None else self._rows.find_nearest(index, k, _NEAREST)
 
     def list_duplicates(self, index: int) -> list[int]:
         """Duplicates with another label, exact ones first: of each pair, one is wrong."""

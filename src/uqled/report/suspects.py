@@ -10,13 +10,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.detect.auto.estimate import DROP, KEEP, RELABEL
 from uqled.detect.reasons import CONTRADICTED, Reason, explain_reason
 from uqled.detect.result import LabelErrors
 from uqled.report.report_inputs import ReportInputs
 from uqled.report.samples import SampleSource
 from uqled.report.similar_samples import Side, SimilarSamples
+from uqled.report.table_rows import TableRows, UnusualColumn
 from uqled.report.thumbnails import Thumbnail
-from uqled.report.unusual_columns import UnusualColumn, find_unusual_columns
 
 PICTURE = 320  # pixels of the longer side
 _BARS = 4  # most probable classes; the given one is always there
@@ -77,6 +78,8 @@ class Suspect:
     """Name of the true class, where it is known."""
     is_wrong: bool | None
     """The given label is wrong indeed, where the truth is known."""
+    decision: str
+    """What a reviewer decided, such as `now dog`; empty for nothing."""
     tier: str
     """How sure it is that the label is wrong; empty where that is not known."""
     evidence: list[Strip]
@@ -96,11 +99,14 @@ def list_suspects(
     probs = read_probabilities(inputs.pred_probs, inputs.passes, rows)
     names, codes, truth = errors.labels.names, errors.labels.codes, inputs.truth
     wrong, tiers = errors.probability, errors.tier
-    similar = _compare_samples(errors, inputs)
+    table = read_table_rows(inputs.source, inputs.labels.codes)
+    similar = _compare_samples(errors, inputs, table)
     cards = []
     for at, (place, z) in enumerate(zip(places.tolist(), rows.tolist(), strict=True)):
         given, best = int(codes[z]), int(errors.suggested_codes[z])
-        unusual = _list_unusual(inputs, z, given, best) if at < _EVIDENCE_SUSPECTS else []
+        unusual = []
+        if table is not None and at < _EVIDENCE_SUSPECTS:
+            unusual = table.find_unusual_columns(z, given, best)
         reason: Reason | None = None if reasons is None else reasons[place]
         if reason is not None and probs is not None:
             sentence = describe_reason(
@@ -122,6 +128,7 @@ def list_suspects(
                 sample=Sample() if inputs.source is None else read_sample(inputs.source, z),
                 truth=None if truth is None else names[int(truth[z])],
                 is_wrong=None if truth is None else bool(truth[z] != given),
+                decision=_describe_decision(inputs, z, names),
                 tier=str(tiers[z]),
                 evidence=[]
                 if similar is None or at >= _EVIDENCE_SUSPECTS
@@ -132,21 +139,24 @@ def list_suspects(
     return cards
 
 
-def _compare_samples(errors: LabelErrors, inputs: ReportInputs) -> SimilarSamples | None:
+def _compare_samples(
+    errors: LabelErrors, inputs: ReportInputs, table: TableRows | None
+) -> SimilarSamples | None:
     """None where there is nothing to show beside a suspect: no samples, or no probabilities."""
     probs = inputs.pred_probs
     if inputs.source is None or probs is None:
         return None
     run = None if inputs.run is None else Path(inputs.run)
-    return SimilarSamples(errors.labels.codes, probs, errors.mask, run, errors.contradictions)
+    return SimilarSamples(
+        errors.labels.codes, probs, errors.mask, run, errors.contradictions, table
+    )
 
 
-def _list_unusual(inputs: ReportInputs, z: int, given: int, suggested: int) -> list[UnusualColumn]:
-    """The unusual columns of a table's row; none for texts and images."""
-    source = inputs.source
+def read_table_rows(source: SampleSource | None, codes: NDArray[Any]) -> TableRows | None:
+    """The rows of a table, to compare them; None for texts and images."""
     if source is None or source.kind != "table":
-        return []
-    return find_unusual_columns(source.data.inputs, inputs.labels.codes, z, given, suggested)
+        return None
+    return TableRows(source.data.inputs, codes)
 
 
 def _list_evidence(
@@ -169,7 +179,7 @@ def _list_evidence(
         title = f"{same}, labelled {names[int(codes[copy])]}"
         strips.append(Strip(title, [read_small_sample(source, copy, columns)], is_alarm=True))
     for side, k in zip(get_args(Side), classes, strict=True):
-        nearest, title = similar.list_neighbours(z, side), f"Most like it: {names[k]}"
+        nearest, title = similar.list_neighbours(z, side, k), f"Most like it: {names[k]}"
         if not nearest:
             nearest, title = similar.list_typical(k, _STRIP + 1), f"Typical {names[k]}"
         chosen = [i for i in nearest if i != z][:_STRIP]
@@ -245,6 +255,13 @@ def _make_bars(
     classes = classes if given in classes else [*classes[: _BARS - 1], given]
     roles: dict[int, Literal["given", "suggested"]] = {best: "suggested", given: "given"}
     return [Bar(names[k], float(row[k]), roles.get(k, "other")) for k in classes]
+
+
+def _describe_decision(inputs: ReportInputs, z: int, names: tuple[str, ...]) -> str:
+    if inputs.verdicts is None:
+        return ""
+    action, label = (int(one[z]) for one in inputs.verdicts)
+    return {KEEP: "kept", RELABEL: f"now {names[label]}", DROP: "dropped"}.get(action, "")
 
 
 def _describe_methods(errors: LabelErrors, z: int) -> str:

@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import astuple
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, get_args
 
 import numpy as np
@@ -16,16 +16,17 @@ from numpy.typing import NDArray
 
 from uqled.report.samples import SampleSource
 from uqled.report.similar_samples import Side, SimilarSamples
-from uqled.report.unusual_columns import find_unusual_columns
+from uqled.report.table_rows import TableRows
 from uqled.review.decisions.state import DecisionState
 from uqled.review.flag_list import FlagList
 from uqled.review.sample_content import read_preview
 from uqled.storage.run import Predictions
 
 _TYPICAL = 3  # samples of each class
-_MAX_TEXTS = 2000  # of each class, that words are counted in
+_MAX_TEXTS = 2000  # of each class and of all, that words are counted in
 _MAX_WORDS = 12  # marked in a text
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['\u2019][^\W\d_]+)*")
+_PRIOR = 10  # texts of the whole data that each class is thought to have besides its own
 _CLEAR_ODDS = 1.0  # a word is marked from here on: e times as frequent in one class
 
 
@@ -38,11 +39,13 @@ class Evidence:
         source: SampleSource | None,
         state: DecisionState,
         similar: SimilarSamples,
+        rows: TableRows | None = None,
     ) -> None:
         self._predictions = predictions
         self._source = source
         self._state = state
         self.similar = similar
+        self._rows = rows
         self._odds: dict[tuple[int, int], dict[str, float]] = {}
         self._lock = threading.Lock()
 
@@ -51,7 +54,7 @@ class Evidence:
         given = int(self._predictions.labels.codes[index])
         suggested = int(flags.current.suggested_codes[index])
         with self._lock:  # what is computed for one request serves the others
-            columns = self._compare_columns(index, given, suggested)
+            columns = self.list_unusual_columns(index, given, suggested)
             describe = partial(self.describe, flags=flags, leading=[name for name, *_ in columns])
             return {
                 "votes": self._count_votes(index),
@@ -60,8 +63,8 @@ class Evidence:
                     "suggested": describe(self._list_typical(suggested, index)),
                 },
                 "neighbours": {
-                    side: describe(self.similar.list_neighbours(index, side))
-                    for side in get_args(Side)
+                    side: describe(self.similar.list_neighbours(index, side, k))
+                    for side, k in zip(get_args(Side), (given, suggested), strict=True)
                 },
                 "duplicates": describe(self.similar.list_duplicates(index)),
                 "is_exact": flags.current.duplicates.get(index, (-1, False))[1],
@@ -120,31 +123,50 @@ class Evidence:
         return [[word, "suggested" if odds[word] > 0 else "given"] for word in clear]
 
     def _count_odds(self, texts: NDArray[Any], given: int, suggested: int) -> dict[str, float]:
-        """Word -> log odds that a text with it is of the suggested class rather than the given."""
+        """Word -> log odds that a text with it is of the suggested class rather than the given.
+
+        To each class, `_PRIOR` texts are added in which words are as frequent as in all texts: a
+        frequent word needs more evidence, because it is in some texts of every class by chance.
+        """
+        everywhere, n_all = self._background
         codes = self._predictions.labels.codes
         counts, totals = [], []
         for k in (given, suggested):
-            rows = np.flatnonzero(codes == k)[:_MAX_TEXTS]
-            words = Counter(
-                word for i in rows for word in {w.lower() for w in _WORD.findall(str(texts[i]))}
-            )
+            words, n = _count_words(texts, np.flatnonzero(codes == k))
             counts.append(words)
-            totals.append(len(rows))
+            totals.append(n)
         odds = {}
         for word in counts[0].keys() | counts[1].keys():
             if counts[0][word] + counts[1][word] >= 3:  # rarer ones are chance
-                shares = [(c[word] + 0.5) / (n + 1) for c, n in zip(counts, totals, strict=True)]
+                prior = _PRIOR * (everywhere[word] + 0.5) / (n_all + 1)
+                shares = [
+                    (c[word] + prior) / (n + _PRIOR) for c, n in zip(counts, totals, strict=True)
+                ]
                 value = float(np.log(shares[1] / shares[0]))
                 if abs(value) >= _CLEAR_ODDS:
                     odds[word] = value
         return odds
 
-    def _compare_columns(self, index: int, given: int, suggested: int) -> list[list[str]]:
-        """[[column, value, usual in the given class, usual in the suggested class], ...]"""
-        source = self._source
-        if source is None or source.kind != "table":
+    @cached_property
+    def _background(self) -> tuple[Counter[str], int]:
+        """How often words come in texts of all classes, and in how many texts they were counted."""
+        assert self._source is not None
+        texts = self._source.data.texts
+        assert texts is not None
+        return _count_words(texts, np.arange(len(texts)))
+
+    def list_unusual_columns(self, index: int, given: int, suggested: int) -> list[list[str]]:
+        """[[column, value, usual in the given class, usual in the suggested class], ...] of a
+        table's row; empty for texts and images."""
+        if self._rows is None:
             return []
-        columns = find_unusual_columns(
-            source.data.inputs, self._predictions.labels.codes, index, given, suggested
-        )
+        columns = self._rows.find_unusual_columns(index, given, suggested)
         return [list(astuple(one)) for one in columns]
+
+
+def _count_words(texts: NDArray[Any], rows: NDArray[np.intp]) -> tuple[Counter[str], int]:
+    """In how many of these texts each word is, and of how many; of many, evenly spaced ones."""
+    if len(rows) > _MAX_TEXTS:
+        rows = rows[np.linspace(0, len(rows) - 1, _MAX_TEXTS).astype(np.intp)]
+    words = (word for i in rows for word in {w.lower() for w in _WORD.findall(str(texts[i]))})
+    return Counter(words), len(rows)

@@ -15,6 +15,7 @@ from uqled.detect.result import LabelErrors
 from uqled.errors import FileError, InputError
 from uqled.report.samples import SampleSource
 from uqled.report.similar_samples import SimilarSamples
+from uqled.report.suspects import read_table_rows
 from uqled.review.audits import AUDIT_FILE, open_audit, read_audit_verdicts
 from uqled.review.current_errors import CurrentErrors
 from uqled.review.decisions import Decisions
@@ -49,15 +50,17 @@ class ReviewSession:
         self.state = DecisionState(decisions, len(predictions))
         self.errors = CurrentErrors(errors, point or OperatingPoint("f1"), self.state)
         self.pictures = Pictures(source) if source and source.kind == "images" else None
+        rows = read_table_rows(source, predictions.labels.codes)
         self.similar = SimilarSamples(
             predictions.labels.codes,
             predictions.pred_probs,
             errors.mask,
             predictions.path,
             predictions.contradictions,
+            rows,
         )
         self.map = SampleMap(predictions, self.similar)
-        self.evidence = Evidence(predictions, source, self.state, self.similar)
+        self.evidence = Evidence(predictions, source, self.state, self.similar, rows)
         self._lists = {
             name: FlagList(name, self.errors, predictions, self.state) for name in self.errors.first
         }

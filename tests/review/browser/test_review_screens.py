@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from review_pages import CHROMIUM, settle, stored, until, wait_until
-from review_runs import image_run
+from review_runs import finish, image_run
+from uqled.data import Dataset
 from uqled.review.decisions import Decisions
 from uqled.review.decisions.classes import read_class_decisions
 from uqled.review.decisions.opinions import read_opinions
@@ -198,6 +200,20 @@ def test_a_class_is_renamed_by_keyboard_and_taken_back(opened, run, address):
         assert read_class_decisions(decisions) == {}
 
 
+def test_a_sample_of_a_class_is_opened_by_a_click(opened, run, address):
+    page = opened(address)
+    page.keyboard.press("k")
+    page.locator(".class-table button").first.click()
+    sample = page.locator(".strip.odd .open").first
+    name = sample.get_attribute("title")
+    sample.click()
+    page.wait_for_selector("#single:not([hidden]) .evidence")
+    assert page.locator("#single .id").inner_text() == name
+    page.keyboard.press("e")
+    index = run.predictions().ids.index(name)
+    wait_until(lambda: stored(run) == {index: ("drop", None)}, "deciding")
+
+
 def test_a_box_with_the_mouse_and_alike_ones_are_one_undo_each(opened, tmp_path):
     run = image_run(tmp_path, N=400, margin=3.0)
     with serve_review(run, port=0, reviewer="ana") as address:
@@ -250,3 +266,74 @@ def test_the_answer_to_a_group_stays_in_sight(opened, address):
     button = page.locator("#groups .group-actions button").first.bounding_box()
     assert scrolled > 100
     assert head["y"] + head["height"] <= button["y"] + 1 < 420
+
+
+# Words that stand on two lines: parts behind a hyphen or a place for a break count as words.
+BROKEN = """(selector) => [...document.querySelectorAll(selector)].flatMap((box) => {
+  const broken = [];
+  const walker = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) for (const word of walker.currentNode.data.matchAll(/[^\\s-]+/g)) {
+    const range = document.createRange();
+    range.setStart(walker.currentNode, word.index);
+    range.setEnd(walker.currentNode, word.index + word[0].length);
+    const lines = new Set([...range.getClientRects()].map((one) => Math.round(one.top)));
+    if (lines.size > 1) broken.push(word[0]);
+  }
+  return broken;
+})"""
+
+
+# Pixels of a card's height that are not its text or row.
+BESIDE = """(selector) => [...document.querySelectorAll(selector)].map(
+  (card) => card.offsetHeight - card.querySelector(".text, .row").offsetHeight)"""
+
+
+def make_wordy_data(kind, N=120):
+    """Texts of one line and of many, or rows with long words; long class names."""
+    codes = np.arange(N) % 3
+    names = np.array(["card_payment_not_recognised", "balance_not_updated_after_transfer", "other"])
+    if kind == "texts":
+        texts = [f"Where is number {i}?" + " I have waited for weeks" * (i % 12) for i in range(N)]
+        return Dataset.from_arrays(np.array(texts, object), names[codes])
+    words = np.array(["Handlers-cleaners", "Not-in-family", "Unmarried"])
+    columns = {"relationship": words[codes], "marital-status": words[(codes + 1) % 3]}
+    numbers = {f"column {k}": np.arange(N) * 1234.5 for k in range(8)}
+    return Dataset.from_arrays(pd.DataFrame(numbers | columns), names[codes])
+
+
+@pytest.mark.parametrize("kind", ["texts", "table"])
+def test_texts_and_rows_are_whole_on_a_phone(opened, tmp_path, kind):
+    data = make_wordy_data(kind)
+    run = finish(tmp_path / "run", data)
+    with serve_review(run, data=data, port=0, reviewer="ana") as address:
+        page = opened(address, viewport={"width": 390, "height": 800}, bypass_csp=True)
+        for screen in ("grid", "groups", "single"):
+            show_screen(page, screen)
+            boxes = {"grid": ".card", "groups": ".tile", "single": ".evidence, .about h2"}[screen]
+            page.wait_for_selector(boxes)
+            assert page.evaluate(BROKEN, boxes) == [], screen
+            assert page.evaluate(CUT, f":is({boxes}) :is(.key, .caption, h3, th, td)") == [], screen
+            text = f":is({boxes}) :is(.text, .value)"
+            lines = [box.evaluate(LINES) for box in page.locator(text).all() if box.is_visible()]
+            assert all(abs(n - round(n)) < 0.05 for n in lines), screen
+        show_screen(page, "grid")
+        card = page.locator(".card").first
+        before = card.bounding_box()["height"]
+        assert max(page.evaluate(BESIDE, ".card")) < 65  # both labels and the edges: no empty row
+        if kind == "table":  # what tells the classes apart comes first
+            assert card.locator(".field .key").first.inner_text() in (
+                "relationship",
+                "marital-status",
+            )
+            assert "telling" in card.locator(".field").first.get_attribute("class")
+        page.keyboard.press("q")
+        page.wait_for_selector(".card.keep .state:not(:empty)")
+        settle(page)
+        assert abs(page.locator(".card.keep").bounding_box()["height"] - before) <= 1
+        for key in "we":
+            page.keyboard.press(key)
+        page.wait_for_selector(".card.drop .state:not(:empty)")
+        settle(page)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert list_serious(page, scheme) == [], scheme

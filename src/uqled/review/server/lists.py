@@ -72,7 +72,7 @@ def list_samples(session: ReviewSession, request: Request) -> Any:
     )
     rows = flags.describe_samples(page.indices, page.places)
     for row in rows:
-        row["preview"] = read_preview(session.source, row["index"])
+        _add_preview(session, row)
         if query.get("second"):  # given without sight of the first decision
             row |= {"action": None, "label": None, "reviewer": None}
     return {
@@ -82,6 +82,14 @@ def list_samples(session: ReviewSession, request: Request) -> Any:
         "undecided": page.undecided,
         **session.describe_progress(flags),
     }
+
+
+def _add_preview(session: ReviewSession, row: dict[str, Any]) -> None:
+    """What a card shows of the sample; of a table's row, first the columns in which it is unusual
+    for its label, and their names."""
+    unusual = session.evidence.list_unusual_columns(row["index"], row["given"], row["suggested"])
+    row["telling"] = [name for name, *_ in unusual]
+    row["preview"] = read_preview(session.source, row["index"], leading=row["telling"])
 
 
 def show_sample(session: ReviewSession, request: Request) -> Any:
@@ -141,7 +149,7 @@ def show_groups(session: ReviewSession, request: Request) -> Any:
     for group in groups:
         rows = flags.describe_samples(group.indices, np.arange(len(group.indices)))
         for row in rows:
-            row["preview"] = read_preview(session.source, row["index"])
+            _add_preview(session, row)
         content.append(
             {
                 "given": group.given,

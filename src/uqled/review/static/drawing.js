@@ -46,12 +46,19 @@ export function describeDecision(action, label, classes) {
 export function makeCard(sample, info) {
   const names = info.classes;
   const label = (kind, tag, k) => makeElement("span", { class: kind }, makeElement("span", { class: "tag" }, tag), makeElement("span", { class: "name" }, ...breakName(names[k])));
+  const content = drawContent(sample, info, "thumbnail");
+  markColumns(content, sample.telling ?? []);
+  const given = label("given", "given", sample.given);
+  const suggested = sample.suggested === sample.given ? null : label("suggested", "→", sample.suggested);
+  // On a picture; of a text or a row it would cover some, and takes the place of what was suggested.
+  const decided = makeElement("span", { class: "state", "aria-hidden": "true" });
   return makeElement(
     "li",
     { role: "option", class: "card", "data-index": sample.index, tabindex: -1 },
     makeElement("span", { class: "tick", "aria-hidden": "true" }),
-    makeElement("span", { class: "shown" }, drawContent(sample, info, "thumbnail"), makeElement("span", { class: "state", "aria-hidden": "true" })),
-    makeElement("span", { class: "labels", "aria-hidden": "true" }, label("given", "given", sample.given), sample.suggested === sample.given ? null : label("suggested", "→", sample.suggested)),
+    ...(info.kind === "images"
+      ? [makeElement("span", { class: "shown" }, content, decided), makeElement("span", { class: "labels", "aria-hidden": "true" }, given, suggested)]
+      : [content, makeElement("span", { class: "labels", "aria-hidden": "true" }, given, makeElement("span", { class: "answer" }, suggested, decided))]),
   );
 }
 
@@ -104,7 +111,7 @@ export function drawSingle(sample, info, { content: text, decide }) {
       makeElement("h2", {}, "Labelled ", makeElement("b", {}, ...breakName(names[sample.given])), ...(sample.suggested === sample.given ? [". Is that right?"] : [". Is it ", makeElement("b", {}, ...breakName(names[sample.suggested])), "?"])),
       makeElement("p", { class: `state ${sample.action ?? "undecided"}`, hidden: !sample.action && !sample.waiting }, decided, sample.action && !sample.waiting ? makeElement("span", { class: "by" }, ` by ${sample.reviewer}, ${formatTime(sample.at)}`) : null),
       makeElement("ul", { class: "bars", "aria-label": "Most probable classes: click the right one" }, ...bars),
-      makeElement("p", { class: "why" }, sample.tier && sample.tier !== sample.reason && !sample.action ? makeElement("span", { class: "badge tier" }, sample.tier) : null, " ", makeElement("span", { class: "badge" }, sample.reason), " ", wrong, sample.why),
+      makeElement("p", { class: "why" }, sample.tier && sample.tier !== sample.reason && !sample.action ? makeElement("span", { class: "badge tier" }, sample.tier) : null, " ", makeElement("span", { class: "badge" }, sample.reason), " ", wrong, ...breakName(sample.why)),
       makeElement("p", { class: "note id" }, sample.id),
     ),
   ];
@@ -117,33 +124,36 @@ export function drawEvidence({ votes, typical, neighbours, duplicates, is_exact,
   if (duplicates.length) parts.push(drawStrip(`${is_exact ? "The same" : "Nearly the same"}, with another label`, duplicates, info, "duplicates"));
   if (votes.length) {
     const all = votes.reduce((sum, [, n]) => sum + n, 0);
-    const lines = votes.slice(0, 4).map(([k, n, who]) => makeElement("li", {}, makeElement("b", {}, names[k]), ` ${n} of ${all} votes`, who.length ? makeElement("span", { class: "note" }, ` ${who.join(", ")}`) : null));
+    const lines = votes.slice(0, 4).map(([k, n, who]) => makeElement("li", {}, makeElement("b", {}, ...breakName(names[k])), ` ${n} of ${all} votes`, who.length ? makeElement("span", { class: "note" }, ` ${who.join(", ")}`) : null));
     parts.push(makeElement("section", { class: "votes" }, makeElement("h3", {}, "How the members vote"), makeElement("ul", {}, ...lines)));
   }
   if (columns.length) {
-    const cell = (tag, text, scope) => makeElement(tag, scope ? { scope } : {}, text);
-    const head = makeElement("tr", {}, cell("th", "Unusual for its label", "col"), cell("th", "value", "col"), cell("th", `usual ${names[sample.given]}`, "col"), cell("th", `usual ${names[sample.suggested]}`, "col"));
+    const cell = (tag, content, scope) => makeElement(tag, scope ? { scope } : {}, ...[content].flat());
+    const head = makeElement("tr", {}, cell("th", "Unusual for its label", "col"), cell("th", "value", "col"), ...[sample.given, sample.suggested].map((k) => cell("th", ["usual ", ...breakName(names[k])], "col")));
     const rows = columns.map(([name, ...values]) => makeElement("tr", {}, cell("th", name, "row"), ...values.map((value) => cell("td", value))));
     parts.push(makeElement("table", { class: "unusual" }, makeElement("thead", {}, head), makeElement("tbody", {}, ...rows)));
   }
   const pairs = [["given", sample.given], ["suggested", sample.suggested]];
   const strips = (rows, title) => {
-    const sections = pairs.filter(([side]) => rows[side].length).map(([side, k]) => drawStrip(title(names[k]), rows[side], info, side));
+    const sections = pairs.filter(([side]) => rows[side].length).map(([side, k]) => drawStrip([title, ...breakName(names[k])], rows[side], info, side));
     if (sections.length) parts.push(makeElement("div", { class: "sides" }, ...sections));
   };
-  strips(neighbours, (name) => `Most like it: ${name}`);
-  strips(typical, (name) => `Typical ${name}`);
+  strips(neighbours, "Most like it: ");
+  strips(typical, "Typical ");
   return makeElement("div", { class: "evidence" }, ...parts);
 }
 
-// Samples in a row, small, with what was decided about them.
-export function drawStrip(title, rows, info, kind) {
+// Samples in a row, small, with what was decided about them; a click opens one, where `open` is given.
+export function drawStrip(title, rows, info, kind, open = null) {
   const items = rows.map((row) => {
     const decided = row.action ? describeDecision(row.action, row.label, info.classes) : row.flagged ? (kind === "odd" ? "suspect" : "suspect too") : "";
     const label = kind === "duplicates" ? info.classes[row.given] : "";
-    return makeElement("li", { title: row.id }, drawContent(row, info, "thumbnail"), label || decided ? makeElement("span", { class: "caption" }, [label, decided].filter(Boolean).join(", ")) : null);
+    const caption = label || decided ? makeElement("span", { class: "caption" }, ...breakName([label, decided].filter(Boolean).join(", "))) : null;
+    const parts = [drawContent(row, info, "thumbnail"), caption];
+    if (!open) return makeElement("li", { title: row.id }, ...parts);
+    return makeElement("li", {}, makeElement("button", { type: "button", class: "open", title: row.id, "aria-label": `Open ${row.id}`, onclick: () => open(row.index) }, ...parts));
   });
-  return makeElement("section", { class: `strip ${kind}` }, makeElement("h3", {}, title), makeElement("ul", { class: `kind-${info.kind}` }, ...items));
+  return makeElement("section", { class: `strip ${kind}` }, makeElement("h3", {}, ...[title].flat()), makeElement("ul", { class: `kind-${info.kind}` }, ...items));
 }
 
 // The words of a text that speak for either class, marked; text stays text.
@@ -176,8 +186,8 @@ export function drawContent(sample, info, size, text = sample.preview) {
 }
 
 // The columns of a row that are unusual for its label, marked.
-export function markColumns(box, columns) {
-  const unusual = new Set(columns.map(([name]) => name));
+export function markColumns(box, names) {
+  const unusual = new Set(names);
   for (const field of box?.querySelectorAll(".field") ?? []) field.classList.toggle("telling", unusual.has(field.querySelector(".key").textContent));
 }
 

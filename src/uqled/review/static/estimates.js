@@ -59,7 +59,8 @@ async function renew() {
 function describeChange(before, after) {
   const more = after.flagged - before.flagged;
   const flags = more === 0 ? "" : ` ${formatNumber(Math.abs(more))} ${more > 0 ? "more" : "fewer"} flagged,`;
-  return ` Now, after ${count(after.verdicts)}:${flags} about ${whole(after.wrong.value)} wrong labels in all, before it was ${whole(before.wrong.value)}.`;
+  const [now, earlier] = [after, before].map((one) => whole(one.wrong.value));
+  return ` Now, after ${count(after.verdicts)}:${flags} about ${now} wrong labels in all, ${now === earlier ? "as before" : `before it was ${earlier}`}.`;
 }
 
 // What the audit's verdicts say so far.

@@ -2,7 +2,7 @@
 
 import { Refused, Unreachable, send } from "./api.js";
 import { decide, decideCandidate, decideOther, lookForChanges, reviewer, saver } from "./decide.js";
-import { isClasses, onPair, onReviewer, openClass, showClasses, undoClass } from "./classes.js";
+import { isClasses, onOpen, onPair, onReviewer, openClass, showClasses, undoClass } from "./classes.js";
 import { pickBulk, pickClass, showHelp } from "./dialogs.js";
 import { getEstimates, onEstimates, showAudit } from "./estimates.js";
 import { decideGroup, isGrouped, loadGroups, moveGroup } from "./groups.js";
@@ -233,10 +233,13 @@ onLasso(async (lasso) => {
   setView("grid");
   await filter({ ...EVERYTHING, lasso });
 });
-onPoint(async (index) => {
+// One sample by itself, flagged or not.
+async function openSample(index) {
   state.view = "single";
   await filter({ ...EVERYTHING, only: String(index) });
-});
+}
+onPoint(openSample);
+onOpen(openSample);
 find("previous").addEventListener("click", () => turn(-1));
 find("next").addEventListener("click", () => turn(1));
 find("bulk-button").addEventListener("click", decideBulk);

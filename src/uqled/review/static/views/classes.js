@@ -10,10 +10,12 @@ const ROWS = 100; // classes listed at a time: typing finds the others
 let rows = [];
 let current = null; // class number of the page, null: the list
 let showPair = () => {};
+let openSample = () => {};
 let reviewerName = () => "";
 
 export const isClasses = () => state.view === "classes";
 export const onPair = (listener) => (showPair = listener);
+export const onOpen = (listener) => (openSample = listener);
 export const onReviewer = (getter) => (reviewerName = getter);
 
 export async function showClasses() {
@@ -78,8 +80,8 @@ function drawClass({ index, given, flagged, rate, taken_for, taken_from, typical
       makeElement("p", { class: "note" }, "This changes all its labels when you export. It can be taken back."),
       confused("Its flags are taken for", taken_for, (k) => [index, k]),
       confused("Labels that may belong to it", taken_from, (k) => [k, index]),
-      oddest.length ? drawStrip("Oddest", oddest, state.info, "odd") : null,
-      typical.length ? drawStrip("Typical", typical, state.info, "typical") : null,
+      oddest.length ? drawStrip("Oddest", oddest, state.info, "odd", openSample) : null,
+      typical.length ? drawStrip("Typical", typical, state.info, "typical", openSample) : null,
     ].filter(Boolean),
   );
 }

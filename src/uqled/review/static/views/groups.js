@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { makeItem, onDecisions, saver } from "./decide.js";
-import { breakName, describeDecision, drawContent, formatNumber, makeElement } from "./drawing.js";
+import { breakName, describeDecision, drawContent, formatNumber, makeElement, markColumns } from "./drawing.js";
 import { announce, find, state } from "./state.js";
 
 const FEW = 18; // samples that fit on a screen when they are shown larger
@@ -53,9 +53,11 @@ function draw() {
 
 function makeTile(sample, group) {
   const out = exceptions.has(sample.index);
-  const name = group.given === null ? makeElement("span", { class: "caption" }, state.info.classes[sample.given]) : null;
+  const name = group.given === null ? makeElement("span", { class: "caption" }, ...breakName(state.info.classes[sample.given])) : null;
   const decided = sample.action ? makeElement("span", { class: "caption" }, describeDecision(sample.action, sample.label, state.info.classes)) : null;
-  const button = makeElement("button", { type: "button", class: out ? "tile out" : "tile", "aria-pressed": String(!out), title: sample.id, "aria-label": `${sample.id}: ${out ? "left out" : "in the group"}` }, drawContent(sample, state.info, "thumbnail"), name, decided);
+  const content = drawContent(sample, state.info, "thumbnail");
+  markColumns(content, sample.telling ?? []);
+  const button = makeElement("button", { type: "button", class: out ? "tile out" : "tile", "aria-pressed": String(!out), title: sample.id, "aria-label": `${sample.id}: ${out ? "left out" : "in the group"}` }, content, name, decided);
   button.addEventListener("click", () => {
     if (exceptions.has(sample.index)) exceptions.delete(sample.index);
     else exceptions.add(sample.index);

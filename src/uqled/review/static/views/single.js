@@ -41,7 +41,7 @@ function draw(sample, answer) {
     about.querySelector(".state").after(makeElement("section", { class: "opinions" }, makeElement("h3", {}, "Second opinion"), makeElement("ul", {}, ...lines)));
   }
   if (answer && state.info.kind === "texts") markWords(figure.querySelector(".text"), answer.evidence.words);
-  if (answer && state.info.kind === "table") markColumns(figure.querySelector(".row"), answer.evidence.columns);
+  if (answer && state.info.kind === "table") markColumns(figure.querySelector(".row"), answer.evidence.columns.map(([name]) => name));
   // A picture that is on the page stays, with its zoom.
   const same = drawnIndex === sample.index && state.info.kind === "images" && box.querySelector("figure");
   box.replaceChildren(same || figure, about, evidence);
