@@ -184,7 +184,8 @@ def test_a_table_that_has_changed_is_refused(tmp_path, name):
         for more in ([], ["--dry-run"]):
             result = command("export", run, "--to", to, "--out", tmp_path / out, *more)
             assert result.exit_code == 2
-            assert "does not exist" in result.output
+            assert "is not at" in result.output
+            assert "--data" in result.output
 
 
 def test_labels_of_a_csv_stay_as_they_are_written(tmp_path):

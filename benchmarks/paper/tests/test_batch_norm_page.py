@@ -88,4 +88,4 @@ def test_a_cell_that_lacks_folds_is_named_in_the_picture() -> None:
     setting = SettingResults("cifar10", {"folds": 4}, {0.1: {0: {"folds": 2}}, 0.2: {0: {}}})
     (group,) = group_settings([setting])
     assert group.ticks == ["0.1\n2 of 4\nfolds", "0.2"]
-    assert group.title == "CIFAR-10\nResNet-18"
+    assert group.title == "CIFAR-10\nResNet-18\nAdam"

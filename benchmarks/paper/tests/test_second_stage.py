@@ -129,7 +129,7 @@ def test_the_page_counts_and_pairs_over_seeds(tmp_path: Path) -> None:
         },
     )
     text = "\n".join(section.build_section(tmp_path))
-    assert "CIFAR-10, ResNet-18, noise rate 0.1" in text
+    assert "CIFAR-10, ResNet-18, Adam, noise rate 0.1" in text
     assert (
         "On the softmax as trained, the paper's five beat training on the noisy labels in 2 of 3 "
         "cases and removal by CL-PBNR in 1 of 3 cases." in text

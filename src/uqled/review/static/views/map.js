@@ -297,8 +297,8 @@ function setTool(name) {
 // What lies under the pointer or the cross.
 function showHint(point, x, y) {
   const box = find("map-hint");
-  box.hidden = point < 0;
-  if (point < 0 || Number(box.dataset.index) === point) return placeHint(box, x, y);
+  box.hidden = point < 0 || !values; // the colours come after the places
+  if (box.hidden || Number(box.dataset.index) === point) return placeHint(box, x, y);
   box.dataset.index = point;
   const by = find("map-by").value;
   const name = by === "given" || by === "suggested" ? `${by} ${state.info.classes[values[point]]}` : by === "probability" ? `wrong with ${values[point] === 255 ? "unknown probability" : formatPercent(values[point] / 250)}` : ["undecided", "kept", "relabelled", "dropped"][values[point]];
