@@ -210,7 +210,7 @@ def write_page(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
         f"{about['samples']:,} samples per set, {len(about['seeds'])} seed(s). "
         f"{format_machine(about)}",
         "The peer is logistic regression on the same features, out of fold, and cleanlab's "
-        "default; before is our default of before (a small network, TF-IDF with logistic "
+        "default; before is our previous default (a small network, TF-IDF with logistic "
         "regression, a forest), "
         "with 10 % symmetric noise and one seed only. Behind ±: the sample standard deviation over "
         "seeds.",

@@ -85,7 +85,7 @@ def build_page(
         "and the stored statistics no longer fit: the plain softmax can be damaged. The Monte "
         "Carlo passes have dropout, and with it the right statistics. A method that reads a "
         "damaged softmax (CL-PBNR) can lose to methods that read the passes, whatever uncertainty "
-        "is worth ([drawn](../predicting.md#where-the-passes-come-from)).",
+        "is worth ([see the drawing](../predicting.md#where-the-passes-come-from)).",
         "The remedy is a few forward passes: the same weights, with the batch-norm statistics "
         "estimated again without dropout. uqled does that for its softmax by default; "
         "`--batch-norm as-trained` keeps the statistics of training, as in the paper.",

@@ -16,6 +16,7 @@ They learn with Adam only, so VGG-11 with batch norm is trained with Adam too.
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -188,12 +189,15 @@ def _make_convolution(
 def predict_fold(
     cell: ScratchCell, data: Dataset, noisy: NoisyLabels, fold: int, work: Path
 ) -> dict[str, NDArray[Any]]:
-    """Train one fold, or read what an earlier run left; the three sources' probabilities."""
-    path = _make_fold_path(work, fold)
+    """Train one fold, or read what an earlier run of the same setting left; the three sources'
+    probabilities."""
+    path, setting = _make_fold_path(work, fold), cell.setting
+    description = json.dumps(asdict(setting))
     if path.exists():
         with np.load(path) as archive:
-            return dict(archive)
-    setting = cell.setting
+            arrays = dict(archive)
+        if str(arrays.pop("setting", "")) == description:
+            return arrays
     splitter = StratifiedKFold(setting.folds, shuffle=True, random_state=cell.seed)
     rest, part = list(splitter.split(noisy.labels, noisy.labels))[fold]
     seed = 1_000 * cell.seed + fold
@@ -203,7 +207,7 @@ def predict_fold(
     arrays = predict_sources(model, train_samples, unseen, passes=setting.passes, seed=seed)
     arrays |= {"part": part, "torch": predict_by_torch(model, train_samples, unseen)}
     with replace_file(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(file, setting=description, **arrays)  # type: ignore[arg-type]
     shutil.rmtree(checkpoints)
     return arrays
 

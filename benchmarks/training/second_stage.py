@@ -85,8 +85,10 @@ def find_flags(
     )
     labels = name_classes(noisy.labels, joined["softmax"].shape[1])
     flags = compute_flags(PAPER_METHODS, labels, joined["softmax"], joined["passes"])
-    mended = compute_flags((BASELINE,), labels, joined["reestimated"], joined["passes"])
-    return {name: one.mask for name, one in flags.items()} | {REESTIMATED: mended[BASELINE].mask}
+    reestimated = compute_flags((BASELINE,), labels, joined["reestimated"], joined["passes"])
+    return {name: one.mask for name, one in flags.items()} | {
+        REESTIMATED: reestimated[BASELINE].mask
+    }
 
 
 def compute_cell(

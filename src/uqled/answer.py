@@ -33,7 +33,7 @@ class Estimate:
     high: float
 
     def as_share_of(self, n: int) -> Estimate:
-        """This number of `n` as a share, with its interval; of none as if of one."""
+        """This number of `n` as a share, with its interval; 0 is treated as 1."""
         n = max(n, 1)
         return Estimate(self.value / n, self.low / n, self.high / n)
 

@@ -212,6 +212,19 @@ def test_a_shuffling_loader_is_read_in_the_order_of_its_data_set():
     ):
         with pytest.raises(InputError, match=r"draws its samples at random.*Pass its data set"):
             load(loaders.DataLoader(rows, batch_size=4, sampler=sampler))
+
+    class Tenfold(loaders.DataLoader):
+        def __iter__(self):
+            return ((10 * x, y) for x, y in super().__iter__())
+
+    mixed = loaders.BatchSampler(loaders.RandomSampler(rows), 3, drop_last=True)
+    for loader in (
+        Tenfold(rows, batch_size=4, shuffle=True),
+        loaders.DataLoader(rows, batch_sampler=mixed),
+    ):
+        with pytest.raises(InputError, match="Pass its data set"):
+            load(loader)
+    assert load(Tenfold(rows, batch_size=4)).inputs.max() == 10 * data.inputs.max()
     in_order = load(loaders.DataLoader(rows, batch_size=4, sampler=[8, 2, 5]))
     assert in_order.inputs[:, 0].tolist() == [16, 4, 10]
 

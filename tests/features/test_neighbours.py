@@ -59,6 +59,16 @@ def test_components_keep_the_distances(shape):
     np.testing.assert_allclose(after / after[0], before / before[0], rtol=1e-3)
 
 
+@pytest.mark.parametrize("live", [400, 550])
+def test_features_that_repeat_others_have_no_direction_of_their_own(live):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, live)).astype(np.float32)
+    reduced = reduce_features(np.hstack([X, X, np.zeros((800, 20), np.float32)]))
+    assert np.isfinite(reduced).all()
+    assert reduced.shape == (800, min(live, 512))
+    assert reduced.var(axis=0).min() > 1e-3
+
+
 def test_many_features_keep_the_variance_that_principal_components_keep():
     rng = np.random.default_rng(0)
     scales = np.exp(-np.arange(600) / 100)

@@ -12,8 +12,8 @@ CODES = np.repeat([0, 1], 100)
 
 
 def names(frame, index, given=0, suggested=1, codes=CODES):
-    found = TableRows(frame, codes).find_unusual_columns(index, given, suggested)
-    return [one.name for one in found]
+    columns = TableRows(frame, codes).find_unusual_columns(index, given, suggested)
+    return [one.name for one in columns]
 
 
 def test_a_number_and_a_category_are_unusual_by_the_same_measure():
@@ -56,6 +56,7 @@ def test_what_may_be_chance_is_not_unusual():
 def test_missing_and_odd_values_are_no_evidence(column):
     frame = pd.DataFrame({"odd": column, "size": np.where(CODES == 0, 1.0, 9.0)})
     frame.loc[0, "size"] = 9.0
+    frame.loc[100, "odd"] = column[0]  # among those that are compared, too
     rows = TableRows(frame, CODES)
     assert [one.name for one in rows.find_unusual_columns(0, 0, 1)] == ["size"]
     assert len(rows.find_nearest(0, 1, 3)) == 3

@@ -218,8 +218,8 @@ def _judge_data(settings: list[SettingResults]) -> str:
         f"above CL-PBNR in {above} of {cases} cases as trained, in {n_above} once statistics fit"
     )
     rows = [row["accuracy"] for one in settings for row in one.rows]
-    mended = max(one["reestimated"] - one["as-trained"] for one in rows)
-    if mended < _DAMAGED:
+    repair = max(one["reestimated"] - one["as-trained"] for one in rows)
+    if repair < _DAMAGED:
         return f"{counts}; the softmax is not damaged, so this says nothing about the cause"
     if 2 * above <= cases:
         return f"{counts}; the statement does not hold, not even on the softmax as trained"

@@ -16,7 +16,7 @@ from uqled.bench.suite import BASELINE
 CELLS = Path(__file__).parents[2] / "results" / "from-scratch-stage2"
 REESTIMATED = f"{BASELINE}-reestimated"
 #: What is done with the training set, those first that say most: its noisy labels, the same
-#: without the flags of a method (`cl-pbnr` also on the mended softmax), or its true labels.
+#: without the flags of a method (`cl-pbnr` also on the re-estimated softmax), or its true labels.
 TREATMENTS = ("noisy", BASELINE, REESTIMATED, *PAPER_FIVE, "clean")
 _NAMES = {
     "noisy": "noisy labels",

@@ -121,7 +121,7 @@ def run_benchmark(
         _run_cells(benchmark, benchmark.list_cells(pilot=pilot), workers, progress)
         results = collect_results(benchmark.suite, benchmark.cells)
         for sentence in results.about["passes_differ"]:
-            tell(f"warning: {sentence}, which differs by more than noise.")
+            tell(f"warning: {sentence}; they differ by more than noise.")
         written = write_results(results, out)
         benchmark.cells.remove_finished_work()
     return results, written

@@ -252,7 +252,12 @@ def _restore_order(loader: Any) -> Any:
 
     Ids are row numbers of the data set, and no sample is missing.
     """
-    sampler: Any = getattr(loader, "sampler", None)
+    own_class: Any = type(loader)
+    bases = [one for one in own_class.__mro__ if one.__module__.startswith("torch.utils.data")]
+    batch_sampler = getattr(loader, "batch_sampler", None)
+    has_own_batches = getattr(loader, "batch_size", None) is None and batch_sampler is not None
+    source = batch_sampler if has_own_batches else loader
+    sampler: Any = getattr(source, "sampler", None)
     kind = type(sampler).__name__
     is_shuffle = kind == "RandomSampler" and not sampler.replacement
     is_shuffle = is_shuffle and len(sampler) == _measure_length(loader.dataset)
@@ -262,15 +267,22 @@ def _restore_order(loader: Any) -> Any:
             f"is a {type(loader).__name__} that draws its samples at random ({kind})",
             "Pass its data set, whose rows have an order: loader.dataset",
         )
-    is_complete = not (is_shuffle or getattr(loader, "drop_last", False))
-    bases = [one for one in type(loader).__mro__ if one.__module__.startswith("torch.utils.data")]
-    if is_complete or loader.batch_size is None or not bases:
+    is_complete = not (is_shuffle or getattr(source, "drop_last", False))
+    if is_complete or not bases:
         return loader
+    if has_own_batches or own_class.__iter__ is not bases[0].__iter__:
+        raise InputError(
+            "place",
+            f"is a {type(loader).__name__} of its own kind that shuffles or drops its last batch",
+            "Pass its data set, whose rows have an order: loader.dataset",
+        )
     return bases[0](
         loader.dataset,
         batch_size=loader.batch_size,
         collate_fn=loader.collate_fn,
         num_workers=loader.num_workers,
+        worker_init_fn=loader.worker_init_fn,
+        multiprocessing_context=loader.multiprocessing_context,
     )
 
 

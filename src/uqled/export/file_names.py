@@ -50,7 +50,7 @@ def pick_free_name(
 ) -> str:
     """The name, with a number before its ending if another has it; then it counts as used.
 
-    Names are taken as `alike` has them: some file systems hold upper and lower case for one.
+    `alike` maps names that count as the same to one text: some file systems ignore case.
     """
     stem, dot, ending = name.rpartition(".")
     if not stem:

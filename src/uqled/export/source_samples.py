@@ -64,14 +64,14 @@ class SourceSamples:
         return data, _choose_ending(self.ids[index], data)
 
     def list_table_rows(
-        self, samples: NDArray[np.intp]
+        self, kept_samples: NDArray[np.intp]
     ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """(rows of `raw` that a table keeps, ascending; which of them the run had set aside).
 
-        `kept` are the samples that stay. Rows without a label, of a class that is too rare or whose
-        image cannot be read stay as they are. Of a part of the data, only that part is kept.
+        `kept_samples` are those that stay. Rows without a label, of a class that is too rare or
+        whose image cannot be read stay as they are. Of a part of the data, only that part is kept.
         """
-        chosen = self.rows[samples]
+        chosen = self.rows[kept_samples]
         is_aside = np.ones(len(self.raw.ids), np.bool_)
         is_aside[self.rows[self.rows >= 0]] = False
         if self.source["limit"] is not None:

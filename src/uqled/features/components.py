@@ -10,6 +10,7 @@ from uqled.data.dataset import Dataset
 
 _EMBEDDING_WIDTH = 32  # columns without names, from which numbers count as an encoder's features
 _DIMENSIONS = 512  # that features are reduced to
+_LEAST_SHARE = 1e-10  # of the largest variance: less than that is how single precision rounds
 _OVERSAMPLES = 10  # more directions that are searched for than are kept: the last ones are inexact
 
 
@@ -41,15 +42,22 @@ def _find_directions(centred: NDArray[np.float32]) -> NDArray[np.float32]:
         basis = randomized_range_finder(
             centred, size=_DIMENSIONS + _OVERSAMPLES, n_iter=2, random_state=0
         )
-        shadow = basis.T @ centred  # [d,D]: few rows, whose products cost less than their SVD
-        values, vectors = eigh((shadow @ shadow.T).astype(np.float64))
-        largest = slice(None, -_DIMENSIONS - 1, -1)
-        rows = (vectors[:, largest] / np.sqrt(values[largest])).T @ shadow
-        return np.asarray(rows.T, np.float32)
+        # [d,D]: few rows, whose products cost less than their SVD
+        projected = (basis.T @ centred).astype(np.float64)
+        values, vectors = (part[..., -_DIMENSIONS:] for part in eigh(projected @ projected.T))
+        return _keep_directions(values, vectors, projected)
     if D <= N:
         return np.asarray(eigh(centred.T @ centred)[1][:, ::-1], np.float32)
     # Fewer samples than dimensions: N directions hold all there is.
-    values, vectors = eigh((centred @ centred.T).astype(np.float64))
-    is_kept = values > values[-1] * 1e-6
-    rows = (vectors[:, is_kept] / np.sqrt(values[is_kept])).T @ centred
-    return np.asarray(rows[::-1].T, np.float32)
+    rows = centred.astype(np.float64)
+    return _keep_directions(*eigh(rows @ rows.T), rows)
+
+
+def _keep_directions(
+    values: NDArray[np.float64], vectors: NDArray[np.float64], rows: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """[D,d] from the eigenvalues, ascending, and eigenvectors of `rows @ rows.T`, without the
+    directions in which the rows [n,D] do not vary."""
+    is_kept = values > values[-1] * _LEAST_SHARE
+    directions = (vectors[:, is_kept] / np.sqrt(values[is_kept])).T @ rows
+    return np.asarray(directions[::-1].T, np.float32)

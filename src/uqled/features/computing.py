@@ -105,7 +105,7 @@ def _encode_block(rows: Any, encoder: Encoder, advance: Any) -> NDArray[np.float
         measure = getattr(encoder, "measure_lengths", lambda texts: [len(text) for text in texts])
         order = np.argsort(measure(rows), kind="stable")
     size = encoder.batch_size
-    batches = [rows[order[begin : begin + size]] for begin in range(0, len(rows), size)]
+    batches = (rows[order[begin : begin + size]] for begin in range(0, len(rows), size))
     vectors = []
     with Threads(getattr(encoder, "batches_at_once", 1)) as engine:
         for batch in engine.map(encoder.encode, batches):

@@ -88,7 +88,9 @@ class TableRows:
     def find_nearest(self, index: int, k: int, n: int) -> list[int]:
         """The `n` rows of class k with the least mean distance per column (Gower's): numbers differ
         by their share of the range between the 5 and the 95 per cent quantile, categories by 1."""
-        rows = _space_evenly(np.flatnonzero(self._codes == k), _MAX_CELLS // len(self._names))
+        rows = _space_evenly(
+            np.flatnonzero(self._codes == k), _MAX_CELLS // max(len(self._names), 1)
+        )
         rows = rows[rows != index]
         if not len(rows):
             return []
@@ -104,18 +106,18 @@ class TableRows:
             total += distance[:, np.isfinite(value)].sum(axis=1)
         cells = self._read_others(rows)
         for at, value in enumerate(self._read_cells(index)):
-            if isinstance(value, str):
-                total += cells[:, at] != value
+            if isinstance(value, str):  # a missing cell is no string, and differs
+                total += [not isinstance(one, str) or one != value for one in cells[:, at]]
             elif not _is_missing(value):
                 total += [str(one) != str(value) for one in cells[:, at]]
         return [int(i) for i in rows[np.argsort(total, kind="stable")[:n]]]
 
     def _compare_row(self, index: int, given: int, suggested: int) -> list[UnusualColumn]:
         pair = self._read_profile(given), self._read_profile(suggested)
-        found = []
+        unusual = []
         if self._numbers:
             values = self._read_numbers(np.array([index]))[0]
-            found += [
+            unusual += [
                 (strength, self._numbers[at], _describe_number(values[at], pair, at))
                 for at, strength in _compare_numbers(values, *pair)
             ]
@@ -127,11 +129,11 @@ class TableRows:
             counts = [(one.categories[at][str(value)], one.n_rows) for one in pair]
             given_usual, suggested_usual = (f"{n / max(size, 1):.0%} have it" for n, size in counts)
             strength = float(_compare_shares(*counts))
-            found.append((strength, column, (str(value)[:_CELL], given_usual, suggested_usual)))
-        found.sort(key=lambda one: (-one[0], one[1]))
+            unusual.append((strength, column, (str(value)[:_CELL], given_usual, suggested_usual)))
+        unusual.sort(key=lambda one: (-one[0], one[1]))
         return [
             UnusualColumn(self._names[column], *texts)
-            for strength, column, texts in found[:_LISTED]
+            for strength, column, texts in unusual[:_LISTED]
             if strength > 0
         ]
 
