@@ -8,7 +8,11 @@ from sklearn.decomposition import PCA
 
 from uqled.features import neighbours
 from uqled.features.components import reduce_features
-from uqled.features.neighbours import find_neighbours, find_neighbours_in_class
+from uqled.features.neighbours import (
+    find_near_duplicates,
+    find_neighbours,
+    find_neighbours_in_class,
+)
 
 pytest.importorskip("usearch")
 
@@ -25,7 +29,7 @@ def test_the_index_finds_what_comparing_all_finds(vectors, monkeypatch):
     exact, similarities = find_neighbours(vectors, 10, groups=groups)
     monkeypatch.setattr(neighbours, "_EXACT_PRODUCTS", 0)
     indices, own = find_neighbours(vectors, 10, groups=groups)
-    again, _ = find_neighbours(vectors, 10, groups=groups)
+    again, _ = find_neighbours(vectors.copy(), 10, groups=groups)  # searched anew
     np.testing.assert_array_equal(indices, again)
     assert (groups[indices] != groups[:, None]).all()
     recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(exact, indices, strict=True)])
@@ -80,3 +84,26 @@ def test_many_features_keep_the_variance_that_principal_components_keep():
     np.testing.assert_allclose(kept[:100], axes.explained_variance_[:100], rtol=0.01)
     cosines = reduced.T @ reduced / len(X)
     np.testing.assert_allclose(cosines, np.diag(np.diag(cosines)), atol=1e-3)
+
+
+def test_nearest_rows_are_searched_once_while_their_array_is_in_use(monkeypatch):
+    monkeypatch.setattr(neighbours, "_EXACT_PRODUCTS", 0)
+    searches, in_use = [], set(neighbours._NEAREST)
+    search = neighbours._search_index
+    monkeypatch.setattr(
+        neighbours, "_search_index", lambda *given: searches.append(given) or search(*given)
+    )
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20)).astype(np.float32)
+    X[1] = X[0]
+    assert find_near_duplicates(X).tolist() == [[0, 1]]
+    first, _ = find_neighbours(X, 20)
+    assert first[0, 0] == 1
+    others, _ = find_neighbours(X, 20, groups=np.r_[0, 0, np.arange(2, 300)])
+    assert 1 not in others[0]
+    assert len(searches) == 1
+    find_neighbours(X, 40)  # more than were searched
+    assert len(searches) == 2
+    searches.clear()  # which hold the array
+    del X
+    assert set(neighbours._NEAREST) == in_use

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,10 +16,15 @@ _EXACT_PRODUCTS = 20_000**2  # of two samples: up to here, all are computed
 _LINKS, _EXPLORED = 32, 128  # of the index: what finds more than 95 % of the nearest samples
 _GROUP = 64  # samples of a query's own group, at most, that it finds beside its neighbours
 _QUERIES = 8_192  # at a time
+_SHARED = 32  # nearest rows that are searched at least, for all that ask: more take no longer
 #: Cosine similarity of centred features from which two samples count as copies of each other.
 NEAR_DUPLICATE = 0.995
 _MANY_DIMENSIONS = 16
 _CLOSEST = 5  # neighbours that are looked at for duplicates
+
+Nearest = tuple[NDArray[np.int32], NDArray[np.float32]]
+#: What was found for arrays that are in use, by their identity.
+_NEAREST: dict[int, Nearest] = {}
 
 
 def find_neighbours(
@@ -31,7 +37,11 @@ def find_neighbours(
     """
     rows = np.arange(len(X))
     own = rows if groups is None else np.unique(groups, return_inverse=True)[1]
-    return _search(normalise_rows(X), rows, rows, min(k, len(X) - 1), own)
+    k = min(k, len(X) - 1)
+    if not _wants_index(len(X), len(X)):
+        return _search(normalise_rows(X), rows, rows, k, own)
+    n = min(max(k + _count_own(own), _SHARED), len(X))
+    return _leave_out_groups(*_find_nearest(X, n), own, own, k)
 
 
 def find_neighbours_in_class(
@@ -65,8 +75,10 @@ def _search(
     None of the query's own group [N]. Exact up to a size; beyond it by an index, where the package
     is installed, which misses a neighbour here and there.
     """
-    if len(queries) * len(candidates) > _EXACT_PRODUCTS and find_spec("usearch") is not None:
-        return _search_index(Z, queries, candidates, k, groups)
+    if _wants_index(len(queries), len(candidates)):
+        n = min(k + _count_own(groups[candidates]), len(candidates))
+        at, values = _search_index(Z[candidates], Z[queries], n)
+        return _leave_out_groups(candidates[at], values, groups, groups[queries], k)
     n, m = len(queries), len(candidates)
     indices, similarities = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
     block = max(1, _BLOCK_BYTES // (4 * m))
@@ -84,34 +96,69 @@ def _search(
     return indices, similarities
 
 
-def _search_index(
-    Z: NDArray[np.float32],
-    queries: NDArray[np.intp],
-    candidates: NDArray[np.intp],
-    k: int,
-    groups: NDArray[np.integer],
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The same by a graph of neighbours, in time that grows little faster than the samples."""
+def _wants_index(queries: int, candidates: int) -> bool:
+    return queries * candidates > _EXACT_PRODUCTS and find_spec("usearch") is not None
+
+
+def _count_own(groups: NDArray[np.integer]) -> int:
+    """How many rows of its own group a query may meet before it meets others."""
+    return min(int(np.bincount(groups).max()), _GROUP)
+
+
+def _find_nearest(X: NDArray[np.float32], n: int) -> Nearest:
+    """([N,m] rows, [N,m] similarities) nearest to each row by the index, m at least n.
+
+    Searched once as long as the array is in use, and so not to be changed: copies, conflicts and
+    votes all ask for the same.
+    """
+    nearest = _NEAREST.get(id(X))
+    if nearest is None:
+        weakref.finalize(X, _NEAREST.pop, id(X), None)
+    if nearest is None or nearest[0].shape[1] < n:
+        Z = normalise_rows(X)
+        nearest = _NEAREST[id(X)] = _search_index(Z, Z, n)
+    return nearest
+
+
+def _search_index(candidates: NDArray[np.float32], queries: NDArray[np.float32], n: int) -> Nearest:
+    """([q,n] rows of `candidates`, [q,n] similarities) nearest to each of `queries`, itself among
+    them: by a graph of neighbours, in time that grows little faster than the samples."""
     from usearch.index import Index
 
-    index = Index(ndim=Z.shape[1], metric="ip", connectivity=_LINKS, expansion_search=_EXPLORED)
+    index = Index(
+        ndim=candidates.shape[1], metric="ip", connectivity=_LINKS, expansion_search=_EXPLORED
+    )
     # One thread: several would link the samples in an order that differs between runs.
-    index.add(np.arange(len(candidates), dtype=np.uint64), Z[candidates], threads=1)
-    largest = int(np.bincount(groups[candidates]).max())
-    n_candidates = min(k + min(largest, _GROUP), len(candidates))
-    indices, similarities = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), "f4")
+    index.add(np.arange(len(candidates), dtype=np.uint64), candidates, threads=1)
+    rows, similarities = np.empty((len(queries), n), np.int32), np.empty((len(queries), n), "f4")
     for begin in range(0, len(queries), _QUERIES):
         part = slice(begin, begin + _QUERIES)
-        matches = index.search(Z[queries[part]], n_candidates)
-        rows = candidates[matches.keys.astype(np.intp)]
-        values = 1 - np.asarray(matches.distances, np.float32)
-        values[groups[rows] == groups[queries[part], None]] = -np.inf
-        _sort_nearest(rows, values, indices[part], similarities[part])
+        matches = index.search(queries[part], n)
+        rows[part] = matches.keys
+        similarities[part] = 1 - np.asarray(matches.distances, np.float32)
+    return rows, similarities
+
+
+def _leave_out_groups(
+    rows: NDArray[np.integer],
+    values: NDArray[np.float32],
+    groups: NDArray[np.integer],
+    own: NDArray[np.integer],
+    k: int,
+) -> Nearest:
+    """([q,k] rows, [q,k] similarities) of the nearest `rows` [q,n] that are not of the query's
+    group `own` [q]."""
+    indices, similarities = np.empty((len(rows), k), np.int32), np.empty((len(rows), k), "f4")
+    for begin in range(0, len(rows), _QUERIES):
+        part = slice(begin, begin + _QUERIES)
+        is_own = groups[rows[part]] == own[part, None]
+        others = np.where(is_own, np.float32(-np.inf), values[part])
+        _sort_nearest(rows[part], others, indices[part], similarities[part])
     return indices, similarities
 
 
 def _sort_nearest(
-    rows: NDArray[np.intp],
+    rows: NDArray[np.integer],
     values: NDArray[np.float32],
     indices: NDArray[np.int32],
     similarities: NDArray[np.float32],
