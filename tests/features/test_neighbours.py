@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
+from sklearn.metrics.pairwise import cosine_similarity
 
 from uqled.features import neighbours
 from uqled.features.components import reduce_features
@@ -28,13 +29,29 @@ def test_the_index_finds_what_comparing_all_finds(vectors, monkeypatch):
     groups = np.arange(1_500) // 2
     exact, similarities = find_neighbours(vectors, 10, groups=groups)
     monkeypatch.setattr(neighbours, "_EXACT_PRODUCTS", 0)
-    indices, own = find_neighbours(vectors, 10, groups=groups)
+    indices, own = find_neighbours(vectors.copy(), 10, groups=groups)
     again, _ = find_neighbours(vectors.copy(), 10, groups=groups)  # searched anew
     np.testing.assert_array_equal(indices, again)
     assert (groups[indices] != groups[:, None]).all()
     recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(exact, indices, strict=True)])
     assert recall > 0.98
     np.testing.assert_allclose(own[:, 0], similarities[:, 0], atol=0.05)
+
+
+@pytest.mark.parametrize("group_size", [1, 3, 200])
+@pytest.mark.parametrize("n", [40, 1_500])
+def test_all_are_compared_as_scikit_learn_does(vectors, n, group_size):
+    """Few columns, whose products are partitioned at once, and so many that strides come first."""
+    X, groups = vectors[:n], np.arange(n) % -(-n // group_size)
+    indices, similarities = find_neighbours(X, 10, groups=groups)
+    products = cosine_similarity(X - X.mean(axis=0))
+    products[groups[:, None] == groups] = -np.inf
+    for row, own in enumerate(products):
+        expected = np.argsort(-own, kind="stable")[:10]
+        expected = expected[np.isfinite(own[expected])]
+        np.testing.assert_array_equal(indices[row, : len(expected)], expected)
+        assert (indices[row, len(expected) :] == -1).all()
+        np.testing.assert_allclose(similarities[row, : len(expected)], own[expected], atol=1e-5)
 
 
 def test_neighbours_of_a_class_are_of_that_class(vectors, monkeypatch):

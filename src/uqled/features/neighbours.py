@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from uqled.data.inspection.equal_samples import join_sets
 
 _BLOCK_BYTES = 1 << 27  # of similarities, at a time
-_EXACT_PRODUCTS = 20_000**2  # of two samples: up to here, all are computed
+_EXACT_PRODUCTS = 100_000**2  # of two samples: up to here, all are computed sooner than an index
+_STRIDES = 16  # columns whose maximum is looked at first
 _LINKS, _EXPLORED = 32, 128  # of the index: what finds more than 95 % of the nearest samples
 _GROUP = 64  # samples of a query's own group, at most, that it finds beside its neighbours
 _QUERIES = 8_192  # at a time
@@ -29,18 +30,19 @@ _NEAREST: dict[int, Nearest] = {}
 
 def find_neighbours(
     X: NDArray[np.float32], k: int, *, groups: NDArray[np.integer] | None = None
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+) -> Nearest:
     """([N,k] indices, nearest first, and [N,k] similarities) of each row's nearest other rows.
 
     Rows of the same group are left out. Where there are fewer than k, the index is -1 and the
     similarity -1.
     """
-    rows = np.arange(len(X))
-    own = rows if groups is None else np.unique(groups, return_inverse=True)[1]
+    own = np.arange(len(X)) if groups is None else np.unique(groups, return_inverse=True)[1]
     k = min(k, len(X) - 1)
-    if not _wants_index(len(X), len(X)):
-        return _search(normalise_rows(X), rows, rows, k, own)
-    n = min(max(k + _count_own(own), _SHARED), len(X))
+    largest_group = int(np.bincount(own).max())
+    if largest_group > _GROUP and not _wants_index(len(X), len(X)):
+        Z = normalise_rows(X)
+        return _compare_all(Z, Z, k, groups=own)
+    n = min(max(k + min(largest_group, _GROUP), _SHARED), len(X))
     return _leave_out_groups(*_find_nearest(X, n), own, own, k)
 
 
@@ -54,59 +56,77 @@ def find_neighbours_in_class(
     """[n,k] the nearest samples of the class `classes` [n] to each of `rows` [n]; -1 if too few."""
     Z = normalise_rows(X)
     nearest = np.full((len(rows), k), -1, np.int32)
+    itself = np.arange(len(X))
     for one in np.unique(classes):
         at = np.flatnonzero(classes == one)
+        at_rows = rows[at]
         members = np.flatnonzero(labels == one)
         if len(members):
-            indices, _ = _search(Z, rows[at], members, min(k, len(members)), np.arange(len(X)))
+            n = min(k + 1, len(members))  # itself among them
+            columns, values = _search(Z[members], Z[at_rows], n)
+            indices, _ = _leave_out_groups(members[columns], values, itself, at_rows, min(k, n))
             nearest[at, : indices.shape[1]] = indices
     return nearest
 
 
-def _search(
-    Z: NDArray[np.float32],
-    queries: NDArray[np.intp],
-    candidates: NDArray[np.intp],
-    k: int,
-    groups: NDArray[np.integer],
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """([n,k] rows among `candidates`, [n,k] similarities) nearest to the rows `queries` [n].
+def _search(candidates: NDArray[np.float32], queries: NDArray[np.float32], n: int) -> Nearest:
+    """([q,n] rows of `candidates`, [q,n] similarities) nearest to each of `queries`, itself among
+    them.
 
-    None of the query's own group [N]. Exact up to a size; beyond it by an index, where the package
-    is installed, which misses a neighbour here and there.
+    Exact up to a size; beyond it by an index, where the package is installed, which misses a
+    neighbour here and there.
     """
     if _wants_index(len(queries), len(candidates)):
-        n = min(k + _count_own(groups[candidates]), len(candidates))
-        at, values = _search_index(Z[candidates], Z[queries], n)
-        return _leave_out_groups(candidates[at], values, groups, groups[queries], k)
-    n, m = len(queries), len(candidates)
-    indices, similarities = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
-    block = max(1, _BLOCK_BYTES // (4 * m))
-    everything = Z if m == len(Z) else Z[candidates]
-    for begin in range(0, n, block):
-        rows = queries[begin : begin + block]
-        products = Z[rows] @ everything.T
-        products[groups[rows, None] == groups[candidates]] = -np.inf
-        top = np.argpartition(products, m - k, axis=1)[:, m - k :]
-        values = np.take_along_axis(products, top, axis=1)
-        _sort_nearest(
-            candidates[top], values, indices[begin : begin + block],
-            similarities[begin : begin + block],
-        )  # fmt: skip
-    return indices, similarities
+        return _search_index(candidates, queries, n)
+    return _compare_all(candidates, queries, n)
+
+
+def _compare_all(
+    candidates: NDArray[np.float32],
+    queries: NDArray[np.float32],
+    n: int,
+    groups: NDArray[np.integer] | None = None,
+) -> Nearest:
+    """As `_search`, by all products; of `groups`, if both are the same rows, none of its own."""
+    rows = np.empty((len(queries), n), np.int32)
+    similarities = np.empty((len(queries), n), np.float32)
+    block = max(1, _BLOCK_BYTES // (4 * len(candidates)))
+    for begin in range(0, len(queries), block):
+        part = slice(begin, begin + block)
+        products = queries[part] @ candidates.T
+        if groups is not None:
+            products[groups[part, None] == groups] = -np.inf
+        largest = _find_largest(products, n)
+        values = np.take_along_axis(products, largest, axis=1)
+        _sort_nearest(largest, values, rows[part], similarities[part])
+    return rows, similarities
+
+
+def _find_largest(products: NDArray[np.float32], n: int) -> NDArray[np.intp]:
+    """[q,n] columns of the n largest in each row.
+
+    They are in the n strides with the largest maxima, so that little is left to partition.
+    """
+    q, m = products.shape
+    width = m // _STRIDES
+    if width < 2 * n:
+        return np.argpartition(products, m - n, axis=1)[:, m - n :]
+    maxima = products[:, : _STRIDES * width].reshape(q, _STRIDES, width).max(axis=1)
+    best = np.argpartition(maxima, width - n, axis=1)[:, width - n :]
+    columns = best[:, None, :] + np.arange(0, _STRIDES * width, width)[:, None]
+    rest = np.broadcast_to(np.arange(_STRIDES * width, m), (q, m % _STRIDES))
+    columns = np.concatenate([columns.reshape(q, -1), rest], axis=1)
+    values = np.take_along_axis(products, columns, axis=1)
+    largest = np.argpartition(values, values.shape[1] - n, axis=1)[:, values.shape[1] - n :]
+    return np.take_along_axis(columns, largest, axis=1)
 
 
 def _wants_index(queries: int, candidates: int) -> bool:
     return queries * candidates > _EXACT_PRODUCTS and find_spec("usearch") is not None
 
 
-def _count_own(groups: NDArray[np.integer]) -> int:
-    """How many rows of its own group a query may meet before it meets others."""
-    return min(int(np.bincount(groups).max()), _GROUP)
-
-
 def _find_nearest(X: NDArray[np.float32], n: int) -> Nearest:
-    """([N,m] rows, [N,m] similarities) nearest to each row by the index, m at least n.
+    """([N,m] rows, [N,m] similarities) nearest to each row, m at least n.
 
     Searched once as long as the array is in use, and so not to be changed: copies, conflicts and
     votes all ask for the same.
@@ -116,7 +136,7 @@ def _find_nearest(X: NDArray[np.float32], n: int) -> Nearest:
         weakref.finalize(X, _NEAREST.pop, id(X), None)
     if nearest is None or nearest[0].shape[1] < n:
         Z = normalise_rows(X)
-        nearest = _NEAREST[id(X)] = _search_index(Z, Z, n)
+        nearest = _NEAREST[id(X)] = _search(Z, Z, n)
     return nearest
 
 
