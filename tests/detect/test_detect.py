@@ -15,8 +15,10 @@ import naive
 import uqled
 from made_predictions import make_predictions
 from uqled.detect.core import inputs as inputs_module
+from uqled.detect.core import sweeps
 from uqled.detect.core.joint import DENSE_CLASSES, PairCounter, calibrate_joint
 from uqled.detect.core.kernels import plain
+from uqled.detect.core.selection import TopPerPair
 from uqled.detect.find import read_inputs
 from uqled.detect.methods.registry import METHODS
 
@@ -55,6 +57,42 @@ def test_every_method_is_its_naive_twin(case, entropy_class):
     assert_same(
         masks(errors), naive.all_methods(data.labels, data.softmax, data.passes, entropy_class)
     )
+
+
+@pytest.mark.usefixtures("every_kernel")
+@pytest.mark.parametrize("case", CASES)
+def test_rows_that_cannot_be_selected_are_left_out(case, monkeypatch):
+    """As rows of many classes in memory are: few of those predicted as labelled are offered."""
+    monkeypatch.setattr(sweeps, "_LONG_ROW", 0)
+    n_offered = []
+    add_rows = TopPerPair.add_rows
+
+    def count_offered(self, rows, labels, is_offered, *others):
+        n_offered.append(np.count_nonzero(is_offered) / len(rows))
+        add_rows(self, rows, labels, is_offered, *others)
+
+    monkeypatch.setattr(TopPerPair, "add_rows", count_offered)
+    data = make_predictions(7, N=150, **CASES[case])
+    expected = naive.all_methods(data.labels, data.softmax, data.passes)
+    for method in ("cl-pbnr", "cl-mcd-ens"):
+        n_offered.clear()
+        errors = uqled.find_label_errors(data.labels, data.softmax, data.passes, method=method)
+        np.testing.assert_array_equal(errors.mask, expected[method])
+        is_converted = case == "half precision"  # and read block by block
+        assert (max(n_offered) == 1) == is_converted
+
+
+@pytest.mark.usefixtures("every_kernel")
+def test_rows_left_out_at_first_take_a_place_if_there_is_one(monkeypatch):
+    """In a pair of a third class, a sample predicted as labelled may be ahead of another."""
+    monkeypatch.setattr(sweeps, "_LONG_ROW", 0)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        probs, labels = rng.dirichlet(np.full(4, 0.3), 60), rng.integers(0, 4, 60)
+        own = np.where(rng.random((60, 1)) < 0.6, np.eye(4)[labels], probs)
+        probs = (probs + own) / 2
+        errors = uqled.find_label_errors(labels, probs, method="cl-pbnr")
+        np.testing.assert_array_equal(errors.mask, naive.cl_pbnr(labels, probs))
 
 
 @pytest.mark.usefixtures("every_kernel")

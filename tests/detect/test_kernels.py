@@ -212,6 +212,7 @@ def test_negative_zero_is_a_probability(run):
 @pytest.mark.parametrize("with_bounds", [True, False])
 @pytest.mark.parametrize("with_cuts", [True, False])
 def test_heaps_keep_the_best_of_each_pair(run, order, with_bounds, with_cuts):
+    """The second half is offered in two parts, in neither of which the other's rows are."""
     rng = np.random.default_rng(1)
     N = 50
     p = {"rising": np.linspace(0, 1, N), "falling": np.linspace(1, 0, N)}.get(
@@ -245,11 +246,13 @@ def test_heaps_keep_the_best_of_each_pair(run, order, with_bounds, with_cuts):
         if with_bounds:
             bounds = np.full((3, 3), np.inf)
             bounds[[0, 0, 1], targets] = cuts - BOUND_SLACK
-        run(
-            compiled_heaps.select_rows,
-            rows[start:stop], labels[start:stop], start, False,
-            class_offsets, targets, offsets, own_cuts, bounds, least, *heaps,
-        )  # fmt: skip
+        first = rng.random(stop - start) < (1 if start == 0 else 0.4)
+        for is_offered in (first, ~first):
+            run(
+                compiled_heaps.select_rows,
+                rows[start:stop], labels[start:stop], is_offered, start, False,
+                class_offsets, targets, offsets, own_cuts, bounds, least, *heaps,
+            )  # fmt: skip
         halves.append(heaps)
     for one, other in ((0, 1), (1, 0)):  # merged in either order
         sizes, margins, indices = (array.copy() for array in halves[one])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.detect.core.joint import DENSE_CLASSES, PairCounts
-from uqled.detect.core.kernels import BOUND_SLACK, MANY_PAIRS
+from uqled.detect.core.kernels import BOUND_SLACK, MANY_PAIRS, SLACK
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -79,7 +79,7 @@ class TopPerPair:
     def copy_empty(self) -> TopPerPair:
         """Empty heaps with the same cuts, for another thread."""
         other = copy(self)
-        other.cuts = self.cuts.copy()
+        other.cuts, other.bounds = self.cuts.copy(), None
         other._allocate_heaps()
         return other
 
@@ -87,15 +87,17 @@ class TopPerPair:
         self,
         rows: NDArray[Any],
         labels: NDArray[np.int32],
+        is_offered: Bools,
         first_index: int,
         single_precision: bool,
     ) -> None:
-        """Offer a block of rows to the heaps."""
+        """Offer the rows of a block that `is_offered` [n] names to the heaps."""
         if self.bounds is None:
             self.bounds = self._make_bounds(rows.dtype)
         self.kernels.select_rows(
-            rows, labels, first_index, single_precision, self.class_offsets, self.targets,
-            self.offsets, self.cuts, *self.bounds, self.sizes, self.margins, self.indices,
+            rows, labels, is_offered, first_index, single_precision, self.class_offsets,
+            self.targets, self.offsets, self.cuts, *self.bounds, self.sizes, self.margins,
+            self.indices,
         )  # fmt: skip
 
     def _make_bounds(self, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -110,6 +112,21 @@ class TopPerPair:
         bounds = np.full((K, K), np.inf, dtype)
         bounds[self.given, self.targets] = lowered_cuts
         return bounds, least
+
+    def find_open_classes(self) -> Bools:
+        """[K] the classes in which a sample predicted as labelled may be among a pair's top ones.
+
+        Raises the cuts to what the heaps hold.
+        """
+        pair, margin, _ = self.list_samples()
+        worst = np.full(len(self.cuts), np.inf)
+        np.minimum.at(worst, pair, margin)
+        is_full = self.sizes == np.diff(self.offsets)
+        self.cuts[is_full] = np.maximum(self.cuts[is_full], worst[is_full])
+        # Its margin is SLACK at most, as precisely as margins are computed.
+        is_open = np.zeros(self.n_classes, np.bool_)
+        is_open[self.given[self.cuts <= 2 * SLACK]] = True
+        return is_open
 
     def merge(self, other: TopPerPair) -> None:
         self.kernels.merge_heaps(

@@ -36,6 +36,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 EntropyClass = Literal["candidate", "given"]
 Result = TypeVar("Result")
+#: Bytes of a row, four lines of a cache, from which memory is spared by not looking at it.
+_LONG_ROW = 256
 
 
 @dataclass(frozen=True)
@@ -238,30 +240,54 @@ class Sweeps:
     ) -> dict[Member, TopPerPair]:
         """Sweep 3: for every pair of a member's quotas, the samples with the largest margins."""
         labels = self.inputs.labels.codes
-        return self.fill_heaps(
-            {
-                member: TopPerPair(pairs, self.inputs.kernels).raise_cuts(
-                    joints.disagreements[member.source], labels
-                )
-                for member, pairs in quotas.items()
-            }
-        )
+        heaps = {
+            member: TopPerPair(pairs, self.inputs.kernels).raise_cuts(
+                joints.disagreements[member.source], labels
+            )
+            for member, pairs in quotas.items()
+        }
+        if not all(self._can_skip_rows(source) for source in list_sources(heaps)):
+            return self.fill_heaps(heaps)
+        # Samples predicted as labelled have the smallest margins. Offered last, most are not read.
+        heaps = self.fill_heaps(heaps, {m: ~joints.agrees[m.source] for m in heaps})
+        rest = {
+            member: joints.agrees[member.source] & top.find_open_classes()[labels]
+            for member, top in heaps.items()
+        }
+        if any(offered.any() for offered in rest.values()):
+            heaps = self.fill_heaps(heaps, rest)
+        return heaps
 
-    def fill_heaps(self, heaps: dict[Member, TopPerPair]) -> dict[Member, TopPerPair]:
-        """Sweep 3, given heaps with their first cuts."""
+    def _can_skip_rows(self, source: ProbabilitySource) -> bool:
+        """If a row that is not looked at costs nothing: in memory, and longer than what is read
+        from memory with its neighbours."""
+        rows = self.inputs.softmax if source == "softmax" else self.inputs.passes
+        if rows is None or source == "mean":
+            return False
+        return rows.is_zero_copy and self.K * rows.dtype.itemsize >= _LONG_ROW
+
+    def fill_heaps(
+        self, heaps: dict[Member, TopPerPair], offered: Mapping[Member, Bools] | None = None
+    ) -> dict[Member, TopPerPair]:
+        """Sweep 3, given heaps with their first cuts, over all rows or those `offered` [N]."""
         sources = list_sources(heaps)
         pool: SimpleQueue[dict[Member, TopPerPair]] = SimpleQueue()
         pool.put(heaps)
         for _ in range(self.engine.threads - 1):
             pool.put({member: top.copy_empty() for member, top in heaps.items()})
 
+        if offered is None:
+            offered = dict.fromkeys(heaps, np.ones(self.N, np.bool_))
+
         def process_block(block: tuple[int, int]) -> None:
             data = self.inputs.read_block(sources, *block)
             own = pool.get()
             try:
                 for member, top in own.items():
-                    rows = data.rows[member.source]
-                    top.add_rows(rows, data.labels, block[0], self.inputs.single_precision)
+                    top.add_rows(
+                        data.rows[member.source], data.labels, offered[member][slice(*block)],
+                        block[0], self.inputs.single_precision,
+                    )  # fmt: skip
             finally:
                 pool.put(own)
 

@@ -100,6 +100,7 @@ def _reaches_least(row: Rows, own: Any, least: Any) -> Any:
 def select_rows(
     rows: Rows,
     labels: Ints,
+    is_offered: Ints,
     first_index: int,
     single_precision: bool,
     class_offsets: Ints,
@@ -112,7 +113,7 @@ def select_rows(
     margins: Rows,
     indices: Ints,
 ) -> None:
-    """Offer each row to the heaps of its class's pairs, by the margin of the pair's target.
+    """Offer rows to the heaps of their class's pairs, by the margin of the pair's target.
 
     The pairs of class i are `class_offsets[i]` to `class_offsets[i + 1]`. Pair q has the target
     `targets[q]` and keeps its top samples in `heap_offsets[q]` to `heap_offsets[q + 1]` of
@@ -122,6 +123,8 @@ def select_rows(
     """
     n, K = rows.shape
     for r in range(n):
+        if not is_offered[r]:
+            continue
         given, row = labels[r], rows[r]
         start, stop = class_offsets[given], class_offsets[given + 1]
         pairs = stop - start

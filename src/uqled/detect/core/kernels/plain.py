@@ -195,6 +195,7 @@ def _compute_entropy(rows: Rows) -> Rows:
 def select_rows(
     rows: Rows,
     labels: Ints,
+    is_offered: Ints,
     first_index: int,
     single_precision: bool,
     class_offsets: Ints,
@@ -212,7 +213,7 @@ def select_rows(
     np.minimum.at(least, np.repeat(np.arange(len(n_pairs)), n_pairs), cuts)
     dtype = rows.dtype if single_precision else np.dtype(np.float64)
     top, own = _transpose(rows).max(axis=0).astype(dtype), _take_class(rows, labels).astype(dtype)
-    samples = np.flatnonzero(top - own >= least[labels])
+    samples = np.flatnonzero(is_offered & (top - own >= least[labels]))
     given_class = labels[samples].astype(np.int16 if len(n_pairs) < 2**15 else np.int32)
     samples = samples[np.argsort(given_class, kind="stable")]  # linear in 16 bits
     starts = np.searchsorted(labels[samples], np.arange(len(class_offsets)))
