@@ -1,6 +1,8 @@
 """Seconds from embeddings in memory to flags, beside the fifteen lines of a careful person.
 
-    python benchmarks/embeddings_to_flags.py [--samples 50000] [--dimensions 1280] [--repeats 3]
+In `benchmarks/`:
+
+    python -m data_to_flags.embeddings [--samples 50000] [--dimensions 1280] [--repeats 3]
 
 The embeddings are made up: class centres in 60 directions, mixed into all dimensions, and noise; a
 tenth of the labels is another class. The peer is scikit-learn's LogisticRegression of scaled
@@ -12,9 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +21,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import average_precision_score, f1_score
+
+from data_to_flags.turns import format_spread, take_turns
+from machine import describe_machine, format_machine, save
 
 CLASSES, DIRECTIONS, NOISE = 10, 60, 0.1
 
@@ -47,7 +49,7 @@ def run_once(who: str, n: int, dimensions: int) -> None:
         from cleanlab.filter import find_label_issues
         from cleanlab.rank import get_label_quality_scores
 
-        from data_to_flags import predict_by_peer
+        from data_to_flags.peer import predict_by_peer
 
         probs = predict_by_peer(X, labels)
         mask = find_label_issues(labels, probs)
@@ -71,23 +73,7 @@ def run_once(who: str, n: int, dimensions: int) -> None:
     )
 
 
-def measure_runs(n: int, dimensions: int, repeats: int) -> dict[str, list[dict[str, float]]]:
-    runs: dict[str, list[dict[str, float]]] = {"peer": [], "ours": []}
-    for _ in range(repeats):
-        for who, results in runs.items():
-            process = subprocess.run(
-                [sys.executable, __file__, "--run", who, "--samples", str(n),
-                 "--dimensions", str(dimensions)],
-                stdout=subprocess.PIPE, check=True, text=True,
-            )  # fmt: skip
-            results.append(json.loads(process.stdout.splitlines()[-1]))
-            print(who, results[-1], flush=True)
-    return runs
-
-
 def write_page(about: dict[str, Any]) -> str:
-    from machine import format_machine
-
     lines = [
         "# Seconds from embeddings to flags",
         "",
@@ -106,13 +92,10 @@ def write_page(about: dict[str, Any]) -> str:
         ("f1", "F1 of the flags", 3),
         ("average_precision", "average precision", 3),
     ):
-        cells = []
-        for who in ("peer", "ours"):
-            values = [run[key] for run in about["measured"][who]]
-            cells.append(
-                f"{statistics.median(values):.{digits}f} "
-                f"({min(values):.{digits}f} to {max(values):.{digits}f})"
-            )
+        cells = [
+            format_spread([run[key] for run in about["measured"][who]], digits)
+            for who in ("peer", "ours")
+        ]
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
@@ -127,15 +110,14 @@ def main() -> None:
     if arguments.run:
         run_once(arguments.run, arguments.samples, arguments.dimensions)
         return
-    from machine import describe_machine, save
-
     about = {
         **describe_machine(("uqled", "numpy", "scikit-learn", "cleanlab", "torch")),
         "samples": arguments.samples,
         "dimensions": arguments.dimensions,
         "repeats": arguments.repeats,
     }
-    about["measured"] = measure_runs(arguments.samples, arguments.dimensions, arguments.repeats)
+    size = ["--samples", str(arguments.samples), "--dimensions", str(arguments.dimensions)]
+    about["measured"] = take_turns("data_to_flags.embeddings", size, arguments.repeats)
     save("embeddings_to_flags", about, write_page(about))
 
 

@@ -1,6 +1,8 @@
 """Seconds from data to flags: the default model beside the fifteen lines of a careful person.
 
-    python benchmarks/data_to_flags_time.py --data FOLDER [--samples 2000] [--repeats 3]
+In `benchmarks/`:
+
+    python -m data_to_flags.time --data FOLDER [--samples 2000] [--repeats 3]
 
 Both compute features with the same encoder, its weights and its image size; nothing is read from a
 cache. The peer runs it as its package does (float32 images in batches of 64; texts in batches of
@@ -13,16 +15,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from data_to_flags.turns import Runs, format_spread, take_turns
+from machine import RESULTS, describe_machine, format_machine, save
 
 SETS = ("banking77", "CIFAR-10", "adult")
 
@@ -31,7 +33,8 @@ def run_peer(data: Any) -> int:
     """The number of flags by fifteen lines."""
     from cleanlab.filter import find_label_issues
 
-    from data_to_flags import compute_peer_features, predict_by_peer
+    from data_to_flags.peer import predict_by_peer
+    from data_to_flags.quality import compute_peer_features
 
     if data.kind == "images":
         features = encode_images(data.inputs)
@@ -102,7 +105,7 @@ def run_ours(data: Any) -> int:
 
 def run_once(who: str, name: str, folder: Path, n: int) -> None:
     """What a process of its own does: read the data, then time everything after that."""
-    from data_to_flags import SETS as LOADERS
+    from data_to_flags.quality import SETS as LOADERS
 
     load = next(load for loader_name, load, _ in LOADERS if loader_name == name)
     data, _ = load(folder, n, 0)
@@ -117,27 +120,12 @@ def run_once(who: str, name: str, folder: Path, n: int) -> None:
     print(json.dumps({**seconds, "flags": flags, "n": len(labels)}))
 
 
-def measure_times(
-    name: str, folder: Path, n: int, repeats: int
-) -> dict[str, list[dict[str, float]]]:
-    runs: dict[str, list[dict[str, float]]] = {"peer": [], "ours": []}
-    for _ in range(repeats):
-        for who, results in runs.items():
-            with tempfile.TemporaryDirectory() as cache:
-                process = subprocess.run(
-                    [sys.executable, __file__, "--data", str(folder), "--samples", str(n),
-                     "--run", who, name],
-                    env={**os.environ, "XDG_CACHE_HOME": cache, "UQLED_CACHE": cache},
-                    stdout=subprocess.PIPE, check=True, text=True,
-                )  # fmt: skip
-            results.append(json.loads(process.stdout.splitlines()[-1]))
-            print(name, who, results[-1], flush=True)
-    return runs
+def measure_set(name: str, arguments: argparse.Namespace) -> Runs:
+    options = ["--data", str(arguments.data), "--samples", str(arguments.samples), "--only", name]
+    return take_turns("data_to_flags.time", options, arguments.repeats)
 
 
 def write_page(measured: dict[str, Any], about: dict[str, Any]) -> str:
-    from machine import format_machine
-
     lines = [
         "# Seconds from data to flags",
         "",
@@ -158,14 +146,10 @@ def write_page(measured: dict[str, Any], about: dict[str, Any]) -> str:
         }
         ratio = statistics.median(wall["peer"]) / statistics.median(wall["ours"])
         lines.append(
-            f"| {name} | {_format_spread(wall['peer'])} | {_format_spread(wall['ours'])} "
+            f"| {name} | {format_spread(wall['peer'])} | {format_spread(wall['ours'])} "
             f"| {ratio:.2f} | {processor['peer']:.1f} | {processor['ours']:.1f} |"
         )
     return "\n".join([*lines, ""])
-
-
-def _format_spread(seconds: list[float]) -> str:
-    return f"{statistics.median(seconds):.1f} ({min(seconds):.1f} to {max(seconds):.1f})"
 
 
 def main() -> None:
@@ -174,13 +158,12 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=2_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=SETS, help="keep what was measured of others")
-    parser.add_argument("--run", nargs=2, metavar=("WHO", "SET"), help="one run, in this process")
+    parser.add_argument("--run", choices=("peer", "ours"), help="one run, in this process")
     arguments = parser.parse_args()
     if arguments.run:
-        run_once(*arguments.run, arguments.data, arguments.samples)
+        [name] = arguments.only
+        run_once(arguments.run, name, arguments.data, arguments.samples)
         return
-    from machine import RESULTS, describe_machine, save
-
     about = {
         **describe_machine(("uqled", "numpy", "scikit-learn", "cleanlab", "torch", "onnxruntime")),
         "samples": arguments.samples,
@@ -196,7 +179,7 @@ def main() -> None:
     results = {
         name: kept[name]
         if arguments.only and name not in arguments.only
-        else measure_times(name, arguments.data, arguments.samples, arguments.repeats)
+        else measure_set(name, arguments)
         for name in SETS
     }
     about["measured"] = results

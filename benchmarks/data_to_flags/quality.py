@@ -4,9 +4,11 @@ Peer: the same encoder's features (of tables: the same columns), a LogisticRegre
 `cross_val_predict`, and cleanlab's `find_label_issues` with its defaults. Ours: the committee and
 `auto`. Also reported: our own defaults of before (a small network, TF-IDF, a forest).
 
-    python benchmarks/data_to_flags.py --data FOLDER              # 3 seeds, 5,000 samples per set
-    python benchmarks/data_to_flags.py --data FOLDER --quick      # 1 seed, 1,000 samples per set
-    python benchmarks/data_to_flags.py --data FOLDER --table      # write the table of what there is
+In `benchmarks/`:
+
+    python -m data_to_flags.quality --data FOLDER              # 3 seeds, 5,000 samples per set
+    python -m data_to_flags.quality --data FOLDER --quick      # 1 seed, 1,000 samples per set
+    python -m data_to_flags.quality --data FOLDER --table      # write the table of what there is
 
 Labels are wrong by people (CIFAR-10 as one annotator labelled it, and the worst of three) or
 flipped: 3 and 10 %, evenly (`symmetric`) or to the class that the peer's model confuses most with
@@ -22,7 +24,6 @@ import re
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,11 +32,9 @@ from typing import Any
 
 import numpy as np
 from cleanlab.filter import find_label_issues
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score
-from sklearn.model_selection import cross_val_predict
-from sklearn.preprocessing import StandardScaler
 
+from data_to_flags.peer import predict_by_peer
 from machine import RESULTS, describe_machine, format_machine, save
 from uqled import Dataset, find_label_errors
 from uqled.data import load
@@ -145,15 +144,6 @@ def compute_peer_features(data: Dataset) -> np.ndarray:
     everyone = np.arange(len(data))
     transformer = make_transformer(data, takes_sparse=False, name="peer")
     return np.asarray(transformer.fit_transform(take_samples(data, everyone)), np.float32)
-
-
-def predict_by_peer(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """What a careful person writes."""
-    scaled = StandardScaler().fit_transform(features)
-    model = LogisticRegression(max_iter=200)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that 200 steps are not quite the end
-        return cross_val_predict(model, scaled, labels, cv=4, method="predict_proba")
 
 
 def find_most_confused(features: np.ndarray, true: np.ndarray) -> np.ndarray:
