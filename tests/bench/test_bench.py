@@ -361,13 +361,13 @@ def test_other_data_is_refused(tmp_path):
 
 def test_patterns_and_places_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
-    for more, said in (
+    for more, message in (
         (["--out", str(tmp_path / "file")], "is a file"),
         (["--out", str(tmp_path / "out"), "--only", "nothing*"], "no cell is called"),
     ):
         result = CliRunner().invoke(app, ["bench", "smoke", *more])
         assert result.exit_code == 2
-        assert said in result.output
+        assert message in result.output
 
 
 def test_the_pilot_decides_what_stage_2_looks_at(tmp_path):

@@ -116,9 +116,9 @@ def test_the_most_suspect_samples_are_shown(result, tmp_path):
     image_run(tmp_path)
     data = load(tmp_path / "data", cache=False)
     errors = uqled.find(data, model="logistic", progress=False, budget=3, folds=2)
-    shown = errors._repr_html_()
-    assert shown.count('src="data:image/png;base64,') == 3
-    sizes = re.findall(r'<img [^>]*width="(\d+)" height="(\d+)"', shown)
+    html = errors._repr_html_()
+    assert html.count('src="data:image/png;base64,') == 3
+    sizes = re.findall(r'<img [^>]*width="(\d+)" height="(\d+)"', html)
     assert [max(map(int, size)) for size in sizes] == [56] * 3  # small pictures are enlarged
 
 

@@ -22,6 +22,8 @@ FILES = (
     *("is_error.npy", "matrix.csv", "matrix.json", "realised.csv", "realised.json"),
     *("heat_map.png", *LABEL_FILES),
 )
+#: Of a description in text.
+_MAX_CLASSES, _MAX_TARGETS = 30, 3
 
 
 def check_noise_folder(out: Path, *, overwrite: bool) -> None:
@@ -70,7 +72,7 @@ def write_noise(
         shutil.rmtree(temporary_folder, ignore_errors=True)
 
 
-def describe_noise(noisy: NoisyLabels, *, classes: int = 30, targets: int = 3) -> str:
+def describe_noise(noisy: NoisyLabels) -> str:
     """How many labels changed and what each class turned into: intended and realised shares."""
     n_changed, N = int(noisy.is_error.sum()), len(noisy.is_error)
     lines = [
@@ -79,14 +81,14 @@ def describe_noise(noisy: NoisyLabels, *, classes: int = 30, targets: int = 3) -
         *("", "intended -> realised:" if noisy.intended else "realised:"),
     ]
     rows = [("true class", "samples", "wrong", "goes to")]
-    for k, name in enumerate(noisy.realised.classes[:classes]):
+    for k, name in enumerate(noisy.realised.classes[:_MAX_CLASSES]):
         wrong = _format_shares(noisy, k, k, complement=True) if noisy.counts[k] else "-"
-        rows.append((name, f"{noisy.counts[k]:,}", wrong, _describe_targets(noisy, k, targets)))
+        rows.append((name, f"{noisy.counts[k]:,}", wrong, _describe_targets(noisy, k)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, count, wrong, goes in rows:
         cells = (name.ljust(widths[0]), count.rjust(widths[1]), wrong.rjust(widths[2]), goes)
         lines.append("  ".join(("", *cells)).rstrip())
-    n_left = len(noisy.realised.classes) - classes
+    n_left = len(noisy.realised.classes) - _MAX_CLASSES
     return "\n".join([*lines, *([f"  ... and {n_left:,} classes more"] if n_left > 0 else [])])
 
 
@@ -96,13 +98,13 @@ def _format_shares(noisy: NoisyLabels, k: int, j: int, *, complement: bool = Fal
     return " -> ".join(f"{1 - share if complement else share:.1%}" for share in shares)
 
 
-def _describe_targets(noisy: NoisyLabels, k: int, most: int) -> str:
+def _describe_targets(noisy: NoisyLabels, k: int) -> str:
     """The labels that most wrong labels of class k are, with their shares."""
     row = (noisy.intended or noisy.realised).probabilities[k]
     order = [int(j) for j in np.argsort(-row, kind="stable") if j != k and row[j] > 0]
     names = noisy.realised.classes
-    targets = [f"{names[j]} {_format_shares(noisy, k, j)}" for j in order[:most]]
-    return ", ".join(targets + [f"{len(order) - most} more"] * (len(order) > most))
+    targets = [f"{names[j]} {_format_shares(noisy, k, j)}" for j in order[:_MAX_TARGETS]]
+    return ", ".join(targets + [f"{len(order) - _MAX_TARGETS} more"] * (len(order) > _MAX_TARGETS))
 
 
 def _write_matrices(noisy: NoisyLabels, folder: Path) -> None:

@@ -339,7 +339,7 @@ def test_a_missing_label_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--min-precision", "7"], "precision"),
         (["--workers", "0"], "workers"),
@@ -350,13 +350,13 @@ def test_a_missing_label_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_the_command_line_refuses(
-    tmp_path: Path, in_shards: Any, options: list[str], said: str
+    tmp_path: Path, in_shards: Any, options: list[str], message: str
 ) -> None:
     _, (labels, probs, passes) = in_shards
     files = ["--labels", str(labels), "--pred-probs", str(probs), "--passes", str(passes)]
     result = CliRunner().invoke(app, ["detect", *files, "--out", str(tmp_path / "out"), *options])
     assert result.exit_code == 2, result.output
-    assert said in result.stderr
+    assert message in result.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -59,7 +59,7 @@ class Watched:
             self.seen(rows.start // PART_ROWS)
         return self.labels[rows]
 
-    def seen(self, part: int) -> None:
+    def note_part(self, part: int) -> None:
         task = reading_task()
         with (self.folder / "reads").open("a") as file:
             file.write(f"{task} {part}\n")
@@ -106,13 +106,13 @@ class Truncating(Watched):
 
 
 class Slow(Watched):
-    def seen(self, part: int) -> None:
+    def note_part(self, part: int) -> None:
         super().seen(part)
         time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
-def connected(cluster):
+def ray_engine(cluster):
     with make_engine("ray", workers=2, address=cluster.address):
         yield  # a detection with engine="ray" uses the cluster and leaves it running
 
@@ -137,7 +137,7 @@ def assert_same(result: ErrorsInParts, inputs: Any) -> None:
     assert not (result.store.place / "work").exists()
 
 
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("ray_engine")
 @pytest.mark.parametrize(
     ("seed", "ties", "part_rows", "workers"),
     [(0, False, 300, 2), (1, True, 160, 1), (2, True, 29, 2), (3, False, 64, None)],
@@ -152,7 +152,7 @@ def test_every_flag_and_column_is_the_same(
     assert ray.is_initialized()
 
 
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("ray_engine")
 def test_shards_of_names_and_the_flags_of_cleanlab(tmp_path: Path) -> None:
     labels, softmax, passes = made_up(4)
     names = np.array(["ant", "bee", "cat", "dog", "eel"])
@@ -167,7 +167,7 @@ def test_shards_of_names_and_the_flags_of_cleanlab(tmp_path: Path) -> None:
     assert (table["cl-pbnr"].to_numpy() == find_label_issues(labels, softmax, n_jobs=1)).all()
 
 
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("ray_engine")
 @pytest.mark.parametrize("task", TASKS)
 def test_a_worker_killed_in_the_middle(tmp_path: Path, task: str) -> None:
     labels, softmax, passes = made_up(5)
@@ -185,7 +185,7 @@ def alive() -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("ray_engine")
 def test_a_node_lost_in_the_middle(tmp_path: Path, cluster: Any) -> None:
     labels, softmax, passes = made_up(6)
     third = cluster.add_node(**NODE)
@@ -216,7 +216,7 @@ def test_a_node_lost_in_the_middle(tmp_path: Path, cluster: Any) -> None:
     assert alive() == 2
 
 
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("ray_engine")
 def test_a_shard_cut_between_sweeps_is_named(tmp_path: Path) -> None:
     labels, softmax, passes = made_up(7)
     folder = shards(tmp_path / "probs", softmax, [50, 200])
@@ -262,7 +262,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("ray_engine")
 def test_a_killed_driver_continues(tmp_path: Path, cluster: Any) -> None:
     labels, softmax, passes = made_up(8)
     here = Path(__file__).parent
