@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 from review_client import Client
-from review_runs import memory_run, read_decisions, table_data, text_data
+from review_runs import list_decisions, memory_run, table_data, text_data
 from uqled import InputError
 from uqled.cli import app
 from uqled.data import reopen_samples
@@ -78,19 +78,19 @@ def test_a_decision_is_on_disk_before_the_answer(client, run):
     label = (int(run.predictions().labels.codes[b]) + 1) % 4
     status, answer = client.decide([a, "keep", None], [b, "relabel", label], [c, "drop", None])
     assert status == 200
-    assert read_decisions(run) == {a: ("keep", None), b: ("relabel", label), c: ("drop", None)}
+    assert list_decisions(run) == {a: ("keep", None), b: ("relabel", label), c: ("drop", None)}
     assert [row["version"] for row in answer["decided"]] == [1, 1, 1]
     assert answer["counts"]["undecided"] == answer["counts"]["flagged"] - 3
     status, answer = client.post("api/undo", {"reviewer": "ana", "tab": "t"})
     assert status == 200
     assert sorted(row["index"] for row in answer["undone"]) == sorted((a, b, c))
-    assert read_decisions(run) == {}
+    assert list_decisions(run) == {}
 
 
 def test_relabelling_with_the_given_label_is_keeping(client, run):
     codes = run.predictions().labels.codes
     assert client.decide([5, "relabel", int(codes[5])])[0] == 200
-    assert read_decisions(run) == {5: ("keep", None)}
+    assert list_decisions(run) == {5: ("keep", None)}
 
 
 def test_a_conflict_shows_the_others_decision(client, run):
@@ -100,7 +100,7 @@ def test_a_conflict_shows_the_others_decision(client, run):
     assert [(one["index"], one["action"], one["reviewer"]) for one in answer["now"]] == [
         (1, "keep", "ana")
     ]
-    assert read_decisions(run) == {1: ("keep", None)}
+    assert list_decisions(run) == {1: ("keep", None)}
     assert client.decide([1, "drop", None], seen={"1": 1}, reviewer="bo")[0] == 200
 
 
@@ -125,7 +125,7 @@ def test_many_requests_at_once_lose_nothing(client, run):
         thread.start()
     for thread in threads:
         thread.join()
-    assert read_decisions(run) == dict.fromkeys(range(60), ("drop", None))
+    assert list_decisions(run) == dict.fromkeys(range(60), ("drop", None))
 
 
 def test_texts_and_rows_are_shown(tmp_path):
@@ -212,7 +212,7 @@ def test_a_killed_server_loses_nothing_that_it_answered(run, size):
         for thread in threads:
             thread.join()
     assert server.returncode == -signal.SIGKILL
-    rows = read_decisions(run)
+    rows = list_decisions(run)
     assert set(answered.values()) == {"keep", "drop"}
     for i, action in answered.items():
         assert rows[i] == (action, None)
@@ -265,7 +265,7 @@ def test_the_command_prints_the_address_and_ends_with_ctrl_c(run):
             process.kill()
     assert process.returncode == 0, trouble
     assert "Traceback" not in trouble
-    assert read_decisions(run) == {0: ("drop", None)}
+    assert list_decisions(run) == {0: ("drop", None)}
 
 
 def test_the_browser_is_opened_without_the_token_on_a_command_line(monkeypatch):

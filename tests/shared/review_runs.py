@@ -104,6 +104,6 @@ def open_session(run, data=None):
     ), errors
 
 
-def read_decisions(run):
+def list_decisions(run):
     with Decisions(run.path / "decisions.sqlite") as decisions:
         return {i: (one.action, one.label) for i, one in decisions.current().items()}

@@ -15,6 +15,7 @@ from uqled.data.tables.table_files import read_csv
 from uqled.errors import FileError
 from uqled.noise.kinds import NoisyLabels
 from uqled.storage.arrays.numpy_files import open_npz
+from uqled.storage.reading import name_folder
 from uqled.storage.tables.parquet_tables import read_parquet
 
 LABEL_FILES = tuple(f"noisy_labels{suffix}" for suffix in (".npy", ".npz", ".csv", ".parquet"))
@@ -29,11 +30,11 @@ _MAX_CLASSES, _MAX_TARGETS = 30, 3
 def check_noise_folder(out: Path, *, overwrite: bool) -> None:
     """Refuse a folder that the files cannot be written to, before any work is done."""
     if out.exists() and not out.is_dir():
-        raise FileError(f"folder {str(out)!r}", "is a file", "Name a folder")
+        raise FileError(name_folder(out), "is a file", "Name a folder")
     existing_files = [name for name in FILES if (out / name).exists()]
     if existing_files and not overwrite:
         raise FileError(
-            f"folder {str(out)!r}",
+            name_folder(out),
             f"already holds {', '.join(existing_files)}",
             "Choose another folder, or pass --overwrite",
         )
@@ -54,7 +55,7 @@ def write_noise(
         temporary_folder = Path(tempfile.mkdtemp(prefix=".noise-", dir=out))
     except OSError as error:
         raise FileError(
-            f"folder {str(out)!r}", f"cannot be written ({error})", "Choose another folder"
+            name_folder(out), f"cannot be written ({error})", "Choose another folder"
         ) from error
     try:
         _write_matrices(noisy, temporary_folder)

@@ -56,7 +56,7 @@ from uqled.storage.atomic import (
 )
 from uqled.storage.issue_tables import write_issues
 from uqled.storage.lock import lock_folder
-from uqled.storage.reading import explain_file_problems, name_file, read_json
+from uqled.storage.reading import explain_file_problems, name_file, name_folder, read_json
 from uqled.uncertainty import PassesKind
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Run:
         """An existing run."""
         run = cls(Path(path))
         if not run._run_file.is_file():
-            raise FileError(f"folder {str(path)!r}", "holds no run", "Name a folder with run.json")
+            raise FileError(name_folder(path), "holds no run", "Name a folder with run.json")
         return run
 
     def configuration(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from part_arrays import COLUMNS, made_up
+from part_arrays import COLUMNS, make_inputs
 from stores import s3_address
 from uqled.cli import app
 from uqled.detect.find import find_label_errors
@@ -32,7 +32,7 @@ def bucket():
 @pytest.fixture(scope="module")
 def upload(bucket: Location) -> Any:
     """(arrays, addresses): labels as names, softmax in `.npy` shards, a folder for each pass."""
-    labels, softmax, passes = made_up(11)
+    labels, softmax, passes = make_inputs(11)
     _upload(bucket / "labels", NAMES[labels], [110])
     _upload(bucket / "probs", softmax, [60, 200])
     for f, one in enumerate(passes):

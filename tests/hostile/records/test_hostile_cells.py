@@ -63,7 +63,7 @@ def run(suite, folder):
     return run_benchmark(benchmark, workers=Workers(1), progress=False)
 
 
-def found_in(folder):
+def list_cells(folder):
     return {
         str(path.relative_to(folder)): json.loads(path.read_text())["found"]
         for path in (folder / "cells").rglob("*.json")
@@ -280,20 +280,20 @@ def test_merging_takes_no_file_of_somebody_else(finished_benchmark, folder, tmp_
     path.symlink_to("/dev/zero")
     with pytest.raises(uqled.FileError, match=r"pretraining\.npz' is not a regular file"):
         own.merge(folder)
-    assert Cells(tmp_path / "good").merge(finished_benchmark) == len(found_in(finished_benchmark))
+    assert Cells(tmp_path / "good").merge(finished_benchmark) == len(list_cells(finished_benchmark))
 
 
 def test_temporary_files_are_no_cells(suite, folder, tmp_path):
     for name in ("cells/digits/.uqled-pilot-1.json", "data/.uqled-digits-1.json"):
         (folder / name).write_text("")
     write_tables(Benchmark(suite, folder, folder))
-    assert Cells(tmp_path / "own").merge(folder) == len(found_in(tmp_path / "own"))
+    assert Cells(tmp_path / "own").merge(folder) == len(list_cells(tmp_path / "own"))
 
 
 # -- accidents ------------------------------------------------------------------------------------
 
 
-def left_behind(folder):
+def list_leftovers(folder):
     return sorted(
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -321,11 +321,11 @@ def test_a_killed_benchmark_leaves_nothing_behind_once_it_succeeds(
         with pytest.raises(StopError):
             run_benchmark(benchmark, pilot=True, workers=Workers(1), progress=False)
     (out / "data" / ".uqled-x-1.json").write_text("")
-    assert left_behind(out)
+    assert list_leftovers(out)
     run_benchmark(benchmark, pilot=True, workers=Workers(1), progress=False)
-    assert left_behind(out) == []
-    assert len(found_in(out)) == 2
-    assert found_in(out).items() <= found_in(finished_benchmark).items()
+    assert list_leftovers(out) == []
+    assert len(list_cells(out)) == 2
+    assert list_cells(out).items() <= list_cells(finished_benchmark).items()
 
 
 def test_work_of_cells_that_are_not_finished_stays(folder):

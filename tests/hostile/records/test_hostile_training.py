@@ -272,7 +272,7 @@ def test_a_full_disk_is_named_and_leaves_the_old_checkpoint(half, whole_training
 # -- what is left behind --------------------------------------------------------------------------
 
 
-def left_behind(run):
+def list_leftovers(run):
     """What a finished run should not have."""
     usual = {"pred_probs.npy", "passes.npy", "history.csv"}
     files = [path for path in (run / "folds").rglob("*") if path.is_file()]
@@ -319,8 +319,8 @@ def test_a_rerun_leaves_nothing_behind(kind, moment, finished_runs, tmp_path, mo
     with stop_when(monkeypatch, module, name, **when):
         cross_validate(digits(120), model, out=tmp_path / "run", **options)
     same(cross_validate(digits(120), model, out=tmp_path / "run", **options), finished_runs(kind))
-    assert left_behind(tmp_path / "run") == []
-    assert left_behind(finished_runs(kind).path) == []
+    assert list_leftovers(tmp_path / "run") == []
+    assert list_leftovers(finished_runs(kind).path) == []
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

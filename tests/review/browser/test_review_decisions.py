@@ -16,7 +16,7 @@ from review_pages import (
     until,
     wait_until,
 )
-from review_runs import read_decisions
+from review_runs import list_decisions
 from uqled.detect.find import find_label_errors
 from uqled.review.decisions import Decisions
 
@@ -41,7 +41,7 @@ def test_keyboard_only(open_page, address, run, ranking):
         ranking[1]: ("relabel", suggest(run, ranking[1])),
         ranking[2]: ("drop", None),
     }
-    assert read_decisions(run) == expected
+    assert list_decisions(run) == expected
     settle(page)  # the rest of the list follows these decisions
     third, fourth = active(page), next_index(page)
     classes = candidates(page, third)
@@ -49,20 +49,20 @@ def test_keyboard_only(open_page, address, run, ranking):
     place = next(at for at, k in enumerate(classes) if k not in (given, suggest(run, third)))
     press(str(place + 1))  # one of the sample's own candidates
     expected[third] = ("relabel", classes[place])
-    wait_until(lambda: read_decisions(run) == expected)
+    wait_until(lambda: list_decisions(run) == expected)
 
     press("c")  # type-ahead
     page.keyboard.type("shi")
     press("Enter")
     given = int(run.predictions().labels.codes[fourth])
     expected[fourth] = ("keep", None) if given == 3 else ("relabel", 3)
-    wait_until(lambda: read_decisions(run) == expected)
+    wait_until(lambda: list_decisions(run) == expected)
 
     press("ArrowLeft")
     press("n")  # undecided again
-    wait_until(lambda: fourth not in read_decisions(run))
+    wait_until(lambda: fourth not in list_decisions(run))
     press("Control+z")
-    wait_until(lambda: read_decisions(run) == expected)
+    wait_until(lambda: list_decisions(run) == expected)
     wait_until(lambda: active(page) == fourth)
 
     page.reload()  # in the middle: the place and the decisions are there
@@ -71,7 +71,7 @@ def test_keyboard_only(open_page, address, run, ranking):
     assert page.locator(".card.keep, .card.relabel, .card.drop").count() == 5
     for _ in range(6):  # and so is what can be taken back
         press("Control+z")
-    wait_until(lambda: read_decisions(run) == {})
+    wait_until(lambda: list_decisions(run) == {})
     press("Control+z")
     until(page, "document.querySelector('#toast').textContent.includes('Nothing to take back')")
 
@@ -84,9 +84,9 @@ def test_keyboard_only(open_page, address, run, ranking):
     press("Shift+ArrowRight")
     assert page.locator(".card[aria-selected=true]").count() == 3
     press("q")
-    wait_until(lambda: read_decisions(run) == dict.fromkeys(ranking[:3], ("keep", None)))
+    wait_until(lambda: list_decisions(run) == dict.fromkeys(ranking[:3], ("keep", None)))
     press("Control+z")
-    wait_until(lambda: read_decisions(run) == {})
+    wait_until(lambda: list_decisions(run) == {})
     settle(page)
 
     press("Home")
@@ -94,7 +94,7 @@ def test_keyboard_only(open_page, address, run, ranking):
     page.wait_for_selector("#single:not([hidden]) .about h2")
     assert "Labelled" in page.locator("#single h2").inner_text()
     press("e")
-    wait_until(lambda: read_decisions(run) == {ranking[0]: ("drop", None)})
+    wait_until(lambda: list_decisions(run) == {ranking[0]: ("drop", None)})
     until(page, "document.querySelector('#where').textContent.startsWith('2 of')")
     press("ArrowLeft")
     page.wait_for_selector("#single .state.drop")
@@ -119,7 +119,7 @@ def test_keyboard_only(open_page, address, run, ranking):
         second: ("relabel", suggest(run, second)),
         third: ("keep", None),
     }
-    wait_until(lambda: read_decisions(run) == decided)
+    wait_until(lambda: list_decisions(run) == decided)
     assert changes_exported(run) == changes_of(run, decided)
 
 
@@ -149,17 +149,17 @@ def test_mouse_only(open_page, address, run, ranking):
     page.locator("#picker-list [role=option]", has_text="frog").click()
     given = int(run.predictions().labels.codes[other])
     expected[other] = ("keep", None) if given == 2 else ("relabel", 2)
-    wait_until(lambda: read_decisions(run) == expected)
+    wait_until(lambda: list_decisions(run) == expected)
     until(page, "document.querySelector('#counts').textContent.includes('4 of')")
     assert page.locator("#progress").get_attribute("aria-valuenow") == "4"
 
     card.nth(1).click()
     button["undecided"].click()
     del expected[ranking[1]]
-    wait_until(lambda: read_decisions(run) == expected)
+    wait_until(lambda: list_decisions(run) == expected)
     page.locator("#undo").click()
     expected[ranking[1]] = ("drop", None)
-    wait_until(lambda: read_decisions(run) == expected)
+    wait_until(lambda: list_decisions(run) == expected)
 
     settle(page)
     several = [index_of(place) for place in (7, 8, 9)]
@@ -169,7 +169,7 @@ def test_mouse_only(open_page, address, run, ranking):
     assert page.locator("#chosen").inner_text() == "3 selected"
     button["drop"].click()
     expected |= dict.fromkeys(several, ("drop", None))
-    wait_until(lambda: read_decisions(run) == expected)
+    wait_until(lambda: list_decisions(run) == expected)
     settle(page)
 
     # While the page is open: what was decided, and nothing else.
@@ -215,25 +215,25 @@ def test_two_tabs_do_not_overwrite_each_other(open_page, address, run, ranking):
     two.fill("#reviewer", "bo")
     two.locator(".card").nth(0).click()
     one.keyboard.press("q")
-    wait_until(lambda: read_decisions(run) == {ranking[0]: ("keep", None)})
+    wait_until(lambda: list_decisions(run) == {ranking[0]: ("keep", None)})
     two.keyboard.press("e")
     two.wait_for_selector("#conflict[open]")
     text = two.locator("#conflict-rows").inner_text()
     assert "kept by ana" in text
     assert "dropped" in text
-    assert read_decisions(run) == {ranking[0]: ("keep", None)}
+    assert list_decisions(run) == {ranking[0]: ("keep", None)}
     two.keyboard.press("Enter")  # leave theirs
     two.wait_for_selector(f".card.keep[data-index='{ranking[0]}']")
-    assert read_decisions(run) == {ranking[0]: ("keep", None)}
+    assert list_decisions(run) == {ranking[0]: ("keep", None)}
 
     both = int(two.locator(".card").nth(1).get_attribute("data-index"))
     one.locator(f".card[data-index='{both}']").click()
     one.keyboard.press("q")
-    wait_until(lambda: both in read_decisions(run))
+    wait_until(lambda: both in list_decisions(run))
     two.locator(f".card[data-index='{both}']").click()
     two.keyboard.press("e")
     two.locator("#mine").click()
-    wait_until(lambda: read_decisions(run)[both] == ("drop", None))
+    wait_until(lambda: list_decisions(run)[both] == ("drop", None))
     with Decisions(run.path / "decisions.sqlite") as decisions:
         history = [(c.reviewer, c.action) for c in decisions.history() if c.index == both]
     assert history == [("ana", "keep"), ("bo", "drop")]
@@ -255,10 +255,10 @@ def test_deciding_twice_before_the_first_is_saved_is_no_conflict(open_page, addr
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("e")
     assert "saving" in page.locator(".card .state").first.inner_text()
-    assert read_decisions(run) == {}
+    assert list_decisions(run) == {}
     held[0].continue_()
     page.wait_for_selector(f".card.drop:not(.waiting)[data-index='{ranking[0]}']")
-    assert read_decisions(run) == {ranking[0]: ("drop", None)}
+    assert list_decisions(run) == {ranking[0]: ("drop", None)}
     assert not page.locator("#conflict").is_visible()
 
 
@@ -285,10 +285,10 @@ def test_an_unreachable_server_is_told_and_nothing_is_lost(open_page, address, r
     page.keyboard.press("e")
     page.wait_for_selector("#trouble:not([hidden])")
     assert "2 decisions are not saved yet" in page.locator("#trouble").inner_text()
-    assert read_decisions(run) == {}
+    assert list_decisions(run) == {}
     page.context.set_offline(False)
     page.locator("#trouble button").click()
     wait_until(
-        lambda: read_decisions(run) == {ranking[0]: ("keep", None), ranking[1]: ("drop", None)}
+        lambda: list_decisions(run) == {ranking[0]: ("keep", None), ranking[1]: ("drop", None)}
     )
     page.wait_for_selector("#trouble", state="hidden")

@@ -13,8 +13,8 @@ from review_runs import (
     finish,
     hostile_run,
     image_run,
+    list_decisions,
     memory_run,
-    read_decisions,
     text_data,
 )
 from uqled.data import load
@@ -154,9 +154,9 @@ def test_a_hundred_at_random_then_many_at_once(open_page, tmp_path):
             or "right labels" in offer.inner_text()
         )
         offer.locator("button").click()
-        wait_until(lambda: len(read_decisions(run)) == 25 + n, "accepting")
+        wait_until(lambda: len(list_decisions(run)) == 25 + n, "accepting")
         page.keyboard.press("Control+z")
-        wait_until(lambda: len(read_decisions(run)) == 25, "one undo")
+        wait_until(lambda: len(list_decisions(run)) == 25, "one undo")
 
 
 def test_the_page_says_when_everything_is_decided(open_page, run, address):
@@ -229,17 +229,17 @@ def test_groups_are_decided_with_one_key_and_taken_back_with_one(open_page, addr
     assert first.get_attribute("aria-pressed") == "true"
     assert out.get_attribute("aria-pressed") == "false"
     page.keyboard.press("w")
-    wait_until(lambda: len(read_decisions(run)) == n - 1, "deciding the group")
-    decided = read_decisions(run)
+    wait_until(lambda: len(list_decisions(run)) == n - 1, "deciding the group")
+    decided = list_decisions(run)
     assert {action for action, _ in decided.values()} == {"relabel"}
     assert len({label for _, label in decided.values()}) == 1  # what the question says
     assert all(label != labels.codes[i] for i, (_, label) in decided.items())
     until(page, "document.querySelector('#toast').textContent.startsWith('Saved')")
     page.keyboard.press("Control+z")  # the whole group, and nothing else
-    wait_until(lambda: read_decisions(run) == {}, "taking it back")
+    wait_until(lambda: list_decisions(run) == {}, "taking it back")
     until(page, f"document.querySelectorAll('#groups .tile').length === {n}")
     page.keyboard.press("q")
-    wait_until(lambda: len(read_decisions(run)) == n, "keeping the group")
+    wait_until(lambda: len(list_decisions(run)) == n, "keeping the group")
     page.keyboard.press("Escape")
     page.wait_for_selector("#list:not([hidden]) .card")
     assert page.locator("#counts").inner_text().startswith(str(n))

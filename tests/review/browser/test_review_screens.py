@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from review_pages import CHROMIUM, settle, until, wait_until
-from review_runs import finish, image_run, read_decisions
+from review_runs import finish, image_run, list_decisions
 from uqled.data import Dataset
 from uqled.review.decisions import Decisions
 from uqled.review.decisions.classes import read_class_decisions
@@ -106,7 +106,7 @@ def test_a_lasso_on_the_map_fills_the_grid_and_a_click_opens_a_sample(open_page,
     page.wait_for_selector("#single:not([hidden])")
     until(page, f"location.hash.includes('only={lone}')")
     page.keyboard.press("e")
-    wait_until(lambda: read_decisions(run) == {lone: ("drop", None)}, "deciding")
+    wait_until(lambda: list_decisions(run) == {lone: ("drop", None)}, "deciding")
 
 
 def test_the_map_by_keyboard_alone(open_page, run, address):
@@ -150,7 +150,7 @@ def test_two_people_in_two_browsers(open_page, run, address):
     ana = open_page(address)
     for key in "wqw":
         ana.keyboard.press(key)
-    wait_until(lambda: len(read_decisions(run)) == 3, "ana's decisions")
+    wait_until(lambda: len(list_decisions(run)) == 3, "ana's decisions")
     bo = open_page(address)
     bo.locator("#reviewer").fill("bo")
     bo.locator("#reviewer").press("Enter")
@@ -211,7 +211,7 @@ def test_a_sample_of_a_class_is_opened_by_a_click(open_page, run, address):
     assert page.locator("#single .id").inner_text() == name
     page.keyboard.press("e")
     index = run.predictions().ids.index(name)
-    wait_until(lambda: read_decisions(run) == {index: ("drop", None)}, "deciding")
+    wait_until(lambda: list_decisions(run) == {index: ("drop", None)}, "deciding")
 
 
 def test_a_box_with_the_mouse_and_alike_ones_are_one_undo_each(open_page, tmp_path):
@@ -225,18 +225,18 @@ def test_a_box_with_the_mouse_and_alike_ones_are_one_undo_each(open_page, tmp_pa
         page.mouse.up()
         assert page.locator(".card[aria-selected=true]").count() == 3
         page.keyboard.press("e")
-        wait_until(lambda: len(read_decisions(run)) == 3, "dropping three")
+        wait_until(lambda: len(list_decisions(run)) == 3, "dropping three")
         page.keyboard.press("Control+z")
-        wait_until(lambda: read_decisions(run) == {}, "one undo")
+        wait_until(lambda: list_decisions(run) == {}, "one undo")
         settle(page)
         page.keyboard.press("l")
         page.wait_for_selector(".tile")
         n = page.locator(".tile").count()
         assert n > 1
         page.keyboard.press("w")
-        wait_until(lambda: len(read_decisions(run)) == n, "the group")
+        wait_until(lambda: len(list_decisions(run)) == n, "the group")
         page.keyboard.press("Control+z")
-        wait_until(lambda: read_decisions(run) == {}, "one undo of the group")
+        wait_until(lambda: list_decisions(run) == {}, "one undo of the group")
 
 
 CUT = """(selector) => [...document.querySelectorAll(selector)]
