@@ -368,9 +368,9 @@ def measure_parts(names: Sequence[str], scale: float, result: dict[str, Any]) ->
         if name != "avx2":
             measured = measure_part(name, scale)
         elif limits:
-            shown = " ".join(f"{k}='{v}'" for k, v in limits.items())
+            settings = " ".join(f"{k}='{v}'" for k, v in limits.items())
             repeated = {k: measure_part(k, scale, **limits) for k in ("cifar", "hundred")}
-            measured = {"limits": shown, **repeated}
+            measured = {"limits": settings, **repeated}
         else:  # a processor without AVX-512 was measured as it is
             result.pop(name, None)
             continue

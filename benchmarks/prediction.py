@@ -200,10 +200,10 @@ def format_page(result: dict[str, Any]) -> str:
             machine.summarize_times([one[name] for one in who_results])
             for who_results in rows.values()
         ]
-        shown = [
+        lines_ = [
             f"{c['median']:.3g} ({c['least']:.3g} to {c['most']:.3g}, n = {c['n']})" for c in cells
         ]
-        lines.append(f"| {name} | {' | '.join(shown)} |")
+        lines.append(f"| {name} | {' | '.join(lines_)} |")
     fast = [machine.summarize_times([one["seconds"] for one in r])["median"] for r in rows.values()]
     right = [np.mean([one["accuracy"] for one in who_results]) for who_results in rows.values()]
     ratio, points = fast[1] / fast[0], 100 * (right[0] - max(right[1:]))

@@ -29,6 +29,7 @@ import numpy as np
 
 import machine
 from uqled.data import Dataset
+from uqled.progress import run_beside
 from uqled.report.page import report_run
 from uqled.review.serve import serve_review
 from uqled.storage.run import Run
@@ -134,21 +135,15 @@ class Client:
     @contextmanager
     def keep_estimating(self) -> Iterator[None]:
         """Another connection asks for the estimate all the time while the block runs."""
-        is_over = threading.Event()
 
-        def ask() -> None:
+        def ask(is_over: threading.Event) -> None:
             other = Client(self.address)
             while not is_over.is_set():
                 other.get("api/estimates")
             other.connection.close()
 
-        thread = threading.Thread(target=ask)
-        thread.start()
-        try:
+        with run_beside(ask):
             yield
-        finally:
-            is_over.set()
-            thread.join()
 
 
 def time_call(call: Callable[[], Any]) -> float:

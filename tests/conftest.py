@@ -74,6 +74,18 @@ def own_cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("UQLED_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
+@pytest.fixture(params=["simplejpeg", "Pillow"])
+def decoder(request, monkeypatch):
+    """Once with each library that decodes JPEG."""
+    from uqled.data import images
+
+    if request.param == "Pillow":
+        monkeypatch.setattr(images, "simplejpeg", None)
+    elif images.simplejpeg is None:
+        pytest.skip("simplejpeg is not installed")
+    return request.param
+
+
 @pytest.fixture
 def predictions():
     return make_predictions()

@@ -59,11 +59,6 @@ class Figure:
     verdict: str
     note: str = ""
 
-    @property
-    def quoted(self) -> str:
-        """The words in quotation marks, if they are the paper's."""
-        return self.quote if self.place.startswith(TABLE) else f'"{self.quote}"'
-
 
 def check_points(
     place: str, quote: str, printed: float, of: Callable[[float], float], note: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -41,30 +41,36 @@ def _make_case(gap: SeedSample, name: str, text: str) -> Case:
     return Case(gap.mean > 1e-9, is_clear(gap), text, gap.n > 1, name)
 
 
-def _list_higher(values: Values, methods: Iterable[str], than: str) -> Iterable[Case]:
-    """In every cell, each method has a higher value than another one."""
+def _list_higher(
+    values: Values,
+    methods: Iterable[str],
+    than: str,
+    *,
+    format_value: Callable[[float], str] = format_percent,
+    is_lower: bool = False,
+) -> Iterable[Case]:
+    """In every cell, each method has a higher value than another one, or a lower one."""
     methods = list(methods)
     for name, by_rate in values.items():
         for rate, column in by_rate.items():
             for method in methods:
                 if method in column and than in column:
                     mine, other = column[method], column[than]
-                    text = f"{format_percent(mine.mean)} against {format_percent(other.mean)}"
+                    text = f"{format_value(mine.mean)} against {format_value(other.mean)}"
+                    pair = (other, mine) if is_lower else (mine, other)
                     yield _make_case(
-                        subtract_samples(mine, other), name, _name_case(name, rate, method, text)
+                        subtract_samples(*pair), name, _name_case(name, rate, method, text)
                     )
 
 
 def _list_fewer_flagged(view: View) -> Iterable[Case]:
-    for name, by_rate in view.flagged.items():
-        for rate, column in by_rate.items():
-            for method in PROPOSED:
-                if method in column and BASELINE in column:
-                    mine, other = column[method], column[BASELINE]
-                    text = f"{format_number(mine.mean, 0)} against {format_number(other.mean, 0)}"
-                    yield _make_case(
-                        subtract_samples(other, mine), name, _name_case(name, rate, method, text)
-                    )
+    return _list_higher(
+        view.flagged,
+        PROPOSED,
+        BASELINE,
+        format_value=lambda value: format_number(value, 0),
+        is_lower=True,
+    )
 
 
 def _list_both_higher(view: View) -> Iterable[Case]:

@@ -352,8 +352,8 @@ def main() -> None:
         if name in options.only:
             say(name)
             began = time.perf_counter()
-            found = SECTIONS[name](setting)
-            result[name] = {"machine": machine.describe_machine(PACKAGES), **found}
+            section = SECTIONS[name](setting)
+            result[name] = {"machine": machine.describe_machine(PACKAGES), **section}
             result["needs"] = estimate_needs()
             page.save(result, place, into_documents=not options.small)
             say(f"{name}: {time.perf_counter() - began:.0f} s")

@@ -10,6 +10,7 @@ import numpy as np
 from uqled import noise
 from uqled.data import Dataset, load
 from uqled.detect.find import find_label_errors
+from uqled.detect.methods.registry import ALL
 from uqled.detect.result import LabelErrors
 from uqled.predict.crossval import cross_validate
 from uqled.predict.learners import find_learner_maker
@@ -41,7 +42,7 @@ def run_demo(out: Path, *, seed: int = 0, progress: bool = True) -> DemoResult:
     with bar.stage("mislabelling digits on purpose"):
         data = make_noisy_digits(seed=seed)
     predictions = cross_validate(data, _MODEL, out=out, seed=seed, progress=progress)
-    errors = find_label_errors(predictions, method="all", progress=progress)
+    errors = find_label_errors(predictions, method=ALL, progress=progress)
     table = Run.open(out).write_issues(errors)
     with bar.stage("writing the report"):
         page = errors.report(out / "report.html", data, predictions.pred_probs, predictions.passes)

@@ -142,8 +142,7 @@ class DataErrors(LabelErrors):
             raise InputError(
                 "new_data", "has labels of one class, which cannot be judged", "Add other classes"
             )
-        known = {one.name: getattr(errors, one.name) for one in fields(errors)}
-        return DataErrors(**known, data=new)
+        return DataErrors(**_list_fields(errors), data=new)
 
     def summary(self, *, pairs: int = 5, suspects: int = 10) -> str:
         """The answer in a few lines, to print: how many labels are wrong, the most suspect samples,
@@ -356,16 +355,17 @@ def find(
         if out is not None:
             run.write_result(errors, {k: v for k, v in detecting.items() if k != "method"})
             run.write_inspection(inspection.to_json())
-        known = {one.name: getattr(errors, one.name) for one in fields(errors)}
-        unlabelled = _read_unlabelled(run, data)
-        kept_run = None if out is None else predictions.path
         return DataErrors(
-            **known,
+            **_list_fields(errors),
             data=data,
             findings=inspection.findings,
-            run=kept_run,
-            unlabelled=unlabelled,
+            run=None if out is None else predictions.path,
+            unlabelled=_read_unlabelled(run, data),
         )
+
+
+def _list_fields(errors: LabelErrors) -> dict[str, Any]:
+    return {one.name: getattr(errors, one.name) for one in fields(errors)}
 
 
 def _read_unlabelled(run: Run, data: Dataset) -> Any:

@@ -188,11 +188,11 @@ def _describe_difference(quality: ModelQuality) -> str:
     text = "softmax and mean of passes differ by more than noise: "
     if (quality.passes_accuracy or 0) > quality.accuracy:
         return (
-            f"{text}the softmax is worse, so prefer methods that read the passes, such as cl-mcd. "
+            f"{text}the softmax is worse, so prefer methods that read the passes. "
             "Batch norm behind dropout does that where its statistics are left as trained"
         )
     return (
-        f"{text}the passes are worse, so prefer methods that read the softmax, such as cl-pbnr. "
+        f"{text}the passes are worse, so prefer methods that read the softmax. "
         "With Monte Carlo dropout, weaker dropout or more epochs help the passes"
     )
 

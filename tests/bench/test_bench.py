@@ -114,8 +114,8 @@ def test_the_paper_has_so_many_cells():
 
 def test_flags_survive_packing():
     rng = np.random.default_rng(0)
-    labels, _, _ = made_up(rng, 101)
-    flags = compute_flags(["cl-pbnr", "cl-mcd", "argmax"], *made_up(rng, 101))
+    labels, _, _ = make_results(rng, 101)
+    flags = compute_flags(["cl-pbnr", "cl-mcd", "argmax"], *make_results(rng, 101))
     again = unpack_flags(pack_flags(flags))
     assert list(again) == list(flags)
     for name, one in flags.items():
@@ -125,7 +125,7 @@ def test_flags_survive_packing():
     assert len(labels) == 101
 
 
-def made_up(rng: np.random.Generator, n: int):
+def make_results(rng: np.random.Generator, n: int):
     passes = rng.dirichlet(np.full(4, 0.3), size=(3, n))
     probs = rng.dirichlet(np.full(4, 0.3), size=n)
     labels = uqled.arrays.encode_labels(rng.integers(0, 4, n), n_classes=4)
@@ -133,7 +133,7 @@ def made_up(rng: np.random.Generator, n: int):
 
 
 def test_both_readings_of_the_entropy_threshold():
-    labels, probs, passes = made_up(np.random.default_rng(1), 400)
+    labels, probs, passes = make_results(np.random.default_rng(1), 400)
     result = compute_flags(["cl-mcd-e", "cl-mcd-e-given"], labels, probs, passes)
     for name, reading in (("cl-mcd-e", "candidate"), ("cl-mcd-e-given", "given")):
         expected = uqled.find_label_errors(
@@ -146,7 +146,7 @@ def test_both_readings_of_the_entropy_threshold():
 # -- from end to end ------------------------------------------------------------------------------
 
 
-def found_in(folder: Path) -> dict[str, str]:
+def list_cells(folder: Path) -> dict[str, str]:
     """What the cells found, and everything else that is written for a reader."""
     cells = {
         str(path.relative_to(folder)): json.dumps(json.loads(path.read_text())["found"])
@@ -221,8 +221,8 @@ def test_a_killed_benchmark_continues_to_the_same_tables(smoke, tmp_path):
     shutil.copytree(smoke[1], out)
     for folder in ("cells", "arrays"):
         shutil.rmtree(out / folder / "digits" / "seed-1")
-    n_cells = len(found_in(smoke[1]))
-    n_copied = len(found_in(out))
+    n_cells = len(list_cells(smoke[1]))
+    n_copied = len(list_cells(out))
     assert n_copied < 0.7 * n_cells
     command = [sys.executable, "-m", "uqled", "bench", "smoke", "--out", str(out), "--all"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -242,7 +242,7 @@ def test_a_killed_benchmark_continues_to_the_same_tables(smoke, tmp_path):
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     for path, written in before.items():
         assert path.stat().st_mtime_ns == written, f"{path} was computed again"
-    assert found_in(out) == found_in(smoke[1])
+    assert list_cells(out) == list_cells(smoke[1])
 
 
 def test_cells_made_elsewhere_are_merged(smoke, tmp_path):
@@ -253,7 +253,7 @@ def test_cells_made_elsewhere_are_merged(smoke, tmp_path):
     benchmark = Benchmark(suite, tmp_path, tmp_path / "merged", everyone=True)
     assert estimate_benchmark_cost(benchmark, workers=Workers(1)).seconds == 0
     run_benchmark(benchmark, workers=Workers(1), progress=False)
-    assert found_in(tmp_path / "merged") == found_in(out)
+    assert list_cells(tmp_path / "merged") == list_cells(out)
     with pytest.raises(uqled.InputError, match="holds no cells"):
         merged.merge(tmp_path / "nowhere")
 
@@ -361,13 +361,13 @@ def test_other_data_is_refused(tmp_path):
 
 def test_patterns_and_places_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
-    for more, said in (
+    for more, message in (
         (["--out", str(tmp_path / "file")], "is a file"),
         (["--out", str(tmp_path / "out"), "--only", "nothing*"], "no cell is called"),
     ):
         result = CliRunner().invoke(app, ["bench", "smoke", *more])
         assert result.exit_code == 2
-        assert said in result.output
+        assert message in result.output
 
 
 def test_the_pilot_decides_what_stage_2_looks_at(tmp_path):

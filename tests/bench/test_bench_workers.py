@@ -102,23 +102,23 @@ def test_networks_are_trained_on_the_device_that_is_asked_for() -> None:
     ],
 )
 def test_places_of_data(place: str, known: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    places = []
 
     def load(source: Any, **_: Any) -> Any:
-        asked.append(source)
+        places.append(source)
         raise uqled.InputError("place", "is read", "Stop here")
 
     monkeypatch.setattr(benchmark_data, "load", load)
     with pytest.raises(uqled.InputError, match="is read"):
         benchmark_data.load_samples(SuiteData("a", place, test_split="test"), Path("folder"))
-    assert asked == [known]
+    assert places == [known]
 
 
 def test_what_the_pilot_drops_is_said() -> None:
     mean = {"cl-pbnr": 0.5, "cl-mcd": 0.4, "cl-mcd-e": 0.6}
-    said = PilotRanking(mean, ["cl-pbnr", "cl-mcd-e"]).describe()
-    assert said.startswith("The pilot dropped CL-MCD (40.0): mean F1 in per cent")
-    assert "CL-PBNR has 50.0" in said
+    text = PilotRanking(mean, ["cl-pbnr", "cl-mcd-e"]).describe()
+    assert text.startswith("The pilot dropped CL-MCD (40.0): mean F1 in per cent")
+    assert "CL-PBNR has 50.0" in text
     assert PilotRanking(mean, list(mean)).describe() == "The pilot dropped no method."
 
 

@@ -70,11 +70,11 @@ def test_verdicts_of_the_audit_change_the_flags(run):
     note(run.path / "audit.csv", lambda z: "yes" if is_error[z] else "no")
     code, output = audit(run, "--json")
     assert code == 0
-    told = json.loads(output)["result"]
+    result = json.loads(output)["result"]
     detected = CliRunner().invoke(app, ["detect", str(run.path), "--method", "auto", "--json"])
     assert detected.exit_code == 0, detected.output
     flags = json.loads(detected.output)["result"]["flagged"]
-    assert flags == told["flagged"] != uqled.find_label_errors(run.predictions()).n_flagged
+    assert flags == result["flagged"] != uqled.find_label_errors(run.predictions()).n_flagged
 
 
 def test_decisions_of_the_review_page_count_and_the_file_wins(run):

@@ -150,11 +150,11 @@ def test_no_passes_where_the_method_needs_none(monkeypatch):
 
     seen = []
 
-    def noted(*args, uncertainty, **options):
+    def note_uncertainty(*args, uncertainty, **options):
         seen.append(uncertainty)
         return predict_classifier_fold(*args, uncertainty=uncertainty, **options)
 
-    monkeypatch.setattr(module, "predict_classifier_fold", noted)
+    monkeypatch.setattr(module, "predict_classifier_fold", note_uncertainty)
     X, given, _ = noisy()
     LabelCleaner(SCALED, method="cl-both").fit(X, given)
     LabelCleaner(SCALED, method="cl-mcd", folds=2).fit(X, given)
@@ -262,11 +262,11 @@ def test_no_class_is_lost(treatment):
 def test_no_class_is_lost_in_turn():
     """To give class 0 its sample back takes class 1 the only one it had been given."""
     labels = Labels(np.array([0, 1, 2, 2], np.int32), np.array(["a", "b", "c"]), ("a", "b", "c"))
-    found = LabelErrors(
+    errors = LabelErrors(
         "argmax", labels, mask=np.array([True, True, False, False]), scores=np.full(4, 0.1),
         best=np.array([1, 2, 2, 2], np.int32), votes=np.zeros(4, np.int16), joint=None,
     )  # fmt: skip
-    rows, codes = _treat_labels(found, "relabel")
+    rows, codes = _treat_labels(errors, "relabel")
     assert rows.tolist() == [0, 1, 2, 3]
     assert codes.tolist() == [0, 1, 2, 2]
 

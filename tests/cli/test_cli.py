@@ -57,7 +57,7 @@ def folder(files, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def expected():
+def expected_flags():
     data = make_predictions(4)
     return uqled.find_label_errors(
         data.labels, data.softmax, data.passes, method="alg-ens", agreement=3
@@ -76,7 +76,7 @@ def expected():
     ],
 )
 @pytest.mark.parametrize("out", ["issues.csv", "issues.parquet", "issues.json"])
-def test_files_in_table_out(folder, expected, labels, probs, passes, out):
+def test_files_in_table_out(folder, expected_flags, labels, probs, passes, out):
     result = invoke(
         "detect", "--labels", folder / labels, "--pred-probs", folder / probs,
         "--passes", folder / passes, "--method", "alg-ens", "--agreement", 3,
@@ -91,12 +91,12 @@ def test_files_in_table_out(folder, expected, labels, probs, passes, out):
     else:
         frame = pd.DataFrame(json.loads(path.read_text()))
     assert list(frame)[:3] == ["index", "is_label_issue", "label_score"]
-    assert (frame["is_label_issue"] == expected.mask).all()
-    assert frame["label_score"].to_numpy() == pytest.approx(expected.scores, abs=1e-9)
-    assert f"{expected.n_flagged} of 400 labels flagged" in result.output
+    assert (frame["is_label_issue"] == expected_flags.mask).all()
+    assert frame["label_score"].to_numpy() == pytest.approx(expected_flags.scores, abs=1e-9)
+    assert f"{expected_flags.n_flagged} of 400 labels flagged" in result.output
     assert "most confused" in result.output
     assert "most suspect" in result.output
-    assert str(expected.ranked[0]) in result.output
+    assert str(expected_flags.ranked[0]) in result.output
     assert not [p for p in folder.iterdir() if p.name.startswith(".")]  # no temporary file is left
 
 

@@ -271,8 +271,8 @@ def test_quiet_and_verbose(table, tmp_path):
 
 
 def test_the_label_that_was_recognised_is_said(table, tmp_path):
-    said = invoke("inspect", table).output
-    assert "label: species (the only column of classes)\n" in said
+    output = invoke("inspect", table).output
+    assert "label: species (the only column of classes)\n" in output
     assert "label: species\n" in invoke("inspect", table, "--label", "species").output
     renamed = tmp_path / "pets.csv"
     renamed.write_text(table.read_text().replace("species", "target", 1))

@@ -126,8 +126,8 @@ def test_unreadable_images_are_no_matter_of_an_option_that_is_not_there(tmp_path
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (4, 4), (200 * (number % 2) + number, 0, 0)).save(path)
     out = tmp_path / "run"
-    found = invoke("find", tmp_path / "photos", "--model", "logistic", "--out", out)
-    assert found.exit_code == 0, found.output
+    first = invoke("find", tmp_path / "photos", "--model", "logistic", "--out", out)
+    assert first.exit_code == 0, first.output
     (tmp_path / "photos" / "cat" / "0.png").write_bytes(b"torn")
     words = ["find", tmp_path / "photos", "--model", "logistic", "--out", tmp_path / "other"]
     again = invoke(*words)

@@ -21,7 +21,7 @@ from exports import image_run
 from review_runs import HOSTILE_CLASS, hostile_run, table_data, text_data
 from uqled.answer import describe_estimates
 from uqled.data import load
-from uqled.review.decisions import Decisions, read_decisions
+from uqled.review.decisions import Decisions, list_decisions
 from uqled.storage.run import Run
 
 
@@ -116,9 +116,9 @@ def test_the_most_suspect_samples_are_shown(result, tmp_path):
     image_run(tmp_path)
     data = load(tmp_path / "data", cache=False)
     errors = uqled.find(data, model="logistic", progress=False, budget=3, folds=2)
-    shown = errors._repr_html_()
-    assert shown.count('src="data:image/png;base64,') == 3
-    sizes = re.findall(r'<img [^>]*width="(\d+)" height="(\d+)"', shown)
+    html = errors._repr_html_()
+    assert html.count('src="data:image/png;base64,') == 3
+    sizes = re.findall(r'<img [^>]*width="(\d+)" height="(\d+)"', html)
     assert [max(map(int, size)) for size in sizes] == [56] * 3  # small pictures are enlarged
 
 
@@ -180,7 +180,7 @@ def test_decisions_through_the_kernel(ask, result):
     assert table.loc[sample["index"], "label"] == result.suggested[sample["index"]]
     assert table.loc[other, "label"] is None or pd.isna(table.loc[other, "label"])
     # The same file as the page and the export have.
-    decisions = read_decisions(Run.open(result.run).predictions())
+    decisions = list_decisions(Run.open(result.run).predictions())
     assert {index: one.action for index, one in decisions.items()} == {
         sample["index"]: "relabel",
         other: "drop",

@@ -253,16 +253,16 @@ def test_a_terminal_has_a_bar_before_the_first_report():
         [sys.executable, "-c", code], stderr=slave, env={**os.environ, "COLUMNS": "120"}
     )
     os.close(slave)
-    shown = b""
+    output = b""
     try:
         while part := os.read(master, 4096):
-            shown += part
+            output += part
     except OSError:  # the other end is closed
         pass
     finally:
         os.close(master)
     assert process.wait() == 0
-    text = shown.decode()
+    text = output.decode()
     assert "training a network" in text
     assert text.index("0%") < text.index("60%")
     assert "so far, about" in text

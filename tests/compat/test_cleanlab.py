@@ -118,9 +118,9 @@ def test_every_method_of_the_family_is_cleanlabs(method):
         ).any():
             continue  # equal remainders, rounded up at other classes
         agreed += 1
-        found = uqled.find_label_errors(data.labels, data.softmax, method=method)
+        errors = uqled.find_label_errors(data.labels, data.softmax, method=method)
         expected = theirs(data.labels, data.softmax, filter_by=FILTERS[method])
-        np.testing.assert_array_equal(found.mask, expected)
+        np.testing.assert_array_equal(errors.mask, expected)
     assert agreed >= 4
 
 

@@ -86,9 +86,9 @@ def test_pairs_alone_give_cleanlabs_answers_with_hundreds_of_classes(seed):
     for filter_by in PRUNING:
         for frac_noise in (0.7, 1.0):
             options = {"filter_by": filter_by, "frac_noise": frac_noise}
-            found = ours(data.labels, data.softmax, **options)
-            assert found.sum() > 100
-            np.testing.assert_array_equal(found, theirs(data.labels, data.softmax, **options))
+            issues = ours(data.labels, data.softmax, **options)
+            assert issues.sum() > 100
+            np.testing.assert_array_equal(issues, theirs(data.labels, data.softmax, **options))
 
 
 def test_fifty_thousand_classes_take_no_matrix_of_them():
@@ -102,7 +102,7 @@ def test_fifty_thousand_classes_take_no_matrix_of_them():
     probs[np.arange(N), labels] += 0.05
     tracemalloc.start()
     try:
-        found = ours(labels, probs)
+        issues = ours(labels, probs)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -111,8 +111,8 @@ def test_fifty_thousand_classes_take_no_matrix_of_them():
     small = np.full((N, len(few)), 1e-7, np.float32)
     small[np.arange(N), of[N:]] += 0.9
     small[np.arange(N), of[:N]] += 0.05
-    np.testing.assert_array_equal(found, ours(of[:N], small))
-    assert 10 < found.sum() <= (labels != true).sum()
+    np.testing.assert_array_equal(issues, ours(of[:N], small))
+    assert 10 < issues.sum() <= (labels != true).sum()
 
 
 def test_what_needs_matrices_of_many_classes_says_how_much():
@@ -131,7 +131,7 @@ def test_what_needs_matrices_of_many_classes_says_how_much():
 DATA = make_predictions(1, N=400, K=5)
 
 
-def swapped(array):
+def swap_bytes(array):
     return array.astype(array.dtype.newbyteorder())
 
 
@@ -140,8 +140,8 @@ def test_the_order_of_bytes_changes_nothing(data, dtype, filter_by):
     labels, probs = data
     probs = probs.astype(dtype)
     expected = theirs(labels, probs, filter_by=filter_by)
-    found = ours(swapped(labels), swapped(probs), filter_by=filter_by)
-    np.testing.assert_array_equal(found, expected)
+    issues = ours(swap_bytes(labels), swap_bytes(probs), filter_by=filter_by)
+    np.testing.assert_array_equal(issues, expected)
 
 
 @pytest.mark.parametrize("ranked_by", [None, "self_confidence", "confidence_weighted_entropy"])
@@ -161,21 +161,21 @@ def test_layouts_change_nothing(ranked_by):
         wide[::2, ::3], frozen, backwards, unaligned, matrix, np.asfortranarray(probs),
         np.ma.masked_array(probs),
     ):  # fmt: skip
-        found = find_label_issues(DATA.labels, array, return_indices_ranked_by=ranked_by)
-        np.testing.assert_array_equal(found, expected)
+        issues = find_label_issues(DATA.labels, array, return_indices_ranked_by=ranked_by)
+        np.testing.assert_array_equal(issues, expected)
     for labels in (
         DATA.labels.tolist(), DATA.labels.astype(np.uint8), pd.Series(DATA.labels),
         DATA.labels.astype(np.float64), DATA.labels[:, None], np.repeat(DATA.labels, 2)[::2],
         np.ma.masked_array(DATA.labels),
     ):  # fmt: skip
-        found = find_label_issues(labels, probs, return_indices_ranked_by=ranked_by)
-        np.testing.assert_array_equal(found, expected)
+        issues = find_label_issues(labels, probs, return_indices_ranked_by=ranked_by)
+        np.testing.assert_array_equal(issues, expected)
 
 
-def changed(values, value):
-    found = np.array(values, dtype=np.result_type(values, type(value)))
-    found[3] = value
-    return found
+def set_first(values, value):
+    array = np.array(values, dtype=np.result_type(values, type(value)))
+    array[3] = value
+    return array
 
 
 @pytest.mark.parametrize(
@@ -195,11 +195,11 @@ def changed(values, value):
         (DATA.labels, np.zeros((400, 5), "V3"), "pred_probs has type"),
         (DATA.labels, np.array(0.5), r"pred_probs has shape \(\)"),
         (np.array(1), DATA.softmax, r"labels have shape \(\)"),
-        (changed(DATA.labels, 1e300), DATA.softmax, r"labels go up to 1e\+300"),
-        (changed(DATA.labels, np.inf), DATA.softmax, "labels are no class numbers"),
-        (changed(DATA.labels, np.nan), DATA.softmax, "labels are no class numbers"),
-        (changed(DATA.labels, np.uint64(2**64 - 1)), DATA.softmax, "labels go up to"),
-        (changed(DATA.labels, 2**63 - 1), DATA.softmax, "labels go up to"),
+        (set_first(DATA.labels, 1e300), DATA.softmax, r"labels go up to 1e\+300"),
+        (set_first(DATA.labels, np.inf), DATA.softmax, "labels are no class numbers"),
+        (set_first(DATA.labels, np.nan), DATA.softmax, "labels are no class numbers"),
+        (set_first(DATA.labels, np.uint64(2**64 - 1)), DATA.softmax, "labels go up to"),
+        (set_first(DATA.labels, 2**63 - 1), DATA.softmax, "labels go up to"),
         ([2**70, *DATA.labels[1:].tolist()], DATA.softmax, "labels are no class numbers"),
         ([[0], [1, 2]] * 200, DATA.softmax, "labels are no array"),
         (DATA.labels.astype(object), DATA.softmax, "labels are no class numbers"),

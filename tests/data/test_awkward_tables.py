@@ -185,7 +185,7 @@ def test_awkward_columns(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("write", "label", "said"),
+    ("write", "label", "message"),
     [
         (
             lambda f: f.to_csv(index=False, header=False),
@@ -209,9 +209,9 @@ def test_awkward_columns(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_read_says_what_to_do(tmp_path, write, label, said):
+def test_what_cannot_be_read_says_what_to_do(tmp_path, write, label, message):
     (tmp_path / "t.csv").write_text(write(make_penguins()))
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         load(tmp_path / "t.csv", label=label)
 
 

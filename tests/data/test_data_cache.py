@@ -13,7 +13,7 @@ from PIL import Image
 from pictures import (
     broken_files,
     classes_of,
-    encoded,
+    encode,
     folder_of,
     photo,
 )
@@ -28,15 +28,6 @@ from uqled.storage.atomic import replace_file
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("UQLED_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "images"
-
-
-@pytest.fixture(params=["simplejpeg", "Pillow"])
-def decoder(request, monkeypatch):
-    if request.param == "Pillow":
-        monkeypatch.setattr(images, "simplejpeg", None)
-    elif images.simplejpeg is None:
-        pytest.skip("simplejpeg is not installed")
-    return request.param
 
 
 def test_unreadable_files_are_all_listed(tmp_path, decoder):
@@ -132,7 +123,7 @@ def test_other_content_is_decoded_anew_even_at_the_same_size_and_time(tmp_path):
     before, times = path.read_bytes(), path.stat()
     pixels = np.asarray(Image.open(path)).copy()
     pixels[0, 0] ^= 1
-    path.write_bytes(encoded(Image.fromarray(pixels), compress_level=0))
+    path.write_bytes(encode(Image.fromarray(pixels), compress_level=0))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     second = load(folder)
     assert (second.inputs[1] == pixels).all()
@@ -247,7 +238,7 @@ def test_a_cache_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
 
 def test_files_that_vanish_while_they_are_read_leave_no_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(image_cache, "_KEPT_BYTES", 0)
-    content, reads = encoded(photo(), "JPEG"), []
+    content, reads = encode(photo(), "JPEG"), []
 
     def read(i):
         reads.append(i)
@@ -264,7 +255,7 @@ def test_files_that_vanish_while_they_are_read_leave_no_cache(tmp_path, monkeypa
 @pytest.mark.parametrize("room", [0, 1 << 20])
 def test_files_are_read_once_while_there_is_room(tmp_path, monkeypatch, room):
     monkeypatch.setattr(image_cache, "_KEPT_BYTES", room)
-    contents, reads = [encoded(photo(s), "JPEG") for s in range(70)], []
+    contents, reads = [encode(photo(s), "JPEG") for s in range(70)], []
 
     def read(i):
         reads.append(i)

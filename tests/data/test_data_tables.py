@@ -273,20 +273,20 @@ def test_parquet_of_the_hubs_own_library():
 
 def test_a_name_on_the_hub_goes_through_its_own_library(monkeypatch):
     whole = hub_dataset()
-    asked = []
+    requests = []
 
     def load_dataset(path, configuration, *, split):
-        asked.append((path, configuration, split))
+        requests.append((path, configuration, split))
         return whole.select([5, 0, 3])
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
     data = load("hf:someone/numbers:small", split="test")
-    assert asked == [("someone/numbers", "small", "test")]
+    assert requests == [("someone/numbers", "small", "test")]
     assert data.inputs[:, 0, 0, 0].tolist() == [5, 0, 3]
     assert data.labels.names == ("even", "odd")
     assert data.labels.codes.tolist() == [1, 0, 1]
     load("hf:numbers")
-    assert asked[1] == ("numbers", None, "train")
+    assert requests[1] == ("numbers", None, "train")
 
 
 def test_a_name_that_the_hub_does_not_give(monkeypatch):

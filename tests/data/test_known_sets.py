@@ -150,7 +150,7 @@ SETS = {
 
 
 @pytest.fixture(params=SETS)
-def known(request, tmp_path, monkeypatch):
+def case(request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     one = SETS[request.param]
     one.frame.to_csv("t.csv", index=False, **one.options)
@@ -161,57 +161,60 @@ def list_roles(data):
     return {column.name: column.role for column in data.columns if column.is_used}
 
 
-def test_what_is_read(known):
-    data = uqled.load("t.csv", label=known.label)
-    assert (data.kind, data.n_classes) == (known.kind, known.n_classes)
-    assert (len(data), len(data.unlabelled)) == (len(known.frame) - known.n_aside, known.n_aside)
-    assert list_roles(data) == known.used
-    unused = {column.name for column in data.columns if not column.is_used} - {known.label}
-    assert unused == known.unused
-    given = known.frame[known.label].dropna().astype(str)
+def test_what_is_read(case):
+    data = uqled.load("t.csv", label=case.label)
+    assert (data.kind, data.n_classes) == (case.kind, case.n_classes)
+    assert (len(data), len(data.unlabelled)) == (
+        len(case.frame) - case.n_aside,
+        case.n_aside,
+    )
+    assert list_roles(data) == case.used
+    unused = {column.name for column in data.columns if not column.is_used} - {case.label}
+    assert unused == case.unused
+    given = case.frame[case.label].dropna().astype(str)
     names = np.array(data.labels.names)[data.labels.codes]
     assert (pd.Series(names).str.lower() == given.str.strip().str.lower().to_numpy()).all()
-    if known.kind == "texts":
-        texts = known.frame[list(known.used)].agg("\n".join, axis=1)
+    if case.kind == "texts":
+        texts = case.frame[list(case.used)].agg("\n".join, axis=1)
         assert data.inputs.tolist() == texts.tolist()
     else:
-        for name, role in known.used.items():
-            before = known.frame.loc[known.frame[known.label].notna(), name].reset_index(drop=True)
+        for name, role in case.used.items():
+            before = case.frame.loc[case.frame[case.label].notna(), name].reset_index(drop=True)
             pd.testing.assert_series_equal(
                 data.inputs[name].reset_index(drop=True), before, check_dtype=role != "category"
             )
 
 
-def test_what_is_found_before_a_model(known):
-    findings = uqled.inspect("t.csv", label=known.label).findings
-    assert {one.check for one in findings} == known.checks
+def test_what_is_found_before_a_model(case):
+    findings = uqled.inspect("t.csv", label=case.label).findings
+    assert {one.check for one in findings} == case.checks
 
 
-def test_what_is_said_and_found(known):
+def test_what_is_said_and_found(case):
     """Twelve labels are wrong, and a cheap model finds most of them."""
     rng = np.random.default_rng(1)
-    frame = known.frame.copy()
-    names = frame[known.label].value_counts().index[: max(2, known.n_classes - 1)].tolist()
-    rows = rng.choice(np.flatnonzero(frame[known.label].isin(names)), 12, replace=False)
+    frame = case.frame.copy()
+    names = frame[case.label].value_counts().index[: max(2, case.n_classes - 1)].tolist()
+    rows = rng.choice(np.flatnonzero(frame[case.label].isin(names)), 12, replace=False)
     for row in rows:
-        others = [name for name in names if name != frame.loc[row, known.label]]
-        frame.loc[row, known.label] = rng.choice(others)
-    frame.to_csv("t.csv", index=False, **known.options)
-    words = ["find", "t.csv", "--label", known.label, "--model", "logistic", "--out", "run"]
+        others = [name for name in names if name != frame.loc[row, case.label]]
+        frame.loc[row, case.label] = rng.choice(others)
+    frame.to_csv("t.csv", index=False, **case.options)
+    words = ["find", "t.csv", "--label", case.label, "--model", "logistic", "--out", "run"]
     if "alive" in frame:
         words += ["--columns", "alive=ignore"]
     result = CliRunner().invoke(app, [*words, "--uncertainty", "none"])
     assert result.exit_code == 0, result.output
-    used = [name for name in known.used if name != "alive"]
+    used = [name for name in case.used if name != "alive"]
     for text in (result.output, Path("run/report.html").read_text()):
-        assert all(name in text for name in [*used, *known.unused, "logistic"])
+        assert all(name in text for name in [*used, *case.unused, "logistic"])
     run = Run.open("run")
     accuracy = f"{run.predictions().quality.accuracy:.1%}"
     assert f"model logistic: predicts {accuracy} as labelled" in result.output
     errors = uqled.find_label_errors(run.predictions())
     suspects = np.array(run.predictions().ids)[errors.suspects].astype(int)
     in_order = np.arange(len(frame))
-    assert f1_score(np.isin(in_order, rows), np.isin(in_order, suspects)) > known.least_f1
+    assert f1_score(np.isin(in_order, rows), np.isin(in_order, suspects)) > case.least_f1
 
 
 #: Of each real set: file, label, samples, classes, kind, roles.

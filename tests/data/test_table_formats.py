@@ -70,8 +70,8 @@ def test_csv_of_any_kind_comes_back(tmp_path_factory, table, separator, quoting,
     else:
         pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": pack_zst}
         path.write_bytes(pack.get(packing, bytes)(content))
-    said = {} if encoding in DETECTED else {"encoding": encoding}
-    loaded = load(path, label="label", inputs="text", separator=separator, **said)
+    options = {} if encoding in DETECTED else {"encoding": encoding}
+    loaded = load(path, label="label", inputs="text", separator=separator, **options)
     assert loaded.inputs.tolist() == texts
     assert [loaded.labels.names[k] for k in loaded.labels.codes] == labels
 

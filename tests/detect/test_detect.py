@@ -312,12 +312,12 @@ def test_more_classes_than_a_plain_matrix_holds():
     assert errors.joint.nnz < 4 * K
     assert errors.joint.sum() == N
     dense = uqled.find_label_errors(
-        labels[labels < 40], _folded(probs[labels < 40]), method="cl-pbnr"
+        labels[labels < 40], _fold_classes(probs[labels < 40]), method="cl-pbnr"
     )
     assert (np.flatnonzero(errors.mask) == np.flatnonzero(labels < 40)[dense.mask]).all()
 
 
-def _folded(probs):
+def _fold_classes(probs):
     """The first 40 classes and the rest as one, which nobody was given."""
     return np.column_stack([probs[:, :40], probs[:, 40:].sum(axis=1)])
 
@@ -338,7 +338,7 @@ def test_pairs_are_counted_the_same_dense_and_sparse():
     padded = np.concatenate([counts, np.zeros(DENSE_CLASSES, int)])
     whole = calibrate_joint(dense, counts).to_matrix()
     assert (calibrate_joint(sparse, padded).to_matrix().toarray()[:30, :30] == whole).all()
-    assert whole.tolist() == naive.calibrated(dense.to_matrix().tolist(), labels)
+    assert whole.tolist() == naive.calibrate(dense.to_matrix().tolist(), labels)
 
 
 @pytest.mark.usefixtures("every_kernel")

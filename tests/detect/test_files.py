@@ -76,7 +76,7 @@ def files(request, disk):
 
 
 @pytest.fixture(scope="module")
-def expected():
+def expected_mask():
     return uqled.find_label_errors(DATA.labels, DATA.softmax, DATA.passes, method="alg-ens").mask
 
 
@@ -94,15 +94,15 @@ def expected():
         ("column::label", "probs", "passes"),
     ],
 )
-def test_the_same_flags_from_everywhere(files, expected, labels, probs, passes):
+def test_the_same_flags_from_everywhere(files, expected_mask, labels, probs, passes):
     errors = uqled.find_label_errors(
         open_labels(f"{files}/{labels}"),
         open_probabilities(f"{files}/{probs}", ndim=2),
         open_probabilities(f"{files}/{passes}", ndim=3),
         method="alg-ens",
     )
-    assert expected.any()
-    np.testing.assert_array_equal(errors.mask, expected)
+    assert expected_mask.any()
+    np.testing.assert_array_equal(errors.mask, expected_mask)
 
 
 def test_large_arrays_are_not_read_when_opened(files):

@@ -21,7 +21,7 @@ DATA = make_predictions(N=40, K=4, F=3)
 LABELS, SOFTMAX, PASSES = DATA.labels, DATA.softmax, DATA.passes
 
 
-def changed(array, *where_and_value):
+def put(array, *where_and_value):
     *where, value = where_and_value
     copy = array.astype(float) if array.dtype.kind == "f" else array.copy()
     copy[tuple(where)] = value
@@ -34,19 +34,19 @@ def with_none(labels):
 
 REFUSED = {
     "a row that sums to less": (
-        (LABELS, changed(SOFTMAX, 7, slice(None), 0.2), None),
+        (LABELS, put(SOFTMAX, 7, slice(None), 0.2), None),
         "pred_probs sums to 0.8 instead of 1 at row 7",
     ),
     "a row that sums to 1.002": (
-        (LABELS, changed(SOFTMAX, 7, slice(None), 0.2505), None),
+        (LABELS, put(SOFTMAX, 7, slice(None), 0.2505), None),
         "pred_probs sums to 1.002 instead of 1 at row 7",
     ),
     "half precision off by 0.03": (
-        (LABELS, changed(SOFTMAX, 7, slice(None), 0.2575).astype(np.float16), None),
+        (LABELS, put(SOFTMAX, 7, slice(None), 0.2575).astype(np.float16), None),
         "pred_probs sums to 1.0",
     ),
     "a pass that does not sum to 1": (
-        (LABELS, None, changed(PASSES, 2, 7, slice(None), 0.2)),
+        (LABELS, None, put(PASSES, 2, 7, slice(None), 0.2)),
         "passes sums to 0.8 instead of 1 at pass 2, row 7",
     ),
     "logits": (
@@ -55,16 +55,16 @@ REFUSED = {
     ),
     "percent": ((LABELS, 100 * SOFTMAX, None), "pred_probs contains .* at row 0"),
     "NaN": (
-        (LABELS, changed(SOFTMAX, 7, 2, np.nan), None),
+        (LABELS, put(SOFTMAX, 7, 2, np.nan), None),
         "pred_probs contains NaN at row 7, class 2",
     ),
     "NaN in a pass": (
-        (LABELS, None, changed(PASSES, 1, 7, 2, np.nan)),
+        (LABELS, None, put(PASSES, 1, 7, 2, np.nan)),
         "passes contains NaN at pass 1, row 7, class 2",
     ),
-    "infinity": ((LABELS, changed(SOFTMAX, 7, 2, np.inf), None), "pred_probs contains inf at row"),
+    "infinity": ((LABELS, put(SOFTMAX, 7, 2, np.inf), None), "pred_probs contains inf at row"),
     "a negative value": (
-        (LABELS, changed(SOFTMAX, 7, slice(None), [-0.1, 0.5, 0.3, 0.3]), None),
+        (LABELS, put(SOFTMAX, 7, slice(None), [-0.1, 0.5, 0.3, 0.3]), None),
         "pred_probs contains -0.1 at row 7. Probabilities lie between 0 and 1",
     ),
     "N,F,K instead of F,N,K": (
@@ -90,8 +90,8 @@ REFUSED = {
     "nothing but labels": ((LABELS, None, None), "pred_probs and passes are both missing"),
     "one sample": (([1], SOFTMAX[:1], None), "labels have 1 sample"),
     "one class": ((np.zeros(40, int), SOFTMAX, None), r"labels contain one class only \('0'"),
-    "a label out of range": ((changed(LABELS, 6, 4), SOFTMAX, None), "labels contain 4 at index 6"),
-    "a negative label": ((changed(LABELS, 6, -1), SOFTMAX, None), "labels contain -1 at index 6"),
+    "a label out of range": ((put(LABELS, 6, 4), SOFTMAX, None), "labels contain 4 at index 6"),
+    "a negative label": ((put(LABELS, 6, -1), SOFTMAX, None), "labels contain -1 at index 6"),
     "labels from 1": ((LABELS + 1, SOFTMAX, None), "labels contain 4 .*Number the classes from 0"),
     "a missing label": (
         (with_none(LABELS), SOFTMAX, None),
@@ -230,7 +230,7 @@ def test_sums_of_a_block_cannot_overflow():
 def test_the_pieces_refuse_too(function):
     arguments = (LABELS,) if function is uqled.label_quality_scores else ()
     with pytest.raises(uqled.InputError, match=r"sums to 0\.8"):
-        function(*arguments, changed(SOFTMAX, 7, slice(None), 0.2))
+        function(*arguments, put(SOFTMAX, 7, slice(None), 0.2))
 
 
 @st.composite

@@ -101,7 +101,7 @@ def test_confident_joint_and_noise_matrix(predictions):
     joint = uqled.confident_joint(predictions.labels, predictions.softmax)
     guess = naive.guesses(predictions.labels, predictions.softmax)
     raw = naive.confident_joint(predictions.labels, guess, 5)
-    assert joint.tolist() == naive.calibrated(raw, predictions.labels)
+    assert joint.tolist() == naive.calibrate(raw, predictions.labels)
     raw_found = uqled.confident_joint(predictions.labels, predictions.softmax, calibrate=False)
     assert raw_found.tolist() == raw
     assert joint.sum(axis=1).tolist() == np.bincount(predictions.labels).tolist()

@@ -18,7 +18,7 @@ def slowly(item):
     return str(item) + ","
 
 
-def joined(left, right):
+def join(left, right):
     return left + right
 
 
@@ -29,7 +29,7 @@ def test_results_come_in_the_order_of_the_items(threads, n):
     with Threads(threads) as engine:
         assert list(engine.map(slowly, range(n))) == expected
         done = []
-        assert engine.reduce(slowly, range(n), joined, advance=done.append) == "".join(expected)
+        assert engine.reduce(slowly, range(n), join, advance=done.append) == "".join(expected)
         assert done == list(range(n))
 
 
@@ -37,7 +37,7 @@ def test_results_come_in_the_order_of_the_items(threads, n):
 def test_what_is_given_comes_before_the_item(threads):
     with Threads(threads) as engine:
         assert list(engine.map(pow, [2, 3], arguments=(2,))) == [4, 8]
-        assert engine.reduce(pow, [2, 3], joined, arguments=(2,)) == 12
+        assert engine.reduce(pow, [2, 3], join, arguments=(2,)) == 12
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -67,7 +67,7 @@ def test_the_error_is_that_of_the_first_item_that_has_one(threads):
         with pytest.raises(uqled.InputError, match="item is 3"):
             list(engine.map(work, range(9)))
         with pytest.raises(uqled.InputError, match="item is 3"):
-            engine.reduce(work, range(9), joined)
+            engine.reduce(work, range(9), join)
         assert list(engine.map(work, range(3))) == [0, 1, 2]  # it is as good as before
 
 

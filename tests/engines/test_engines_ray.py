@@ -33,12 +33,12 @@ def engine(cluster):
         yield result
 
 
-def named(prefix, item):
+def add_prefix(prefix, item):
     time.sleep(0.01 * (item % 3))
     return f"{prefix}{item},"
 
 
-def joined(left, right):
+def join(left, right):
     return left + right
 
 
@@ -102,20 +102,20 @@ def address_of(shared, _):
 def test_the_same_as_threads_in_the_same_order(workers, n):
     with Threads(2) as threads, RayTasks(workers) as tasks:
         assert tasks.workers == (workers or 2)
-        expected = list(threads.map(named, range(n), arguments=("a",)))
-        assert list(tasks.map(named, range(n), arguments=("a",))) == expected
+        expected = list(threads.map(add_prefix, range(n), arguments=("a",)))
+        assert list(tasks.map(add_prefix, range(n), arguments=("a",))) == expected
         done = []
         assert tasks.reduce(
-            named, iter(range(n)), joined, arguments=("a",), advance=done.append
+            add_prefix, iter(range(n)), join, arguments=("a",), advance=done.append
         ) == "".join(expected)
         assert sorted(done) == list(range(n))
     assert ray.is_initialized()  # it was there before, and is left running
 
 
 def test_nothing_to_reduce(engine):
-    assert list(engine.map(named, [], arguments=("a",))) == []
+    assert list(engine.map(add_prefix, [], arguments=("a",))) == []
     with pytest.raises(ValueError, match="nothing was added"):
-        engine.reduce(named, [], joined, arguments=("a",))
+        engine.reduce(add_prefix, [], join, arguments=("a",))
 
 
 def test_both_nodes_work(engine):
@@ -144,10 +144,10 @@ def test_few_are_in_flight(workers):
         done += 1
 
     tasks = RayTasks(workers)
-    tasks.reduce(named, items(), joined, arguments=("",), advance=advance)
+    tasks.reduce(add_prefix, items(), join, arguments=("",), advance=advance)
     assert done == 40
     drawn = done = 0
-    for result in tasks.map(named, items(), arguments=("",)):
+    for result in tasks.map(add_prefix, items(), arguments=("",)):
         advance(result)
 
 
@@ -170,14 +170,14 @@ def test_own_errors_come_out_as_themselves_and_the_first_of_them(engine):
         assert type(caught.value) is uqled.FileError
         assert caught.value.argument == f"file {first}"
         with pytest.raises(uqled.FileError) as caught:
-            engine.reduce(fails_from, range(12), joined, arguments=(first,))
+            engine.reduce(fails_from, range(12), join, arguments=(first,))
         assert type(caught.value) is uqled.FileError
         assert caught.value.argument == f"file {first}"
     with pytest.raises(ZeroDivisionError):
         list(engine.map(divmod, [1, 0], arguments=(1,)))
     with pytest.raises(TypeError, match="can only concatenate"):
-        engine.reduce(named, range(3), partial(_wrong_merge, 1), arguments=("a",))
-    assert list(engine.map(named, [1], arguments=("a",))) == ["a1,"]  # it is as good as before
+        engine.reduce(add_prefix, range(3), partial(_wrong_merge, 1), arguments=("a",))
+    assert list(engine.map(add_prefix, [1], arguments=("a",))) == ["a1,"]  # it is as good as before
 
 
 def _wrong_merge(number, left, _):

@@ -109,11 +109,11 @@ def test_what_is_gone_is_not_counted_as_left():
     st.dictionaries(st.integers(0, 5), st.integers(0, 2)),
     st.sampled_from(["drop", "relabel", "keep"]),
 )
-def test_changes_say_all_and_lead_back(codes, said, wrong, unreviewed):
+def test_changes_say_all_and_lead_back(codes, answers, wrong, unreviewed):
     codes = [0, 1, 2, *codes]
     decisions = {
         i: decision(i, "relabel", what) if isinstance(what, int) else decision(i, what)
-        for i, what in said.items()
+        for i, what in answers.items()
     }
     done = correct_labels(
         encode_labels(codes), found_errors(codes, wrong), decisions, unreviewed=unreviewed

@@ -67,7 +67,7 @@ def test_an_existing_file_is_refused_unless_it_may_be_replaced(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--to", "xls", "--out", "a.xls"], "Choose one of cleanlab, csv"),
         (["--to", "csv", "--out", "a.txt"], "has the ending '.txt'"),
@@ -84,13 +84,13 @@ def test_an_existing_file_is_refused_unless_it_may_be_replaced(tmp_path):
         (["--to", "folder", "--out", "run/run.json"], "is a file"),
     ],
 )
-def test_what_the_command_refuses(tmp_path, monkeypatch, words, said):
+def test_what_the_command_refuses(tmp_path, monkeypatch, words, message):
     run = image_run(tmp_path)
     monkeypatch.chdir(tmp_path)
     before = hashes(tmp_path)
     result = command("export", run, *words)
     assert result.exit_code == 2
-    assert said in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
     assert hashes(tmp_path) == before
 
 

@@ -29,7 +29,7 @@ from exports import (
     make_run,
     table_run,
 )
-from pictures import encoded, photo
+from pictures import encode, photo
 from uqled.cli import app
 from uqled.errors import FileError, InputError
 from uqled.export.file_names import name_class_folders, sanitize_file_name, sanitize_name
@@ -158,7 +158,7 @@ def test_hostile_classes_and_files_stay_inside(tmp_path):
             name = names[k % len(names)]
             path = tmp_path / "pictures" / folder / str(k) / name
             path.parent.mkdir(parents=True)
-            path.write_bytes(encoded(photo(len(rows))))
+            path.write_bytes(encode(photo(len(rows))))
             rows.append((f"pictures/two/../{folder}/{k}/{name}", label))
     frame = pd.DataFrame(rows, columns=["file", "label"])
     (tmp_path / "work").mkdir()

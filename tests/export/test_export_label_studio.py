@@ -27,7 +27,7 @@ from uqled.review.decisions import ConflictError, Decisions
 from uqled.storage.run import Run
 
 
-def exported(run, out, **options):
+def export_tasks(run, out, **options):
     write_export(plan_export(run, "label-studio", method="alg-ens"), out, **options)
     return json.loads((out / "tasks.json").read_text())
 
@@ -41,14 +41,14 @@ def choice(answer, question="label", what="image"):
     }
 
 
-def answered(tasks, answers):
+def answer_tasks(tasks, answers):
     """Tasks as Label Studio exports them: `answers` by uqled_index, several for several people."""
     result = []
     for number, task in enumerate(tasks):
-        said = answers.get(task["data"]["uqled_index"], [])
+        one_task = answers.get(task["data"]["uqled_index"], [])
         annotations = [
             {"id": 10 * number + n, "completed_by": n + 1, "was_cancelled": False, **one}
-            for n, one in enumerate(said if isinstance(said, list) else [said])
+            for n, one in enumerate(one_task if isinstance(one_task, list) else [one_task])
         ]
         result.append({"id": number, "data": task["data"], "annotations": annotations})
     return result
@@ -59,7 +59,7 @@ def says(answer, **more):
     return {"result": result, **more}
 
 
-def saved(tmp_path, tasks):
+def save_tasks(tmp_path, tasks):
     path = tmp_path / "annotations.json"
     path.write_text(json.dumps(tasks))
     return path
@@ -75,7 +75,7 @@ def current(run):
 
 def test_tasks_are_what_is_flagged_or_decided(tmp_path):
     run = image_run(tmp_path, decisions=[(1, "relabel", 2), (3, "keep", None), (5, "drop", None)])
-    tasks = exported(run, tmp_path / "tasks")
+    tasks = export_tasks(run, tmp_path / "tasks")
     by = {task["data"]["uqled_index"]: task for task in tasks}
     assert set(by) == {1, 3, 5, 9, 17, 18}
     assert [task["data"]["uqled_index"] for task in tasks][4:] == [3, 5]  # the flagged come first
@@ -103,9 +103,9 @@ def test_tasks_are_what_is_flagged_or_decided(tmp_path):
 
 def test_addresses_of_images(tmp_path):
     run = image_run(tmp_path)
-    tasks = exported(run, tmp_path / "a b&c", url="https://example.org/pics/")
+    tasks = export_tasks(run, tmp_path / "a b&c", url="https://example.org/pics/")
     assert tasks[0]["data"]["image"].startswith("https://example.org/pics/0000")
-    tasks = exported(run, tmp_path / "x y&z")
+    tasks = export_tasks(run, tmp_path / "x y&z")
     assert tasks[0]["data"]["image"].startswith("/data/local-files/?d=x%20y%26z/images/")
 
 
@@ -113,11 +113,11 @@ def test_texts_and_rows_are_shown(tmp_path):
     frame = pd.DataFrame({"text": [f"text <b>{i}" for i in range(6)], "label": list("aaabbb")})
     (tmp_path / "t").mkdir()
     run = table_run(tmp_path / "t", frame, wrong={0: 1})
-    assert [task["data"]["text"] for task in exported(run, tmp_path / "texts")] == ["text <b>0"]
+    assert [task["data"]["text"] for task in export_tasks(run, tmp_path / "texts")] == ["text <b>0"]
     frame = pd.DataFrame({"x": [1.5, np.nan] * 3, "kind": list("uvwxyz"), "label": list("aaabbb")})
     (tmp_path / "r").mkdir()
     run = table_run(tmp_path / "r", frame, wrong={1: 1, 2: 1})
-    rows = [task["data"]["row"] for task in exported(run, tmp_path / "rows")]
+    rows = [task["data"]["row"] for task in export_tasks(run, tmp_path / "rows")]
     assert rows == [{"x": None, "kind": "v"}, {"x": 1.5, "kind": "w"}]
 
 
@@ -152,7 +152,7 @@ def test_label_studio_accepts_configuration_and_predictions(tmp_path, kind):
     else:
         frame = pd.DataFrame({"x": range(6), "y": range(6), "label": list("aaabbb")})
         run = table_run(tmp_path, frame, wrong={0: 1})
-    tasks = exported(run, tmp_path / "tasks")
+    tasks = export_tasks(run, tmp_path / "tasks")
     config = interface((tmp_path / "tasks/config.xml").read_text())
     config.validate()
     names = Run.open(run).predictions().labels.names
@@ -173,7 +173,7 @@ def test_annotations_made_by_label_studios_package_become_decisions(tmp_path):
     sdk = pytest.importorskip("label_studio_sdk.label_interface")
     objects = pytest.importorskip("label_studio_sdk.label_interface.objects")
     run = hostile_run(tmp_path)
-    tasks = exported(run, tmp_path / "tasks")
+    tasks = export_tasks(run, tmp_path / "tasks")
     config = sdk.LabelInterface((tmp_path / "tasks/config.xml").read_text())
     labels = Run.open(run).predictions().labels
     answers = {0: labels.names[3], 5: labels.names[labels.codes[5]], 9: "DROP"}
@@ -186,7 +186,7 @@ def test_annotations_made_by_label_studios_package_become_decisions(tmp_path):
             region = question.label(["drop this sample" if answer == "DROP" else answer])
             value = objects.AnnotationValue(completed_by=7, result=[region])
             task["annotations"] = [value.model_dump()]
-    import_annotations(saved(tmp_path, tasks), Run.open(run).predictions())
+    import_annotations(save_tasks(tmp_path, tasks), Run.open(run).predictions())
     who = "Label Studio user 7"
     assert current(run) == {0: ("relabel", 3, who), 5: ("keep", None, who), 9: ("drop", None, who)}
 
@@ -195,18 +195,18 @@ def test_annotations_made_by_label_studios_package_become_decisions(tmp_path):
 def test_json_min_of_label_studios_converter_becomes_decisions(tmp_path):
     converter = pytest.importorskip("label_studio_sdk.converter")
     run = image_run(tmp_path)
-    tasks = answered(
-        exported(run, tmp_path / "tasks"),
+    tasks = answer_tasks(
+        export_tasks(run, tmp_path / "tasks"),
         {1: says("dog"), 9: says("dog"), 17: says("DROP"), 18: says("cat", was_cancelled=True)},
     )
-    whole = saved(tmp_path, tasks)
+    whole = save_tasks(tmp_path, tasks)
     expected = read_annotations(whole, Run.open(run).predictions()).decisions
     assert {i: d[:2] for i, d in expected.items()} == {
         1: ("relabel", 1), 9: ("keep", None), 17: ("drop", None)
     }  # fmt: skip
     config = (tmp_path / "tasks/config.xml").read_text()
-    made = converter.Converter(config, str(tmp_path), download_resources=False)
-    made.convert_to_json_min(str(whole), str(tmp_path / "min"), is_dir=False)
+    label_studio = converter.Converter(config, str(tmp_path), download_resources=False)
+    label_studio.convert_to_json_min(str(whole), str(tmp_path / "min"), is_dir=False)
     (small,) = (tmp_path / "min").glob("*.json")
     result = read_annotations(small, Run.open(run).predictions()).decisions
     assert {i: d[:2] for i, d in result.items()} == {i: d[:2] for i, d in expected.items()}
@@ -217,11 +217,11 @@ def test_json_min_of_label_studios_converter_becomes_decisions(tmp_path):
 
 def test_annotations_become_decisions_once(tmp_path):
     run = image_run(tmp_path)
-    tasks = exported(run, tmp_path / "tasks")
+    tasks = export_tasks(run, tmp_path / "tasks")
     email = {"completed_by": {"id": 3, "email": "bea@example.org"}}
-    path = saved(
+    path = save_tasks(
         tmp_path,
-        answered(tasks, {1: says("dog"), 9: says("dog", **email), 17: says("DROP"), 18: []}),
+        answer_tasks(tasks, {1: says("dog"), 9: says("dog", **email), 17: says("DROP"), 18: []}),
     )
     words = ["import", str(run), str(path)]
     dry = CliRunner().invoke(app, [*words, "--dry-run"])
@@ -242,7 +242,7 @@ def test_annotations_become_decisions_once(tmp_path):
 
 def test_annotators_who_disagree_decide_nothing(tmp_path):
     run = image_run(tmp_path)
-    tasks = exported(run, tmp_path / "tasks")
+    tasks = export_tasks(run, tmp_path / "tasks")
     answers = {
         1: [says("dog"), says("ship")],
         9: [says("dog"), says("dog")],
@@ -250,7 +250,7 @@ def test_annotators_who_disagree_decide_nothing(tmp_path):
         18: [says("cat"), says("DROP", was_cancelled=True)],
     }
     result = read_annotations(
-        saved(tmp_path, answered(tasks, answers)), Run.open(run).predictions()
+        save_tasks(tmp_path, answer_tasks(tasks, answers)), Run.open(run).predictions()
     )
     assert result.disagreements == [1]
     assert {i: d[:2] for i, d in result.decisions.items()} == {
@@ -260,8 +260,8 @@ def test_annotators_who_disagree_decide_nothing(tmp_path):
 
 def test_a_decision_is_not_overwritten_unasked(tmp_path):
     run = image_run(tmp_path)
-    path = saved(
-        tmp_path, answered(exported(run, tmp_path / "t"), {1: says("dog"), 9: says("dog")})
+    path = save_tasks(
+        tmp_path, answer_tasks(export_tasks(run, tmp_path / "t"), {1: says("dog"), 9: says("dog")})
     )
     decide(run, (1, "drop", None), reviewer="ann")
     result = CliRunner().invoke(app, ["import", str(run), str(path)])
@@ -275,15 +275,15 @@ def test_a_decision_is_not_overwritten_unasked(tmp_path):
 def test_decisions_go_there_and_come_back(tmp_path):
     decisions = [(1, "relabel", 2), (3, "keep", None), (5, "drop", None)]
     run = image_run(tmp_path, decisions=decisions)
-    tasks = exported(run, tmp_path / "tasks")
+    tasks = export_tasks(run, tmp_path / "tasks")
     for task in tasks:
         task.setdefault("annotations", [])
-    result = read_annotations(saved(tmp_path, tasks), Run.open(run).predictions())
+    result = read_annotations(save_tasks(tmp_path, tasks), Run.open(run).predictions())
     assert sorted((i, *d[:2]) for i, d in result.decisions.items()) == decisions
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("broken", "message"),
     [
         ("no json", "cannot be read"),
         ({"tasks": []}, "no list of tasks"),
@@ -303,11 +303,11 @@ def test_decisions_go_there_and_come_back(tmp_path):
         ),
     ],
 )
-def test_what_is_not_of_this_run_is_refused(tmp_path, broken, said):
+def test_what_is_not_of_this_run_is_refused(tmp_path, broken, message):
     run = image_run(tmp_path)
     path = tmp_path / "broken.json"
     path.write_text(broken if isinstance(broken, str) else json.dumps(broken))
-    with pytest.raises(FileError, match=said):
+    with pytest.raises(FileError, match=message):
         import_annotations(path, Run.open(run).predictions())
     assert current(run) == {}
 
@@ -340,7 +340,7 @@ def test_pipes_and_what_is_too_large_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises(FileError, match="is not a regular file"):
         import_annotations(tmp_path / "pipe.json", predictions)
-    path = saved(tmp_path, [{"data": {}, "annotations": []}] * 10)
+    path = save_tasks(tmp_path, [{"data": {}, "annotations": []}] * 10)
     with override_limits(json_bytes=100), pytest.raises(LimitError, match="JSON_BYTES"):
         import_annotations(path, predictions)
 
@@ -350,7 +350,7 @@ def said_by_three(tmp_path):
     run = image_run(tmp_path)
     people = [{"completed_by": {"email": f"{who}@example.org"}} for who in ("ann", "bea", "cid")]
     answers = {index: says("DROP", **who) for index, who in zip((1, 9, 17), people, strict=True)}
-    return run, saved(tmp_path, answered(exported(run, tmp_path / "tasks"), answers))
+    return run, save_tasks(tmp_path, answer_tasks(export_tasks(run, tmp_path / "tasks"), answers))
 
 
 def test_a_conflict_leaves_all_as_it_was(tmp_path, monkeypatch):
@@ -424,4 +424,4 @@ def test_a_run_of_arrays_has_nothing_to_show(tmp_path):
     data = uqled.Dataset.from_arrays(np.zeros((6, 2)), [0, 0, 0, 1, 1, 1])
     run = make_run(tmp_path / "run", data, {0: 1})
     with pytest.raises(InputError, match="arrays in memory"):
-        exported(run, tmp_path / "tasks")
+        export_tasks(run, tmp_path / "tasks")

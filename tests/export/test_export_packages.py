@@ -21,7 +21,7 @@ from exports import (
     make_run,
     table_run,
 )
-from pictures import encoded, photo
+from pictures import encode, photo
 from uqled.storage.run import Run
 
 # ---- Hugging Face
@@ -69,7 +69,7 @@ def test_a_hub_data_set_keeps_its_columns(tmp_path):
         }
     )
     rows = {
-        "img": [{"bytes": encoded(photo(i)), "path": None} for i in range(9)],
+        "img": [{"bytes": encode(photo(i)), "path": None} for i in range(9)],
         "fine": [0, 0, 0, 1, 1, 1, 2, 2, 2],
         "coarse": [0, 1] * 4 + [0],
         "tags": [["t"] * i for i in range(9)],

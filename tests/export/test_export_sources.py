@@ -42,9 +42,9 @@ def test_labels_that_were_edited_are_not_undone(tmp_path, name, unreviewed):
         "export", run, "--to", "csv", "--out", tmp_path / "out.csv", "--unreviewed", unreviewed
     )
     assert result.exit_code == 2
-    said = " ".join(result.output.split())
-    assert f"{name}' has other labels than when run" in said
-    assert "Put them back as they were, or find the errors anew" in said
+    text = " ".join(result.output.split())
+    assert f"{name}' has other labels than when run" in text
+    assert "Put them back as they were, or find the errors anew" in text
     assert hashes(tmp_path) == before
 
 

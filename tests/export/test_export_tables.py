@@ -152,9 +152,9 @@ def test_what_is_no_table_becomes_ids_and_labels(tmp_path):
 
 
 def test_images_of_a_parquet_file_stay_out_of_a_csv(tmp_path):
-    from pictures import encoded, photo
+    from pictures import encode, photo
 
-    cells = [{"bytes": encoded(photo(i)), "path": f"{i}.png"} for i in range(9)]
+    cells = [{"bytes": encode(photo(i)), "path": f"{i}.png"} for i in range(9)]
     table = pa.table({"image": cells, "label": CODES, "note": list("abcdefghi")})
     pq.write_table(table, tmp_path / "data.parquet")
     data = uqled.load(tmp_path / "data.parquet", cache=False)

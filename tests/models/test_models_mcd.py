@@ -14,7 +14,7 @@ from uqled.errors import InputError
 from uqled.models import Dropout, SplitNetwork, build, split_at_dropout, stochastic_passes
 
 
-def repeated(model, batch, passes, *, seed):
+def repeat_network(model, batch, passes, *, seed):
     """The obvious way: the whole network, as often as asked."""
     model.eval()
     torch.manual_seed(seed)
@@ -35,7 +35,7 @@ def assert_same(model, batch, *, reason):
         assert network.reason is None
     else:
         assert reason in network.reason
-    expected = repeated(model, batch, 3, seed=11)
+    expected = repeat_network(model, batch, 3, seed=11)
     for way in (network, SplitNetwork(model), model):
         for one, other in zip(stochastic_passes(way, batch, 3, seed=11), expected, strict=True):
             assert torch.equal(one, other)
@@ -181,7 +181,7 @@ def test_later_training_is_seen_by_a_network_cut_before():
         model[0].weight.mul_(2)
         model[2].bias.add_(torch.tensor([1.0, -1.0]))
     assert torch.equal(
-        stochastic_passes(network, x, 2, seed=0)[1], repeated(model, x, 2, seed=0)[1]
+        stochastic_passes(network, x, 2, seed=0)[1], repeat_network(model, x, 2, seed=0)[1]
     )
 
 

@@ -415,18 +415,18 @@ def test_kinds_by_name():
     }
     assert list(options) == list(kinds.KINDS)
     for kind, given_options in options.items():
-        made = kinds.apply_noise_kind(kind, labels, **given_options, seed=1)
-        assert (made.is_error == (made.labels != labels)).all()
-        assert made.counts.tolist() == [100] * 10
-        assert made.realised == noise.realised_matrix(labels, made.labels, CIFAR)
-        assert made.is_error.sum() == 200 or kind == "sparse"
+        noisy = kinds.apply_noise_kind(kind, labels, **given_options, seed=1)
+        assert (noisy.is_error == (noisy.labels != labels)).all()
+        assert noisy.counts.tolist() == [100] * 10
+        assert noisy.realised == noise.realised_matrix(labels, noisy.labels, CIFAR)
+        assert noisy.is_error.sum() == 200 or kind == "sparse"
         if kind == "sparse":  # each class has its own noise, so there is no one rate
-            expected, _ = noise.apply_noise(labels, made.intended, seed=1)
-            assert (made.labels == expected).all()
+            expected, _ = noise.apply_noise(labels, noisy.intended, seed=1)
+            assert (noisy.labels == expected).all()
         if kind == "instance":
-            assert made.intended is None
+            assert noisy.intended is None
         else:
-            assert 1 - np.diag(made.intended.probabilities).mean() == pytest.approx(0.2)
+            assert 1 - np.diag(noisy.intended.probabilities).mean() == pytest.approx(0.2)
     with pytest.raises(MissingInputError, match="pred_probs is missing"):
         kinds.apply_noise_kind("similarity", labels, rate=0.2, seed=1)
     with pytest.raises(InputError, match="zeros has no meaning for noise of the kind 'pair'"):
@@ -436,10 +436,10 @@ def test_kinds_by_name():
 
 
 def test_classes_are_those_found_and_the_model_may_have_seen_other_samples():
-    made = kinds.apply_noise_kind("pair", [1, 2, 5], rate=1, seed=0)
-    assert made.labels.tolist() == [2, 5, 1]
+    noisy = kinds.apply_noise_kind("pair", [1, 2, 5], rate=1, seed=0)
+    assert noisy.labels.tolist() == [2, 5, 1]
     other = {"pred_probs": [[0.9, 0.1], [0.2, 0.8]], "model_labels": ["cat", "dog"]}
-    made = kinds.apply_noise_kind("similarity", ["dog", "dog", "cat"], rate=1, seed=0, **other)
-    assert made.labels.tolist() == ["cat", "cat", "dog"]
+    noisy = kinds.apply_noise_kind("similarity", ["dog", "dog", "cat"], rate=1, seed=0, **other)
+    assert noisy.labels.tolist() == ["cat", "cat", "dog"]
     with pytest.raises(InputError, match=r"one class only \('cat'\)"):
         kinds.apply_noise_kind("symmetric", ["cat"], rate=1, seed=0)

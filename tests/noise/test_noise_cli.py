@@ -28,20 +28,20 @@ def files(tmp_path, monkeypatch):
     np.save("probs.npy", PROBS)
 
 
-def uqled(*arguments):
+def run_noise(*arguments):
     result = CliRunner().invoke(app, ["noise", *map(str, arguments)])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 
 
-def made(*arguments):
-    result = uqled(*arguments, "--out", "out")
+def run(*arguments):
+    result = run_noise(*arguments, "--out", "out")
     assert result.exit_code == 0, result.output
     return result.stdout  # what takes long is said on stderr
 
 
-def refused(*arguments):
-    result = uqled(*arguments)
+def refuse(*arguments):
+    result = run_noise(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
     [error] = [line for line in result.stderr.splitlines() if line != "uqled noise"]
@@ -54,7 +54,7 @@ def names(folder):
 
 
 def test_from_labels_and_probabilities_to_the_folder(tmp_path):
-    said = made("--labels", "labels.npy", "--pred-probs", "probs.npy", "--rate", 0.2, "--seed", 3)
+    output = run("--labels", "labels.npy", "--pred-probs", "probs.npy", "--rate", 0.2, "--seed", 3)
     out = tmp_path / "out"
     assert names(out) == sorted([*ALL, "noisy_labels.npy"])
     matrix = noise.similarity_matrix(LABELS, PROBS, rate=0.2)
@@ -66,7 +66,7 @@ def test_from_labels_and_probabilities_to_the_folder(tmp_path):
         realised = noise.TransitionMatrix.load(out / f"realised.{suffix}")
         assert realised == noise.realised_matrix(LABELS, noisy, ANIMALS)
     assert imread(out / "heat_map.png").std() > 0.1
-    first, _, title, header, cat, *_ = said.splitlines()
+    first, _, title, header, cat, *_ = output.splitlines()
     assert first == "40 of 200 labels changed (20.00%), noise of the kind similarity"
     assert title == "intended -> realised:"
     assert header.split() == ["true", "class", "samples", "wrong", "goes", "to"]
@@ -87,8 +87,8 @@ def test_from_labels_and_probabilities_to_the_folder(tmp_path):
 def test_every_kind_with_an_exact_rate(tmp_path, kind, options):
     np.save("confused.npy", np.roll(PROBS, 30, axis=0))
     noise.symmetric_matrix(ANIMALS, rate=0.5).save("own.csv")
-    said = made("--labels", "labels.npy", "--kind", kind, *options)
-    assert f"40 of 200 labels changed (20.00%), noise of the kind {kind}" in said
+    output = run("--labels", "labels.npy", "--kind", kind, *options)
+    assert f"40 of 200 labels changed (20.00%), noise of the kind {kind}" in output
     noisy = np.load(tmp_path / "out" / "noisy_labels.npy")
     is_error = np.load(tmp_path / "out" / "is_error.npy")
     assert is_error.sum() == 40
@@ -99,11 +99,11 @@ def test_every_kind_with_an_exact_rate(tmp_path, kind, options):
 def test_kinds_that_follow_their_rows(tmp_path):
     clean_newts = noise.TransitionMatrix([[0, 1, 0], [0, 1, 0], [0, 0, 1]], ANIMALS)
     clean_newts.save("own.json")
-    said = made("--labels", "labels.npy", "--kind", "matrix", "--matrix", "own.json")
-    assert "100 of 200 labels changed" in said
-    assert "newt 40 0.0% -> 0.0%" in " ".join(said.split())
+    output = run("--labels", "labels.npy", "--kind", "matrix", "--matrix", "own.json")
+    assert "100 of 200 labels changed" in output
+    assert "newt 40 0.0% -> 0.0%" in " ".join(output.split())
     sparse = ["--kind", "sparse", "--rate", 0.3, "--zeros", 0.5, "--seed", 5, "--overwrite"]
-    made("--labels", "labels.npy", *sparse)
+    run("--labels", "labels.npy", *sparse)
     matrix = noise.sparse_matrix(ANIMALS, noise=0.3, zeros=0.5, seed=5)
     assert noise.TransitionMatrix.load(tmp_path / "out" / "matrix.json") == matrix
 
@@ -112,7 +112,7 @@ def test_a_model_that_was_asked_about_other_samples(tmp_path):
     np.save("test_labels.npy", ["newt", "dog", "cat"])
     np.save("test_probs.npy", SAYS)
     model = ["--pred-probs", "test_probs.npy", "--model-labels", "test_labels.npy"]
-    made("--labels", "labels.npy", *model, "--rate", 0.5, "--classes", "newt,dog,cat")
+    run("--labels", "labels.npy", *model, "--rate", 0.5, "--classes", "newt,dog,cat")
     matrix = noise.TransitionMatrix.load(tmp_path / "out" / "matrix.csv")
     assert matrix == noise.similarity_matrix(
         ["newt", "dog", "cat"], SAYS, rate=0.5, classes=["newt", "dog", "cat"]
@@ -123,7 +123,7 @@ def test_a_csv_keeps_its_other_columns(tmp_path):
     rows = "".join(f'00{k % 10},{k % 3},"a, b"\n' for k in range(30))
     table = f"id,label,note\n{rows}NA,0,\n1.50,1,NA\n"
     (tmp_path / "t.csv").write_text(table)
-    made("--labels", "t.csv", "--kind", "pair", "--rate", 1)
+    run("--labels", "t.csv", "--kind", "pair", "--rate", 1)
     written = (tmp_path / "out" / "noisy_labels.csv").read_text()
     expected = [line.split(",", 2) for line in table.splitlines()]
     for row in expected[1:]:
@@ -138,7 +138,7 @@ def test_a_parquet_file_keeps_its_types(tmp_path, kind_of_column):
     column = {"string": words, "dictionary": words.dictionary_encode(), "int8": numbers}
     table = pa.table({"img": [b"\x00\xff"] * 15, "y": column[kind_of_column]})
     pq.write_table(table.replace_schema_metadata({"made": "by hand"}), "t.parquet")
-    made("--labels", "t.parquet::y", "--kind", "pair", "--rate", 1)
+    run("--labels", "t.parquet::y", "--kind", "pair", "--rate", 1)
     written = pq.read_table(tmp_path / "out" / "noisy_labels.parquet")
     assert written.schema.field("y").type == table.schema.field("y").type
     assert written.schema.metadata[b"made"] == b"by hand"
@@ -149,20 +149,20 @@ def test_a_parquet_file_keeps_its_types(tmp_path, kind_of_column):
 
 def test_an_npz_keeps_its_key_and_numbers_their_type(tmp_path):
     np.savez("t.npz", y=np.array([1, 2, 5], dtype=np.uint8), other=np.zeros(3))
-    made("--labels", "t.npz::y", "--kind", "pair", "--rate", 1)
+    run("--labels", "t.npz::y", "--kind", "pair", "--rate", 1)
     with np.load(tmp_path / "out" / "noisy_labels.npz") as archive:
         assert archive.files == ["y"]
         assert archive["y"].tolist() == [2, 5, 1]
         assert archive["y"].dtype == np.uint8
     np.savez("one.npz", only=[0, 1])
-    made("--labels", "one.npz", "--kind", "pair", "--rate", 1, "--overwrite")
+    run("--labels", "one.npz", "--kind", "pair", "--rate", 1, "--overwrite")
     assert np.load(tmp_path / "out" / "noisy_labels.npz").files == ["only"]
 
 
 def test_a_table_of_probabilities_names_the_classes(tmp_path):
     columns = ["newt", "cat", "dog"]
     pd.DataFrame(PROBS[:, [2, 0, 1]], columns=columns).to_csv("probs.csv", index=False)
-    made("--labels", "labels.npy", "--pred-probs", "probs.csv", "--rate", 0.2)
+    run("--labels", "labels.npy", "--pred-probs", "probs.csv", "--rate", 0.2)
     matrix = noise.TransitionMatrix.load(tmp_path / "out" / "matrix.csv")
     assert list(matrix.classes) == columns
     ours = noise.similarity_matrix(LABELS, PROBS, rate=0.2).probabilities
@@ -171,20 +171,20 @@ def test_a_table_of_probabilities_names_the_classes(tmp_path):
 
 def test_an_earlier_run_is_replaced_only_when_asked(tmp_path):
     symmetric = ["--labels", "labels.npy", "--kind", "symmetric", "--rate", 0.2]
-    made(*symmetric)
+    run(*symmetric)
     (tmp_path / "out" / "mine.txt").write_text("keep")
     before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    assert "already holds is_error.npy" in refused(*symmetric, "--seed", 1, "--out", "out")
+    assert "already holds is_error.npy" in refuse(*symmetric, "--seed", 1, "--out", "out")
     assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     instance = ["--labels", "labels.npy", "--kind", "instance", "--pred-probs", "probs.npy"]
-    made(*instance, "--rate", 0.1, "--overwrite")
+    run(*instance, "--rate", 0.1, "--overwrite")
     stale = {"matrix.csv", "matrix.json"}  # of the earlier kind
     assert names(tmp_path / "out") == sorted({*ALL, "noisy_labels.npy", "mine.txt"} - stale)
 
 
 def test_a_run_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     symmetric = ["--labels", "labels.npy", "--kind", "symmetric", "--rate", 0.2, "--out", "out"]
-    made(*symmetric[:-2])
+    run(*symmetric[:-2])
     before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
 
     def fails(*_arguments):
@@ -215,18 +215,18 @@ def test_a_run_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     ],
 )
 def test_refused_with_one_line_and_nothing_written(tmp_path, arguments, message):
-    assert message in refused("--labels", "labels.npy", *arguments, "--out", "out")
+    assert message in refuse("--labels", "labels.npy", *arguments, "--out", "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_the_folder_cannot_be_a_file():
-    said = refused("--labels", "labels.npy", "--kind", "pair", "--rate", 0, "--out", "labels.npy")
-    assert "folder 'labels.npy' is a file" in said
+    output = refuse("--labels", "labels.npy", "--kind", "pair", "--rate", 0, "--out", "labels.npy")
+    assert "folder 'labels.npy' is a file" in output
 
 
 def test_many_classes_are_cut_short():
     np.save("many.npy", np.arange(400) % 40)
-    said = made("--labels", "many.npy", "--kind", "symmetric", "--rate", 0.2)
-    assert said.count("20.0% -> ") == 30
-    assert "... and 10 classes more" in said
-    assert ", 36 more" in said
+    output = run("--labels", "many.npy", "--kind", "symmetric", "--rate", 0.2)
+    assert output.count("20.0% -> ") == 30
+    assert "... and 10 classes more" in output
+    assert ", 36 more" in output

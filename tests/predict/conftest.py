@@ -9,6 +9,6 @@ from uqled.predict.crossval import cross_validate
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished_run(tmp_path_factory):
     out = tmp_path_factory.mktemp("finished") / "run"
     return cross_validate(digits(), tiny, out=out, **QUICK)

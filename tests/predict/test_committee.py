@@ -225,9 +225,9 @@ def test_heavy_imbalance(tmp_path):
     X, true = clusters(400, K=2)
     chosen = np.append(np.flatnonzero(true == 0), np.flatnonzero(true == 1)[:12])
     predictions = run(Dataset.from_arrays(X[chosen], true[chosen]), tmp_path)
-    found = predictions.pred_probs.argmax(axis=1)
-    assert np.mean(found[true[chosen] == 1] == 1) > 0.7
-    assert np.mean(found == true[chosen]) > 0.97
+    classes = predictions.pred_probs.argmax(axis=1)
+    assert np.mean(classes[true[chosen] == 1] == 1) > 0.7
+    assert np.mean(classes == true[chosen]) > 0.97
 
 
 def test_the_table_committee(tmp_path):

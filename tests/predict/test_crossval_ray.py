@@ -30,8 +30,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def engine(cluster):
-    with RayTasks(2, address=cluster.address) as found:
-        yield found
+    with RayTasks(2, address=cluster.address) as tasks:
+        yield tasks
 
 
 @pytest.fixture(autouse=True)
@@ -98,18 +98,18 @@ def test_texts_and_tables(engine, tmp_path):
 def test_members_of_an_ensemble_are_tasks(engine, tmp_path):
     options = {**QUICK, "uncertainty": "ensemble"}
     here = cross_validate(digits(), tiny, out=tmp_path / "here", **options)
-    asked = []
+    keys = []
 
     class Noted:
         workers, is_distributed = 2, True
 
         def map(self, function, items, *, arguments=()):
-            asked.append((function.__name__, list(items)))
-            return engine.map(function, asked[-1][1], arguments=arguments)
+            keys.append((function.__name__, list(items)))
+            return engine.map(function, keys[-1][1], arguments=arguments)
 
     there = cross_validate(digits(), tiny, out=tmp_path / "there", engine=Noted(), **options)
     same(there, here)
-    assert asked == [
+    assert keys == [
         ("_compute_member", [(fold, member) for fold in range(3) for member in range(2)]),
         ("_compute_fold", [0, 1, 2]),
     ]
@@ -141,16 +141,16 @@ def test_a_worker_killed_in_the_middle_of_a_fold(engine, tmp_path, monkeypatch):
 
     killer = threading.Thread(target=kill)
     killer.start()
-    found = cross_validate(digits(), slow, out=out, engine=engine, **options)
+    predictions = cross_validate(digits(), slow, out=out, engine=engine, **options)
     killer.join()
     assert killed
     assert len(list(pids.iterdir())) > len(killed)  # others took over
-    same(found, never)
+    same(predictions, never)
 
 
 def test_a_finished_run_asks_for_no_task_and_a_killed_one_for_what_is_missing(engine, tmp_path):
-    found = cross_validate(digits(), tiny, out=tmp_path, **QUICK)
-    first = np.array(found.pred_probs)
+    predictions = cross_validate(digits(), tiny, out=tmp_path, **QUICK)
+    first = np.array(predictions.pred_probs)
     (tmp_path / "folds" / "1" / "pred_probs.npy").unlink()
     (tmp_path / "pred_probs.npy").unlink()
     kept = tmp_path / "folds" / "0" / "pred_probs.npy"
@@ -164,7 +164,7 @@ def test_images_in_a_file_are_opened_and_not_sent(engine, tmp_path):
     data = digits()
     np.save(tmp_path / "images.npy", np.concatenate([data.inputs[:7], data.inputs]))
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
-    seen = list(engine.map(_described, [0, 1], arguments=(mapped[7:], mapped[::2])))
+    seen = list(engine.map(_describe, [0, 1], arguments=(mapped[7:], mapped[::2])))
     expected = ("memmap", str(tmp_path / "images.npy"), data.inputs.tobytes(), "ndarray")
     assert seen == [expected, expected]
     own = Dataset.from_arrays(np.zeros((240, 8, 8, 1), np.uint8), data.labels.codes)
@@ -178,7 +178,7 @@ def test_images_in_a_file_are_opened_and_not_sent(engine, tmp_path):
     same(there, cross_validate(data, tiny, out=tmp_path / "here", **QUICK))
 
 
-def _described(mapped, strided, _):
+def _describe(mapped, strided, _):
     return type(mapped).__name__, str(mapped.filename), mapped.tobytes(), type(strided).__name__
 
 
@@ -205,17 +205,17 @@ def test_a_folder_that_a_worker_does_not_see_is_named(engine, tmp_path):
 
 
 def test_progress_is_told_while_folds_train(engine, tmp_path, monkeypatch):
-    told = []
+    reports = []
     monkeypatch.setitem(
         engine._options["runtime_env"]["env_vars"], "UQLED_TEST_PIDS", str(tmp_path)
     )
     monkeypatch.setattr(folds_module, "_LOOK_SECONDS", 0.05)
 
-    def computed(folds, _, engine):
-        folds_module.compute_distributed(folds, told.append, engine)
+    def compute(folds, _, engine):
+        folds_module.compute_distributed(folds, reports.append, engine)
 
-    monkeypatch.setattr("uqled.predict.crossval.compute_distributed", computed)
+    monkeypatch.setattr("uqled.predict.crossval.compute_distributed", compute)
     cross_validate(digits(), slow, out=tmp_path / "run", engine=engine, **{**QUICK, "epochs": 8})
-    assert sum(told) == pytest.approx(3)
-    assert len(told) > 6  # more often than once per fold
-    assert min(told) > 0
+    assert sum(reports) == pytest.approx(3)
+    assert len(reports) > 6  # more often than once per fold
+    assert min(reports) > 0

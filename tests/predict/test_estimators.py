@@ -46,30 +46,30 @@ def recorder(monkeypatch):
     return Recorder()
 
 
-def learned(model, data, tmp_path, *, uncertainty="auto", passes=3, test=None, seed=0):
+def fit_predict(model, data, tmp_path, *, uncertainty="auto", passes=3, test=None, seed=0):
     """A learner's predictions of every fourth sample, or of `test`, and the progress it told."""
     everyone = np.arange(len(data))
     test = everyone[::4] if test is None else np.asarray(test)
     shares = []
-    found = choose_learner(model, data, uncertainty=uncertainty).fit_predict(
+    predictions = choose_learner(model, data, uncertainty=uncertainty).fit_predict(
         data, np.setdiff1d(everyone, test), test, passes=passes, seed=seed, folder=tmp_path,
         advance=shares.append,
     )  # fmt: skip
     assert sum(shares) == pytest.approx(1)
-    assert found.pred_probs.dtype == np.float32
-    assert found.pred_probs.shape == (len(test), data.n_classes)
-    np.testing.assert_allclose(found.pred_probs.sum(axis=1), 1, atol=1e-5)
-    if found.passes is not None:
-        assert found.passes.dtype == np.float32
-        assert found.passes.shape == (passes, len(test), data.n_classes)
-        np.testing.assert_allclose(found.passes.sum(axis=2), 1, atol=1e-5)
-    return found
+    assert predictions.pred_probs.dtype == np.float32
+    assert predictions.pred_probs.shape == (len(test), data.n_classes)
+    np.testing.assert_allclose(predictions.pred_probs.sum(axis=1), 1, atol=1e-5)
+    if predictions.passes is not None:
+        assert predictions.passes.dtype == np.float32
+        assert predictions.passes.shape == (passes, len(test), data.n_classes)
+        np.testing.assert_allclose(predictions.passes.sum(axis=2), 1, atol=1e-5)
+    return predictions
 
 
 def test_no_passes(tmp_path):
-    found = learned("logistic", Dataset.from_arrays(X, Y), tmp_path, uncertainty="none")
-    assert found.passes is None
-    assert np.mean(found.pred_probs.argmax(axis=1) == Y[::4]) > 0.9
+    predictions = fit_predict("logistic", Dataset.from_arrays(X, Y), tmp_path, uncertainty="none")
+    assert predictions.passes is None
+    assert np.mean(predictions.pred_probs.argmax(axis=1) == Y[::4]) > 0.9
 
 
 # -- features -----------------------------------------------------------------------------------
@@ -98,9 +98,9 @@ def texts(n=40):
 )
 def test_texts(model, tmp_path):
     data = texts()
-    found = learned(model, data, tmp_path)
-    assert (found.pred_probs.argmax(axis=1) == data.labels.codes[::4]).all()
-    assert not np.array_equal(found.passes[0], found.passes[1])
+    predictions = fit_predict(model, data, tmp_path)
+    assert (predictions.pred_probs.argmax(axis=1) == data.labels.codes[::4]).all()
+    assert not np.array_equal(predictions.passes[0], predictions.passes[1])
 
 
 def test_texts_give_pairs_of_words():
@@ -115,7 +115,7 @@ def test_texts_give_pairs_of_words():
 def test_texts_without_words(tmp_path):
     data = Dataset.from_arrays(np.array(["a", "b"] * 10), [0, 1] * 10)
     with pytest.raises(InputError, match=r"no words were found.*char_wb"):
-        learned("logistic", data, tmp_path)
+        fit_predict("logistic", data, tmp_path)
 
 
 def mixed_frame(n=80):
@@ -144,44 +144,46 @@ def mixed_frame(n=80):
 def test_tables_of_mixed_columns(model, tmp_path):
     frame, y = mixed_frame()
     data = Dataset.from_arrays(frame, np.array(["no", "yes"])[y])
-    found = learned(model, data, tmp_path, passes=2)
-    assert (found.pred_probs.argmax(axis=1) == y[::4]).all()
+    predictions = fit_predict(model, data, tmp_path, passes=2)
+    assert (predictions.pred_probs.argmax(axis=1) == y[::4]).all()
 
 
 @pytest.mark.parametrize("column", list(mixed_frame()[0].columns[:-1]))
 def test_every_kind_of_column_is_read(column, tmp_path):
     frame, y = mixed_frame()
     data = Dataset.from_arrays(frame[[column, "nothing"]], y)
-    found = learned("logistic", data, tmp_path, passes=1)
+    predictions = fit_predict("logistic", data, tmp_path, passes=1)
     known = frame[column].notna().to_numpy()[::4] & (np.arange(len(y))[::4] > 0)
-    assert (found.pred_probs.argmax(axis=1) == y[::4])[known].all()
+    assert (predictions.pred_probs.argmax(axis=1) == y[::4])[known].all()
 
 
 def test_a_pipeline_gets_the_frame_itself(tmp_path):
     frame, y = mixed_frame()
     pick = FunctionTransformer(lambda seen: seen[["plain"]].astype(float))
     model = make_pipeline(pick, LogisticRegression(C=100))
-    found = learned(model, Dataset.from_arrays(frame, y), tmp_path)
-    assert (found.pred_probs.argmax(axis=1) == y[::4]).all()
+    predictions = fit_predict(model, Dataset.from_arrays(frame, y), tmp_path)
+    assert (predictions.pred_probs.argmax(axis=1) == y[::4]).all()
 
 
 def test_numbers_are_scaled_and_filled(tmp_path):
     """Columns of very different size, with holes: the same as by hand."""
     table = X * np.logspace(-4, 4, X.shape[1])
     table[5, 0] = np.nan
-    found = learned(LogisticRegression(), Dataset.from_arrays(table, Y), tmp_path, passes=1)
+    predictions = fit_predict(
+        LogisticRegression(), Dataset.from_arrays(table, Y), tmp_path, passes=1
+    )
     train = np.setdiff1d(np.arange(len(Y)), np.arange(len(Y))[::4])
     by_hand = table.copy()
     by_hand[5, 0] = np.nanmedian(table[train, 0])
     by_hand = (by_hand - by_hand[train].mean(axis=0)) / by_hand[train].std(axis=0)
     model = LogisticRegression().fit(by_hand[train], Y[train])
-    np.testing.assert_allclose(found.pred_probs, model.predict_proba(by_hand[::4]), atol=1e-5)
+    np.testing.assert_allclose(predictions.pred_probs, model.predict_proba(by_hand[::4]), atol=1e-5)
 
 
 def test_images_are_rows_of_pixels(tmp_path, recorder):
     images = np.random.default_rng(0).integers(0, 256, (20, 3, 2, 3), dtype=np.uint8)
     data = Dataset.from_arrays(images, [0, 1] * 10)
-    learned(recorder, data, tmp_path, passes=1, test=range(4))
+    fit_predict(recorder, data, tmp_path, passes=1, test=range(4))
     np.testing.assert_allclose(recorder.fits[0][0], images[4:].reshape(16, 18) / 255, rtol=1e-6)
     assert recorder.fits[0][0].dtype == np.float32
     assert recorder.fits[0][1].tolist() == [0, 1] * 8
@@ -189,9 +191,9 @@ def test_images_are_rows_of_pixels(tmp_path, recorder):
 
 def test_learners_learn_class_numbers(tmp_path, recorder):
     data = Dataset.from_arrays(X, np.array(["z", "y", "x"])[Y], classes=["z", "y", "x", "w"])
-    found = learned(recorder, data, tmp_path, passes=1)
+    predictions = fit_predict(recorder, data, tmp_path, passes=1)
     assert set(recorder.fits[0][1].tolist()) == {0, 1, 2}
-    assert found.pred_probs.argmax(axis=1).tolist() == Y[::4].tolist()
+    assert predictions.pred_probs.argmax(axis=1).tolist() == Y[::4].tolist()
 
 
 # -- refusals and settings ------------------------------------------------------------------------
@@ -218,8 +220,8 @@ def test_refusals(model, uncertainty, message):
 
 def test_the_advice_about_probabilities_works(tmp_path):
     model = make_pipeline(StandardScaler(), CalibratedClassifierCV(LinearSVC(), cv=3))
-    found = learned(model, Dataset.from_arrays(X, Y), tmp_path, passes=2)
-    assert np.mean(found.pred_probs.argmax(axis=1) == Y[::4]) > 0.9
+    predictions = fit_predict(model, Dataset.from_arrays(X, Y), tmp_path, passes=2)
+    assert np.mean(predictions.pred_probs.argmax(axis=1) == Y[::4]) > 0.9
 
 
 def test_dense_models_of_texts_are_refused():
@@ -240,7 +242,7 @@ def test_infinite_values_are_refused(as_frame):
 LONG = [[f"w{i}" for i in range(n)] for n in (100, 101)]
 
 
-def _doubled(values):
+def _double(values):
     return 2 * values
 
 
@@ -254,7 +256,7 @@ def test_settings_say_what_changes_the_result():
     assert settings(RandomForestClassifier(20)) != settings(RandomForestClassifier(21))
     assert settings("forest") != settings("forest", "bootstrap")
     assert settings("forest") != settings("logistic")
-    assert "0x" not in settings(make_pipeline(FunctionTransformer(_doubled), GaussianNB()))
+    assert "0x" not in settings(make_pipeline(FunctionTransformer(_double), GaussianNB()))
     assert "n_estimators=300" in settings("forest")
     a, b = (make_pipeline(CountVectorizer(stop_words=words), GaussianNB()) for words in LONG)
     assert settings(a) != settings(b)
@@ -272,8 +274,8 @@ def test_wrong_labels_of_a_table_are_found(model, limit, tmp_path):
     given = true.copy()
     given[wrong] = (given[wrong] + rng.integers(1, 3, 15)) % 3
     data = Dataset.from_arrays(features, given)
-    found = cross_validate(data, model, out=tmp_path / "run", progress=False)
+    predictions = cross_validate(data, model, out=tmp_path / "run", progress=False)
     again = cross_validate(data, model, out=Path(tmp_path / "again"), progress=False)
-    np.testing.assert_array_equal(found.passes, again.passes)
-    errors = find_label_errors(given, found.pred_probs, found.passes, method="alg-ens")
+    np.testing.assert_array_equal(predictions.passes, again.passes)
+    errors = find_label_errors(given, predictions.pred_probs, predictions.passes, method="alg-ens")
     assert f1_score(given != true, errors.mask) >= limit

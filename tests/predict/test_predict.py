@@ -23,75 +23,75 @@ from uqled.predict.learner import FoldPredictions
 from uqled.storage.run import Run
 
 
-def test_every_sample_is_predicted_once_by_a_model_that_did_not_see_it(finished):
+def test_every_sample_is_predicted_once_by_a_model_that_did_not_see_it(finished_run):
     data = digits()
-    assert finished.pred_probs.shape == (240, 10)
-    assert finished.passes.shape == (2, 240, 10)
-    assert finished.pred_probs.sum(axis=1) == pytest.approx(np.ones(240), abs=1e-5)
-    assert finished.accuracy > 0.5
+    assert finished_run.pred_probs.shape == (240, 10)
+    assert finished_run.passes.shape == (2, 240, 10)
+    assert finished_run.pred_probs.sum(axis=1) == pytest.approx(np.ones(240), abs=1e-5)
+    assert finished_run.accuracy > 0.5
     counts = np.stack(
-        [np.bincount(data.labels.codes[finished.folds == f], minlength=10) for f in range(3)]
+        [np.bincount(data.labels.codes[finished_run.folds == f], minlength=10) for f in range(3)]
     )
     assert (counts.max(axis=0) - counts.min(axis=0) <= 1).all()  # stratified
-    assert (finished.passes[0] != finished.passes[1]).any()  # dropout is on
-    assert not (finished.passes == finished.pred_probs).all(axis=(0, 2)).any()
+    assert (finished_run.passes[0] != finished_run.passes[1]).any()  # dropout is on
+    assert not (finished_run.passes == finished_run.pred_probs).all(axis=(0, 2)).any()
 
 
-def test_the_run_folder_holds_what_it_says(finished):
-    names = {path.name for path in finished.path.iterdir()}
+def test_the_run_folder_holds_what_it_says(finished_run):
+    names = {path.name for path in finished_run.path.iterdir()}
     assert names == {
         "run.json", "labels.npy", "ids.json", "folds.npy", "pred_probs.npy", "passes.npy",
         "folds", "history.csv", "training.png", "model.json",
     }  # fmt: skip
-    about = json.loads((finished.path / "run.json").read_text())
+    about = json.loads((finished_run.path / "run.json").read_text())
     assert about["configuration"]["settings"]["epochs"] == 2
     assert about["configuration"]["data"]["fingerprint"] == digits().fingerprint
     assert "torch" in about["versions"]
-    with (finished.path / "history.csv").open() as file:
+    with (finished_run.path / "history.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["fold"], row["epoch"]) for row in rows] == [
         (str(f), str(e)) for f in range(3) for e in (1, 2)
     ]
     assert float(rows[1]["loss"]) < float(rows[0]["loss"])
-    assert not list(finished.path.rglob("checkpoint.pt"))
-    assert (finished.path / "training.png").read_bytes().startswith(b"\x89PNG")
+    assert not list(finished_run.path.rglob("checkpoint.pt"))
+    assert (finished_run.path / "training.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_two_runs_give_the_same_arrays(finished, tmp_path):
+def test_two_runs_give_the_same_arrays(finished_run, tmp_path):
     torch.manual_seed(123)  # the state of the outside world does not matter
     np.random.default_rng(9).random()
     before = torch.get_rng_state()
-    same(cross_validate(digits(), tiny, out=tmp_path / "again", **QUICK), finished)
+    same(cross_validate(digits(), tiny, out=tmp_path / "again", **QUICK), finished_run)
     assert (torch.get_rng_state() == before).all()
     other = cross_validate(digits(), tiny, out=tmp_path / "other", **{**QUICK, "seed": 6})
-    assert (other.pred_probs != finished.pred_probs).any()
+    assert (other.pred_probs != finished_run.pred_probs).any()
 
 
-def test_a_finished_run_is_not_trained_again(finished, monkeypatch):
+def test_a_finished_run_is_not_trained_again(finished_run, monkeypatch):
     monkeypatch.setattr("uqled.predict.learners.network.train", None)
-    same(cross_validate(digits(), tiny, out=finished.path, **QUICK), finished)
-    same(Run.open(finished.path).predictions(), finished)
+    same(cross_validate(digits(), tiny, out=finished_run.path, **QUICK), finished_run)
+    same(Run.open(finished_run.path).predictions(), finished_run)
 
 
 @pytest.mark.parametrize(
     "change",
     [{"epochs": 3}, {"seed": 6}, {"folds": 2}, {"passes": 3}, {"lr": 0.01}, {"model": "logistic"}],
 )
-def test_another_configuration_is_refused(finished, change):
+def test_another_configuration_is_refused(finished_run, change):
     options = {**QUICK, **change}
     model = options.pop("model", tiny)
     if model == "logistic":
         options = {k: v for k, v in options.items() if k in ("folds", "passes", "seed")}
     with pytest.raises(uqled.InputError, match="another configuration"):
-        cross_validate(digits(), model, out=finished.path, **options)
+        cross_validate(digits(), model, out=finished_run.path, **options)
 
 
-def test_other_data_is_refused(finished):
+def test_other_data_is_refused(finished_run):
     data = digits()
     codes = data.labels.codes.copy()
     codes[:2] = codes[1::-1]
     with pytest.raises(uqled.InputError, match="fingerprint"):
-        cross_validate(data.with_labels(codes), tiny, out=finished.path, **QUICK)
+        cross_validate(data.with_labels(codes), tiny, out=finished_run.path, **QUICK)
 
 
 def test_a_run_folder_that_cannot_be_made_or_read(tmp_path):
@@ -127,14 +127,14 @@ cross_validate(digits(), tiny, out={out!r}, **{{**QUICK, "epochs": 4}})
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
+def whole_run(tmp_path_factory):
     """What the script above computes if nobody kills it."""
     out = tmp_path_factory.mktemp("undisturbed") / "run"
     return cross_validate(digits(), tiny, out=out, **{**QUICK, "epochs": 4})
 
 
 @pytest.mark.parametrize("moment", ["in the first fold", "between folds", "in the second fold"])
-def test_a_killed_run_continues_to_the_same_arrays(tmp_path, moment, undisturbed):
+def test_a_killed_run_continues_to_the_same_arrays(tmp_path, moment, whole_run):
     out = tmp_path / "killed"
     code = SCRIPT.format(tests=str(Path(__file__).parents[1] / "shared"), out=str(out))
     process = subprocess.Popen([sys.executable, "-c", code])
@@ -156,7 +156,7 @@ def test_a_killed_run_continues_to_the_same_arrays(tmp_path, moment, undisturbed
     first = out / "folds" / "0" / "pred_probs.npy"
     written = first.stat().st_mtime_ns if first.exists() else None
     continued = cross_validate(digits(), tiny, out=out, **{**QUICK, "epochs": 4})
-    same(continued, undisturbed)
+    same(continued, whole_run)
     if written is not None:
         assert first.stat().st_mtime_ns == written  # the finished fold was not trained again
 
@@ -184,16 +184,16 @@ def test_a_checkpoint_is_continued_and_not_repeated(tmp_path, monkeypatch):
     assert epochs[:5] == [1, 2, 3, 3, 4]
 
 
-def test_detection_takes_predictions(finished):
-    found = uqled.find_label_errors(finished, method="all")
-    arrays = digits().labels.codes, np.array(finished.pred_probs), np.array(finished.passes)
+def test_detection_takes_predictions(finished_run):
+    errors = uqled.find_label_errors(finished_run, method="all")
+    arrays = digits().labels.codes, np.array(finished_run.pred_probs), np.array(finished_run.passes)
     expected = uqled.find_label_errors(*arrays, method="all")
-    assert (found.mask == expected.mask).all()
-    table = Run.open(finished.path).write_issues(found)
+    assert (errors.mask == expected.mask).all()
+    table = Run.open(finished_run.path).write_issues(errors)
     assert table.exists()
     table.unlink()
     with pytest.raises(uqled.InputError, match="Pass nothing else with them"):
-        uqled.find_label_errors(finished, finished.pred_probs, method="all")
+        uqled.find_label_errors(finished_run, finished_run.pred_probs, method="all")
 
 
 def test_classes_smaller_than_the_folds_are_named():

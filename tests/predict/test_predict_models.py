@@ -17,21 +17,21 @@ from uqled.predict.learners import choose_learner
 
 
 def test_an_ensemble_is_as_many_trainings(tmp_path):
-    found = cross_validate(digits(), tiny, out=tmp_path, uncertainty="ensemble", **QUICK)
-    assert found.passes.shape == (2, 240, 10)
-    assert (found.passes[0] == found.pred_probs).all()
-    assert (found.passes[1] != found.pred_probs).any()
+    predictions = cross_validate(digits(), tiny, out=tmp_path, uncertainty="ensemble", **QUICK)
+    assert predictions.passes.shape == (2, 240, 10)
+    assert (predictions.passes[0] == predictions.pred_probs).all()
+    assert (predictions.passes[1] != predictions.pred_probs).any()
     with (tmp_path / "history.csv").open() as file:
         assert {row["fold"] for row in csv.DictReader(file)} == {
             f"{f} member-{m}" for f in range(3) for m in range(2)
         }
 
 
-def test_passes_of_ones_own(tmp_path, finished):
-    own = np.array(finished.passes)[::-1]
-    found = cross_validate(digits(), tiny, out=tmp_path, uncertainty=own, **QUICK)
-    assert (found.passes == own).all()
-    assert (found.pred_probs == finished.pred_probs).all()
+def test_passes_of_ones_own(tmp_path, finished_run):
+    own = np.array(finished_run.passes)[::-1]
+    predictions = cross_validate(digits(), tiny, out=tmp_path, uncertainty=own, **QUICK)
+    assert (predictions.passes == own).all()
+    assert (predictions.pred_probs == finished_run.pred_probs).all()
     with pytest.raises(uqled.InputError, match="another configuration"):
         cross_validate(digits(), tiny, out=tmp_path, uncertainty=own[:1], **QUICK)
     with pytest.raises(uqled.InputError, match="uncertainty has shape"):
@@ -39,9 +39,9 @@ def test_passes_of_ones_own(tmp_path, finished):
 
 
 def test_no_uncertainty(tmp_path):
-    found = cross_validate(digits(), tiny, out=tmp_path, uncertainty="none", **QUICK)
-    assert found.passes is None
-    assert "cl-mcd" not in uqled.find_label_errors(found, method="all").by_method
+    predictions = cross_validate(digits(), tiny, out=tmp_path, uncertainty="none", **QUICK)
+    assert predictions.passes is None
+    assert "cl-mcd" not in uqled.find_label_errors(predictions, method="all").by_method
 
 
 def test_a_network_without_dropout_is_refused_before_anything_is_trained(tmp_path):
@@ -76,8 +76,8 @@ def test_a_lightning_module_trains_itself(tmp_path):
         def configure_optimizers(self):
             return torch.optim.Adam(self.parameters(), lr=3e-3)
 
-    found = cross_validate(digits(), Own, out=tmp_path, **{**QUICK, "epochs": 4})
-    assert found.accuracy > 0.6
+    predictions = cross_validate(digits(), Own, out=tmp_path, **{**QUICK, "epochs": 4})
+    assert predictions.accuracy > 0.6
 
 
 def test_a_lightning_module_with_a_scheduler_is_refused(tmp_path):
@@ -95,15 +95,15 @@ def test_a_lightning_module_with_a_scheduler_is_refused(tmp_path):
             return nn.functional.cross_entropy(self(batch[0]), batch[1]) + 0 * batch_idx
 
         def configure_optimizers(self):
-            found = torch.optim.SGD(self.parameters(), lr=0.1)
-            return [found], [torch.optim.lr_scheduler.StepLR(found, 1)]
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+            return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1)]
 
     with pytest.raises(uqled.InputError, match="Return one optimiser"):
         cross_validate(digits(), Own, out=tmp_path, **QUICK)
 
 
 def test_another_network_of_the_same_name_is_refused(tmp_path):
-    def made(width):
+    def make_network(width):
         def net(n_classes, image_shape):
             pixels = int(np.prod(image_shape))
             return nn.Sequential(
@@ -112,15 +112,17 @@ def test_another_network_of_the_same_name_is_refused(tmp_path):
 
         return net
 
-    cross_validate(digits(), made(8), out=tmp_path, **QUICK)
+    cross_validate(digits(), make_network(8), out=tmp_path, **QUICK)
     with pytest.raises(uqled.InputError, match="another configuration"):
-        cross_validate(digits(), made(16), out=tmp_path, **QUICK)
+        cross_validate(digits(), make_network(16), out=tmp_path, **QUICK)
 
 
 def test_a_scikit_learn_classifier(tmp_path):
     data = digits()
-    found = cross_validate(data, LogisticRegression(max_iter=500), out=tmp_path, folds=3, passes=2)
-    assert found.accuracy > 0.8
-    assert found.passes.shape == (2, 240, 10)
+    predictions = cross_validate(
+        data, LogisticRegression(max_iter=500), out=tmp_path, folds=3, passes=2
+    )
+    assert predictions.accuracy > 0.8
+    assert predictions.passes.shape == (2, 240, 10)
     with pytest.raises(uqled.InputError, match="epochs is given"):
         choose_learner(LogisticRegression(), data, epochs=3)

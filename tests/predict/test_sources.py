@@ -30,7 +30,7 @@ PARTS = np.random.default_rng(0).permutation(len(Y))
 TRAIN, TEST = PARTS[:120], PARTS[120:]
 
 
-def predicted(model, *, passes=5, uncertainty="auto", y=Y, seed=0, classes=(0, 1, 2), **options):
+def predict_fold(model, *, passes=5, uncertainty="auto", y=Y, seed=0, classes=(0, 1, 2), **options):
     return predict_classifier_fold(
         model, X[TRAIN], y[TRAIN], X[TEST], classes=np.array(classes), passes=passes,
         uncertainty=uncertainty, seed=seed, **options,
@@ -43,13 +43,13 @@ def predicted(model, *, passes=5, uncertainty="auto", y=Y, seed=0, classes=(0, 1
 @pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
 def test_groups_of_trees(kind):
     forest = kind(10, random_state=3, max_depth=3)
-    found = predicted(forest, passes=3)
+    fold = predict_fold(forest, passes=3)
     fitted = clone(forest).fit(X[TRAIN], Y[TRAIN])
-    np.testing.assert_allclose(found.pred_probs, fitted.predict_proba(X[TEST]), atol=1e-6)
+    np.testing.assert_allclose(fold.pred_probs, fitted.predict_proba(X[TEST]), atol=1e-6)
     trees = np.stack([tree.predict_proba(X[TEST]) for tree in fitted.estimators_])
     naive = [trees[:3].mean(axis=0), trees[3:6].mean(axis=0), trees[6:].mean(axis=0)]
-    np.testing.assert_allclose(found.passes, naive, atol=1e-6)
-    assert not np.array_equal(found.passes[0], found.passes[1])
+    np.testing.assert_allclose(fold.passes, naive, atol=1e-6)
+    assert not np.array_equal(fold.passes[0], fold.passes[1])
 
 
 @pytest.mark.parametrize(
@@ -61,53 +61,53 @@ def test_members_of_bagging_that_missed_classes(base):
     """Five samples a member: some see two classes of three, and columns of four are drawn."""
     model = BaggingClassifier(base, 20, max_samples=5, max_features=4, random_state=0)
     y = np.array(["x", "b", "m"])[Y]
-    found = predicted(model, passes=4, y=y, classes=["a", "b", "m", "x"])
+    fold = predict_fold(model, passes=4, y=y, classes=["a", "b", "m", "x"])
     fitted = clone(model).fit(X[TRAIN], y[TRAIN])
     assert fitted.classes_.tolist() == ["b", "m", "x"]
     seen = {len(member.classes_) for member in fitted.estimators_}
     assert min(seen) < 3, "the case that this test is about"
     np.testing.assert_allclose(
-        found.pred_probs[:, 1:], fitted.predict_proba(X[TEST]), rtol=1e-5, atol=1e-6
+        fold.pred_probs[:, 1:], fitted.predict_proba(X[TEST]), rtol=1e-5, atol=1e-6
     )
-    np.testing.assert_allclose(found.passes.mean(axis=0), found.pred_probs, atol=1e-6)
-    assert (found.pred_probs[:, 0] == 0).all()
-    assert (found.passes[:, :, 0] == 0).all()
+    np.testing.assert_allclose(fold.passes.mean(axis=0), fold.pred_probs, atol=1e-6)
+    assert (fold.pred_probs[:, 0] == 0).all()
+    assert (fold.passes[:, :, 0] == 0).all()
 
 
 def test_members_behind_pipelines_and_searches():
     forest = RandomForestClassifier(10, random_state=3)
-    plain = predicted(forest, passes=2)
-    piped = predicted(make_pipeline(FunctionTransformer(), make_pipeline(forest)), passes=2)
+    plain = predict_fold(forest, passes=2)
+    piped = predict_fold(make_pipeline(FunctionTransformer(), make_pipeline(forest)), passes=2)
     search = GridSearchCV(forest, {"max_depth": [None]}, cv=2)
-    searched = predicted(make_pipeline(search), passes=2, uncertainty="members")
-    for found in (piped, searched):
-        np.testing.assert_array_equal(found.passes, plain.passes)
+    searched = predict_fold(make_pipeline(search), passes=2, uncertainty="members")
+    for fold in (piped, searched):
+        np.testing.assert_array_equal(fold.passes, plain.passes)
 
 
 def test_a_forest_of_several_threads_gives_the_same():
-    found = [predicted(RandomForestClassifier(30, n_jobs=jobs)) for jobs in (1, 2, 2)]
-    for other in found[1:]:
-        np.testing.assert_array_equal(found[0].pred_probs, other.pred_probs)
-        np.testing.assert_array_equal(found[0].passes, other.passes)
+    runs = [predict_fold(RandomForestClassifier(30, n_jobs=jobs)) for jobs in (1, 2, 2)]
+    for other in runs[1:]:
+        np.testing.assert_array_equal(runs[0].pred_probs, other.pred_probs)
+        np.testing.assert_array_equal(runs[0].passes, other.passes)
 
 
 def test_forests_take_missing_values():
     holes = X.copy()
     holes[::3, 0] = np.nan
     model = RandomForestClassifier(10, random_state=0)
-    found = predict_classifier_fold(
+    fold = predict_classifier_fold(
         model, holes[TRAIN], Y[TRAIN], holes[TEST], classes=np.arange(3), passes=2
     )
     fitted = clone(model).fit(holes[TRAIN], Y[TRAIN])
-    np.testing.assert_allclose(found.pred_probs, fitted.predict_proba(holes[TEST]), atol=1e-6)
+    np.testing.assert_allclose(fold.pred_probs, fitted.predict_proba(holes[TEST]), atol=1e-6)
 
 
 def test_more_passes_than_members():
     forest = RandomForestClassifier(4)
     with pytest.raises(InputError, match="passes is 5, but RandomForestClassifier has 4 members"):
-        predicted(forest, uncertainty="members")
-    first = predicted(forest, uncertainty="bootstrap")
-    np.testing.assert_array_equal(predicted(forest).passes, first.passes)  # auto
+        predict_fold(forest, uncertainty="members")
+    first = predict_fold(forest, uncertainty="bootstrap")
+    np.testing.assert_array_equal(predict_fold(forest).passes, first.passes)  # auto
 
 
 # -- several fits -------------------------------------------------------------------------------
@@ -135,10 +135,10 @@ def recorder(monkeypatch):
 def test_bootstrap_keeps_the_classes(recorder):
     y = np.array(["b", "c", "a"])[Y]
     y[TRAIN[0]] = "rare"
-    found = predicted(recorder, y=y, classes=["a", "b", "c", "rare"])
+    fold = predict_fold(recorder, y=y, classes=["a", "b", "c", "rare"])
     plain = GaussianNB().fit(X[TRAIN], y[TRAIN])
-    np.testing.assert_allclose(found.pred_probs, plain.predict_proba(X[TEST]), atol=1e-6)
-    np.testing.assert_array_equal(found.passes[0], found.pred_probs)
+    np.testing.assert_allclose(fold.pred_probs, plain.predict_proba(X[TEST]), atol=1e-6)
+    np.testing.assert_array_equal(fold.passes[0], fold.pred_probs)
     assert len(recorder.fits) == 5
     rows = {tuple(row): label for row, label in zip(X[TRAIN], y[TRAIN], strict=True)}
     for f, (X_seen, y_seen) in enumerate(recorder.fits):
@@ -146,7 +146,7 @@ def test_bootstrap_keeps_the_classes(recorder):
         assert [rows[tuple(row)] for row in X_seen] == y_seen.tolist()
         share = len({tuple(row) for row in X_seen}) / len(X_seen)
         assert share == 1 if f == 0 else 0.5 < share < 0.8  # 1 - 1/e = 0.63 are drawn
-    distinct = {one.tobytes() for one in found.passes}
+    distinct = {one.tobytes() for one in fold.passes}
     assert len(distinct) == 5
 
 
@@ -154,11 +154,11 @@ def test_bootstrap_keeps_the_classes(recorder):
 def test_ensemble_of_seeds():
     model = MLPClassifier((4,), max_iter=20, learning_rate_init=0.1, random_state=7)
     pipe = make_pipeline(StandardScaler(), model)
-    found = predicted(pipe, uncertainty="ensemble", passes=3)
+    fold = predict_fold(pipe, uncertainty="ensemble", passes=3)
     plain = clone(pipe).fit(X[TRAIN], Y[TRAIN]).predict_proba(X[TEST])
-    np.testing.assert_allclose(found.passes[0], plain, atol=1e-6)  # the seed that was set stays
-    np.testing.assert_array_equal(found.passes[0], found.pred_probs)
-    assert len({one.tobytes() for one in found.passes}) == 3
+    np.testing.assert_allclose(fold.passes[0], plain, atol=1e-6)  # the seed that was set stays
+    np.testing.assert_array_equal(fold.passes[0], fold.pred_probs)
+    assert len({one.tobytes() for one in fold.passes}) == 3
 
 
 def test_ensemble_without_randomness_is_refused():
@@ -167,7 +167,7 @@ def test_ensemble_without_randomness_is_refused():
             KNeighborsClassifier(), Dataset.from_arrays(X, Y), uncertainty="ensemble"
         )  # has no seed
     with pytest.raises(InputError, match=r"LogisticRegression gives the same.*Use 'bootstrap'"):
-        predicted(  # has one, and does not use it
+        predict_fold(  # has one, and does not use it
             make_pipeline(StandardScaler(), LogisticRegression()), uncertainty="ensemble"
         )
     easy = np.repeat([[0.0], [1.0]], 20, axis=0)
@@ -179,16 +179,16 @@ def test_ensemble_without_randomness_is_refused():
 
 
 def test_interrupted_fits_continue(recorder, tmp_path, monkeypatch):
-    whole = predicted(recorder, folder=tmp_path)
+    whole = predict_fold(recorder, folder=tmp_path)
     assert not list(tmp_path.iterdir()), "finished fits are removed"
     recorder.fits.clear()
     monkeypatch.setattr(Recorder, "stop_at", 3)
     with pytest.raises(KeyboardInterrupt):
-        predicted(recorder, folder=tmp_path)
+        predict_fold(recorder, folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
     monkeypatch.setattr(Recorder, "stop_at", None)
     recorder.fits.clear()
-    continued = predicted(recorder, folder=tmp_path)
+    continued = predict_fold(recorder, folder=tmp_path)
     assert len(recorder.fits) == 2
     np.testing.assert_array_equal(continued.pred_probs, whole.pred_probs)
     np.testing.assert_array_equal(continued.passes, whole.passes)
@@ -197,7 +197,7 @@ def test_interrupted_fits_continue(recorder, tmp_path, monkeypatch):
 @pytest.mark.parametrize("uncertainty", ["members", "ensemble", "bootstrap"])
 def test_same_seed_same_passes(uncertainty):
     model = RandomForestClassifier(10, max_depth=2)
-    one, two, other = (predicted(model, uncertainty=uncertainty, seed=s) for s in (0, 0, 1))
+    one, two, other = (predict_fold(model, uncertainty=uncertainty, seed=s) for s in (0, 0, 1))
     np.testing.assert_array_equal(one.passes, two.passes)
     assert not np.array_equal(one.passes, other.passes)
     assert model.random_state is None
@@ -220,15 +220,15 @@ def test_random_states_of_every_step():
 def test_training_part_without_a_class(model):
     y = Y.copy()
     y[TRAIN] = np.where(y[TRAIN] == 1, 0, y[TRAIN])
-    found = predicted(model, y=y, passes=2, classes=np.arange(4))
-    assert found.pred_probs.shape == (58, 4)
-    assert (found.passes[:, :, [1, 3]] == 0).all()
-    assert (found.pred_probs[:, [0, 2]].max(axis=0) > 0.9).all()
+    fold = predict_fold(model, y=y, passes=2, classes=np.arange(4))
+    assert fold.pred_probs.shape == (58, 4)
+    assert (fold.passes[:, :, [1, 3]] == 0).all()
+    assert (fold.pred_probs[:, [0, 2]].max(axis=0) > 0.9).all()
 
 
 @pytest.mark.parametrize("uncertainty", ["auto", "none"])
 def test_training_part_of_one_class(uncertainty):
     """LogisticRegression refuses it; the answer is known without."""
-    found = predicted(LogisticRegression(), y=np.full(len(Y), 1), uncertainty=uncertainty)
-    np.testing.assert_array_equal(found.pred_probs, np.tile([0, 1, 0], (len(TEST), 1)))
-    assert (found.passes is None) == (uncertainty == "none")
+    fold = predict_fold(LogisticRegression(), y=np.full(len(Y), 1), uncertainty=uncertainty)
+    np.testing.assert_array_equal(fold.pred_probs, np.tile([0, 1, 0], (len(TEST), 1)))
+    assert (fold.passes is None) == (uncertainty == "none")

@@ -23,9 +23,9 @@ def test_schedules():
     assert momenta[25] == min(momenta) == pytest.approx(0.85)
     assert momenta[-1] == pytest.approx(0.95)
     paper = PRESETS["paper"]
-    found = [schedule_rate(paper, epoch) for epoch in (0, 149.9, 150, 249.9, 250, 349)]
-    assert [rate for rate, _ in found] == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
-    assert {momentum for _, momentum in found} == {0.9}
+    factors = [schedule_rate(paper, epoch) for epoch in (0, 149.9, 150, 249.9, 250, 349)]
+    assert [rate for rate, _ in factors] == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+    assert {momentum for _, momentum in factors} == {0.9}
     assert (paper.epochs, paper.batch_size) == (350, 256)
     mnist = PRESETS["paper-mnist"]
     assert (mnist.epochs, mnist.batch_size, mnist.lr, mnist.milestones) == (15, 256, 0.01, ())
@@ -37,10 +37,10 @@ def test_schedules():
 
 def test_crops_and_flips_are_shifts_and_mirrors():
     images = torch.randint(1, 255, (40, 6, 5, 3), dtype=torch.uint8)
-    found = samples_module._crop_and_flip(images, torch.Generator().manual_seed(0))
-    assert found.shape == images.shape
+    crops = samples_module._crop_and_flip(images, torch.Generator().manual_seed(0))
+    assert crops.shape == images.shape
     seen = set()
-    for image, other in zip(images.numpy(), found.numpy(), strict=True):
+    for image, other in zip(images.numpy(), crops.numpy(), strict=True):
         padded = np.pad(image, ((4, 4), (4, 4), (0, 0)))
         matches = [
             (y, x, mirrored)
@@ -65,15 +65,15 @@ def test_batches_are_normalised_by_the_training_part():
     assert float(batch.std(correction=0)) == pytest.approx(1, abs=1e-4)
     other = samples_module.normalise_like(seen, data.inputs, np.arange(100, 110))
     expected = (data.inputs[100:110].astype(float) - seen.mean.item()) * seen.scale.item()
-    found = other.batch(slice(0, 10)).permute(0, 2, 3, 1).numpy()
-    assert found == pytest.approx(expected, abs=1e-4)
+    pixels = other.batch(slice(0, 10)).permute(0, 2, 3, 1).numpy()
+    assert pixels == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.slow
 def test_two_processes_share_a_batch(tmp_path):
     """On a machine with several devices; here two processes of the same one."""
-    found = cross_validate(
+    predictions = cross_validate(
         digits(), tiny, out=tmp_path, device="cpu", devices=2, precision="32-true",
         **{**QUICK, "epochs": 4},
     )  # fmt: skip
-    assert found.accuracy > 0.5
+    assert predictions.accuracy > 0.5

@@ -81,7 +81,7 @@ def refuse_what_is_not_self_contained(text, page):
     assert "script-src" not in policy
 
 
-def found(data, **options):
+def detect_all(data, **options):
     options = {"method": "all", **options}
     return uqled.find_label_errors(data.labels, data.softmax, data.passes, **options)
 

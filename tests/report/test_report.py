@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import uqled
 from exports import image_run
-from report_pages import HOSTILE, QUOTES, found, hostile_run, page_of
+from report_pages import HOSTILE, QUOTES, detect_all, hostile_run, page_of
 from uqled.answer import describe_estimates
 from uqled.cli import app
 from uqled.cli.predicting import describe_data
@@ -31,7 +31,7 @@ GRAVE = ("serious", "critical")  # of axe-core
 
 
 def test_numbers_of_every_method_are_true(data, tmp_path):
-    errors = found(data)
+    errors = detect_all(data)
     path = errors.report(tmp_path / "r.html", None, data.softmax, data.passes, truth=data.true)
     text = page_of(path).text
     assert f"{errors.n_flagged} of 600 labels" in text
@@ -47,7 +47,7 @@ def test_numbers_of_every_method_are_true(data, tmp_path):
 
 
 def test_the_estimated_number_of_errors(data, tmp_path):
-    errors = found(data)
+    errors = detect_all(data)
     number = errors.estimate.number
     text = page_of(errors.report(tmp_path / "r.html")).text
     share = number.value / 600
@@ -64,7 +64,7 @@ def test_the_estimated_number_of_errors(data, tmp_path):
     for tier in errors.tiers:
         low, high = tier.precision.low, tier.precision.high
         assert f"{tier.name} {tier.n_samples:,} {low:.0%} to {high:.0%} of them are wrong" in text
-    errors = found(data, method="cl-mcd")
+    errors = detect_all(data, method="cl-mcd")
     text = page_of(errors.report(tmp_path / "r.html")).text
     counted = 600 - np.trace(errors.joint)
     assert f"labels wrong, estimated {counted} {counted / 600:.2%}, by the noise matrix" in text
@@ -110,13 +110,15 @@ def test_what_is_unsure_is_said_to_be(data, tmp_path):
 
 
 def test_agreement_is_the_jaccard_index(data):
-    errors = found(data)
+    errors = detect_all(data)
     agreement = sections.compare_methods(errors)
     masks = [one.mask for one in errors.by_method.values()]
     expected = [[jaccard_score(a, b) for b in masks] for a in masks]
     assert np.array(agreement.cells) == pytest.approx(np.array(expected))
     assert agreement.rows == list(errors.by_method)
-    assert sections.compare_methods(found(data, method="cl-mcd")) is None  # nothing to compare with
+    assert (
+        sections.compare_methods(detect_all(data, method="cl-mcd")) is None
+    )  # nothing to compare with
     times = np.sum(masks, axis=0)
     assert sections.count_times_flagged(errors) == [
         (times == n).sum() for n in range(len(masks) + 1)
@@ -124,7 +126,7 @@ def test_agreement_is_the_jaccard_index(data):
 
 
 def test_the_noise_map_is_the_noise_matrix(data):
-    errors = found(data)
+    errors = detect_all(data)
     noise = sections.map_noise(errors)
     assert np.array(noise.cells) == pytest.approx(uqled.noise_matrix(errors.joint))
     strengths = np.array(noise.strengths)
@@ -149,17 +151,17 @@ def test_of_many_classes_the_most_confused_are_shown(K, tmp_path):
     errors = uqled.find_label_errors(labels, probs, method="cl-pbnr")
     noise = sections.map_noise(errors)
     joint = errors.joint if K <= 2_000 else errors.joint.toarray()
-    shown = [int(name) for name in noise.rows]
-    assert len(shown) <= 30
-    assert np.array(noise.cells) == pytest.approx(uqled.noise_matrix(joint)[np.ix_(shown, shown)])
+    rows = [int(name) for name in noise.rows]
+    assert len(rows) <= 30
+    assert np.array(noise.cells) == pytest.approx(uqled.noise_matrix(joint)[np.ix_(rows, rows)])
     largest = np.argsort(-(joint * ~np.eye(K, dtype=bool)).ravel(), kind="stable")[0]
-    assert {*divmod(int(largest), K)} <= set(shown)
+    assert {*divmod(int(largest), K)} <= set(rows)
     page = page_of(errors.report(tmp_path / "r.html", pred_probs=probs))
     assert f"most confused of {K:,} classes" in page.text
 
 
 def test_distributions_are_histograms_of_the_two_groups(data):
-    errors = found(data)
+    errors = detect_all(data)
     score, entropy, information = sections.list_distributions(errors)
     counts, _ = np.histogram(errors.scores[errors.mask], len(score.flagged), (0, 1))
     assert score.flagged == pytest.approx(counts / counts.max())
@@ -172,7 +174,7 @@ def test_distributions_are_histograms_of_the_two_groups(data):
 
 
 def test_classes_and_pairs_add_up(data):
-    errors = found(data)
+    errors = detect_all(data)
     rows = sections.list_class_rows(errors, data.is_error)
     assert sum(row.given for row in rows) == 600
     assert sum(row.flagged for row in rows) == errors.n_flagged
@@ -206,7 +208,7 @@ def test_without_passes(data, tmp_path, method):
 
 
 def test_only_what_was_found(data, tmp_path):
-    errors = found(data, method="alg-ens")
+    errors = detect_all(data, method="alg-ens")
     page = page_of(errors.report(tmp_path / "r.html"))
     assert "Why they were flagged" not in page.text
     assert len(page.articles) >= 60
@@ -217,7 +219,7 @@ def test_numbers_take_the_names_of_the_data(data, tmp_path):
     names = ["ant", "bee", "cat", "dog", "eel"]
     texts = np.array([f"text {z}" for z in range(600)], object)
     dataset = Dataset.from_arrays(texts, data.labels, classes=names)
-    errors = found(data)
+    errors = detect_all(data)
     page = page_of(errors.report(tmp_path / "r.html", dataset))
     z = errors.ranked[0]
     assert page.articles[0][:4] == [texts[z], names[data.labels[z]], "→", names[errors.best[z]]]
@@ -227,7 +229,7 @@ def test_numbers_take_the_names_of_the_data(data, tmp_path):
 
 
 def test_what_does_not_belong_together_is_refused(data, tmp_path):
-    errors = found(data)
+    errors = detect_all(data)
     path = tmp_path / "r.html"
     path.write_text("precious")
     for arguments, message in (
@@ -246,8 +248,10 @@ def test_what_does_not_belong_together_is_refused(data, tmp_path):
 
 
 def test_the_same_run_gives_the_same_file(data, tmp_path):
-    first = found(data).report(tmp_path / "1.html", None, data.softmax, data.passes)
-    second = found(data, threads=1).report(tmp_path / "2.html", None, data.softmax, data.passes)
+    first = detect_all(data).report(tmp_path / "1.html", None, data.softmax, data.passes)
+    second = detect_all(data, threads=1).report(
+        tmp_path / "2.html", None, data.softmax, data.passes
+    )
     assert first.read_bytes() == second.read_bytes()
 
 
@@ -378,8 +382,8 @@ def test_a_browser_shows_it_without_complaint(data, tmp_path):
         assert cards.count() >= 60
         wide = page.evaluate("document.documentElement.scrollWidth")
         page.locator("label[for=why-2]").click()
-        shown = [card for card in cards.all() if card.is_visible()]
-        badges = {card.locator(".badge:not(.tier)").inner_text() for card in shown}
+        visible_cards = [card for card in cards.all() if card.is_visible()]
+        badges = {card.locator(".badge:not(.tier)").inner_text() for card in visible_cards}
         browser.close()
     assert complaints == []
     assert all(re.match("file:|data:", url) for url in requests)
@@ -402,8 +406,8 @@ def test_axe_finds_nothing_serious_in_a_report(tmp_path):
             page.goto((folder / "report.html").as_uri())
             answer = axe.run(page).response
             assert len(answer["passes"]) > 10  # the rules were really run
-            found = [one for one in answer["violations"] if one["impact"] in GRAVE]
-            assert [(one["id"], one["nodes"][0]["html"][:100]) for one in found] == [], scheme
+            violations = [one for one in answer["violations"] if one["impact"] in GRAVE]
+            assert [(one["id"], one["nodes"][0]["html"][:100]) for one in violations] == [], scheme
         browser.close()
 
 

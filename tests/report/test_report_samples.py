@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import uqled
-from report_pages import HOSTILE, QUOTES, found, hostile_run, page_of
+from report_pages import HOSTILE, QUOTES, detect_all, hostile_run, page_of
 from uqled.cli import app
 from uqled.data import Dataset, load
 from uqled.detect.reasons import find_reasons
@@ -20,7 +20,7 @@ from uqled.storage.run import Run
 
 
 def test_the_gallery_shows_the_most_suspect_with_reason_and_truth(data, tmp_path):
-    errors = found(data)
+    errors = detect_all(data)
     path = errors.report(
         tmp_path / "r.html", None, data.softmax, data.passes, truth=data.true, top=7
     )
@@ -94,7 +94,7 @@ def test_a_name_that_is_no_text_is_shown_with_question_marks(data, tmp_path):
     ids = np.array([f"file\udcff{z}" for z in range(600)], object)
     frame = pd.DataFrame({"size": np.linspace(0, 1, 600), "colour": ["red"] * 600})
     dataset = Dataset.from_arrays(frame, data.labels, ids=ids)
-    errors = found(data)
+    errors = detect_all(data)
     page = page_of(errors.report(tmp_path / "r.html", dataset, data.softmax, data.passes))
     assert f"file?{errors.ranked[0]}" in page.text
 
@@ -103,7 +103,7 @@ def test_rows_of_a_table(data, tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((600, 20)), columns=[f"{HOSTILE}{k}" for k in range(20)])
     frame.insert(1, "colour", "red")
-    errors = found(data)
+    errors = detect_all(data)
     page = page_of(errors.report(tmp_path / "r.html", frame, data.softmax, data.passes))
     card = " ".join(page.articles[0])
     z = errors.ranked[0]
@@ -118,7 +118,7 @@ def test_a_row_has_its_unusual_columns_and_the_nearest_rows_beside_it(data, tmp_
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((600, 3)), columns=["first", "second", "third"])
     frame["size <cm>"] = 10.0 * data.true + rng.random(600)
-    errors = found(data)
+    errors = detect_all(data)
     page = page_of(errors.report(tmp_path / "r.html", frame, data.softmax, data.passes))
     z = next(z for z in errors.ranked if errors.suggested[z] == data.true[z] != data.labels[z])
     place = errors.ranked.tolist().index(z)

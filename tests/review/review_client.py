@@ -6,8 +6,6 @@ import http.client
 import json
 from urllib.parse import urlsplit
 
-from uqled.review.decisions import Decisions
-
 
 class Client:
     """Requests as a browser on the page sends them, unless told otherwise."""
@@ -53,8 +51,3 @@ class Client:
     def decide(self, *items, seen=None, reviewer="ana", **options):
         body = {"items": items, "seen": seen or {}, "reviewer": reviewer, "tab": "t"}
         return self.post("api/decide", body, **options)
-
-
-def stored(run):
-    with Decisions(run.path / "decisions.sqlite") as decisions:
-        return {i: (one.action, one.label) for i, one in decisions.current().items()}

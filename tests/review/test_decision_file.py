@@ -24,10 +24,10 @@ from uqled.review.decisions import Decisions
 
 @pytest.fixture
 def path(tmp_path):
-    found = tmp_path / "run" / "decisions.sqlite"
-    found.parent.mkdir()
-    write_decisions(found)
-    return found
+    file = tmp_path / "run" / "decisions.sqlite"
+    file.parent.mkdir()
+    write_decisions(file)
+    return file
 
 
 def test_new_files_are_their_owners_only(tmp_path):

@@ -31,8 +31,8 @@ from uqled.review.groups import list_groups
 
 @pytest.fixture
 def decisions(tmp_path):
-    with Decisions(tmp_path / "decisions.sqlite", n_samples=50, classes=["a", "b", "c"]) as found:
-        yield found
+    with Decisions(tmp_path / "decisions.sqlite", n_samples=50, classes=["a", "b", "c"]) as store:
+        yield store
 
 
 def states(decisions):
@@ -231,10 +231,10 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path):
         [(sound,)] = decisions._connection.execute("PRAGMA integrity_check")
     assert sound == "ok"
     there = {(change.reviewer, change.index, change.version) for change in history}
-    for name, found in zip(("ana", "bo"), acknowledged, strict=True):
-        assert len(found) >= 40
-        assert there.issuperset((name, *one) for one in found)
-        assert all(actions[index] == 3 for index, _ in found)
+    for name, numbers in zip(("ana", "bo"), acknowledged, strict=True):
+        assert len(numbers) >= 40
+        assert there.issuperset((name, *one) for one in numbers)
+        assert all(actions[index] == 3 for index, _ in numbers)
     for index in range(50):  # both decided there, and each version was written once
         of_both = [change for change in history if change.index == index]
         assert [change.version for change in of_both] == list(range(1, len(of_both) + 1))
@@ -272,13 +272,13 @@ def decide(state, *items):
 
 
 def pages(flags, query, size):
-    found, start = [], 0
+    indices, start = [], 0
     while True:
         page = flags.read_page(query, start=start, size=size)
-        assert page.before == len(found)
-        found += page.indices.tolist()
+        assert page.before == len(indices)
+        indices += page.indices.tolist()
         if page.before + len(page.indices) == page.total:
-            return found
+            return indices
         start = int(page.places[-1]) + 1
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from review_runs import image_run, predicted
+from review_runs import image_run, make_labels
 from uqled.answer import Estimate
 from uqled.cli import app
 from uqled.detect.auto.estimate import ErrorEstimate
@@ -124,18 +124,18 @@ def test_it_is_computed_once_per_change(session, monkeypatch):
     calls = []
     as_it_is = ErrorEstimate.with_verdicts
 
-    def counted(*arguments):
+    def count_call(*arguments):
         calls.append(1)
         return as_it_is(*arguments)
 
-    monkeypatch.setattr(ErrorEstimate, "with_verdicts", counted)
+    monkeypatch.setattr(ErrorEstimate, "with_verdicts", count_call)
     decide(session, [(3, "drop", None)])
     names = ("auto", "auto", "argmax", "auto")
-    found = [session.estimate(session.get_list(name)) for name in names]
+    estimates = [session.estimate(session.get_list(name)) for name in names]
     assert len(calls) == 1
-    assert found[0] is found[1] is found[3]
+    assert estimates[0] is estimates[1] is estimates[3]
     decide(session, [(4, "drop", None)])
-    assert session.estimate(session.get_list("auto")) is not found[0]
+    assert session.estimate(session.get_list("auto")) is not estimates[0]
     assert len(calls) == 2
 
 
@@ -143,19 +143,19 @@ def test_probabilities_follow_and_the_decided_keep_theirs(errors, session):
     flags = session.get_list("auto")
     first, *others = errors.ranked[:41].tolist()
 
-    def shown(index):
+    def get_probability(index):
         return flags.describe_samples(np.array([index]), np.array([0]))[0]["wrong"]
 
     before = errors.probability
-    assert shown(first) == round(before[first], 4)
+    assert get_probability(first) == round(before[first], 4)
     decide(session, [(i, "keep", None) for i in others])
     session.state.refresh()
-    assert shown(first) == round(before[first], 4)  # it does not wait for a new estimate
+    assert get_probability(first) == round(before[first], 4)  # it does not wait for a new estimate
     session.estimate(flags)
     actions, labels = session.decisions.verdicts(len(errors))
     after = errors.estimate.with_verdicts(actions, labels, errors.labels.codes).probability
-    assert shown(first) == round(after[first], 4) != round(before[first], 4)
-    assert shown(others[0]) == round(before[others[0]], 4)
+    assert get_probability(first) == round(after[first], 4) != round(before[first], 4)
+    assert get_probability(others[0]) == round(before[others[0]], 4)
 
 
 def test_without_an_estimate_there_are_no_numbers(predictions, tmp_path):
@@ -215,14 +215,14 @@ def offers(first, current, n_random=0):
 def test_many_are_offered_where_the_estimate_carries_them():
     probability = np.r_[np.full(120, 0.99), np.full(80, 0.4)]
     sure = make_estimate(probability)
-    found = offers(sure, sure)
-    assert set(found) == {("next", 10), ("next", 25), ("next", 50), ("next", 100), ("above", 120)}
-    above = found["above", 120]
+    offer = offers(sure, sure)
+    assert set(offer) == {("next", 10), ("next", 25), ("next", 50), ("next", 100), ("above", 120)}
+    above = offer["above", 120]
     assert above.errors.value == pytest.approx(118.8)
     assert above.errors == sure.sum_over(np.arange(250) < 120, confidence=0.95)
     assert sorted(above.indices) == list(range(120))
     for n in (50, 100):
-        assert found["next", n].errors.low >= 0.9 * n
+        assert offer["next", n].errors.low >= 0.9 * n
 
 
 def test_nothing_is_offered_where_the_estimate_does_not_carry_it():
@@ -262,7 +262,7 @@ def test_only_decisions_in_the_random_order_count_as_random(errors, session):
 
 
 @pytest.fixture
-def served(tmp_path):
+def server(tmp_path):
     pytest.importorskip("uvicorn")
     pytest.importorskip("starlette")
     from review_client import Client
@@ -273,8 +273,8 @@ def served(tmp_path):
         yield run, Client(address)
 
 
-def test_the_server_tells_it_without_detecting_again(served, monkeypatch):
-    run, client = served
+def test_the_server_tells_it_without_detecting_again(server, monkeypatch):
+    run, client = server
     errors = find_label_errors(run.predictions(), method="all")
     chosen = errors.ranked[:30].tolist()
     actions = np.zeros(len(errors), np.int8)
@@ -286,12 +286,12 @@ def test_the_server_tells_it_without_detecting_again(served, monkeypatch):
     assert before["wrong"]["value"] == errors.estimate.number.value
     assert client.decide(*[[i, "drop", None] for i in chosen])[0] == 200
     for method in ("auto", "argmax"):
-        found = client.json(f"api/estimates?method={method}")["estimates"]
+        estimates = client.json(f"api/estimates?method={method}")["estimates"]
         answer = expected.by_method[method].answer
-        assert found["verdicts"] == 30
-        assert found["number"] == client.json("api/changes")["number"]
+        assert estimates["verdicts"] == 30
+        assert estimates["number"] == client.json("api/changes")["number"]
         for name, one in (("wrong", answer.n_errors), ("real", answer.precision)):
-            assert found[name] == pytest.approx(vars(one))
+            assert estimates[name] == pytest.approx(vars(one))
     assert client.get("api/estimates?method=nothing")[0] == 400
     rows = client.json("api/samples?state=undecided&size=50")["samples"]
     undecided = [i for i in expected.ranked.tolist() if i not in chosen]
@@ -299,8 +299,8 @@ def test_the_server_tells_it_without_detecting_again(served, monkeypatch):
     assert rows[0]["wrong"] == round(float(expected.probability[rows[0]["index"]]), 4)
 
 
-def test_a_decision_does_not_wait_for_the_estimate(served, monkeypatch):
-    _, client = served
+def test_a_decision_does_not_wait_for_the_estimate(server, monkeypatch):
+    _, client = server
     begun, go_on = threading.Event(), threading.Event()
     as_it_is = ErrorEstimate.with_verdicts
 
@@ -311,9 +311,9 @@ def test_a_decision_does_not_wait_for_the_estimate(served, monkeypatch):
 
     monkeypatch.setattr(ErrorEstimate, "with_verdicts", slow)
     assert client.decide([1, "drop", None])[0] == 200
-    found = []
+    estimates = []
     path = "api/estimates"
-    asking = threading.Thread(target=lambda: found.append(client.json(path)["estimates"]))
+    asking = threading.Thread(target=lambda: estimates.append(client.json(path)["estimates"]))
     asking.start()
     try:
         assert begun.wait(20)
@@ -322,16 +322,16 @@ def test_a_decision_does_not_wait_for_the_estimate(served, monkeypatch):
         assert client.get("api/samples?size=10")[0] == 200
         assert client.get("api/changes?after=0")[0] == 200
         assert time.monotonic() - began < 10
-        assert not found
+        assert not estimates
     finally:
         go_on.set()
         asking.join(20)
-    assert found[0]["number"] == 1  # of when it was begun; the page asks again
+    assert estimates[0]["number"] == 1  # of when it was begun; the page asks again
     assert client.json("api/estimates")["estimates"]["number"] == 2
 
 
-def test_an_offer_is_accepted_as_a_whole_and_taken_back_as_one(served):
-    run, client = served
+def test_an_offer_is_accepted_as_a_whole_and_taken_back_as_one(server):
+    run, client = server
     errors = find_label_errors(run.predictions(), method="all")
     assert client.json("api/estimates")["estimates"]["bulk"] == []
     shuffled = client.json("api/samples?order=hundred&size=40")["samples"]
@@ -429,7 +429,7 @@ def test_intervals_hold_the_truth_after_verdicts(way):
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         codes = rng.integers(0, 5, 800)
-        labels, probs, passes = predicted(codes, 5, seed=seed, wrong=0.12, margin=3.0)
+        labels, probs, passes = make_labels(codes, 5, seed=seed, wrong=0.12, margin=3.0)
         errors, is_wrong = find_label_errors(labels, probs, passes), labels != codes
         judged = errors.ranked[:40]
         if way == "random":

@@ -72,9 +72,9 @@ def hostile_table(N=84):
 @pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as started:
-        found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @contextmanager
@@ -129,8 +129,8 @@ def test_hostile_data_is_text_in_every_state_of_the_page(browser, tmp_path, make
             check(page, "from an address that was made for it")
             page.goto(address)
             page.wait_for_selector(".card")
-            shown = page.locator(".card").first.inner_text()
-            assert any(payload in shown for payload in PAYLOADS)
+            text = page.locator(".card").first.inner_text()
+            assert any(payload in text for payload in PAYLOADS)
             assert "<img src=x onerror=hacked=1>" in page.locator("h1").inner_text()
             check(page, "the grid")
             for name in ("reason", "method"):
@@ -205,8 +205,8 @@ def wait_for(page, expression):
 def address(tmp_path_factory):
     data = hostile_texts()
     run = memory_run(tmp_path_factory.mktemp("plain"), data)
-    with serve_review(run, data=data, port=0) as found:
-        yield found
+    with serve_review(run, data=data, port=0) as server:
+        yield server
 
 
 ATTEMPTS = {
@@ -243,11 +243,11 @@ def test_the_browser_itself_refuses_scripts_and_markup(browser, address):
 
 def test_no_other_place_learns_the_address(browser, address):
     """By a link, a picture, a form, a window, or a request."""
-    asked = []
+    requests = []
 
     class Listener(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append((self.path, dict(self.headers)))
+            requests.append((self.path, dict(self.headers)))
             self.send_response(200)
             self.end_headers()
 
@@ -270,7 +270,7 @@ def test_no_other_place_learns_the_address(browser, address):
             ):
                 page.evaluate(f"() => {{ {way} }}")
                 page.wait_for_timeout(50)
-            assert asked == []  # nothing leaves the page by itself
+            assert requests == []  # nothing leaves the page by itself
             with page.context.expect_page() as opened:
                 page.evaluate(f"() => {{ window.open('{elsewhere}/window', '_blank') }}")
             opened.value.wait_for_load_state()
@@ -281,9 +281,9 @@ def test_no_other_place_learns_the_address(browser, address):
     finally:
         server.shutdown()
         server.server_close()
-    asked = [one for one in asked if one[0] != "/favicon.ico"]  # of the other pages
-    assert [path for path, _ in asked] == ["/window", "/link"]
+    requests = [one for one in requests if one[0] != "/favicon.ico"]  # of the other pages
+    assert [path for path, _ in requests] == ["/window", "/link"]
     token = address.rstrip("/").rsplit("/", 1)[1]
-    for _, headers in asked:
+    for _, headers in requests:
         assert "Referer" not in headers
         assert token not in json.dumps(headers)

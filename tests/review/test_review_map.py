@@ -65,11 +65,11 @@ def test_reduced_vectors_keep_distances():
 
 @pytest.fixture
 def run(tmp_path):
-    made = image_run(tmp_path)
-    (made.path / "neighbours").mkdir()
+    reviewed_run = image_run(tmp_path)
+    (reviewed_run.path / "neighbours").mkdir()
     vectors, _ = make_clusters(200)
-    np.save(made.path / "neighbours" / "vectors.npy", vectors)
-    return made
+    np.save(reviewed_run.path / "neighbours" / "vectors.npy", vectors)
+    return reviewed_run
 
 
 @pytest.fixture
@@ -82,9 +82,9 @@ def client(run):
 def reader(tmp_path_factory):
     """A map that is only read, so that one serves all."""
     with serve_review(image_run(tmp_path_factory.mktemp("read")), port=0) as address:
-        found = Client(address)
-        wait_for_map(found)
-        yield found
+        client = Client(address)
+        wait_for_map(client)
+        yield client
 
 
 def wait_for_map(client):

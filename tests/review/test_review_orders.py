@@ -83,7 +83,7 @@ def test_an_audit_on_the_page_is_that_of_the_command(tmp_path):
         for i in listed[:6]:
             action = "keep" if predictions.truth[i] == predictions.labels.codes[i] else "drop"
             client.decide([i, action, None])
-        shown = client.json("api/estimates")["audit"]
+        page_audit = client.json("api/estimates")["audit"]
     from uqled.detect.auto.audit import estimate_audit
     from uqled.detect.find import find_label_errors
 
@@ -91,7 +91,7 @@ def test_an_audit_on_the_page_is_that_of_the_command(tmp_path):
     audit = open_audit(run.path, errors, predictions.ids, 1, 99)  # goes on with the same
     assert audit.indices.tolist() == listed
     result = estimate_audit(errors, audit, read_audit_verdicts(predictions))
-    assert shown["errors"] == pytest.approx(vars(result.n_errors[0.8]))
-    assert (shown["judged"], shown["wrong"]) == (6, result.n_wrong)
+    assert page_audit["errors"] == pytest.approx(vars(result.n_errors[0.8]))
+    assert (page_audit["judged"], page_audit["wrong"]) == (6, result.n_wrong)
     with serve_review(run, port=0) as address:  # it is there again
         assert list_page(Client(address), "order=audit") == listed

@@ -244,8 +244,8 @@ def test_fiftyone_has_the_classes_that_are_left(changed_images, tmp_path):
     assert content["classes"] == ["dog", "ship", "toad"]
     files = {path.stem for path in (tmp_path / "out" / "data").iterdir()}
     assert files == set(content["labels"])
-    found = [content["classes"][content["labels"][f"{i:08d}"]["label"]] for i in range(40)]
-    assert found == expected
+    classes = [content["classes"][content["labels"][f"{i:08d}"]["label"]] for i in range(40)]
+    assert classes == expected
     attributes = content["labels"]["00000005"]["attributes"]
     labels = run.predictions().labels
     assert attributes["given_label"] == labels.values[labels.codes[5]]

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
-from review_client import Client, stored
-from review_runs import HOSTILE_CLASS, HOSTILE_FILE, hostile_run, open_session
+from review_client import Client
+from review_runs import HOSTILE_CLASS, HOSTILE_FILE, hostile_run, list_decisions, open_session
 from uqled.review.serve import serve_review
 from uqled.review.server.application import make_application
 
@@ -27,7 +27,7 @@ def test_every_address_needs_the_token(client, run):
         assert client.request("GET", path, whole_path=True)[0] == 403, path
     body = {"items": [[0, "drop", None]], "seen": {}, "reviewer": "eve", "tab": ""}
     assert client.request("POST", "/api/decide", body, whole_path=True)[0] == 403
-    assert stored(run) == {}
+    assert list_decisions(run) == {}
     assert len(token) >= 32
 
 
@@ -62,7 +62,7 @@ def test_every_address_is_behind_the_same_guard(client, run):
         assert ask(f"/{token}{path}") not in (403, 404, 421), path
         if method == "POST":  # sent by no page
             assert ask(f"/{token}{path}", {"Origin": None}) == 403, path
-    assert stored(run) == {}
+    assert list_decisions(run) == {}
 
 
 def test_tokens_differ_each_time(run):
@@ -89,7 +89,7 @@ def test_other_host_names_are_refused(client, run, host):
     assert client.decide([0, "drop", None], headers={"Host": host, "Origin": f"http://{host}"})[
         0
     ] in (400, 421)
-    assert stored(run) == {}
+    assert list_decisions(run) == {}
 
 
 def test_names_of_this_machine_are_accepted(client):
@@ -109,7 +109,7 @@ def test_other_origins_are_refused(client, run):
         headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
         assert client.decide([0, "drop", None], headers=headers)[0] == 403
     assert client.get("thumbnail/0", headers={"Sec-Fetch-Site": "same-origin"})[0] == 200
-    assert stored(run) == {}
+    assert list_decisions(run) == {}
 
 
 def test_odd_methods_are_refused(client, run):
@@ -120,7 +120,7 @@ def test_odd_methods_are_refused(client, run):
     for path in ("api/decide", "api/undo"):
         for method in ("GET", "PUT", "DELETE", "HEAD"):
             assert client.request(method, path)[0] in (403, 405)
-    assert stored(run) == {}
+    assert list_decisions(run) == {}
 
 
 def test_bad_bodies_are_refused_and_change_nothing(client, run):
@@ -149,7 +149,7 @@ def test_bad_bodies_are_refused_and_change_nothing(client, run):
         assert status == 400, body if not isinstance(body, bytes) else body[:40]
     assert client.decide([0, "drop", None], headers={"Content-Type": "text/plain"})[0] == 415
     assert client.decide([0, "drop", None], headers={"Content-Type": None})[0] == 415
-    assert stored(run) == {}
+    assert list_decisions(run) == {}
     assert client.post("api/decide", good)[0] == 200  # it still serves
 
 
@@ -170,7 +170,7 @@ def test_huge_bodies_are_refused(client, run):
         pass  # it may hang up before all is sent
     finally:
         connection.close()
-    assert stored(run) == {}
+    assert list_decisions(run) == {}
 
 
 def test_bad_questions_are_refused(client):
@@ -185,8 +185,8 @@ def test_bad_questions_are_refused(client):
 
 def test_answers_forbid_scripts_frames_and_referrers(client):
     for path, status in (("", 200), ("api/start", 200), ("thumbnail/0", 200), ("nothing", 404)):
-        found, headers, _ = client.get(path)
-        assert found == status
+        answer, headers, _ = client.get(path)
+        assert answer == status
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "script-src 'self'" in policy

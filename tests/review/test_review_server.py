@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
-from review_client import Client, stored
-from review_runs import memory_run, table_data, text_data
+from review_client import Client
+from review_runs import list_decisions, memory_run, table_data, text_data
 from uqled import InputError
 from uqled.cli import app
 from uqled.data import reopen_samples
@@ -47,9 +47,9 @@ def test_the_page_and_its_parts_are_served(client):
 
 def test_samples_come_most_suspect_first(client, run):
     errors = find_label_errors(run.predictions(), method="all")
-    found = client.json("api/samples?size=5")
-    assert [row["index"] for row in found["samples"]] == errors.ranked[:5].tolist()
-    assert found["total"] == found["counts"]["flagged"] == errors.n_flagged
+    page = client.json("api/samples?size=5")
+    assert [row["index"] for row in page["samples"]] == errors.ranked[:5].tolist()
+    assert page["total"] == page["counts"]["flagged"] == errors.n_flagged
     start = client.json("api/start")
     assert start["classes"] == ["cat", "dog", "frog", "ship"]
     assert start["queue"] == 0
@@ -78,19 +78,19 @@ def test_a_decision_is_on_disk_before_the_answer(client, run):
     label = (int(run.predictions().labels.codes[b]) + 1) % 4
     status, answer = client.decide([a, "keep", None], [b, "relabel", label], [c, "drop", None])
     assert status == 200
-    assert stored(run) == {a: ("keep", None), b: ("relabel", label), c: ("drop", None)}
+    assert list_decisions(run) == {a: ("keep", None), b: ("relabel", label), c: ("drop", None)}
     assert [row["version"] for row in answer["decided"]] == [1, 1, 1]
     assert answer["counts"]["undecided"] == answer["counts"]["flagged"] - 3
     status, answer = client.post("api/undo", {"reviewer": "ana", "tab": "t"})
     assert status == 200
     assert sorted(row["index"] for row in answer["undone"]) == sorted((a, b, c))
-    assert stored(run) == {}
+    assert list_decisions(run) == {}
 
 
 def test_relabelling_with_the_given_label_is_keeping(client, run):
     codes = run.predictions().labels.codes
     assert client.decide([5, "relabel", int(codes[5])])[0] == 200
-    assert stored(run) == {5: ("keep", None)}
+    assert list_decisions(run) == {5: ("keep", None)}
 
 
 def test_a_conflict_shows_the_others_decision(client, run):
@@ -100,7 +100,7 @@ def test_a_conflict_shows_the_others_decision(client, run):
     assert [(one["index"], one["action"], one["reviewer"]) for one in answer["now"]] == [
         (1, "keep", "ana")
     ]
-    assert stored(run) == {1: ("keep", None)}
+    assert list_decisions(run) == {1: ("keep", None)}
     assert client.decide([1, "drop", None], seen={"1": 1}, reviewer="bo")[0] == 200
 
 
@@ -108,11 +108,11 @@ def test_what_others_decide_is_seen(client, run):
     number = client.json("api/changes?after=0")["number"]
     with Decisions.of(run.predictions()) as another:  # another process would do the same
         another.decide([(3, "drop", None)], reviewer="bo")
-    found = client.json(f"api/changes?after={number}")
-    assert [(row["index"], row["action"], row["reviewer"]) for row in found["changed"]] == [
+    changes = client.json(f"api/changes?after={number}")
+    assert [(row["index"], row["action"], row["reviewer"]) for row in changes["changed"]] == [
         (3, "drop", "bo")
     ]
-    assert client.json(f"api/changes?after={found['number']}")["changed"] == []
+    assert client.json(f"api/changes?after={changes['number']}")["changed"] == []
 
 
 def test_many_requests_at_once_lose_nothing(client, run):
@@ -125,7 +125,7 @@ def test_many_requests_at_once_lose_nothing(client, run):
         thread.start()
     for thread in threads:
         thread.join()
-    assert stored(run) == dict.fromkeys(range(60), ("drop", None))
+    assert list_decisions(run) == dict.fromkeys(range(60), ("drop", None))
 
 
 def test_texts_and_rows_are_shown(tmp_path):
@@ -212,12 +212,12 @@ def test_a_killed_server_loses_nothing_that_it_answered(run, size):
         for thread in threads:
             thread.join()
     assert server.returncode == -signal.SIGKILL
-    found = stored(run)
+    rows = list_decisions(run)
     assert set(answered.values()) == {"keep", "drop"}
     for i, action in answered.items():
-        assert found[i] == (action, None)
+        assert rows[i] == (action, None)
     for group in [*groups(0), *groups(1)]:
-        assert len(found.keys() & set(group)) in (0, len(group))
+        assert len(rows.keys() & set(group)) in (0, len(group))
     with serve_review(run, port=0) as address:  # and it goes on from there
         counts = Client(address).json("api/start?method=argmax")["counts"]
     assert counts["undecided"] < counts["flagged"]
@@ -265,7 +265,7 @@ def test_the_command_prints_the_address_and_ends_with_ctrl_c(run):
             process.kill()
     assert process.returncode == 0, trouble
     assert "Traceback" not in trouble
-    assert stored(run) == {0: ("drop", None)}
+    assert list_decisions(run) == {0: ("drop", None)}
 
 
 def test_the_browser_is_opened_without_the_token_on_a_command_line(monkeypatch):

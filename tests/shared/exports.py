@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from typer.testing import CliRunner
 
-from pictures import encoded, photo
+from pictures import encode, photo
 from uqled.cli import app
 from uqled.data.loading import load
 from uqled.export.plan import plan_export, write_export
@@ -74,7 +74,7 @@ def image_folder(root, classes=("cat", "dog", "ship"), n=8):
             form, ending = (("JPEG", "jpg"), ("PNG", "png"))[i % 2]
             file = root / name / f"{i}.{ending}"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(encoded(photo(100 * k + i), form))
+            file.write_bytes(encode(photo(100 * k + i), form))
     return root
 
 

@@ -123,7 +123,7 @@ def confident_joint(labels, guess, K):
     return joint
 
 
-def calibrated(joint, labels):
+def calibrate(joint, labels):
     K = len(joint)
     result = []
     for i in range(K):
@@ -168,7 +168,7 @@ def best_of_pair(labels, probs, i, j, number):
 def cl_pbnr(labels, probs, entropy_class=None, min_examples=1, frac_noise=1.0, values=None):
     K = probs.shape[1]
     guess = guesses(labels, probs, entropy_class, values)
-    joint = calibrated(confident_joint(labels, guess, K), labels)
+    joint = calibrate(confident_joint(labels, guess, K), labels)
     pairs, _ = quotas(joint, labels, min_examples, frac_noise)
     flagged = set()
     for i in range(K):
@@ -179,7 +179,7 @@ def cl_pbnr(labels, probs, entropy_class=None, min_examples=1, frac_noise=1.0, v
 
 def cl_pbc(labels, probs, min_examples=1, frac_noise=1.0):
     K = probs.shape[1]
-    joint = calibrated(confident_joint(labels, guesses(labels, probs), K), labels)
+    joint = calibrate(confident_joint(labels, guesses(labels, probs), K), labels)
     _, numbers = quotas(joint, labels, min_examples, frac_noise)
     flagged = set()
     for i in range(K):
@@ -269,7 +269,7 @@ def contradictions(passes, labels):
     return with_label, with_each_other
 
 
-def powered(probs, given, power):
+def raise_to_power(probs, given, power):
     """The given class's probability, where all are raised to a power and their sum is 1 again."""
     raised = [math.exp(power * math.log(p)) for p in probs]
     return raised[given] / sum(raised)

@@ -12,7 +12,7 @@ from uqled.data.image_cache import EncodedImages
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255,) * 3, (0,) * 3
 
 
-def encoded(picture, form="PNG", **options):
+def encode(picture, form="PNG", **options):
     file = io.BytesIO()
     picture.save(file, form, **options)
     return file.getvalue()
@@ -45,7 +45,7 @@ def photo(seed=0, width=32, height=32):
 
 def broken_files():
     """Contents, and what the reason must say."""
-    jpeg, png = encoded(photo(), "JPEG"), encoded(photo())
+    jpeg, png = encode(photo(), "JPEG"), encode(photo())
     return {
         "cut.jpg": (jpeg[:-50], "truncated"),
         "half.jpg": (jpeg[: len(jpeg) // 2], "truncated"),
@@ -65,7 +65,7 @@ def folder_of(tmp_path, **files):
 
 
 def classes_of(tmp_path, extra=()):
-    files = {f"{c}__{n}_dot_png": encoded(photo(10 * c + n)) for c in range(2) for n in range(3)}
+    files = {f"{c}__{n}_dot_png": encode(photo(10 * c + n)) for c in range(2) for n in range(3)}
     folder = folder_of(tmp_path, **files)
     for name, content in extra:
         (folder / "1" / name).write_bytes(content)

@@ -6,13 +6,14 @@ import numpy as np
 from PIL import Image
 
 from uqled.data import Dataset, load
+from uqled.review.decisions import Decisions
 from uqled.storage.run import Run
 
 HOSTILE_CLASS = "<img src=x onerror=alert(1)>"
 HOSTILE_FILE = """..'"><script>alert(2)<.png"""
 
 
-def predicted(codes, K, *, seed=0, wrong=0.2, F=3, margin=4.5):
+def make_labels(codes, K, *, seed=0, wrong=0.2, F=3, margin=4.5):
     """Labels of which some are made wrong, and a good model's softmax and passes."""
     rng = np.random.default_rng(seed)
     N = len(codes)
@@ -29,7 +30,7 @@ def predicted(codes, K, *, seed=0, wrong=0.2, F=3, margin=4.5):
 def finish(path, data, *, seed=0, wrong=0.2, margin=4.5):
     """A run in `path` that predicted `data`, whose labels are true; the run's are partly wrong."""
     truth, K = data.labels.codes, data.n_classes
-    labels, softmax, passes = predicted(truth, K, seed=seed, wrong=wrong, margin=margin)
+    labels, softmax, passes = make_labels(truth, K, seed=seed, wrong=wrong, margin=margin)
     result = data.with_labels(labels).labels
     run = Run.begin(path, {"made": "for a test"})
     run.write_data(result, data.ids.tolist(), truth, np.zeros(len(data), np.int32), data.source)
@@ -101,3 +102,8 @@ def open_session(run, data=None):
     return ReviewSession(
         predictions, errors, Decisions.of(predictions), source, reviewer="ana"
     ), errors
+
+
+def list_decisions(run):
+    with Decisions(run.path / "decisions.sqlite") as decisions:
+        return {i: (one.action, one.label) for i, one in decisions.current().items()}

@@ -63,8 +63,8 @@ def lists(part, kind):
 
 
 def zarr_folder(folder, array, **options):
-    made = zarr.create_array(str(folder), shape=array.shape, dtype=array.dtype, **options)
-    made[...] = array
+    stored_array = zarr.create_array(str(folder), shape=array.shape, dtype=array.dtype, **options)
+    stored_array[...] = array
     return folder
 
 

@@ -34,7 +34,7 @@ def folder(request, tmp_path):
     return Location.of(f"{base}/{uuid4().hex}")
 
 
-def filled(place, start, length):
+def fill_buffer(place, start, length):
     buffer = bytearray(length)
     place.read_into(memoryview(buffer), start)
     return bytes(buffer)
@@ -53,7 +53,7 @@ def test_what_is_written_is_read(folder):
     assert place.read(8, 4) == b"89"
     assert place.read(12) == b""
     assert place.read(0, 0) == b""
-    assert filled(place, 2, 5) == b"23456"
+    assert fill_buffer(place, 2, 5) == b"23456"
     with place.open() as file:
         file.seek(5)
         assert file.read() == b"56789"
@@ -84,15 +84,15 @@ def test_a_stamp_follows_the_content(folder):
 def test_a_replaced_file_is_read_anew(folder):
     place = folder / "a"
     place.write(b"before")
-    assert filled(place, 0, 6) == b"before"
+    assert fill_buffer(place, 0, 6) == b"before"
     place.write(b"behind")
-    assert filled(place, 0, 6) == b"behind"
+    assert fill_buffer(place, 0, 6) == b"behind"
 
 
 def test_what_others_write_is_seen(folder):
     place = folder / "a"
     place.write(b"before")
-    assert filled(place, 0, 6) == b"before"
+    assert fill_buffer(place, 0, 6) == b"before"
     assert folder.names() == ["a"]
     if place.is_local:
         (place.path.parent / "x").write_bytes(b"another")
@@ -105,7 +105,7 @@ def test_what_others_write_is_seen(folder):
         other.pipe_file(f"{path[:-1]}b", b"")
     assert place.size() == 7
     assert (folder / "b").exists()
-    assert filled(place, 0, 7) == b"another"
+    assert fill_buffer(place, 0, 7) == b"another"
     assert folder.names() == ["a", "b"]
 
 
@@ -125,7 +125,7 @@ def test_errors_name_the_file(folder):
     place.write(b"0123456789")
     for start in (5, 10, 30):
         with pytest.raises(FileError, match=r"short.npy' ends at byte 10, before its array does"):
-            filled(place, start, 6)
+            fill_buffer(place, start, 6)
     none = folder / "none"
     for act in (
         none.size,
@@ -133,7 +133,7 @@ def test_errors_name_the_file(folder):
         none.read,
         none.open,
         none.names,
-        lambda: filled(none, 0, 1),
+        lambda: fill_buffer(none, 0, 1),
     ):
         with pytest.raises(FileError, match=r"none' does not exist"):
             act()
@@ -143,7 +143,7 @@ def test_errors_name_the_file(folder):
     with pytest.raises(
         FileError, match=r"sub' (does not exist|is not a regular file|cannot be read)"
     ):
-        filled(folder / "sub", 0, 1)
+        fill_buffer(folder / "sub", 0, 1)
 
 
 def test_ranges_of_many_files(folder):
@@ -181,7 +181,7 @@ def test_threads_read_at_the_same_time(folder):
 
     def read_often():
         for n in range(30):
-            if filled(folder / f"{n % 3}", n, 900) != bytes([n % 3]) * 900:
+            if fill_buffer(folder / f"{n % 3}", n, 900) != bytes([n % 3]) * 900:
                 wrong.append(n)
 
     threads = [threading.Thread(target=read_often) for _ in range(4)]
@@ -257,7 +257,7 @@ def test_a_store_that_refuses_is_named():
 def test_errors_of_any_kind_are_named(monkeypatch):
     from fsspec.implementations.memory import MemoryFileSystem
 
-    def broken(*_, **__):
+    def fail(*_, **__):
         raise RuntimeError("no credentials\nat all")
 
     place = Location.of("memory://broken/x")
@@ -268,7 +268,7 @@ def test_errors_of_any_kind_are_named(monkeypatch):
         ("ls", place.names),
     ):
         with monkeypatch.context() as patched:
-            patched.setattr(MemoryFileSystem, method, broken)
+            patched.setattr(MemoryFileSystem, method, fail)
             with pytest.raises(FileError, match=r"broken/x' cannot be \w+ \(no credentials\)"):
                 act()
 
@@ -299,17 +299,17 @@ def test_rights_are_asked_for(tmp_path):
 
 
 def test_few_files_are_kept_open(tmp_path):
-    def opened():
+    def list_open_files():
         result = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.exists()]
         return sum(path.startswith(str(tmp_path)) for path in result)
 
     files = [Location.of(tmp_path) / f"{n}" for n in range(200)]
     for place in files:
         place.write(b"abc")
-        assert filled(place, 0, 3) == b"abc"
-    assert 0 < opened() <= file_reads._OPEN_FILES
+        assert fill_buffer(place, 0, 3) == b"abc"
+    assert 0 < list_open_files() <= file_reads._OPEN_FILES
     Location.of(tmp_path).remove_folder()
-    assert opened() == 0  # whose disk space is free again
+    assert list_open_files() == 0  # whose disk space is free again
 
 
 def test_a_fork_reads_on(tmp_path):
@@ -356,11 +356,11 @@ def test_what_lies_as_its_file_does_is_read_without_a_copy(tmp_path, monkeypatch
     read: list[list[int]] = []
     system = os.preadv
 
-    def noted(descriptor, buffers, offset):
+    def note_read(descriptor, buffers, offset):
         read.append([len(b) for b in buffers])
         return system(descriptor, buffers, offset)
 
-    monkeypatch.setattr(os, "preadv", noted)
+    monkeypatch.setattr(os, "preadv", note_read)
     monkeypatch.setattr(file_reads, "_DIRECT_BYTES", 1)
     place.read_into(memoryview(memory)[at : at + length], start, direct_io=True)
     assert (memory[at : at + length] == content[start : start + length]).all()

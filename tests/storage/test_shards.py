@@ -177,12 +177,12 @@ def test_opening_reads_headers_only(tmp_path, monkeypatch):
     read = []
     original = row_files.read_ranges
 
-    def counted(ranges):
+    def count_bytes(ranges):
         read.extend(length for _, _, length in ranges)
         return original(ranges)
 
-    monkeypatch.setattr(row_files, "read_ranges", counted)
-    monkeypatch.setattr(parquet_files, "read_ranges", counted)
+    monkeypatch.setattr(row_files, "read_ranges", count_bytes)
+    monkeypatch.setattr(parquet_files, "read_ranges", count_bytes)
     for name in ("a.npy", "a.parquet"):
         open_shards(tmp_path / name, ndim=2, name="x")
     assert len(read) == 2

@@ -39,19 +39,19 @@ def shards_in(tmp_path, **files):
     return tmp_path
 
 
-def truncated(path, to):
+def truncate(path, to):
     path.write_bytes(path.read_bytes()[:to])
 
 
 def cut_npy(d):
     npy_folder(d / "a", PROBS)
-    truncated(d / "a" / "part-11.npy", 1000)
+    truncate(d / "a" / "part-11.npy", 1000)
     return d / "a"
 
 
 def cut_parquet(d):
     parquet_folder(d / "a", columns, PROBS)
-    truncated(d / "a" / "part-11.parquet", 1000)
+    truncate(d / "a" / "part-11.parquet", 1000)
     return d / "a"
 
 
@@ -78,8 +78,8 @@ def only(d, name, content):
     return d / name
 
 
-def tables(d, *made):
-    for number, table in enumerate(made):
+def tables(d, *frames):
+    for number, table in enumerate(frames):
         pq.write_table(pa.table(table), d / f"{number}.parquet")
     return d
 
@@ -278,7 +278,7 @@ def test_a_shard_cut_after_it_was_opened(tmp_path):
     for layout, ending in (("npy folder", "npy"), ("columns", "parquet")):
         folder = LAYOUTS[layout][1](fresh(tmp_path / ending))
         result = open_shards(folder, ndim=2, name="x")
-        truncated(folder / f"part-11.{ending}", 700)
+        truncate(folder / f"part-11.{ending}", 700)
         np.testing.assert_array_equal(result[:91], PROBS[:91])
         with pytest.raises(FileError, match=rf"part-11\.{ending}' (ends at byte 700|cannot be)"):
             _ = result[80:240]
@@ -289,7 +289,7 @@ def test_a_shard_cut_after_it_was_opened(tmp_path):
 
 def test_a_chunk_cut_after_it_was_opened(tmp_path):
     result = open_shards(zarr_folder(tmp_path / "a", PROBS, chunks=(64, K)), ndim=2, name="x")
-    truncated(tmp_path / "a" / "c" / "3" / "0", 20)
+    truncate(tmp_path / "a" / "c" / "3" / "0", 20)
     np.testing.assert_array_equal(result[:192], PROBS[:192])
     with pytest.raises(FileError, match=r"a' has rows 190 to 200 that cannot be read \("):
         _ = result[190:200]

@@ -31,13 +31,13 @@ class TestPublished:
             assert check.of > 15
 
     def test_a_wrong_digit_would_be_noticed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def changed(table: str) -> pd.DataFrame:
+        def read_changed_tables(table: str) -> pd.DataFrame:
             frame = read_printed_table(table).copy()
             if table == "stage1":
                 frame.loc[3, "f1 0.1"] = "95.9"
             return frame
 
-        monkeypatch.setattr(consistency, "read_printed_table", changed)
+        monkeypatch.setattr(consistency, "read_printed_table", read_changed_tables)
         failed = {check.what for check in consistency.check_tables() if check.exceptions}
         assert "F1 is the harmonic mean of the printed precision and recall" in failed
         assert "a Mean of stage 1 is the mean of its row" in failed

@@ -31,7 +31,7 @@ SUITE = read_suite("laptop")
 SEEDS = {0: 0.0, 1: 0.001, 2: -0.001}
 
 
-def made_up(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> Path:
+def make_results(folder: Path, gains: dict[str, float], *, relabel: float = 0.0) -> Path:
     """Every result of the laptop suite, with so much more F1 and accuracy than CL-PBNR's."""
     cells = Cells(folder)
     cells_to_write = [
@@ -107,9 +107,9 @@ def test_no_fold_is_committed() -> None:
 def test_sentences_follow_the_numbers(tmp_path: Path) -> None:
     proposed = ("cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
     better = dict(zip(proposed, (0.02, 0.03, 0.02, 0.02, 0.05), strict=True))
-    for_it = build_page(made_up(tmp_path / "for", better, relabel=0.02), PUBLISHED)
+    for_it = build_page(make_results(tmp_path / "for", better, relabel=0.02), PUBLISHED)
     worse = {name: -gain for name, gain in better.items()}
-    against = build_page(made_up(tmp_path / "against", worse, relabel=-0.02), PUBLISHED)
+    against = build_page(make_results(tmp_path / "against", worse, relabel=-0.02), PUBLISHED)
     heading_held, failed = "What held up from the paper", "What did not hold"
     first = "F1 above CL-PBNR's, per data set, rate and algorithm"
     for text, head in ((for_it, heading_held), (against, failed)):
@@ -132,7 +132,7 @@ def test_sentences_follow_the_numbers(tmp_path: Path) -> None:
 
 
 def test_contaminated_results_stand_apart(tmp_path: Path) -> None:
-    text = build_page(made_up(tmp_path, {}), PUBLISHED)
+    text = build_page(make_results(tmp_path, {}), PUBLISHED)
     name = "Tiny-ImageNet (20 classes), pretrained features"
     before, after = text.split("## Contaminated, and counted nowhere above")
     assert f"### {name}" in after
@@ -143,7 +143,7 @@ def test_contaminated_results_stand_apart(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_that_is_not_finished_says_so(tmp_path: Path) -> None:
-    folder = made_up(tmp_path, {"cl-mcd": 0.01})
+    folder = make_results(tmp_path, {"cl-mcd": 0.01})
     for data in SUITE.data[1:]:
         shutil.rmtree(folder / "cells" / data.name)
     shutil.rmtree(folder / "cells" / "mnist" / "seed-2")

@@ -33,7 +33,9 @@ class TestSet:
 
 
 @pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[list[int], list[int]]]:
+def train_calls(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> list[tuple[list[int], list[int]]]:
     """(labels, rows) of every training; the network is right on one of two test images."""
     trainings = []
 
@@ -66,13 +68,13 @@ def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[list[
     ],
 )
 def test_what_is_trained_on(
-    trained: list[Any], tmp_path: Path, treatment: str, labels: Any, rows: list[int], wrong: int
+    train_calls: list[Any], tmp_path: Path, treatment: str, labels: Any, rows: list[int], wrong: int
 ) -> None:
     cell = second_stage.StageTwoCell(STAGE1, treatment)
     test: Any = TestSet()
     assert not cell.is_finished()
     second_stage.compute_cell(cell, DATA, test, np.empty(0), tmp_path / "work")
-    assert trained == [(labels.tolist(), rows)]
+    assert train_calls == [(labels.tolist(), rows)]
     content = json.loads(cell.path.read_text())
     assert (content["trained_on"], content["wrong_left"]) == (len(rows), wrong)
     assert content["accuracy"] == {"as-trained": 0.5, "reestimated": 1.0, "passes": 0.0}
@@ -80,7 +82,7 @@ def test_what_is_trained_on(
     assert not list((tmp_path / "work").rglob("stage2-*"))
 
 
-@pytest.mark.usefixtures("trained")
+@pytest.mark.usefixtures("train_calls")
 def test_a_cell_of_another_setting_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,7 +95,7 @@ def test_a_cell_of_another_setting_is_refused(
 
 
 def test_the_plan_counts_images_and_trains_nothing(
-    trained: list[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    train_calls: list[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["x", "--data", "none", "--work", "none", "--plan"])
     second_stage.main()
@@ -103,7 +105,7 @@ def test_the_plan_counts_images_and_trains_nothing(
     assert capsys.readouterr().out.startswith(
         f"{trainings} trainings are missing: at most {steps:,}"
     )
-    assert trained == []
+    assert train_calls == []
 
 
 def write_cells(folder: Path, accuracies: dict[str, list[float]]) -> None:

@@ -128,13 +128,13 @@ def _names_given_twice(values: NDArray[Any]) -> list[str]:
         raise InputError("classes", "have entries that are no names", "Pass texts") from None
 
 
-def count_labels(labels: Any, name: str = "labels") -> int:
+def count_labels(labels: Any) -> int:
     """The number of labels, before anything else is known of them."""
     try:
         return len(labels)
     except Exception:  # no length, or none that it tells
         raise InputError(
-            name, f"are a {type(labels).__name__}", "Pass one label per sample"
+            "labels", f"are a {type(labels).__name__}", "Pass one label per sample"
         ) from None
 
 

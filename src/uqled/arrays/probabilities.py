@@ -121,9 +121,9 @@ def describe_bad_row(name: str, where: str, row: NDArray[Any], tolerance: float)
     )
 
 
-def check_pred_probs(array: ArrayLike, name: str = "pred_probs") -> Floats:
+def check_pred_probs(array: ArrayLike) -> Floats:
     """[N,K] probabilities in memory, checked whole: float32 or float64."""
-    return _check_values(array, ndim=2, name=name)
+    return _check_values(array, ndim=2, name="pred_probs")
 
 
 def check_passes(array: ArrayLike, name: str = "passes") -> Floats:

@@ -16,11 +16,12 @@ from uqled import uncertainty
 from uqled.arrays import Labels, show_value
 from uqled.bench.cell_checks import take_array, take_numbers
 from uqled.detect.find import find_label_errors
-from uqled.detect.methods.registry import list_method_names
+from uqled.detect.methods.registry import list_method_names, list_methods
 from uqled.errors import InputError
 from uqled.storage.reading import first_line
 
-_GIVEN = "-given"  # with the other reading of the entropy threshold
+#: Ends a method's name where a sample's uncertainty is compared with that of its given class.
+GIVEN_ENDING = "-given"
 
 OwnMethod = Callable[[NDArray[np.int32], NDArray[Any], NDArray[Any]], Any]
 """labels [N], pred_probs [N,K], passes [F,N,K] -> mask [N], or (mask [N], scores [N])."""
@@ -44,11 +45,13 @@ def check_methods(methods: Sequence[str]) -> None:
     for name in methods:
         if isinstance(name, str) and ":" in name:
             _import_function(name)
-        elif not isinstance(name, str) or name.removesuffix(_GIVEN) not in known:
+        elif not isinstance(name, str) or name.removesuffix(GIVEN_ENDING) not in known:
+            readers = [one for one, method in list_methods().items() if method.reads_entropy_class]
             raise InputError(
                 "methods",
                 f"have {show_value(name)}",
-                f"Choose among {', '.join(known)} (cl-mcd-e and alg-ens also with {_GIVEN}), or "
+                f"Choose among {', '.join(known)} ({', '.join(readers)} also with "
+                f"{GIVEN_ENDING}), or "
                 "name a function of your own as module:function",
             )
 
@@ -60,8 +63,8 @@ def compute_flags(
     plain = [name for name in methods if ":" not in name]
     flags: dict[str, Flags] = {}
     readings: tuple[tuple[Literal["candidate", "given"], list[str]], ...] = (
-        ("candidate", [name for name in plain if not name.endswith(_GIVEN)]),
-        ("given", [name for name in plain if name.endswith(_GIVEN)]),
+        ("candidate", [name for name in plain if not name.endswith(GIVEN_ENDING)]),
+        ("given", [name for name in plain if name.endswith(GIVEN_ENDING)]),
     )
     for reading, chosen in readings:
         if not chosen:
@@ -70,12 +73,12 @@ def compute_flags(
             labels,
             pred_probs,
             passes,
-            method=[name.removesuffix(_GIVEN) for name in chosen],
+            method=[name.removesuffix(GIVEN_ENDING) for name in chosen],
             entropy_class=reading,
             progress=False,
         )
         for name in chosen:
-            one = errors.by_method[name.removesuffix(_GIVEN)]
+            one = errors.by_method[name.removesuffix(GIVEN_ENDING)]
             flags[name] = Flags(one.mask, one.ranking, one.best)
     for name in methods:
         if ":" in name:

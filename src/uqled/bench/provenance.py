@@ -6,9 +6,11 @@ import os
 import platform
 import subprocess
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from uqled.storage.run import list_package_versions
 
 PACKAGES = ("uqled", "numpy", "scikit-learn", "torch")
 
@@ -47,17 +49,6 @@ def describe_instructions(flags: set[str]) -> str:
     widest = next((name for flag, name in known.items() if flag in flags), platform.machine())
     target = os.environ.get("NUMBA_CPU_NAME")
     return f"{widest}, compiled for {target}" if target else widest
-
-
-def list_package_versions(packages: tuple[str, ...]) -> dict[str, str]:
-    """Versions of those packages that are installed."""
-    versions = {}
-    for name in packages:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions
 
 
 def find_code_version() -> str:

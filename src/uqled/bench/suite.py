@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from uqled.arrays import show_value
+from uqled.bench.method_flags import GIVEN_ENDING
 from uqled.bench.suite_checks import check_suite
 from uqled.bench.sweeps import expand_sweeps
 from uqled.errors import FileError, InputError
 from uqled.storage.reading import first_line, read_text
 
-BASELINE = "cl-pbnr"
+#: The six algorithms of the UQ-LED paper in its order, the baseline first.
 PAPER_METHODS = ("cl-pbnr", "cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
+BASELINE = PAPER_METHODS[0]
+DEFAULT_METHODS = (*PAPER_METHODS, f"cl-mcd-e{GIVEN_ENDING}", "argmax")
 
 
 #: Keys of a suite that name what is computed: `module:function` among them is code.
@@ -93,7 +96,7 @@ class Suite:
     """The kind, and its options but the rate."""
     folds: int = 4
     passes: int = 5
-    methods: tuple[str, ...] = (*PAPER_METHODS, "cl-mcd-e-given", "argmax")
+    methods: tuple[str, ...] = DEFAULT_METHODS
     """Of stage 1: names, or `module:function` of your own."""
     pilot: bool = False
     """If a pilot on the test sets decides which methods stage 2 looks at."""

@@ -56,7 +56,6 @@ def find_errors_in_new_data(
         new_predictions.pred_probs,
         new_predictions.passes,
         passes_kind=predictions.passes_kind,
-        method="auto",
         progress=False,
     )
     return new, errors

@@ -165,6 +165,7 @@ def detect_in_run(
     """
     from uqled.answer import describe_answer
     from uqled.detect.find import find_label_errors
+    from uqled.detect.methods.registry import DEFAULT_METHOD
     from uqled.detect.request import POINT_OPTIONS, check_request, name_inputs
     from uqled.review.audits import collect_verdicts
     from uqled.storage.issue_tables import write_issues
@@ -195,7 +196,7 @@ def detect_in_run(
         use = (
             "taken as certain, and the estimates of the rest follow them (--no-decisions: without)"
             if is_probabilistic
-            else f"not used: {errors.method} knows no probabilities, auto does"
+            else f"not used: {errors.method} knows no probabilities, {DEFAULT_METHOD} does"
         )
         number = int((verdicts[0] > 0).sum())
         text = f"Reviewers' decisions so far ({number:,}) are {use}\n\n{text}"

@@ -9,6 +9,7 @@ import typer
 
 from uqled.cli.choices import Choices
 from uqled.cli.options import EngineName, MethodName, RayAddress
+from uqled.detect.methods.registry import DEFAULT_METHOD
 from uqled.errors import InputError
 
 
@@ -87,21 +88,21 @@ class MethodOptions:
 
     panel: ClassVar[str] = "Method"
 
-    method: MethodName = "auto"
+    method: MethodName = DEFAULT_METHOD
     agreement: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="For alg-ens: flag samples that at least N of its four algorithms flag, from 1 to "
-            "4. Default: 3.",
+            help="For a method that combines several algorithms: flag samples that at least N of "
+            "them flag, from 1 to 4. Default: 3.",
         ),
     ] = None
     entropy_class: Annotated[
         str,
         Choices("candidate", "given"),
         typer.Option(
-            help="For methods with an uncertainty threshold, such as cl-mcd-e: use the threshold "
-            "of a sample's candidate class or of its given class."
+            help="For methods with an uncertainty threshold: use the threshold of a sample's "
+            "candidate class or of its given class."
         ),
     ] = "candidate"
     min_examples_per_class: Annotated[

@@ -15,6 +15,7 @@ import typer
 
 from uqled.cli.choices import Choices
 from uqled.cli.console import print_message
+from uqled.detect.methods.registry import ALL, DEFAULT_METHOD, METHODS
 
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder of a finished run, such as runs/photos.")
@@ -32,16 +33,16 @@ MethodName = Annotated[
     str,
     typer.Option(
         metavar="METHOD",
-        help="Flag samples by this method: auto, one of the UQ-LED paper's (alg-ens, cl-mcd, "
-        "cl-mcd-e, cl-mcd-ens, cl-pbnr), another one listed in docs/predictions.md, or all.",
+        help=f"Flag samples by this method: {', '.join(METHODS.own)}, one that another package "
+        f"adds, or {ALL}. docs/predictions.md describes them.",
     ),
 ]
 RunMethod = Annotated[
     str | None,
     typer.Option(
         metavar="METHOD",
-        help="Use the flags of this method, such as auto, alg-ens or cl-pbnr. "
-        "Default: the method of the run.",
+        help="Use the flags of this method, one of those of uqled detect. Default: the method of "
+        "the run.",
     ),
 ]
 RunData = Annotated[
@@ -76,9 +77,9 @@ EngineName = Annotated[
 
 @dataclass(frozen=True)
 class DecisionOptions:
-    """Which samples are flagged: at most one of these, all of which are for method auto."""
+    """Which samples are flagged: at most one of these, for a method that knows probabilities."""
 
-    panel: ClassVar[str] = "Decision (at most one of these, with method auto)"
+    panel: ClassVar[str] = f"Decision (at most one of these, with method {DEFAULT_METHOD})"
 
     target: Annotated[
         str | None,

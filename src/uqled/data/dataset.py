@@ -261,7 +261,7 @@ def draw_stratified(codes: NDArray[np.int32], n: int, *, seed: int) -> NDArray[n
     return np.sort(by_class[np.argsort(due, kind="stable")[:n]])
 
 
-def convert_images(array: NDArray[Any], name: str = "inputs") -> NDArray[np.uint8]:
+def convert_images(array: NDArray[Any]) -> NDArray[np.uint8]:
     """Convert uint8 images [N,H,W], NHWC or NCHW to [N,H,W,C] with one or three channels."""
     if array.ndim == 3:
         array = array[..., None]
@@ -269,7 +269,7 @@ def convert_images(array: NDArray[Any], name: str = "inputs") -> NDArray[np.uint
         array = array.transpose(0, 2, 3, 1)
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] not in (1, 3, 4):
         raise InputError(
-            name,
+            "inputs",
             f"are {array.dtype} of shape {array.shape}",
             "Images are uint8 [N,H,W] or [N,H,W,C] with 1, 3 or 4 channels: for floats from 0 to "
             "1, (255 * images).round().astype('uint8')",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from uqled.errors import FileError
 from uqled.limits import check_limit
-from uqled.storage.reading import explain_file_problems, first_line, read_file
+from uqled.storage.reading import explain_file_problems, first_line, name_folder, read_file
 from uqled.storage.zip_files import check_member_name, check_members, open_zip, read_member
 
 
@@ -103,7 +103,7 @@ def walk_folder(place: Path) -> Iterator[tuple[str, list[str], list[str]]]:
             continue
         visited_folders.add(real)
         count += len(below) + len(names)
-        check_limit("archive_members", count, f"folder {str(place)!r}")
+        check_limit("archive_members", count, name_folder(place))
         below[:] = [name for name in below if _is_content(name)]
         start = Path(parent).relative_to(place).as_posix()
         yield "" if start == "." else f"{start}/", below, names
@@ -132,7 +132,7 @@ def list_zip(place: Path) -> FileTree:
 
 def _refuse_folder(error: OSError) -> None:
     raise FileError(
-        f"folder {error.filename!r}",
+        name_folder(error.filename),
         f"cannot be read ({first_line(error)})",
         "Check your permissions",
     ) from error

@@ -58,19 +58,25 @@ def open_labels(address: str) -> Any:
     frame = _read_table(place)
     columns = list(map(str, frame.columns))
     if key is None and len(columns) > 1:
-        key = "label" if "label" in columns else None
-        if key is None:
+        if "label" not in columns:
             raise FileError(
                 name_file(address),
                 f"has the columns {', '.join(columns)}",
                 f"Say which holds the labels: {place.name}::{columns[0]}",
             )
-    key = key if key is not None else columns[0]
-    if key not in columns:
+        key = "label"
+    return frame[_choose_key(key, columns, place, "column")]
+
+
+def _choose_key(key: str | None, names: list[str], place: Location, kind: str) -> str:
+    """The column or array that is asked for, which is there; the first if none is."""
+    if key is None:
+        return names[0]
+    if key not in names:
         raise FileError(
-            name_file(address), f"has no column {key!r}", f"Choose one of {', '.join(columns)}"
+            name_file(place), f"has no {kind} {key!r}", f"Choose one of {', '.join(names)}"
         )
-    return frame[key]
+    return key
 
 
 def _split_address(address: str) -> tuple[Location, str | None]:
@@ -142,12 +148,7 @@ def _read_npz(place: Location, key: str | None) -> NDArray[Any]:
                 f"holds {len(keys)} arrays",
                 f"Say which: {place.name}::KEY with KEY one of {', '.join(keys)}",
             )
-        key = key if key is not None else keys[0]
-        if key not in keys:
-            raise FileError(
-                name_file(place), f"has no array {key!r}", f"Choose one of {', '.join(keys)}"
-            )
-        return archive.read(key)
+        return archive.read(_choose_key(key, keys, place, "array"))
 
 
 def _read_table(place: Location) -> Any:

@@ -29,7 +29,7 @@ from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
 from uqled.detect.auto.tiers import TIERS, assign_tiers, name_tiers
 from uqled.detect.contradictions import ContradictedLabels, find_contradicted_labels
 from uqled.detect.core.joint import PairCounts, count_confused_pairs, rank_confused_pairs
-from uqled.detect.methods.registry import parse_method
+from uqled.detect.methods.registry import DEFAULT_METHOD, parse_method
 from uqled.detect.reasons import CONTRADICTED
 from uqled.errors import InputError
 from uqled.model_quality import ModelQuality
@@ -141,7 +141,10 @@ class LabelErrors:
         of `auto`: those for the best F1, or at another operating point.
         """
         if self.estimate is None:
-            raise InputError("verdicts", f"need 'auto', not {self.method!r}", "Use method='auto'")
+            needed = DEFAULT_METHOD
+            raise InputError(
+                "verdicts", f"need {needed!r}, not {self.method!r}", f"Use method={needed!r}"
+            )
         encoded_verdicts = np.full(len(self), -1, np.int8)
         for index, is_wrong in verdicts.items():
             if not 0 <= index < len(self):

@@ -28,6 +28,7 @@ UNREVIEWED: tuple[Unreviewed, ...] = get_args(Unreviewed)
 BY_DECISION = "decision"
 MISSING_FILE = "missing file"
 BY_CLASS: dict[ClassAction, str] = {"merge": "merged class", "rename": "renamed class"}
+_MAX_PAIRS, _MAX_EXAMPLES = 8, 5  # of a description in text
 
 
 @dataclass(frozen=True)
@@ -272,7 +273,7 @@ def restore_labels(corrections: Sequence[Correction], codes: NDArray[Any]) -> ND
     return given
 
 
-def describe_corrections(corrected: CorrectedLabels, *, pairs: int = 8, examples: int = 5) -> str:
+def describe_corrections(corrected: CorrectedLabels) -> str:
     """What changes, in a few lines: by action and cause, by pair of classes, and the first few."""
     changes = corrected.corrections
     N, n = len(corrected), len(changes)
@@ -295,14 +296,14 @@ def describe_corrections(corrected: CorrectedLabels, *, pairs: int = 8, examples
         return "\n".join(lines)
     by_pair = Counter((c.given, c.label) for c in changes)
     lines += ["", "given -> afterwards:"]
-    for (given, label), m in by_pair.most_common(pairs):
+    for (given, label), m in by_pair.most_common(_MAX_PAIRS):
         lines.append(
             f"  {m:>9,}  {names[given]} -> {'(dropped)' if label is None else names[label]}"
         )
-    if len(by_pair) > pairs:
-        lines.append(f"  and {len(by_pair) - pairs:,} pairs more")
+    if len(by_pair) > _MAX_PAIRS:
+        lines.append(f"  and {len(by_pair) - _MAX_PAIRS:,} pairs more")
     lines += ["", "the first of them:"]
-    for c in changes[:examples]:
+    for c in changes[:_MAX_EXAMPLES]:
         to = "(dropped)" if c.label is None else names[c.label]
         who = c.because if c.reviewer is None else f"{c.because} of {c.reviewer}"
         lines.append(f"  {escape_controls(c.id)}: {names[c.given]} -> {to}, by {who}")

@@ -11,7 +11,7 @@ _DEVICES = {"con", "prn", "aux", "nul"} | {f"{n}{i}" for n in ("com", "lpt") for
 _LONGEST = 120  # bytes of a name, endings and numbers not counted; file systems allow 255
 
 
-def sanitize_name(name: str, default: str = "unnamed") -> str:
+def sanitize_name(name: str) -> str:
     """One part of a path that stays where it is put, on any system.
 
     No slashes, no characters that a system refuses, no leading dot (hidden, or the folder above),
@@ -21,7 +21,7 @@ def sanitize_name(name: str, default: str = "unnamed") -> str:
     ('_.._etc', 'a_b', 'unnamed')
     """
     plain = _UNSAFE.sub("_", name).strip().lstrip(".").rstrip(". ")
-    plain = plain.encode()[:_LONGEST].decode(errors="ignore").rstrip(". ") or default
+    plain = plain.encode()[:_LONGEST].decode(errors="ignore").rstrip(". ") or "unnamed"
     return f"_{plain}" if plain.split(".")[0].casefold() in _DEVICES else plain
 
 

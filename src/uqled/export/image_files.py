@@ -16,6 +16,7 @@ from uqled.errors import FileError, InputError
 from uqled.export.record import number_labels, read_record_rows
 from uqled.export.registry import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.source_samples import SourceSamples
+from uqled.storage.reading import name_file
 
 FILE_LIST = "files.csv"
 
@@ -46,20 +47,20 @@ def write_images(
     plan: ExportPlan,
     folder: Path,
     options: WriteOptions,
-    name_file: Callable[[SourceSamples, int, str], str],
+    choose_name: Callable[[SourceSamples, int, str], str],
 ) -> None:
-    """Write the image of every sample that stays; `name_file` says where, by index and ending."""
+    """Write the image of every sample that stays; `choose_name` says where, by index and ending."""
     with (folder / FILE_LIST).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(field.name for field in fields(ImageFile))
-        writer.writerows(map(astuple, _write_each(plan, folder, options, name_file)))
+        writer.writerows(map(astuple, _write_each(plan, folder, options, choose_name)))
 
 
 def _write_each(
     plan: ExportPlan,
     folder: Path,
     options: WriteOptions,
-    name_file: Callable[[SourceSamples, int, str], str],
+    choose_name: Callable[[SourceSamples, int, str], str],
 ) -> Iterator[ImageFile]:
     samples, corrected = plan.samples, plan.corrected
     assert samples is not None
@@ -69,13 +70,13 @@ def _write_each(
             if options.link:
                 original = _find_original(samples, index)
                 ending = original.suffix.lower()
-                target = name_file(samples, index, ending if ending in IMAGE_ENDINGS else "")
+                target = choose_name(samples, index, ending if ending in IMAGE_ENDINGS else "")
             else:
                 data, ending = samples.read_image(index)
-                target = name_file(samples, index, ending)
+                target = choose_name(samples, index, ending)
             path = folder / target
             if ".." in path.parts or folder not in path.parents:
-                raise FileError(f"file {target!r}", "leads out of the target", "Rename the class")
+                raise FileError(name_file(target), "leads out of the target", "Rename the class")
             path.parent.mkdir(exist_ok=True)
             if options.link:
                 path.symlink_to(original.resolve())

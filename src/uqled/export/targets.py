@@ -22,7 +22,7 @@ from uqled.storage.atomic import (
     flush_to_disk,
     flush_tree,
 )
-from uqled.storage.reading import explain_file_problems
+from uqled.storage.reading import explain_file_problems, name_file, name_folder
 
 if sys.platform != "win32":  # there, abandoned folders are recognised by their age
     import fcntl
@@ -35,27 +35,25 @@ def check_file(out: Path, endings: tuple[str, ...], *, overwrite: bool) -> None:
     """Refuse a file that is there, or whose ending says something else."""
     if out.suffix.lower() not in endings:
         raise FileError(
-            f"file {str(out)!r}",
+            name_file(out),
             f"has the ending {out.suffix!r}",
             f"Use {' or '.join(endings)} for this format",
         )
     if out.is_dir():
-        raise FileError(f"file {str(out)!r}", "is a folder", "Name a file in it")
+        raise FileError(name_file(out), "is a folder", "Name a file in it")
     for path in (out, *name_record(out)):
         if os.path.lexists(path) and not overwrite:
-            raise FileError(
-                f"file {str(path)!r}", "exists", "Choose another name, or pass --overwrite"
-            )
+            raise FileError(name_file(path), "exists", "Choose another name, or pass --overwrite")
     _check_parent(out)
 
 
 def check_folder(out: Path) -> None:
     """Refuse a folder that holds something."""
     if os.path.lexists(out) and not out.is_dir():
-        raise FileError(f"folder {str(out)!r}", "is a file", "Name a new or an empty folder")
+        raise FileError(name_folder(out), "is a file", "Name a new or an empty folder")
     if out.is_dir() and (names := sorted(path.name for path in out.iterdir())):
         raise FileError(
-            f"folder {str(out)!r}",
+            name_folder(out),
             f"already holds {names[0]!r}" + (" and more" if len(names) > 1 else ""),
             "Name a new or an empty folder",
         )

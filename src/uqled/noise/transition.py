@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from uqled.arrays import check_fraction, check_whole_number
 from uqled.errors import FileError, InputError
 from uqled.storage.atomic import replace_file
-from uqled.storage.reading import first_line, parse_json, read_file
+from uqled.storage.reading import first_line, name_file, parse_json, read_file
 
 Matrix = NDArray[np.float64]
 Classes = Sequence[Any] | int
@@ -134,7 +134,7 @@ class TransitionMatrix:
             else:
                 why = first_line(error.__cause__ or error)
             raise FileError(
-                f"file {str(path)!r}",
+                name_file(path),
                 f"is not a transition matrix ({why})",
                 "Write K rows of K numbers separated by commas, rows true and columns given",
             ) from error
@@ -205,9 +205,7 @@ def _refuse_wrong_sums(T: Matrix, names: tuple[str, ...]) -> None:
 def _check_suffix(path: Path) -> str:
     if path.suffix.lower() in (".csv", ".json"):
         return path.suffix.lower()
-    raise FileError(
-        f"file {str(path)!r}", f"has the ending {path.suffix!r}", "Use one of .csv, .json"
-    )
+    raise FileError(name_file(path), f"has the ending {path.suffix!r}", "Use one of .csv, .json")
 
 
 def _parse_json(text: str) -> tuple[Any, Sequence[Any]]:

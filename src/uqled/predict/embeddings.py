@@ -23,14 +23,10 @@ def predict_from_features(
     features: ArrayLike,
     *,
     classes: Any = None,
-    groups: ArrayLike | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> tuple[arrays.Labels, NDArray[np.float32], NDArray[np.float32]]:
-    """(labels, softmax [N,K], members [H,N,K]) of a committee on features [N,D].
-
-    `groups` [N] name samples that belong together and must not predict each other.
-    """
+    """(labels, softmax [N,K], members [H,N,K]) of a committee on features [N,D]."""
     X = arrays.to_numpy(features, "features")
     if X.ndim != 2 or X.dtype.kind not in "fiu" or not X.shape[1]:
         raise InputError(
@@ -52,7 +48,6 @@ def predict_from_features(
         given_labels,
         np.arange(len(X)).astype(str).astype(object),
         "features",
-        groups=None if groups is None else np.asarray(groups),
     )
     fewest = int(np.bincount(given_labels.codes)[np.unique(given_labels.codes)].min())
     with TemporaryDirectory() as folder:

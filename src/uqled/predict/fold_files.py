@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError
 from uqled.storage.arrays.numpy_files import read_array
-from uqled.storage.reading import first_line
+from uqled.storage.reading import first_line, name_folder
 from uqled.storage.run import Run
 
 #: The share of the fold that is done, and what one fit of several predicts: of a network, in its
@@ -70,7 +70,7 @@ def make_member_folder(folder: Path, member: int) -> Path:
         member_folder.mkdir(exist_ok=True)
     except OSError as error:
         raise FileError(
-            f"folder {str(member_folder)!r}",
+            name_folder(member_folder),
             f"cannot be made ({first_line(error)})",
             "Remove what is there",
         ) from error

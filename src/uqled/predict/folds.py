@@ -32,7 +32,7 @@ from uqled.predict.fold_files import (
 from uqled.predict.learner import Advance, EnsembleLearner, FoldPredictions, Learner
 from uqled.progress import run_beside
 from uqled.storage.atomic import replace_file
-from uqled.storage.reading import read_text
+from uqled.storage.reading import name_folder, read_text
 from uqled.storage.run import Run
 
 _LOOK_SECONDS = 0.5  # between two looks at how far the folds are
@@ -117,7 +117,7 @@ def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
     folds.remove_partial_files()
     if folds.missing:
         raise FileError(
-            f"folder {str(run.path)!r}",
+            name_folder(run.path),
             f"lacks fold {folds.missing[0]}, which a worker has written",
             "Choose a folder that all machines see under this path",
         )
@@ -141,7 +141,7 @@ def _check_worker(folds: Folds) -> None:
         settings = folds.run.configuration()["settings"]
     except FileError as error:
         raise FileError(
-            f"folder {str(folds.run.path)!r}",
+            name_folder(folds.run.path),
             f"is not seen by the worker on {os.uname().nodename}",
             "Choose a folder that all machines see under this path",
         ) from error

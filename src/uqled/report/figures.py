@@ -19,6 +19,7 @@ from matplotlib.image import AxesImage
 from uqled.errors import FileError, InputError
 from uqled.noise.transition import TransitionMatrix
 from uqled.storage.atomic import replace_file
+from uqled.storage.reading import name_file
 
 _NUMBERED = 20  # classes up to which a number fits in every cell
 _NAMED = 110  # classes up to which every name fits beside its row
@@ -60,7 +61,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     kind = path.suffix.lower().removeprefix(".")
     if kind not in ("png", "svg", "pdf"):
         raise FileError(
-            f"file {str(path)!r}", f"has the ending {path.suffix!r}", "Use one of .png, .svg, .pdf"
+            name_file(path), f"has the ending {path.suffix!r}", "Use one of .png, .svg, .pdf"
         )
     with replace_file(path) as part, warnings.catch_warnings():
         # Names in a script that the font lacks are drawn as boxes; one warning each is too much.

@@ -15,6 +15,7 @@ from uqled.data.tables.table_files import read_csv
 from uqled.errors import FileError
 from uqled.noise.kinds import NoisyLabels
 from uqled.storage.arrays.numpy_files import open_npz
+from uqled.storage.reading import name_folder
 from uqled.storage.tables.parquet_tables import read_parquet
 
 LABEL_FILES = tuple(f"noisy_labels{suffix}" for suffix in (".npy", ".npz", ".csv", ".parquet"))
@@ -22,16 +23,18 @@ FILES = (
     *("is_error.npy", "matrix.csv", "matrix.json", "realised.csv", "realised.json"),
     *("heat_map.png", *LABEL_FILES),
 )
+#: Of a description in text.
+_MAX_CLASSES, _MAX_TARGETS = 30, 3
 
 
 def check_noise_folder(out: Path, *, overwrite: bool) -> None:
     """Refuse a folder that the files cannot be written to, before any work is done."""
     if out.exists() and not out.is_dir():
-        raise FileError(f"folder {str(out)!r}", "is a file", "Name a folder")
+        raise FileError(name_folder(out), "is a file", "Name a folder")
     existing_files = [name for name in FILES if (out / name).exists()]
     if existing_files and not overwrite:
         raise FileError(
-            f"folder {str(out)!r}",
+            name_folder(out),
             f"already holds {', '.join(existing_files)}",
             "Choose another folder, or pass --overwrite",
         )
@@ -52,7 +55,7 @@ def write_noise(
         temporary_folder = Path(tempfile.mkdtemp(prefix=".noise-", dir=out))
     except OSError as error:
         raise FileError(
-            f"folder {str(out)!r}", f"cannot be written ({error})", "Choose another folder"
+            name_folder(out), f"cannot be written ({error})", "Choose another folder"
         ) from error
     try:
         _write_matrices(noisy, temporary_folder)
@@ -70,7 +73,7 @@ def write_noise(
         shutil.rmtree(temporary_folder, ignore_errors=True)
 
 
-def describe_noise(noisy: NoisyLabels, *, classes: int = 30, targets: int = 3) -> str:
+def describe_noise(noisy: NoisyLabels) -> str:
     """How many labels changed and what each class turned into: intended and realised shares."""
     n_changed, N = int(noisy.is_error.sum()), len(noisy.is_error)
     lines = [
@@ -79,14 +82,14 @@ def describe_noise(noisy: NoisyLabels, *, classes: int = 30, targets: int = 3) -
         *("", "intended -> realised:" if noisy.intended else "realised:"),
     ]
     rows = [("true class", "samples", "wrong", "goes to")]
-    for k, name in enumerate(noisy.realised.classes[:classes]):
+    for k, name in enumerate(noisy.realised.classes[:_MAX_CLASSES]):
         wrong = _format_shares(noisy, k, k, complement=True) if noisy.counts[k] else "-"
-        rows.append((name, f"{noisy.counts[k]:,}", wrong, _describe_targets(noisy, k, targets)))
+        rows.append((name, f"{noisy.counts[k]:,}", wrong, _describe_targets(noisy, k)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, count, wrong, goes in rows:
         cells = (name.ljust(widths[0]), count.rjust(widths[1]), wrong.rjust(widths[2]), goes)
         lines.append("  ".join(("", *cells)).rstrip())
-    n_left = len(noisy.realised.classes) - classes
+    n_left = len(noisy.realised.classes) - _MAX_CLASSES
     return "\n".join([*lines, *([f"  ... and {n_left:,} classes more"] if n_left > 0 else [])])
 
 
@@ -96,13 +99,13 @@ def _format_shares(noisy: NoisyLabels, k: int, j: int, *, complement: bool = Fal
     return " -> ".join(f"{1 - share if complement else share:.1%}" for share in shares)
 
 
-def _describe_targets(noisy: NoisyLabels, k: int, most: int) -> str:
+def _describe_targets(noisy: NoisyLabels, k: int) -> str:
     """The labels that most wrong labels of class k are, with their shares."""
     row = (noisy.intended or noisy.realised).probabilities[k]
     order = [int(j) for j in np.argsort(-row, kind="stable") if j != k and row[j] > 0]
     names = noisy.realised.classes
-    targets = [f"{names[j]} {_format_shares(noisy, k, j)}" for j in order[:most]]
-    return ", ".join(targets + [f"{len(order) - most} more"] * (len(order) > most))
+    targets = [f"{names[j]} {_format_shares(noisy, k, j)}" for j in order[:_MAX_TARGETS]]
+    return ", ".join(targets + [f"{len(order) - _MAX_TARGETS} more"] * (len(order) > _MAX_TARGETS))
 
 
 def _write_matrices(noisy: NoisyLabels, folder: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from uqled.detect.auto.audit import SIZE as AUDIT_SIZE
 from uqled.detect.auto.audit import Audit, estimate_audit
 from uqled.detect.auto.estimate import OperatingPoint
+from uqled.detect.methods.registry import DEFAULT_METHOD
 from uqled.detect.result import LabelErrors
 from uqled.errors import FileError, InputError
 from uqled.report.samples import SampleSource
@@ -105,7 +106,9 @@ class ReviewSession:
                 drawn_from = next((one for one in self.errors.first.values() if one.estimate), None)
                 if drawn_from is None:
                     raise InputError(
-                        "method", "has no error probabilities", "Find errors with method auto"
+                        "method",
+                        "has no error probabilities",
+                        f"Find errors with method {DEFAULT_METHOD}",
                     )
                 self._audit = open_audit(
                     self.predictions.path, drawn_from, self.predictions.ids, AUDIT_SIZE, 0

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import FileError
+from uqled.storage.reading import name_file
 
 if sys.platform != "win32":  # there, leftovers are recognised by their age
     import fcntl
@@ -84,14 +85,14 @@ def create_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> np.memmap[An
 def check_file_target(path: Path) -> None:
     """Refuse a path at which no file can be written."""
     if path.is_dir():
-        raise FileError(f"file {str(path)!r}", "is a folder", "Name a file in it")
+        raise FileError(name_file(path), "is a folder", "Name a file in it")
     if not path.parent.is_dir():
         raise FileError(
-            f"file {str(path)!r}", f"has no folder {str(path.parent)!r}", "Make the folder first"
+            name_file(path), f"has no folder {str(path.parent)!r}", "Make the folder first"
         )
     if not os.access(path.parent, os.W_OK):
         raise FileError(
-            f"file {str(path)!r}", "is in a folder that cannot be written", "Choose another folder"
+            name_file(path), "is in a folder that cannot be written", "Choose another folder"
         )
 
 
@@ -104,7 +105,7 @@ def explain_disk_problems(path: Path) -> Iterator[None]:
         if error.errno not in _DISK_PROBLEMS:
             raise
         raise FileError(
-            f"file {str(path)!r}",
+            name_file(path),
             f"cannot be written ({error.strerror or error})",
             "Free some space, or choose another folder; what was there before is unchanged",
         ) from error

@@ -10,6 +10,7 @@ import numpy as np
 
 from uqled.errors import FileError
 from uqled.storage.atomic import check_file_target, replace_file
+from uqled.storage.reading import name_file
 
 if TYPE_CHECKING:
     from uqled.detect.result import LabelErrors
@@ -21,7 +22,7 @@ def check_issues_path(path: Path) -> None:
     """Refuse a table of issues that could not be written, before the work is done."""
     if path.suffix not in ISSUE_FORMATS:
         raise FileError(
-            f"file {str(path)!r}",
+            name_file(path),
             f"has the ending {path.suffix!r}",
             f"Use one of {', '.join(ISSUE_FORMATS)}",
         )

@@ -56,6 +56,11 @@ def name_file(path: object) -> str:
     return f"file {str(path)!r}"
 
 
+def name_folder(path: object) -> str:
+    """The name of a folder in error messages."""
+    return f"folder {str(path)!r}"
+
+
 def first_line(error: BaseException) -> str:
     """The message of another library's error, as one line of printable characters."""
     strerror = getattr(error, "strerror", None)

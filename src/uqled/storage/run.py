@@ -56,7 +56,7 @@ from uqled.storage.atomic import (
 )
 from uqled.storage.issue_tables import write_issues
 from uqled.storage.lock import lock_folder
-from uqled.storage.reading import explain_file_problems, name_file, read_json
+from uqled.storage.reading import explain_file_problems, name_file, name_folder, read_json
 from uqled.uncertainty import PassesKind
 
 if TYPE_CHECKING:
@@ -142,9 +142,8 @@ class Run:
         with lock_folder(path):
             run._refuse_other_content(configuration)  # somebody may have begun another one just now
             if not run._run_file.exists():
-                write_json(
-                    run._run_file, {"configuration": configuration, "versions": _list_versions()}
-                )
+                versions = list_package_versions()
+                write_json(run._run_file, {"configuration": configuration, "versions": versions})
             yield run
             remove_leftovers(path, deep=True)
 
@@ -177,7 +176,7 @@ class Run:
         """An existing run."""
         run = cls(Path(path))
         if not run._run_file.is_file():
-            raise FileError(f"folder {str(path)!r}", "holds no run", "Name a folder with run.json")
+            raise FileError(name_folder(path), "holds no run", "Name a folder with run.json")
         return run
 
     def configuration(self) -> dict[str, Any]:
@@ -426,11 +425,14 @@ class Run:
         return read_json(self.path / name, "Begin the run anew")
 
 
-def _list_versions() -> dict[str, str]:
+def list_package_versions(
+    packages: Sequence[str] = ("uqled", "numpy", "numba", "scikit-learn", "torch"),
+) -> dict[str, str]:
+    """Versions of those packages that are installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     versions = {}
-    for name in ("uqled", "numpy", "numba", "scikit-learn", "torch"):
+    for name in packages:
         try:
             versions[name] = version(name)
         except PackageNotFoundError:

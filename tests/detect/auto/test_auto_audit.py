@@ -15,7 +15,7 @@ from uqled.errors import InputError
 
 
 @pytest.fixture(scope="module")
-def reviewed():
+def reviewed_data():
     data = make_predictions(11, N=3000)
     return uqled.find_label_errors(data.labels, data.softmax, data.passes), data.is_error
 
@@ -40,8 +40,8 @@ def test_a_flag_that_is_rather_right_than_wrong_is_not_called_probably_wrong():
     assert {one.name for one in errors.tiers} >= {"probably wrong", "possibly wrong"}
 
 
-def test_tiers_are_the_flags_in_three_and_what_comes_next(reviewed):
-    errors, is_error = reviewed
+def test_tiers_are_the_flags_in_three_and_what_comes_next(reviewed_data):
+    errors, is_error = reviewed_data
     tier = errors.tier
     flagged = np.isin(tier, TIERS[:3])
     assert (flagged == errors.mask).all()
@@ -65,8 +65,8 @@ def test_without_auto_there_are_no_tiers_verdicts_or_audits():
         uqled.audit_sample(plain)
 
 
-def test_verdicts_are_certain_and_the_flags_follow(reviewed):
-    errors, is_error = reviewed
+def test_verdicts_are_certain_and_the_flags_follow(reviewed_data):
+    errors, is_error = reviewed_data
     some = np.random.default_rng(0).choice(len(errors), 100, replace=False).tolist()
     after = errors.with_verdicts({z: bool(is_error[z]) for z in some})
     assert (after.probability[some] == is_error[some]).all()
@@ -97,24 +97,24 @@ def test_probabilities_of_being_drawn_add_up_and_none_is_above_1():
     assert result == pytest.approx([1, 1, 0.5, 0.5, 0.5, 0.5])
 
 
-def test_each_sample_is_drawn_as_often_as_is_said(reviewed):
-    errors, _ = reviewed
-    times, said = np.zeros(len(errors)), np.zeros(len(errors))
+def test_each_sample_is_drawn_as_often_as_is_said(reviewed_data):
+    errors, _ = reviewed_data
+    times, stated_shares = np.zeros(len(errors)), np.zeros(len(errors))
     for seed in range(400):
         audit = uqled.audit_sample(errors, 60, seed=seed)
         assert len(audit) == 60 == len(set(audit.indices.tolist()))
         times[audit.indices] += 1
-        said[audit.indices] = audit.inclusion
-    groups = np.digitize(said, [1e-9, 0.02, 0.03, 0.04])
+        stated_shares[audit.indices] = audit.inclusion
+    groups = np.digitize(stated_shares, [1e-9, 0.02, 0.03, 0.04])
     for group in range(1, 5):
         drawn = groups == group
         # Samples that were never drawn are not known to be of the group: the rarest are left out.
         if group > 2:
-            assert times[drawn].mean() / 400 == pytest.approx(said[drawn].mean(), rel=0.05)
+            assert times[drawn].mean() / 400 == pytest.approx(stated_shares[drawn].mean(), rel=0.05)
 
 
-def test_the_estimate_is_right_in_the_mean_of_all_draws_whatever_the_model(reviewed):
-    errors, is_error = reviewed
+def test_the_estimate_is_right_in_the_mean_of_all_draws_whatever_the_model(reviewed_data):
+    errors, is_error = reviewed_data
     values, covered = [], []
     for seed in range(120):
         audit = uqled.audit_sample(errors, 40, seed=seed)
@@ -131,9 +131,9 @@ def test_the_estimate_is_right_in_the_mean_of_all_draws_whatever_the_model(revie
     assert np.mean(covered) > 0.7
 
 
-def test_verdicts_from_working_down_the_list_are_not_taken_for_random(reviewed):
+def test_verdicts_from_working_down_the_list_are_not_taken_for_random(reviewed_data):
     """The top of the list has far more errors than the rest; the number does not go up for it."""
-    errors, is_error = reviewed
+    errors, is_error = reviewed_data
     top = {z: bool(is_error[z]) for z in errors.ranked[:150].tolist()}
     with_top, without = [], []
     for seed in range(30):
@@ -146,8 +146,8 @@ def test_verdicts_from_working_down_the_list_are_not_taken_for_random(reviewed):
     assert np.std(with_top) < np.std(without)
 
 
-def test_a_part_of_an_audit_is_an_audit_and_all_samples_are_a_census(reviewed):
-    errors, is_error = reviewed
+def test_a_part_of_an_audit_is_an_audit_and_all_samples_are_a_census(reviewed_data):
+    errors, is_error = reviewed_data
     audit = uqled.audit_sample(errors, 40, seed=3)
     first = {z: bool(is_error[z]) for z in audit.indices[:15].tolist()}
     estimate = uqled.estimate_audit(errors, audit, first)
@@ -163,8 +163,8 @@ def test_a_part_of_an_audit_is_an_audit_and_all_samples_are_a_census(reviewed):
         uqled.estimate_audit(errors, Audit(np.array([1]), np.array([0.5])), {2: True})
 
 
-def test_decided_samples_are_not_drawn(reviewed):
-    errors, is_error = reviewed
+def test_decided_samples_are_not_drawn(reviewed_data):
+    errors, is_error = reviewed_data
     top = errors.ranked[:200].tolist()
     after = errors.with_verdicts({z: bool(is_error[z]) for z in top})
     audit = uqled.audit_sample(after, 50)

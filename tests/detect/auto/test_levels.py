@@ -11,7 +11,7 @@ from uqled.detect.parts.store import pack_arrays, unpack_arrays
 from uqled.storage.location import Location
 
 
-def made_up(seed, N=2_000):
+def make_readings(seed, N=2_000):
     rng = np.random.default_rng(seed)
     first = rng.beta(0.3, 2, N)
     return {"a": first, "b": np.clip(first * rng.uniform(0.3, 1.5), 0, 1)}
@@ -19,7 +19,7 @@ def made_up(seed, N=2_000):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_best_f1_is_that_of_trying_every_cut(seed):
-    readings = made_up(seed)
+    readings = make_readings(seed)
     mean = (readings["a"] + readings["b"]) / 2
     cut = Levels.of(mean, readings).best_f1({"a": 1.0, "b": 1.0})
     levels = find_levels(mean)
@@ -35,7 +35,7 @@ def test_the_best_f1_is_that_of_trying_every_cut(seed):
 
 @pytest.mark.parametrize("wanted", [0.3, 0.6, 0.9])
 def test_precision_and_recall_are_reached_and_not_missed_by_much(wanted):
-    readings = made_up(7)
+    readings = make_readings(7)
     p = readings["a"]
     table, levels = Levels.of(p, readings), find_levels(p)
     flags = levels >= table.at_precision("a", wanted)
@@ -55,7 +55,7 @@ def test_nothing_reaches_an_impossible_precision():
 
 
 def test_parts_add_up_to_the_whole_in_any_order():
-    readings = made_up(3)
+    readings = make_readings(3)
     mean = readings["b"]
     whole = Levels.of(mean, readings)
     order = np.random.default_rng(0).permutation(len(mean))
@@ -90,7 +90,7 @@ def test_arrays_come_out_as_they_went_in(tmp_path):
 
 
 def test_sums_per_level_are_exact_however_long(monkeypatch):
-    readings = made_up(4)
+    readings = make_readings(4)
     monkeypatch.setattr(levels_module, "_EXACT_SAMPLES", 300)
     result = Levels.of(readings["a"], readings)
     for name, values in readings.items():

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from part_arrays import made_up, shards
+from part_arrays import make_inputs, shards
 
 
 @pytest.fixture
 def in_shards(tmp_path: Path) -> Any:
-    labels, softmax, passes = made_up(6)
+    labels, softmax, passes = make_inputs(6)
     names = np.array(["ant", "bee", "cat", "dog", "eel"])
     return (
         (names[labels], softmax, passes),

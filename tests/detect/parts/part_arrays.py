@@ -13,7 +13,7 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def made_up(seed: int, N: int = 300, K: int = 5, F: int = 3, *, ties: bool = False) -> Any:
+def make_inputs(seed: int, N: int = 300, K: int = 5, F: int = 3, *, ties: bool = False) -> Any:
     """(labels [N], softmax [N,K], passes [F,N,K]) with a third of the labels at random."""
     rng = np.random.default_rng(seed)
     true = rng.integers(0, K, N)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet as pq
 from typer.testing import CliRunner
 
-from part_arrays import COLUMNS, made_up
+from part_arrays import COLUMNS, make_inputs
 from uqled.answer import describe_answer
 from uqled.cli import app
 from uqled.detect.auto import evidence as auto_evidence
@@ -98,7 +98,7 @@ def test_every_flag_and_column_is_the_same(
     K: int,
 ) -> None:
     monkeypatch.setattr(auto_evidence, "PAIR_CLASSES", 256)
-    labels, softmax, passes = made_up(seed, ties=ties, N=60 if part_rows == 1 else 300, K=K)
+    labels, softmax, passes = make_inputs(seed, ties=ties, N=60 if part_rows == 1 else 300, K=K)
     whole = find_label_errors(labels, softmax, passes, method="all", entropy_class=entropy_class)
     errors = find_label_errors_in_parts(
         labels, softmax, passes, out=tmp_path / "out", method="all", entropy_class=entropy_class,
@@ -132,7 +132,7 @@ def test_every_flag_and_column_is_the_same(
 @pytest.mark.parametrize("entropy_class", ["candidate", "given"])
 def test_every_limit_of_uncertainty_is_the_same(tmp_path: Path, entropy_class: Any) -> None:
     names = ["cl-mcd-sd", "cl-mcd-e", "cl-mcd-m", "cl-mcd-mi", "cl-mcd-vr"]
-    labels, _, passes = made_up(6)
+    labels, _, passes = make_inputs(6)
     options = {"method": names, "entropy_class": entropy_class}
     whole = find_label_errors(labels, None, passes, **options)
     parts = find_label_errors_in_parts(
@@ -151,7 +151,7 @@ def test_every_limit_of_uncertainty_is_the_same(tmp_path: Path, entropy_class: A
 )
 @pytest.mark.parametrize("with_passes", [True, False])
 def test_operating_points_of_auto(tmp_path: Path, point: Any, with_passes: bool) -> None:
-    labels, softmax, passes = made_up(11)
+    labels, softmax, passes = make_inputs(11)
     inputs = labels, softmax, passes if with_passes else None
     whole = find_label_errors(*inputs, **point)
     errors = find_label_errors_in_parts(*inputs, out=tmp_path / "out", part_rows=64, **point)
@@ -201,7 +201,7 @@ def test_tiers_do_not_depend_on_how_good_the_model_is_on_one_part(tmp_path: Path
 
 
 def test_softmax_alone_and_passes_alone(tmp_path: Path) -> None:
-    labels, softmax, passes = made_up(5)
+    labels, softmax, passes = make_inputs(5)
     for method, inputs in (("cl-pbnr", (softmax, None)), ("cl-mcd-e", (None, passes))):
         whole = find_label_errors(labels, *inputs, method=method)
         errors = find_label_errors_in_parts(
@@ -258,7 +258,7 @@ def test_another_detection_in_the_same_folder_is_refused(tmp_path: Path, in_shar
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
-    labels, softmax, _ = made_up(7)
+    labels, softmax, _ = make_inputs(7)
     (tmp_path / "diary.txt").write_text("mine")
     with pytest.raises(InputError, match="is no detection"):
         find_label_errors_in_parts(labels, softmax, method="cl-pbnr", out=tmp_path)
@@ -266,7 +266,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_bad_row_is_named_by_its_place_in_the_whole(tmp_path: Path) -> None:
-    labels, softmax, passes = made_up(8)
+    labels, softmax, passes = make_inputs(8)
     softmax[212] *= 2
     with pytest.raises(InputError, match="row 212"):
         find_label_errors_in_parts(
@@ -283,7 +283,7 @@ def test_a_bad_row_is_named_by_its_place_in_the_whole(tmp_path: Path) -> None:
 
 
 def test_labels_out_of_range_and_one_class(tmp_path: Path) -> None:
-    labels, softmax, _ = made_up(9)
+    labels, softmax, _ = make_inputs(9)
     with pytest.raises(InputError, match="contain one class only"):
         find_label_errors_in_parts(
             labels * 0, softmax, out=tmp_path / "a", method="cl-pbnr", part_rows=50
@@ -308,7 +308,7 @@ def test_a_shard_cut_short_is_named_and_nothing_is_written(tmp_path: Path, in_sh
 
 
 def test_columns_name_the_classes_in_their_order(tmp_path: Path) -> None:
-    labels, softmax, _ = made_up(12, K=3)
+    labels, softmax, _ = make_inputs(12, K=3)
     names = ["ship", "cat", "dog"]
     (tmp_path / "probs").mkdir()
     for k, rows in enumerate(np.array_split(softmax, 3)):
@@ -331,7 +331,7 @@ def test_a_point_that_differs_a_little_is_another(tmp_path: Path, in_shards: Any
 
 
 def test_a_missing_label_is_named(tmp_path: Path) -> None:
-    labels, softmax, _ = made_up(13)
+    labels, softmax, _ = make_inputs(13)
     texts = np.array(list("abcde"), object)[labels]
     texts[123] = None
     with pytest.raises(InputError, match="labels"):
@@ -339,7 +339,7 @@ def test_a_missing_label_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--min-precision", "7"], "precision"),
         (["--workers", "0"], "workers"),
@@ -350,13 +350,13 @@ def test_a_missing_label_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_the_command_line_refuses(
-    tmp_path: Path, in_shards: Any, options: list[str], said: str
+    tmp_path: Path, in_shards: Any, options: list[str], message: str
 ) -> None:
     _, (labels, probs, passes) = in_shards
     files = ["--labels", str(labels), "--pred-probs", str(probs), "--passes", str(passes)]
     result = CliRunner().invoke(app, ["detect", *files, "--out", str(tmp_path / "out"), *options])
     assert result.exit_code == 2, result.output
-    assert said in result.stderr
+    assert message in result.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -389,7 +389,7 @@ def test_the_command_line_plans_and_detects(tmp_path: Path, in_shards: Any) -> N
 
 
 def test_labels_of_another_column_are_refused_where_they_lie(tmp_path: Path) -> None:
-    _, softmax, passes = made_up(3)
+    _, softmax, passes = make_inputs(3)
     numbers = np.array([f"sample {z}" for z in range(300)])
     with pytest.raises(InputError, match=r"50 different values from row 0 on, but .* 5 columns"):
         find_label_errors_in_parts(numbers, softmax, passes, out=tmp_path / "out", part_rows=50)
@@ -420,7 +420,7 @@ def test_parts_begin_where_row_groups_do(classes: int, group: int, N: int, size:
 
 
 def test_a_parquet_file_tells_its_row_groups(tmp_path: Path) -> None:
-    _, softmax, _ = made_up(0)
+    _, softmax, _ = make_inputs(0)
     table = pa.table({f"p{k}": softmax[:, k] for k in range(softmax.shape[1])})
     pq.write_table(table, tmp_path / "probs.parquet", row_group_size=70)
     rows = ProbabilityRows(

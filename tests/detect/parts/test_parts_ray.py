@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from cleanlab.filter import find_label_issues
 
-from part_arrays import COLUMNS, made_up, shards
+from part_arrays import COLUMNS, make_inputs, shards
 from uqled.detect.find import find_label_errors
 from uqled.detect.parts.prepare import ErrorsInParts, find_label_errors_in_parts
 from uqled.errors import FileError
@@ -59,7 +59,7 @@ class Watched:
             self.seen(rows.start // PART_ROWS)
         return self.labels[rows]
 
-    def seen(self, part: int) -> None:
+    def note_part(self, part: int) -> None:
         task = reading_task()
         with (self.folder / "reads").open("a") as file:
             file.write(f"{task} {part}\n")
@@ -106,13 +106,13 @@ class Truncating(Watched):
 
 
 class Slow(Watched):
-    def seen(self, part: int) -> None:
+    def note_part(self, part: int) -> None:
         super().seen(part)
         time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
-def connected(cluster):
+def ray_engine(cluster):
     with make_engine("ray", workers=2, address=cluster.address):
         yield  # a detection with engine="ray" uses the cluster and leaves it running
 
@@ -137,7 +137,7 @@ def assert_same(result: ErrorsInParts, inputs: Any) -> None:
     assert not (result.store.place / "work").exists()
 
 
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("ray_engine")
 @pytest.mark.parametrize(
     ("seed", "ties", "part_rows", "workers"),
     [(0, False, 300, 2), (1, True, 160, 1), (2, True, 29, 2), (3, False, 64, None)],
@@ -145,16 +145,16 @@ def assert_same(result: ErrorsInParts, inputs: Any) -> None:
 def test_every_flag_and_column_is_the_same(
     tmp_path: Path, seed: int, ties: bool, part_rows: int, workers: int | None
 ) -> None:
-    inputs = made_up(seed, ties=ties)
+    inputs = make_inputs(seed, ties=ties)
     errors = detect(inputs, tmp_path, part_rows=part_rows, workers=workers)
     assert_same(errors, inputs)
     assert len(list((tmp_path / "out" / "issues").iterdir())) == -(-300 // part_rows)
     assert ray.is_initialized()
 
 
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("ray_engine")
 def test_shards_of_names_and_the_flags_of_cleanlab(tmp_path: Path) -> None:
-    labels, softmax, passes = made_up(4)
+    labels, softmax, passes = make_inputs(4)
     names = np.array(["ant", "bee", "cat", "dog", "eel"])
     folders = (
         shards(tmp_path / "labels", names[labels], [100, 130]),
@@ -167,10 +167,10 @@ def test_shards_of_names_and_the_flags_of_cleanlab(tmp_path: Path) -> None:
     assert (table["cl-pbnr"].to_numpy() == find_label_issues(labels, softmax, n_jobs=1)).all()
 
 
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("ray_engine")
 @pytest.mark.parametrize("task", TASKS)
 def test_a_worker_killed_in_the_middle(tmp_path: Path, task: str) -> None:
-    labels, softmax, passes = made_up(5)
+    labels, softmax, passes = make_inputs(5)
     watched = KillingReader(labels, tmp_path, at=(task, 2))
     errors = detect((watched, softmax, passes), tmp_path)
     assert_same(errors, (labels, softmax, passes))
@@ -185,9 +185,9 @@ def alive() -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("ray_engine")
 def test_a_node_lost_in_the_middle(tmp_path: Path, cluster: Any) -> None:
-    labels, softmax, passes = made_up(6)
+    labels, softmax, passes = make_inputs(6)
     third = cluster.add_node(**NODE)
     cluster.wait_for_nodes()
     done, before = threading.Event(), []
@@ -216,9 +216,9 @@ def test_a_node_lost_in_the_middle(tmp_path: Path, cluster: Any) -> None:
     assert alive() == 2
 
 
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("ray_engine")
 def test_a_shard_cut_between_sweeps_is_named(tmp_path: Path) -> None:
-    labels, softmax, passes = made_up(7)
+    labels, softmax, passes = make_inputs(7)
     folder = shards(tmp_path / "probs", softmax, [50, 200])
     file = folder / "part-1.npy"
     content, times = file.read_bytes(), file.stat()
@@ -251,20 +251,20 @@ class Kept:
 _PROGRAM = """
 import sys
 from pathlib import Path
-from test_parts_ray import KillingDriver, Kept, detect, made_up
+from test_parts_ray import KillingDriver, Kept, detect, make_inputs
 
 if __name__ == "__main__":
     folder, task = Path(sys.argv[1]), sys.argv[2]
-    labels, softmax, passes = made_up(8)
+    labels, softmax, passes = make_inputs(8)
     watched = KillingDriver(labels, folder, at=(task, 3))
     detect((watched, Kept(softmax), Kept(passes)), folder)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("connected")
+@pytest.mark.usefixtures("ray_engine")
 def test_a_killed_driver_continues(tmp_path: Path, cluster: Any) -> None:
-    labels, softmax, passes = made_up(8)
+    labels, softmax, passes = make_inputs(8)
     here = Path(__file__).parent
     paths = [str(here), str(here.parents[1] / "shared"), os.environ.get("PYTHONPATH", "")]
     own = {"RAY_ADDRESS": cluster.address, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

@@ -34,7 +34,7 @@ def test_arrays_are_read_past_the_cache_where_they_are_too_large_for_it_together
 ) -> None:
     _, folders = in_shards
 
-    def opened() -> list[Any]:
+    def open_inputs() -> list[Any]:
         names = ("labels", "pred_probs", "passes")
         return [
             open_shards(folder, ndim=ndim, name=name)
@@ -42,15 +42,15 @@ def test_arrays_are_read_past_the_cache_where_they_are_too_large_for_it_together
         ]
 
     monkeypatch.setattr("uqled.storage.arrays.shards.measure_memory", lambda: 100_000)
-    sizes = [array.bytes for array in opened()]
+    sizes = [array.bytes for array in open_inputs()]
     for most, alone, together in (
         (sum(sizes), [False] * 3, [False] * 3),
         (sum(sizes) - 1, [False] * 3, [True] * 3),
         (max(sizes) - 1, [size == max(sizes) for size in sizes], [True] * 3),
     ):
         monkeypatch.setattr("uqled.storage.arrays.shards._CACHED_SHARE", most / 100_000)
-        assert [array.is_slow for array in opened()] == alone
-        assert [array.is_slow for array in spare_page_cache(opened())] == together
+        assert [array.is_slow for array in open_inputs()] == alone
+        assert [array.is_slow for array in spare_page_cache(open_inputs())] == together
 
 
 @pytest.mark.usefixtures("direct_io")
@@ -73,21 +73,21 @@ def test_rows_are_read_while_others_are_looked_at(in_shards: Any) -> None:
     for ndim, (name, folder, whole) in enumerate(sources, start=2):
         array = open_shards(folder, ndim=ndim, name=name).use_direct_io()
         rows = ProbabilityRows(array, name=name, ndim=ndim, part=(10, 290), sequential=True)
-        asked: list[tuple[int, int]] = []
+        reads: list[tuple[int, int]] = []
         real = array.read_into
 
-        def noted(buffer: Any, start: int, stop: int, real: Any = real, asked: Any = asked) -> None:
-            asked.append((start - 10, stop - 10))
+        def note(buffer: Any, start: int, stop: int, real: Any = real, reads: Any = reads) -> None:
+            reads.append((start - 10, stop - 10))
             real(buffer, start, stop)
 
-        array.read_into = noted  # type: ignore[method-assign]
+        array.read_into = note  # type: ignore[method-assign]
         for start, stop in [(0, 100), (100, 200), (200, 280), (40, 140), (0, 10)]:
             block = rows.read(start, stop)
             for f, one in enumerate(whole):
                 assert (block.get_pass(f) == one[10 + start : 10 + stop]).all()
         # Each block was asked for before its time; what nobody wanted was read for nothing.
-        assert asked[:3] == [(0, 100), (100, 200), (200, 280)]
-        assert asked[3:6] == [(40, 140), (140, 240), (0, 10)]
+        assert reads[:3] == [(0, 100), (100, 200), (200, 280)]
+        assert reads[3:6] == [(40, 140), (140, 240), (0, 10)]
 
 
 @pytest.mark.usefixtures("direct_io")
@@ -170,16 +170,16 @@ def test_what_was_finished_is_not_done_again(
     _, folders = in_shards
     real, swept = Sweeps.collect_class_statistics, []
 
-    def counted(self: Sweeps, members: Any) -> Any:
+    def count_sweeps(self: Sweeps, members: Any) -> Any:
         swept.append(self.N)
         return real(self, members)
 
-    def broken(*_: Any) -> Any:
+    def fail(*_: Any) -> Any:
         raise RuntimeError("lost")
 
-    monkeypatch.setattr(Sweeps, "collect_class_statistics", counted)
+    monkeypatch.setattr(Sweeps, "collect_class_statistics", count_sweeps)
     with monkeypatch.context() as patch:
-        patch.setattr(parts, "select_part_samples", broken)
+        patch.setattr(parts, "select_part_samples", fail)
         with pytest.raises(RuntimeError, match="lost"):
             find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64, method="all")
     assert sorted(swept) == [44, 64, 64, 64, 64]

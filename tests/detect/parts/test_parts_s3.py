@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from part_arrays import COLUMNS, made_up
+from part_arrays import COLUMNS, make_inputs
 from stores import s3_address
 from uqled.cli import app
 from uqled.detect.find import find_label_errors
@@ -30,9 +30,9 @@ def bucket():
 
 
 @pytest.fixture(scope="module")
-def uploaded(bucket: Location) -> Any:
+def upload(bucket: Location) -> Any:
     """(arrays, addresses): labels as names, softmax in `.npy` shards, a folder for each pass."""
-    labels, softmax, passes = made_up(11)
+    labels, softmax, passes = make_inputs(11)
     _upload(bucket / "labels", NAMES[labels], [110])
     _upload(bucket / "probs", softmax, [60, 200])
     for f, one in enumerate(passes):
@@ -48,8 +48,8 @@ def _upload(folder: Location, array: Any, cuts: list[int]) -> None:
         (folder / f"part-{k}.npy").write(file.getvalue())
 
 
-def test_all_of_it_in_the_store(bucket: Location, uploaded: Any) -> None:
-    arrays, addresses = uploaded
+def test_all_of_it_in_the_store(bucket: Location, upload: Any) -> None:
+    arrays, addresses = upload
     out = bucket / "out-all"
     errors = find_label_errors_in_parts(*addresses, out=str(out), method="all", part_rows=64)
     whole = find_label_errors(*arrays, method="all")
@@ -70,13 +70,13 @@ def test_all_of_it_in_the_store(bucket: Location, uploaded: Any) -> None:
 
 
 def test_a_repeated_call_finds_it_finished(
-    bucket: Location, uploaded: Any, monkeypatch: pytest.MonkeyPatch
+    bucket: Location, upload: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrays, addresses = uploaded
+    arrays, addresses = upload
     out = bucket / "out-again"
     find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, workers=2, method="alg-ens")
     with monkeypatch.context() as patch:
-        patch.setattr(type(out), "write", _refused)
+        patch.setattr(type(out), "write", _refuse)
         errors = find_label_errors_in_parts(
             *addresses, out=str(out), part_rows=64, workers=1, method="alg-ens"
         )
@@ -87,19 +87,19 @@ def test_a_repeated_call_finds_it_finished(
         )
 
 
-def _refused(place: Location, _: bytes) -> None:
+def _refuse(place: Location, _: bytes) -> None:
     raise AssertionError(f"{place} is written")
 
 
-def test_zarr_in_the_store(bucket: Location, uploaded: Any) -> None:
+def test_zarr_in_the_store(bucket: Location, upload: Any) -> None:
     import zarr
 
-    (labels, softmax, passes), addresses = uploaded
+    (labels, softmax, passes), addresses = upload
     for name, array, chunks in (("p.zarr", softmax, (64, 5)), ("f.zarr", passes, (1, 64, 5))):
-        made = zarr.create_array(
+        stored_array = zarr.create_array(
             str(bucket / name), shape=array.shape, chunks=chunks, dtype=array.dtype
         )
-        made[...] = array
+        stored_array[...] = array
     errors = find_label_errors_in_parts(
         addresses[0],
         str(bucket / "p.zarr"),
@@ -114,19 +114,19 @@ def test_zarr_in_the_store(bucket: Location, uploaded: Any) -> None:
 
 
 def test_a_detection_that_stopped_continues(
-    bucket: Location, uploaded: Any, monkeypatch: pytest.MonkeyPatch
+    bucket: Location, upload: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from uqled.detect.core.sweeps import Sweeps
     from uqled.detect.parts import tasks as parts
 
-    arrays, addresses = uploaded
+    arrays, addresses = upload
     out = bucket / "out-stopped"
 
-    def lost(*_: Any) -> Any:
+    def lose(*_: Any) -> Any:
         raise ConnectionError("lost")
 
     with monkeypatch.context() as patch:
-        patch.setattr(parts, "select_part_samples", lost)
+        patch.setattr(parts, "select_part_samples", lose)
         with pytest.raises(ConnectionError):
             find_label_errors_in_parts(*addresses, out=str(out), part_rows=64, method="alg-ens")
     with pytest.raises(FileError, match="not finished"):
@@ -134,16 +134,16 @@ def test_a_detection_that_stopped_continues(
     swept = {entry.name for entry in out.tree() if entry.name.startswith("work/")}
     assert swept == {f"work/{k:06d}-sweep-{s}.bin" for k in range(5) for s in (1, 2)}
     with monkeypatch.context() as patch:
-        patch.setattr(Sweeps, "collect_class_statistics", lost)  # not a second time
-        patch.setattr(Sweeps, "count_confident_joints", lost)
+        patch.setattr(Sweeps, "collect_class_statistics", lose)  # not a second time
+        patch.setattr(Sweeps, "count_confident_joints", lose)
         errors = find_label_errors_in_parts(
             *addresses, out=str(out), part_rows=64, method="alg-ens"
         )
     assert (errors.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
 
 
-def test_a_shard_that_is_missing_is_named(bucket: Location, uploaded: Any) -> None:
-    (labels, softmax, _), _ = uploaded
+def test_a_shard_that_is_missing_is_named(bucket: Location, upload: Any) -> None:
+    (labels, softmax, _), _ = upload
     _upload(bucket / "gap" / "labels", labels, [])
     _upload(bucket / "gap" / "probs", softmax, [60, 100, 200])
     (bucket / "gap" / "probs" / "part-2.npy").remove()
@@ -157,16 +157,16 @@ def test_a_shard_that_is_missing_is_named(bucket: Location, uploaded: Any) -> No
     assert not (bucket / "out-gap").exists()
 
 
-def test_the_command(bucket: Location, uploaded: Any) -> None:
-    arrays, (labels, probs, passes) = uploaded
+def test_the_command(bucket: Location, upload: Any) -> None:
+    arrays, (labels, probs, passes) = upload
     out = str(bucket / "out-command")
     inputs = ["--labels", labels, "--pred-probs", probs, "--passes", passes]
-    asked = ["detect", *inputs, "--method", "alg-ens", "--out", out]
-    planned = CliRunner().invoke(app, [*asked, "--plan"])
+    words = ["detect", *inputs, "--method", "alg-ens", "--out", out]
+    planned = CliRunner().invoke(app, [*words, "--plan"])
     assert planned.exit_code == 0, planned.output
     assert "to read" in planned.output
     assert not Location.of(out).exists()
-    done = CliRunner().invoke(app, asked)
+    done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     expected = find_label_errors(*arrays, method="alg-ens")
     assert f"{expected.n_flagged:,} of 300 labels flagged" in done.output

@@ -106,14 +106,14 @@ def _addresses(folder: Path) -> dict[str, str | None]:
         return {
             name: f"{folder / 'all.npz'}::{name}" for name in ("labels", "pred_probs", "passes")
         }
-    found: dict[str, str | None] = {}
+    addresses: dict[str, str | None] = {}
     for name in ("labels", "pred_probs", "passes"):
         there = [path for path in sorted(folder.iterdir()) if path.name.split(".")[0] == name]
-        found[name] = str(there[0]) if there else None
-    if found["labels"] is None or found["pred_probs"] is None:  # a damaged tree lacks them
-        found["labels"] = found["labels"] or str(folder / "labels.npy")
-        found["pred_probs"] = found["pred_probs"] or str(folder / "pred_probs.npy")
-    return found
+        addresses[name] = str(there[0]) if there else None
+    if addresses["labels"] is None or addresses["pred_probs"] is None:  # a damaged tree lacks them
+        addresses["labels"] = addresses["labels"] or str(folder / "labels.npy")
+        addresses["pred_probs"] = addresses["pred_probs"] or str(folder / "pred_probs.npy")
+    return addresses
 
 
 def _detect(scene: Scene) -> None:

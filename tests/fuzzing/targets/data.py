@@ -51,7 +51,7 @@ def make_picture(seed: int, side: int = 12, mode: str = "RGB") -> Image.Image:
     return coarse.convert(mode)
 
 
-def encode_picture(picture: Image.Image, form: str, **options: Any) -> bytes:
+def encode(picture: Image.Image, form: str, **options: Any) -> bytes:
     file = io.BytesIO()
     picture.save(file, form, **options)
     return file.getvalue()
@@ -114,7 +114,7 @@ def _make_hub_folder(folder: Path) -> None:
     about = b'{"info": {"features": {"label": {"names": ["ant", "bee"], "_type": "ClassLabel"}}}}'
     for part in range(2):
         images = [
-            {"bytes": encode_picture(make_picture(9 * part + i), "PNG"), "path": f"{part}-{i}.png"}
+            {"bytes": encode(make_picture(9 * part + i), "PNG"), "path": f"{part}-{i}.png"}
             for i in range(4)
         ]
         table = pa.table({"image": images, "label": pa.array([0, 1, 0, 1])})
@@ -190,7 +190,7 @@ def _make_image_folder(folder: Path, ending: str = "png", form: str = "PNG") -> 
         (folder / "data" / name).mkdir(parents=True)
         for i in range(2):
             mode = "P" if form == "GIF" else "RGB"
-            content = encode_picture(make_picture(10 * k + i, mode=mode), form)
+            content = encode(make_picture(10 * k + i, mode=mode), form)
             (folder / "data" / name / f"{i}.{ending}").write_bytes(content)
 
 
@@ -237,7 +237,7 @@ def _make_image_zip(folder: Path) -> None:
     with zipfile.ZipFile(folder / "pets.zip", "w") as archive:
         for k, name in enumerate(CLASSES):
             for i in range(2):
-                content = encode_picture(make_picture(10 * k + i), "PNG")
+                content = encode(make_picture(10 * k + i), "PNG")
                 archive.writestr(f"pets/{name}/{i}.png", content)
 
 
@@ -264,12 +264,12 @@ def _read_tiny_imagenet(scene: Scene) -> None:
 
 
 def _picture_targets() -> list[Target]:
-    found = []
+    targets = []
     for ending, (form, needs) in PICTURES.items():
         if needs is None or features.check(needs):
             make = partial(_make_image_folder, ending=ending, form=form)
-            found.append(Target(f"images-{ending}", make, damage_files, _read_images, cases=70))
-    return found
+            targets.append(Target(f"images-{ending}", make, damage_files, _read_images, cases=70))
+    return targets
 
 
 DATA_TARGETS = [

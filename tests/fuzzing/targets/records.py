@@ -134,8 +134,8 @@ def _make_cells(folder: Path) -> None:
     _make_suite(folder)
     suite = read_suite(str(folder / "suite.toml"))
     cells = Cells(folder / "out")
-    made = {"code": "abc", "cpu": "a processor", "cores": 2, "memory_gib": 1.0, "python": "3.11"}
-    made |= {"versions": {"numpy": "2"}, "seconds": 36.0}
+    origin = {"code": "abc", "cpu": "a processor", "cores": 2, "memory_gib": 1.0, "python": "3.11"}
+    origin |= {"versions": {"numpy": "2"}, "seconds": 36.0}
     wanted = [
         *list_pilot_cells(suite),
         *list_stage1_cells(suite),
@@ -143,21 +143,21 @@ def _make_cells(folder: Path) -> None:
     ]
     for cell in list_unfinished_cells(suite, cells, wanted):
         arrays: dict[str, Any] = {}
-        found: dict[str, Any] = {"accuracy": 0.9 + cell.seed / 100}
+        content: dict[str, Any] = {"accuracy": 0.9 + cell.seed / 100}
         if cell.kind == "pretraining":
-            found |= {"train": 100, "test": 100, "monitored_accuracy": 0.9, "classes": ["a", "b"]}
+            content |= {"train": 100, "test": 100, "monitored_accuracy": 0.9, "classes": ["a", "b"]}
             arrays["test_probs"] = np.full((4, 2), 0.5, np.float32)
         elif cell.kind in ("pilot", "detection"):
             numbers = dict.fromkeys(
                 ("precision", "recall", "f1", "f05", "aupr"), 0.5 + cell.seed / 50
             )
-            found = {"n": 100, "wrong": 10, "given_accuracy": 0.8, "true_accuracy": 0.9}
-            found |= {"methods": {name: {**numbers, "flagged": 9} for name in suite.methods}}
-            found |= {"classes": ["a", "b"], "matrix": [[0.9, 0.1], [0.2, 0.8]]}
-            found |= {"sources": dict.fromkeys(suite.methods)}
+            content = {"n": 100, "wrong": 10, "given_accuracy": 0.8, "true_accuracy": 0.9}
+            content |= {"methods": {name: {**numbers, "flagged": 9} for name in suite.methods}}
+            content |= {"classes": ["a", "b"], "matrix": [[0.9, 0.1], [0.2, 0.8]]}
+            content |= {"sources": dict.fromkeys(suite.methods)}
         elif cell.kind == "retraining":
-            found |= {"trained_on": 90, "changed": 10}
-        cells.write(cell, describe_cell(suite, cell), found, arrays, made)
+            content |= {"trained_on": 90, "changed": 10}
+        cells.write(cell, describe_cell(suite, cell), content, arrays, origin)
     cells.check_fingerprint("digits", "abc")
 
 

@@ -8,9 +8,9 @@ import zipfile
 
 import numpy as np
 
-from pictures import encoded, photo
+from pictures import encode, photo
 
-PICTURES = {f"{c}/{n}.png": encoded(photo(10 * ord(c) + n)) for c in "ab" for n in range(2)}
+PICTURES = {f"{c}/{n}.png": encode(photo(10 * ord(c) + n)) for c in "ab" for n in range(2)}
 
 
 def zip_of(path, extra=(), *, method=zipfile.ZIP_STORED):
@@ -31,7 +31,7 @@ def npz_of(path, **arrays):
     return path
 
 
-def packed(header, content=b"", version=b"\1\0"):
+def pack_npy(header, content=b"", version=b"\1\0"):
     """An `.npy` with a header of ours."""
     return b"\x93NUMPY" + version + struct.pack("<H", len(header)) + header + content
 

@@ -17,7 +17,7 @@ import pytest
 
 from archive_files import PICTURES, zip_of
 from format_files import cifar_folder, idx_bytes, write_idx
-from pictures import encoded, photo
+from pictures import encode, photo
 from uqled import FileError
 from uqled.data import load
 from uqled.errors import LimitError, UqledError
@@ -62,7 +62,7 @@ def test_names_without_end_are_refused(tmp_path):
 
 
 def test_a_name_that_comes_twice_is_refused(tmp_path):
-    path = zip_of(tmp_path / "a.zip", [("a/0.png", encoded(photo(5)))])
+    path = zip_of(tmp_path / "a.zip", [("a/0.png", encode(photo(5)))])
     with pytest.raises(FileError, match=r"a\.zip' holds 'a/0\.png' 2 times"):
         load(path)
 
@@ -152,8 +152,8 @@ def test_a_text_of_a_zip_that_cannot_be_read_is_named(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("wnids.txt", "n01\n")
         archive.writestr("words.txt", "n01\tcat\n" * 50)
-        archive.writestr("train/n01/images/0.png", encoded(photo()))
-        archive.writestr("train/n02/images/0.png", encoded(photo(1)))
+        archive.writestr("train/n01/images/0.png", encode(photo()))
+        archive.writestr("train/n02/images/0.png", encode(photo(1)))
     content = path.read_bytes().replace(b"n01\tcat", b"n01\tdog", 1)
     path.write_bytes(content)
     with pytest.raises(FileError, match=r"'words\.txt' in file .*tiny\.zip' cannot be read"):

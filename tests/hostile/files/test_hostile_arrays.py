@@ -28,7 +28,7 @@ def detect(labels=LABELS, softmax=SOFTMAX, passes=PASSES):
 # -- masked ---------------------------------------------------------------------------------------
 
 
-def masked(array):
+def mask_first(array):
     mask = np.zeros(array.shape, bool)
     mask.reshape(-1)[5] = True
     return np.ma.masked_array(array, mask)
@@ -36,33 +36,33 @@ def masked(array):
 
 def test_masked_values_are_refused_wherever_they_come_in():
     for change, name in (
-        ({"labels": masked(LABELS)}, "labels"),
-        ({"labels": masked(LABELS.astype(float))}, "labels"),
-        ({"labels": masked(np.array(list("abcd"))[LABELS])}, "labels"),
-        ({"softmax": masked(SOFTMAX)}, "pred_probs"),
-        ({"passes": masked(PASSES)}, "passes"),
+        ({"labels": mask_first(LABELS)}, "labels"),
+        ({"labels": mask_first(LABELS.astype(float))}, "labels"),
+        ({"labels": mask_first(np.array(list("abcd"))[LABELS])}, "labels"),
+        ({"softmax": mask_first(SOFTMAX)}, "pred_probs"),
+        ({"passes": mask_first(PASSES)}, "passes"),
     ):
         with pytest.raises(uqled.InputError, match=f"{name} is masked in places"):
             detect(**change)
     for function, arguments in (
-        (uqled.Dataset.from_arrays, (SOFTMAX, masked(LABELS))),
-        (uqled.Dataset.from_arrays, (masked(SOFTMAX), LABELS)),
-        (uqled.label_quality_scores, (masked(LABELS), SOFTMAX)),
-        (uqled.label_quality_scores, (LABELS, masked(SOFTMAX))),
-        (uqled.confident_joint, (masked(LABELS), SOFTMAX)),
-        (uqled.uncertainty.entropy, (masked(SOFTMAX),)),
-        (arrays.check_passes, (masked(PASSES),)),
-        (arrays.read_label_column, (masked(LABELS), "truth")),
+        (uqled.Dataset.from_arrays, (SOFTMAX, mask_first(LABELS))),
+        (uqled.Dataset.from_arrays, (mask_first(SOFTMAX), LABELS)),
+        (uqled.label_quality_scores, (mask_first(LABELS), SOFTMAX)),
+        (uqled.label_quality_scores, (LABELS, mask_first(SOFTMAX))),
+        (uqled.confident_joint, (mask_first(LABELS), SOFTMAX)),
+        (uqled.uncertainty.entropy, (mask_first(SOFTMAX),)),
+        (arrays.check_passes, (mask_first(PASSES),)),
+        (arrays.read_label_column, (mask_first(LABELS), "truth")),
     ):
         with pytest.raises(uqled.InputError, match="masked in places"):
             function(*arguments)
     with pytest.raises(uqled.InputError, match="masked in places"):
-        apply_noise(masked(LABELS), symmetric_matrix(4, rate=0.1), seed=0)
+        apply_noise(mask_first(LABELS), symmetric_matrix(4, rate=0.1), seed=0)
 
 
 def test_a_mask_that_masks_nothing_is_none():
-    found = detect(np.ma.masked_array(LABELS), np.ma.masked_array(SOFTMAX))
-    assert (found == EXPECTED).all()
+    errors = detect(np.ma.masked_array(LABELS), np.ma.masked_array(SOFTMAX))
+    assert (errors == EXPECTED).all()
 
 
 # -- endless --------------------------------------------------------------------------------------
@@ -239,8 +239,8 @@ def test_classes_of_other_shapes_are_refused():
 def test_many_class_names_take_no_time():
     names = [f"class {k}" for k in range(60_000)]
     began = time.monotonic()
-    found = arrays.encode_labels(names[:100], n_classes=60_000, classes=names)
-    assert found.codes.tolist() == list(range(100))
+    labels = arrays.encode_labels(names[:100], n_classes=60_000, classes=names)
+    assert labels.codes.tolist() == list(range(100))
     assert time.monotonic() - began < 5
     with pytest.raises(uqled.InputError, match="'class 7' twice"):
         arrays.encode_labels(names[:100], n_classes=60_001, classes=[*names, "class 7"])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
-from pictures import classes_of, encoded, photo, source
+from pictures import classes_of, encode, photo, source
 from uqled import FileError
 from uqled.data import images, load
 from uqled.data.image_cache import decode_images
@@ -26,15 +26,6 @@ from uqled.limits import override_limits
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("UQLED_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture(params=["simplejpeg", "Pillow"])
-def decoder(request, monkeypatch):
-    if request.param == "Pillow":
-        monkeypatch.setattr(images, "simplejpeg", None)
-    elif images.simplejpeg is None:
-        pytest.skip("simplejpeg is not installed")
-    return request.param
 
 
 def reason(content, **options):
@@ -56,7 +47,7 @@ def png_of(width, height, *chunks):
 
 def jpeg_of(width, height, **options):
     """A JPEG of a few bytes that claims any size."""
-    content = bytearray(encoded(Image.new("RGB", (16, 16)), "JPEG", **options))
+    content = bytearray(encode(Image.new("RGB", (16, 16)), "JPEG", **options))
     at = content.index(b"\xff\xc2" if options.get("progressive") else b"\xff\xc0")
     content[at + 5 : at + 9] = struct.pack(">HH", height, width)
     return bytes(content)
@@ -102,10 +93,10 @@ def test_encoded_images_are_limited(tmp_path):
     with override_limits(image_bytes=50_000):
         with pytest.raises(FileError, match=r"1/large\.png: has 100,000 bytes, and at most 50,000"):
             load(folder)
-        found = decode_images(
-            source(encoded(photo()), b"\0" * 50_001), cache=False
+        result = decode_images(
+            source(encode(photo()), b"\0" * 50_001), cache=False
         )  # a table's cells
-    assert found.unreadable == {
+    assert result.unreadable == {
         1: "has 50,001 bytes, and at most 50,000 are read (limit image_bytes)"
     }
     with (folder / "1" / "sparse.png").open("wb") as file:
@@ -135,7 +126,7 @@ def test_postscript_is_not_interpreted(tmp_path, monkeypatch):
 @pytest.mark.parametrize("form", ["ICO", "PCX", "SGI", "DDS", "PDF", "EPS", "MSP", "QOI"])
 def test_formats_of_other_endings_are_not_opened(form):
     mode = "1" if form == "MSP" else "RGB"
-    content = encoded(photo(width=32, height=32).convert(mode), form)
+    content = encode(photo(width=32, height=32).convert(mode), form)
     assert reason(content) == "is not an image that Pillow can read"
 
 
@@ -145,7 +136,7 @@ def test_formats_are_identified():
     } & set(images.list_picture_formats())
     assert len(kinds) > 7
     for kind in kinds:
-        content = encoded(photo(), kind)
+        content = encode(photo(), kind)
         assert images.identify_format(content) == kind
         assert reason(content) is None
     for content in (b"", b"<html>", b"%!PS", bytes(100), png_of(2**31 - 1, 2**31 - 1)):
@@ -161,7 +152,7 @@ def test_formats_are_identified():
         png_of(60_000, 60_000),
         jpeg_of(60_000, 60_000),
         jpeg_of(60_000, 60_000, progressive=True),
-        encoded(Image.new("1", (20_000, 20_000)), "TIFF", compression="group4"),
+        encode(Image.new("1", (20_000, 20_000)), "TIFF", compression="group4"),
         b"P6 60000 60000 255\n",
     ],
     ids=["PNG", "JPEG", "progressive", "TIFF", "PPM"],
@@ -189,19 +180,19 @@ def test_pixels_are_counted_before_a_picture_is_turned(decoder):
 
 def test_the_limit_of_pixels_holds_in_every_thread(decoder, tmp_path):
     pictures = [photo(n, 40, 40) for n in range(8)]
-    contents = [encoded(p, form) for p in pictures for form in ("JPEG", "PNG")]
+    contents = [encode(p, form) for p in pictures for form in ("JPEG", "PNG")]
     with override_limits(image_pixels=1599):
         for threads in (1, 4):
-            found = decode_images(source(*contents), cache=False, threads=threads)
-            assert set(found.unreadable) == set(range(16)), decoder
-            assert "1,600 pixels, and at most 1,599" in found.unreadable[0]
+            result = decode_images(source(*contents), cache=False, threads=threads)
+            assert set(result.unreadable) == set(range(16)), decoder
+            assert "1,600 pixels, and at most 1,599" in result.unreadable[0]
     with override_limits(image_pixels=1600):
         assert decode_images(source(*contents), cache=tmp_path, threads=4).unreadable == {}
 
 
 def test_a_raised_limit_lets_large_pictures_in(monkeypatch):
     """Pillow has a limit of its own, for the whole process."""
-    content = encoded(photo(0, 300, 300))
+    content = encode(photo(0, 300, 300))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     with override_limits(image_pixels=89_999):
         assert "90,000 pixels" in reason(content)
@@ -213,11 +204,11 @@ def test_a_raised_limit_lets_large_pictures_in(monkeypatch):
 def test_only_the_first_picture_of_many_is_decoded():
     frames = [photo(n) for n in range(50)]
     for form, options in (("GIF", {}), ("WEBP", {"lossless": True}), ("PNG", {}), ("TIFF", {})):
-        content = encoded(frames[0], form, save_all=True, append_images=frames[1:], **options)
-        found = decode_images(source(content), cache=False).images[0]
+        content = encode(frames[0], form, save_all=True, append_images=frames[1:], **options)
+        pixels = decode_images(source(content), cache=False).images[0]
         if form != "GIF":  # which has 256 colours
-            assert (found == np.asarray(frames[0])).all(), form
-        assert found.shape == (32, 32, 3)
+            assert (pixels == np.asarray(frames[0])).all(), form
+        assert pixels.shape == (32, 32, 3)
 
 
 def with_scans(content, n):
@@ -227,23 +218,23 @@ def with_scans(content, n):
 
 
 def test_jpegs_of_thousands_of_scans_are_refused(decoder):
-    slow = encoded(Image.new("RGB", (1000, 1000), (200, 30, 40)), "JPEG", progressive=True)
+    slow = encode(Image.new("RGB", (1000, 1000), (200, 30, 40)), "JPEG", progressive=True)
     assert reason(with_scans(slow, 50)) is None, decoder
     started = time.monotonic()
     assert "scans" in reason(with_scans(slow, 20_000))
-    plain = [encoded(Image.new("RGB", (1000, 1000), (n, 30, 40)), "JPEG") for n in range(3)]
-    found = decode_images(source(*plain, with_scans(slow, 20_000)), cache=False)
-    assert found.unreadable.keys() == {3}
+    plain = [encode(Image.new("RGB", (1000, 1000), (n, 30, 40)), "JPEG") for n in range(3)]
+    result = decode_images(source(*plain, with_scans(slow, 20_000)), cache=False)
+    assert result.unreadable.keys() == {3}
     assert time.monotonic() - started < 3
 
 
 def test_what_looks_like_scans_behind_the_end_is_none(decoder):
     """Phones put a film of a second behind the picture, whose bytes are anything."""
-    content = encoded(photo(), "JPEG")
-    found = decode_images(source(content + b"\xff\xda\0\0" * 1000), cache=False)
-    assert found.unreadable == {}, decoder
-    assert (found.images[0] == np.asarray(Image.open(io.BytesIO(content)))).all()
-    preview = encoded(photo(), "JPEG", comment=b"\xff\xda" * 500)
+    content = encode(photo(), "JPEG")
+    result = decode_images(source(content + b"\xff\xda\0\0" * 1000), cache=False)
+    assert result.unreadable == {}, decoder
+    assert (result.images[0] == np.asarray(Image.open(io.BytesIO(content)))).all()
+    preview = encode(photo(), "JPEG", comment=b"\xff\xda" * 500)
     assert reason(preview) is None
 
 
@@ -281,7 +272,7 @@ def test_damaged_pictures_are_named_or_decoded(decoder):
     """Mutations of every format: a reason or pixels of the right shape, and no other error."""
     rng = np.random.default_rng(0)
     for kind in images.list_picture_formats():
-        sound = encoded(photo(), kind)
+        sound = encode(photo(), kind)
         mutants = []
         for n in range(60):
             content = bytearray(sound)
@@ -290,7 +281,7 @@ def test_damaged_pictures_are_named_or_decoded(decoder):
             mutants.append(bytes(content[: rng.integers(len(content))] if n % 7 == 0 else content))
         started = time.monotonic()
         with override_limits(image_pixels=2**20):
-            found = decode_images(source(*mutants), cache=False, size=16)
-        assert len(found.images) + len(found.unreadable) == 60, decoder
-        assert all(why and "\n" not in why for why in found.unreadable.values())
+            result = decode_images(source(*mutants), cache=False, size=16)
+        assert len(result.images) + len(result.unreadable) == 60, decoder
+        assert all(why and "\n" not in why for why in result.unreadable.values())
         assert time.monotonic() - started < 10, kind

@@ -11,7 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from archive_files import HEADERS, npz_of, packed, with_member
+from archive_files import HEADERS, npz_of, pack_npy, with_member
 from uqled import FileError
 from uqled.data import load
 from uqled.errors import LimitError
@@ -22,7 +22,7 @@ from uqled.storage.arrays.numpy_files import open_npz
 @pytest.mark.parametrize("case", HEADERS)
 @pytest.mark.filterwarnings("ignore")
 def test_headers_that_are_none(tmp_path, case):
-    path = with_member(tmp_path / "a.npz", "y.npy", packed(HEADERS[case], bytes(32)))
+    path = with_member(tmp_path / "a.npz", "y.npy", pack_npy(HEADERS[case], bytes(32)))
     started = time.monotonic()
     with pytest.raises(FileError, match=r"a\.npz"):
         load(path)
@@ -84,8 +84,8 @@ def test_arrays_of_an_npz_are_what_numpy_reads(tmp_path):
         with open_npz(tmp_path / "a.npz") as archive, np.load(tmp_path / "a.npz") as expected:
             assert archive.keys == expected.files
             for key in expected.files:
-                found = archive.read(key)
-                assert found.dtype == expected[key].dtype
-                assert found.flags.writeable
-                assert found.flags.f_contiguous == expected[key].flags.f_contiguous
-                np.testing.assert_array_equal(found, expected[key])
+                array = archive.read(key)
+                assert array.dtype == expected[key].dtype
+                assert array.flags.writeable
+                assert array.flags.f_contiguous == expected[key].flags.f_contiguous
+                np.testing.assert_array_equal(array, expected[key])

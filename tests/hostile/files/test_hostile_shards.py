@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import zarr
 
-from archive_files import HEADERS, packed
+from archive_files import HEADERS, pack_npy
 from uqled.data.prediction_files import open_labels, open_probabilities
 from uqled.errors import FileError, InputError, LimitError, UqledError
 from uqled.limits import override_limits
@@ -46,7 +46,7 @@ def test_headers_that_are_none(tmp_path, case, ndim):
     folder = tmp_path / "shards"
     folder.mkdir()
     for path in (tmp_path / "a.npy", folder / "0.npy"):
-        path.write_bytes(packed(HEADERS[case], bytes(32)))
+        path.write_bytes(pack_npy(HEADERS[case], bytes(32)))
         started = time.monotonic()
         with pytest.raises(FileError, match=path.name):
             read_all(path if path.parent == tmp_path else folder, ndim)
@@ -56,16 +56,16 @@ def test_headers_that_are_none(tmp_path, case, ndim):
 def test_labels_that_claim_terabytes_in_a_sparse_file(tmp_path):
     path = tmp_path / "labels.npy"
     head = b"{'descr': '<i8', 'fortran_order': False, 'shape': (549755813888,), }"
-    path.write_bytes(packed(head.ljust(117) + b"\n"))
+    path.write_bytes(pack_npy(head.ljust(117) + b"\n"))
     with path.open("r+b") as file:
         file.truncate(128 + 2**42)
     with pytest.raises(LimitError, match=r"labels\.npy' has 4,398,046,511,104 bytes"):
         open_labels(str(path))
     (tmp_path / "in").mkdir()
     path.rename(tmp_path / "in" / "0.npy")
-    found = open_labels(str(tmp_path / "in"))  # whose rows are read when they are asked for
+    labels = open_labels(str(tmp_path / "in"))  # whose rows are read when they are asked for
     with pytest.raises(LimitError, match=r"in' has 4,398,046,511,104 bytes"):
-        np.asarray(found)
+        np.asarray(labels)
 
 
 def test_rows_of_no_classes_are_refused(tmp_path):
@@ -117,12 +117,12 @@ def test_what_pandas_noted_in_a_table_may_be_anything(tmp_path, note):
     parquet_with(tmp_path / "in" / "0.parquet", {b"pandas": note})
     for ndim, address in ((2, tmp_path / "in"), (1, f"{tmp_path / 'in' / '0.parquet'}::class 1")):
         try:
-            found = read_all(address, ndim)
+            rows = read_all(address, ndim)
         except FileError as error:
             message = str(error)
         else:
             message = ""
-            assert (found == (PROBS if ndim == 2 else PROBS[:, 1])).all()
+            assert (rows == (PROBS if ndim == 2 else PROBS[:, 1])).all()
         assert not message or "0.parquet" in message
 
 
@@ -169,8 +169,8 @@ def test_many_equal_rows_in_a_few_bytes(tmp_path):
     """Ten million rows in a few kB: read in blocks, or refused where all are needed at once."""
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"label": np.zeros(10**7, np.int64)}), tmp_path / "in" / "0.parquet")
-    found = open_labels(str(tmp_path / "in"))
-    assert found[5:9].tolist() == [0] * 4
+    labels = open_labels(str(tmp_path / "in"))
+    assert labels[5:9].tolist() == [0] * 4
     with override_limits(memory_bytes=10**6):
         for address in ("in", "in/0.parquet"):
             with pytest.raises(LimitError, match="memory_bytes"):
@@ -181,8 +181,8 @@ def test_many_equal_rows_in_a_few_bytes(tmp_path):
 
 
 def zarr_of(path, array=PROBS, **options):
-    made = zarr.create_array(str(path), shape=array.shape, dtype=array.dtype, **options)
-    made[...] = array
+    stored_array = zarr.create_array(str(path), shape=array.shape, dtype=array.dtype, **options)
+    stored_array[...] = array
     return path
 
 

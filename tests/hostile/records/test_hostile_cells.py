@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import uqled
+from bench_suites import SMALLEST
 from small_training import StopError
 from uqled.bench import cells as cells_module
 from uqled.bench import runner, workers
@@ -25,24 +26,7 @@ from uqled.bench.workers import Workers
 from uqled.limits import override_limits
 from uqled.storage.lock import lock_folder
 
-SUITE = """
-rates = [0.1]
-seeds = [0]
-folds = 2
-passes = 2
-methods = ["cl-pbnr", "cl-mcd"]
-pilot = true
-
-[stage2]
-methods = ["cl-pbnr"]
-
-[[data]]
-name = "digits"
-place = "digits"
-test_share = 0.5
-limit = 100
-model = "logistic"
-"""
+SUITE = SMALLEST.replace("limit = 200", "limit = 100").replace("[stage2]", "pilot = true\n[stage2]")
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +37,7 @@ def suite(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def finished(suite, tmp_path_factory):
+def finished_benchmark(suite, tmp_path_factory):
     """A finished benchmark."""
     out = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
@@ -63,8 +47,8 @@ def finished(suite, tmp_path_factory):
 
 
 @pytest.fixture
-def folder(finished, tmp_path):
-    shutil.copytree(finished, tmp_path / "bench")
+def folder(finished_benchmark, tmp_path):
+    shutil.copytree(finished_benchmark, tmp_path / "bench")
     return tmp_path / "bench"
 
 
@@ -79,7 +63,7 @@ def run(suite, folder):
     return run_benchmark(benchmark, workers=Workers(1), progress=False)
 
 
-def found_in(folder):
+def list_cells(folder):
     return {
         str(path.relative_to(folder)): json.loads(path.read_text())["found"]
         for path in (folder / "cells").rglob("*.json")
@@ -236,7 +220,7 @@ def test_flags_that_do_not_fit_are_named(suite, folder, name, change):
         run(suite, folder)
 
 
-def packed(**arrays):
+def pack_npz(**arrays):
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)
     return file.getvalue()
@@ -255,14 +239,14 @@ def test_damaged_archives_of_arrays_are_named(suite, folder):
     objects = np.array([Planted(str(planted))], dtype=object)
     for content in (
         b"", good[:-30], good[: len(good) // 2], b"PK\x03\x04" + bytes(100),
-        packed(test_probs=objects), twice.getvalue(),
+        pack_npz(test_probs=objects), twice.getvalue(),
     ):  # fmt: skip
         path.write_bytes(content)
         with pytest.raises(uqled.FileError, match=r"pretraining\.npz.*Remove cell digits/seed-0/p"):
             run(suite, folder)
     assert not planted.exists()
     with override_limits(memory_bytes=10_000):
-        path.write_bytes(packed(test_probs=np.zeros((50, 1_000))))
+        path.write_bytes(pack_npz(test_probs=np.zeros((50, 1_000))))
         with pytest.raises(uqled.InputError, match=r"memory_bytes.*Remove cell digits"):
             Cells(folder).read_arrays(PRETRAINING)
 
@@ -285,7 +269,7 @@ def test_more_classes_than_sixteen_bits_count_survive_packing():
 # -- merging --------------------------------------------------------------------------------------
 
 
-def test_merging_takes_no_file_of_somebody_else(finished, folder, tmp_path):
+def test_merging_takes_no_file_of_somebody_else(finished_benchmark, folder, tmp_path):
     own = Cells(tmp_path / "own")
     path = folder / "arrays" / f"{PRETRAINING.name}.npz"
     path.unlink()
@@ -296,20 +280,20 @@ def test_merging_takes_no_file_of_somebody_else(finished, folder, tmp_path):
     path.symlink_to("/dev/zero")
     with pytest.raises(uqled.FileError, match=r"pretraining\.npz' is not a regular file"):
         own.merge(folder)
-    assert Cells(tmp_path / "good").merge(finished) == len(found_in(finished))
+    assert Cells(tmp_path / "good").merge(finished_benchmark) == len(list_cells(finished_benchmark))
 
 
 def test_temporary_files_are_no_cells(suite, folder, tmp_path):
     for name in ("cells/digits/.uqled-pilot-1.json", "data/.uqled-digits-1.json"):
         (folder / name).write_text("")
     write_tables(Benchmark(suite, folder, folder))
-    assert Cells(tmp_path / "own").merge(folder) == len(found_in(tmp_path / "own"))
+    assert Cells(tmp_path / "own").merge(folder) == len(list_cells(tmp_path / "own"))
 
 
 # -- accidents ------------------------------------------------------------------------------------
 
 
-def left_behind(folder):
+def list_leftovers(folder):
     return sorted(
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -319,7 +303,7 @@ def left_behind(folder):
 
 @pytest.mark.parametrize("moment", ["before", "in between"])
 def test_a_killed_benchmark_leaves_nothing_behind_once_it_succeeds(
-    suite, finished, tmp_path, monkeypatch, moment
+    suite, finished_benchmark, tmp_path, monkeypatch, moment
 ):
     out = tmp_path / "bench"
     benchmark = Benchmark(suite, out, out)
@@ -337,11 +321,11 @@ def test_a_killed_benchmark_leaves_nothing_behind_once_it_succeeds(
         with pytest.raises(StopError):
             run_benchmark(benchmark, pilot=True, workers=Workers(1), progress=False)
     (out / "data" / ".uqled-x-1.json").write_text("")
-    assert left_behind(out)
+    assert list_leftovers(out)
     run_benchmark(benchmark, pilot=True, workers=Workers(1), progress=False)
-    assert left_behind(out) == []
-    assert len(found_in(out)) == 2
-    assert found_in(out).items() <= found_in(finished).items()
+    assert list_leftovers(out) == []
+    assert len(list_cells(out)) == 2
+    assert list_cells(out).items() <= list_cells(finished_benchmark).items()
 
 
 def test_work_of_cells_that_are_not_finished_stays(folder):

@@ -16,10 +16,10 @@ BIG = 2**63 - 1
 
 @pytest.fixture
 def path(tmp_path):
-    found = tmp_path / "run" / "decisions.sqlite"
-    found.parent.mkdir()
-    write_decisions(found)
-    return found
+    file = tmp_path / "run" / "decisions.sqlite"
+    file.parent.mkdir()
+    write_decisions(file)
+    return file
 
 
 #: An UPDATE of the change that decided sample 4 (number 2, batch 1), and what the error says.

@@ -32,10 +32,10 @@ ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELEC
 
 @pytest.fixture
 def path(tmp_path):
-    found = tmp_path / "run" / "decisions.sqlite"
-    found.parent.mkdir()
-    write_decisions(found)
-    return found
+    file = tmp_path / "run" / "decisions.sqlite"
+    file.parent.mkdir()
+    write_decisions(file)
+    return file
 
 
 # ---- schemas of other kinds

@@ -34,21 +34,21 @@ def texts_of(svg: str) -> set[str]:
 def test_a_heat_map_shows_any_class_and_title():
     K = len(NASTY)
     matrix = TransitionMatrix(np.full((K, K), 1 / K), NASTY)
-    found = render_figure(transition_heat_map({"title " + "".join(NASTY): matrix}))
-    assert found.png.startswith(b"\x89PNG")
-    assert {"$x$", "a^b_c", "_hidden", "<b onclick=x>&</b>", "two lines"} <= texts_of(found.svg)
+    figure = render_figure(transition_heat_map({"title " + "".join(NASTY): matrix}))
+    assert figure.png.startswith(b"\x89PNG")
+    assert {"$x$", "a^b_c", "_hidden", "<b onclick=x>&</b>", "two lines"} <= texts_of(figure.svg)
 
 
 @pytest.mark.parametrize("title", ["$", r"$\frac$", "\x00", "\ud800", "\uffff"], ids=ascii)
 def test_a_heat_map_shows_any_title(title):
-    found = render_figure(transition_heat_map({title: PAIR}))
-    assert "other" in texts_of(found.svg)
+    figure = render_figure(transition_heat_map({title: PAIR}))
+    assert "other" in texts_of(figure.svg)
 
 
 def test_dollars_and_backslashes_are_shown_as_they_are():
     matrix = TransitionMatrix(np.array([[0.8, 0.2], [0.1, 0.9]]), ["$a$ and $b$", r"\$ \alpha"])
-    shown = texts_of(render_figure(transition_heat_map({r"$\frac$ of $x$": matrix})).svg)
-    assert {"$a$ and $b$", r"\$ \alpha", r"$\frac$ of $x$"} <= shown
+    texts = texts_of(render_figure(transition_heat_map({r"$\frac$ of $x$": matrix})).svg)
+    assert {"$a$ and $b$", r"\$ \alpha", r"$\frac$ of $x$"} <= texts
     assert (
         escape_figure_text("a\nb\x00c\ud800")
         == "a b\N{REPLACEMENT CHARACTER}c\N{REPLACEMENT CHARACTER}"

@@ -34,7 +34,7 @@ def small(seed=0, width=6):
         return nn.Sequential(nn.Linear(5, width), nn.ReLU(), nn.Dropout(0.2), nn.Linear(width, 3))
 
 
-def trained(folder, *, options=SHORT, model=None):
+def train_weights(folder, *, options=SHORT, model=None):
     """The weights after a training that continues from what is in the folder."""
     rng = np.random.default_rng(0)
     inputs, labels = rng.normal(size=(48, 5)), rng.integers(0, 3, 48)
@@ -73,34 +73,34 @@ def stop_when(monkeypatch, module, name, *, after=0, before=False):
 def half(tmp_path, monkeypatch):
     """A folder in which a training of three epochs was killed after the first."""
     with stop_when(monkeypatch, training, "write_checkpoint"):
-        trained(tmp_path)
+        train_weights(tmp_path)
     return tmp_path
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("whole"))
+def whole_training(tmp_path_factory):
+    return train_weights(tmp_path_factory.mktemp("whole"))
 
 
-def assert_equal(found, expected):
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in found)
+def assert_equal(actual, whole_training):
+    assert actual.keys() == whole_training.keys()
+    assert all(torch.equal(actual[name], whole_training[name]) for name in actual)
 
 
 # -- checkpoints ----------------------------------------------------------------------------------
 
 
-def test_a_checkpoint_is_continued_to_the_same_weights(half, expected, monkeypatch):
+def test_a_checkpoint_is_continued_to_the_same_weights(half, whole_training, monkeypatch):
     epochs = []
     write = training._write_history
     monkeypatch.setattr(
         training, "_write_history", lambda f, rows: (epochs.append(len(rows)), write(f, rows))
     )
-    assert_equal(trained(half), expected)
+    assert_equal(train_weights(half), whole_training)
     assert epochs == [2, 3]
 
 
-def changed(**entries):
+def make_change(**entries):
     def change(path):
         saved = torch.load(path, weights_only=True)
         torch.save({**saved, **entries}, path)
@@ -155,17 +155,17 @@ DAMAGE = {
     "no optimiser": without("optimiser"),
     "no epochs": without("epochs"),
     "no history": without("history"),
-    "one more key": changed(extra=1),
-    "no state": changed(model=None),
-    "another model": changed(model=small(width=7).state_dict()),
-    "other layers": changed(model=nn.Linear(5, 3).state_dict()),
+    "one more key": make_change(extra=1),
+    "no state": make_change(model=None),
+    "another model": make_change(model=small(width=7).state_dict()),
+    "other layers": make_change(model=nn.Linear(5, 3).state_dict()),
     "a weight that is a number": of_model(lambda s: set_weight(s, 3)),
     "a weight of other shape": of_model(lambda s: set_weight(s, torch.zeros(6, 6))),
     "a weight of other type": of_model(lambda s: set_weight(s, torch.zeros(6, 5).long())),
     "a sparse weight": of_model(lambda s: set_weight(s, torch.zeros(6, 5).to_sparse())),
     "one weight more": of_model(lambda s: s["model"].update(more=torch.zeros(1))),
-    "no optimiser's state": changed(optimiser=3),
-    "an empty optimiser": changed(optimiser={}),
+    "no optimiser's state": make_change(optimiser=3),
+    "an empty optimiser": make_change(optimiser={}),
     "no groups": of_model(lambda s: s["optimiser"].update(param_groups=[])),
     "a group of other keys": of_model(lambda s: s["optimiser"]["param_groups"][0].pop("lr")),
     "a rate that is a text": of_model(lambda s: s["optimiser"]["param_groups"][0].update(lr="1")),
@@ -173,33 +173,33 @@ DAMAGE = {
     "momentum that is a text": of_model(lambda s: set_momentum(s, "fast")),
     "momentum of no weight": of_model(lambda s: s["optimiser"]["state"].update({99: {}})),
     "state of other kind": of_model(lambda s: s["optimiser"].update(state=[1])),
-    "more epochs than asked for": changed(epochs=4),
-    "no epoch": changed(epochs=0),
-    "negative epochs": changed(epochs=-1),
-    "epochs that are a text": changed(epochs="1"),
-    "epochs that are true": changed(epochs=True),
-    "a history of other length": changed(history=[]),
-    "a history of texts": changed(history=["abc"]),
-    "a history of wrong rows": changed(history=[[1, 0.5]]),
-    "a history of another epoch": changed(history=[[2, 0.5, 0.5]]),
-    "a history of no numbers": changed(history=[[1, "x", None]]),
+    "more epochs than asked for": make_change(epochs=4),
+    "no epoch": make_change(epochs=0),
+    "negative epochs": make_change(epochs=-1),
+    "epochs that are a text": make_change(epochs="1"),
+    "epochs that are true": make_change(epochs=True),
+    "a history of other length": make_change(history=[]),
+    "a history of texts": make_change(history=["abc"]),
+    "a history of wrong rows": make_change(history=[[1, 0.5]]),
+    "a history of another epoch": make_change(history=[[2, 0.5, 0.5]]),
+    "a history of no numbers": make_change(history=[[1, "x", None]]),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_checkpoint_begins_the_training_again(half, expected, damage):
+def test_a_damaged_checkpoint_begins_the_training_again(half, whole_training, damage):
     DAMAGE[damage](half / "checkpoint.pt")
-    assert_equal(trained(half), expected)
+    assert_equal(train_weights(half), whole_training)
 
 
-def test_a_checkpoint_that_is_no_file_is_not_waited_for(half, expected):
+def test_a_checkpoint_that_is_no_file_is_not_waited_for(half, whole_training):
     (half / "checkpoint.pt").unlink()
     os.mkfifo(half / "checkpoint.pt")
-    assert_equal(trained(half), expected)
+    assert_equal(train_weights(half), whole_training)
     (half / "checkpoint.pt").unlink()
     (half / "checkpoint.pt").mkdir()
     with pytest.raises(uqled.FileError, match=r"checkpoint\.pt' is a folder"):
-        trained(half)
+        train_weights(half)
 
 
 class Planted:
@@ -212,11 +212,11 @@ class Planted:
         return os.mkdir, (self.path,)
 
 
-def test_a_forged_checkpoint_runs_nothing(half, expected):
+def test_a_forged_checkpoint_runs_nothing(half, whole_training):
     planted = str(half / "ran")
     forged = {"model": Planted(planted), "optimiser": {}, "epochs": 1, "history": [[1, 0.5, 0.5]]}
     torch.save(forged, half / "checkpoint.pt")
-    assert_equal(trained(half), expected)
+    assert_equal(train_weights(half), whole_training)
     assert not os.path.exists(planted)  # noqa: PTH110
 
 
@@ -234,15 +234,15 @@ def test_an_optimiser_of_ones_own_continues_too(tmp_path, monkeypatch):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     killed.mkdir()
-    expected = trained(whole, model=Own(*small()))
+    whole_training = train_weights(whole, model=Own(*small()))
     with stop_when(monkeypatch, training, "write_checkpoint", after=1):
-        trained(killed, model=Own(*small()))
+        train_weights(killed, model=Own(*small()))
     epochs = []
     write = training._write_history
     monkeypatch.setattr(
         training, "_write_history", lambda f, rows: (epochs.append(len(rows)), write(f, rows))
     )
-    assert_equal(trained(killed, model=Own(*small())), expected)
+    assert_equal(train_weights(killed, model=Own(*small())), whole_training)
     assert epochs == [3]
 
 
@@ -259,20 +259,20 @@ def files_of_at_most(n):
         signal.signal(signal.SIGXFSZ, ignored)
 
 
-def test_a_full_disk_is_named_and_leaves_the_old_checkpoint(half, expected):
+def test_a_full_disk_is_named_and_leaves_the_old_checkpoint(half, whole_training):
     before = (half / "checkpoint.pt").read_bytes()
     message = r"checkpoint\.pt' cannot be written"
     with files_of_at_most(1_000), pytest.raises(uqled.FileError, match=message):
-        trained(half)
+        train_weights(half)
     assert (half / "checkpoint.pt").read_bytes() == before
     assert {path.name for path in half.iterdir()} == {"checkpoint.pt", "history.csv"}
-    assert_equal(trained(half), expected)
+    assert_equal(train_weights(half), whole_training)
 
 
 # -- what is left behind --------------------------------------------------------------------------
 
 
-def left_behind(run):
+def list_leftovers(run):
     """What a finished run should not have."""
     usual = {"pred_probs.npy", "passes.npy", "history.csv"}
     files = [path for path in (run / "folds").rglob("*") if path.is_file()]
@@ -298,7 +298,7 @@ MOMENTS = {
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished_runs(tmp_path_factory):
     def make(kind):
         if kind not in runs:
             model, options = MODELS[kind]
@@ -313,14 +313,14 @@ def finished(tmp_path_factory):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_rerun_leaves_nothing_behind(kind, moment, finished, tmp_path, monkeypatch):
+def test_a_rerun_leaves_nothing_behind(kind, moment, finished_runs, tmp_path, monkeypatch):
     model, options = MODELS[kind]
     module, name, when = MOMENTS[moment]
     with stop_when(monkeypatch, module, name, **when):
         cross_validate(digits(120), model, out=tmp_path / "run", **options)
-    same(cross_validate(digits(120), model, out=tmp_path / "run", **options), finished(kind))
-    assert left_behind(tmp_path / "run") == []
-    assert left_behind(finished(kind).path) == []
+    same(cross_validate(digits(120), model, out=tmp_path / "run", **options), finished_runs(kind))
+    assert list_leftovers(tmp_path / "run") == []
+    assert list_leftovers(finished_runs(kind).path) == []
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -332,14 +332,14 @@ def test_a_rerun_leaves_nothing_behind(kind, moment, finished, tmp_path, monkeyp
     ],
 )
 def test_a_damaged_part_of_a_fold_is_computed_again(
-    kind, file, module, finished, tmp_path, monkeypatch
+    kind, file, module, finished_runs, tmp_path, monkeypatch
 ):
     model, options = MODELS[kind]
     with stop_when(monkeypatch, module, "write_array", after=1):
         cross_validate(digits(120), model, out=tmp_path, **options)
     path = tmp_path / file
     path.write_bytes(path.read_bytes()[:-100])
-    same(cross_validate(digits(120), model, out=tmp_path, **options), finished(kind))
+    same(cross_validate(digits(120), model, out=tmp_path, **options), finished_runs(kind))
 
 
 def test_parts_of_a_fold_are_used_only_if_they_fit(tmp_path):
@@ -371,10 +371,10 @@ def test_a_note_of_progress_is_no_more_than_a_note(tmp_path):
     assert folds._measure_progress(run, 0) == 0.0
 
 
-def test_a_history_of_something_else_is_named(finished, tmp_path):
+def test_a_history_of_something_else_is_named(finished_runs, tmp_path):
     model, options = MODELS["a network"]
     run = tmp_path / "run"
-    shutil.copytree(finished("a network").path, run)
+    shutil.copytree(finished_runs("a network").path, run)
     path = run / "folds" / "0" / "history.csv"
     head = "epoch,loss,accuracy\n"
     for content in ("", "epoch,loss\n1,2\n", f"{head}1,x,0.5\n", f"{head}1\n", "\0", "\udce9"):

@@ -68,8 +68,8 @@ def test_half_open_connections_do_not_block_the_page(run):
             assert page.status(page.head("api/start")) == 200
             assert time.monotonic() - began < 10
         wait_until(lambda: sum(map(is_open, held)) <= 100, 20)
-        _, said = server.communicate("", timeout=30)
-    assert said == ""
+        _, output = server.communicate("", timeout=30)
+    assert output == ""
 
 
 def test_the_number_of_connections_is_a_limit(run):

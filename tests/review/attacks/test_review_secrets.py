@@ -37,13 +37,13 @@ def test_no_address_gives_a_file_by_its_name(page, run):
             "~/"]  # fmt: skip
     rooms = ["", "static/", "picture/", "thumbnail/", "api/sample/", "templates/", "run/", "api/"]
     content = [b"the secret of", b"root:", b"SQLite format", b"\x93NUMPY", b"import ", b'"source"']
-    asked = 0
+    n_requests = 0
     for room, way, name in itertools.product(rooms, ways, names):
         answer = page.ask(page.head(f"{room}{way}{name}"))[0]
         assert answer.status in (400, 404), (room, way, name)
         assert not any(part in answer.body for part in content)
-        asked += 1
-    assert asked == 1760
+        n_requests += 1
+    assert n_requests == 1760
 
 
 def test_pictures_are_what_was_read_whatever_the_files_are_now(tmp_path):
@@ -77,8 +77,8 @@ def test_pictures_are_what_was_read_whatever_the_files_are_now(tmp_path):
                 assert b"secret" not in answer.body
                 assert b"root:" not in answer.body
                 (tmp_path / "shown.png").write_bytes(answer.body)
-                shown = np.asarray(Image.open(tmp_path / "shown.png"))
-                np.testing.assert_array_equal(shown, image)
+                page_image = np.asarray(Image.open(tmp_path / "shown.png"))
+                np.testing.assert_array_equal(page_image, image)
 
 
 # ---- accidents and hostile runs
@@ -86,8 +86,10 @@ def test_pictures_are_what_was_read_whatever_the_files_are_now(tmp_path):
 
 def edit(run, statement):
     """As somebody else's program changes the file."""
-    with closing(sqlite3.connect(run.path / "decisions.sqlite", isolation_level=None)) as found:
-        found.execute(statement)
+    with closing(
+        sqlite3.connect(run.path / "decisions.sqlite", isolation_level=None)
+    ) as connection:
+        connection.execute(statement)
 
 
 def test_a_damaged_file_is_answered_as_an_error(tmp_path):
@@ -146,11 +148,11 @@ def test_the_token_is_in_no_log_whatever_goes_wrong(run):
                 with suppress(OSError):
                     connection.recv(10)
         assert page.status(page.head("api/start")) == 200
-        out, said = server.communicate("", timeout=30)
+        out, log = server.communicate("", timeout=30)
     assert out == ""
-    assert "a mistake of ours" in said  # else nothing was logged at all
-    assert page.token not in said
-    assert said.count("Traceback") == 1
+    assert "a mistake of ours" in log  # else nothing was logged at all
+    assert page.token not in log
+    assert log.count("Traceback") == 1
 
 
 BROWSER = """
@@ -167,9 +169,9 @@ def test_the_browser_is_started_without_the_token(run, tmp_path, monkeypatch):
     monkeypatch.setattr(webbrowser, "_browsers", {})
     with serve_review(run, port=0) as address, serve._open_browser(address):
         wait_until(lambda: seen.exists() and seen.read_text().endswith("]"))
-        said = seen.read_text()
-        assert "uqled-review-" in said
-        assert Target(address).token not in said
+        text = seen.read_text()
+        assert "uqled-review-" in text
+        assert Target(address).token not in text
 
 
 def test_the_file_that_opens_the_browser_is_removed(monkeypatch, tmp_path):

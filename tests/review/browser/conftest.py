@@ -14,9 +14,9 @@ from uqled.review.serve import serve_review
 def browser():
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as started:
-        found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture
@@ -26,16 +26,16 @@ def run(tmp_path):
 
 @pytest.fixture
 def address(run):
-    with serve_review(run, port=0, reviewer="ana") as found:
-        yield found
+    with serve_review(run, port=0, reviewer="ana") as server:
+        yield server
 
 
 @pytest.fixture
-def opened(browser):
+def open_page(browser):
     """Open an address as a new person would; fails if the page ever has an error."""
     contexts, errors = [], []
 
-    def opened(address, *, helped=True, routes=None, **options):
+    def open_page(address, *, helped=True, routes=None, **options):
         context = browser.new_context(**options)
         contexts.append(context)
         context.set_default_timeout(SLOW)
@@ -54,12 +54,12 @@ def opened(browser):
         page.wait_for_selector(".card, #empty:not([hidden])")
         return page
 
-    yield opened
+    yield open_page
     for context in contexts:
         context.close()
     assert errors == []
 
 
 @pytest.fixture
-def ranked(run):
+def ranking(run):
     return find_label_errors(run.predictions(), method="all").ranked.tolist()

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from uqled.cli import app
 from uqled.detect.find import find_label_errors
-from uqled.review.decisions import Decisions
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -21,11 +20,6 @@ SLOW = 15_000  # milliseconds that the page may take for anything
 def is_alarming(message):
     expected = "409" in message.text or "net::ERR_" in message.text  # a conflict, a cut line
     return message.type == "error" and not expected
-
-
-def stored(run):
-    with Decisions(run.path / "decisions.sqlite") as decisions:
-        return {i: (one.action, one.label) for i, one in decisions.current().items()}
 
 
 def wait_until(condition, what="it"):
@@ -66,7 +60,7 @@ def candidates(page, index):
     return [k for k, _ in row["classes"]]
 
 
-def suggested(run, index):
+def suggest(run, index):
     return int(find_label_errors(run.predictions(), method="all").best[index])
 
 

@@ -12,11 +12,11 @@ from review_pages import (
     changes_of,
     next_index,
     settle,
-    stored,
-    suggested,
+    suggest,
     until,
     wait_until,
 )
+from review_runs import list_decisions
 from uqled.detect.find import find_label_errors
 from uqled.review.decisions import Decisions
 
@@ -26,43 +26,43 @@ pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 
 
-def test_keyboard_only(opened, address, run, ranked):
-    page = opened(address, helped=False)
+def test_keyboard_only(open_page, address, run, ranking):
+    page = open_page(address, helped=False)
     press = page.keyboard.press
     page.wait_for_selector("#keys[open]")  # a stranger is told how it works
     press("Escape")
-    assert active(page) == ranked[0]
+    assert active(page) == ranking[0]
     press("q")
     press("w")
     press("e")
     until(page, "document.querySelectorAll('.card.waiting').length === 0")
     expected = {
-        ranked[0]: ("keep", None),
-        ranked[1]: ("relabel", suggested(run, ranked[1])),
-        ranked[2]: ("drop", None),
+        ranking[0]: ("keep", None),
+        ranking[1]: ("relabel", suggest(run, ranking[1])),
+        ranking[2]: ("drop", None),
     }
-    assert stored(run) == expected
+    assert list_decisions(run) == expected
     settle(page)  # the rest of the list follows these decisions
     third, fourth = active(page), next_index(page)
     classes = candidates(page, third)
     given = int(run.predictions().labels.codes[third])
-    place = next(at for at, k in enumerate(classes) if k not in (given, suggested(run, third)))
+    place = next(at for at, k in enumerate(classes) if k not in (given, suggest(run, third)))
     press(str(place + 1))  # one of the sample's own candidates
     expected[third] = ("relabel", classes[place])
-    wait_until(lambda: stored(run) == expected)
+    wait_until(lambda: list_decisions(run) == expected)
 
     press("c")  # type-ahead
     page.keyboard.type("shi")
     press("Enter")
     given = int(run.predictions().labels.codes[fourth])
     expected[fourth] = ("keep", None) if given == 3 else ("relabel", 3)
-    wait_until(lambda: stored(run) == expected)
+    wait_until(lambda: list_decisions(run) == expected)
 
     press("ArrowLeft")
     press("n")  # undecided again
-    wait_until(lambda: fourth not in stored(run))
+    wait_until(lambda: fourth not in list_decisions(run))
     press("Control+z")
-    wait_until(lambda: stored(run) == expected)
+    wait_until(lambda: list_decisions(run) == expected)
     wait_until(lambda: active(page) == fourth)
 
     page.reload()  # in the middle: the place and the decisions are there
@@ -71,7 +71,7 @@ def test_keyboard_only(opened, address, run, ranked):
     assert page.locator(".card.keep, .card.relabel, .card.drop").count() == 5
     for _ in range(6):  # and so is what can be taken back
         press("Control+z")
-    wait_until(lambda: stored(run) == {})
+    wait_until(lambda: list_decisions(run) == {})
     press("Control+z")
     until(page, "document.querySelector('#toast').textContent.includes('Nothing to take back')")
 
@@ -79,14 +79,14 @@ def test_keyboard_only(opened, address, run, ranked):
     page.goto("about:blank")
     page.goto(address)
     page.wait_for_selector(".card.active")
-    assert active(page) == ranked[0]
+    assert active(page) == ranking[0]
     press("Shift+ArrowRight")
     press("Shift+ArrowRight")
     assert page.locator(".card[aria-selected=true]").count() == 3
     press("q")
-    wait_until(lambda: stored(run) == dict.fromkeys(ranked[:3], ("keep", None)))
+    wait_until(lambda: list_decisions(run) == dict.fromkeys(ranking[:3], ("keep", None)))
     press("Control+z")
-    wait_until(lambda: stored(run) == {})
+    wait_until(lambda: list_decisions(run) == {})
     settle(page)
 
     press("Home")
@@ -94,7 +94,7 @@ def test_keyboard_only(opened, address, run, ranked):
     page.wait_for_selector("#single:not([hidden]) .about h2")
     assert "Labelled" in page.locator("#single h2").inner_text()
     press("e")
-    wait_until(lambda: stored(run) == {ranked[0]: ("drop", None)})
+    wait_until(lambda: list_decisions(run) == {ranking[0]: ("drop", None)})
     until(page, "document.querySelector('#where').textContent.startsWith('2 of')")
     press("ArrowLeft")
     page.wait_for_selector("#single .state.drop")
@@ -115,16 +115,16 @@ def test_keyboard_only(opened, address, run, ranked):
     press("w")
     press("q")
     decided = {
-        ranked[0]: ("drop", None),
-        second: ("relabel", suggested(run, second)),
+        ranking[0]: ("drop", None),
+        second: ("relabel", suggest(run, second)),
         third: ("keep", None),
     }
-    wait_until(lambda: stored(run) == decided)
+    wait_until(lambda: list_decisions(run) == decided)
     assert changes_exported(run) == changes_of(run, decided)
 
 
-def test_mouse_only(opened, address, run, ranked):
-    page = opened(address)
+def test_mouse_only(open_page, address, run, ranking):
+    page = open_page(address)
     button = {
         name: page.locator(f"#actions [data-action={name}]")
         for name in ("keep", "accept", "other", "drop", "undecided")
@@ -138,28 +138,28 @@ def test_mouse_only(opened, address, run, ranked):
     card.nth(0).click()
     button["keep"].click()
     button["drop"].click()  # the next one
-    expected = {ranked[0]: ("keep", None), ranked[1]: ("drop", None)}
+    expected = {ranking[0]: ("keep", None), ranking[1]: ("drop", None)}
     accepted = index_of(2)
     card.nth(2).click()
     button["accept"].click()
-    expected[accepted] = ("relabel", suggested(run, accepted))
+    expected[accepted] = ("relabel", suggest(run, accepted))
     other = index_of(3)
     card.nth(3).click()
     button["other"].click()
     page.locator("#picker-list [role=option]", has_text="frog").click()
     given = int(run.predictions().labels.codes[other])
     expected[other] = ("keep", None) if given == 2 else ("relabel", 2)
-    wait_until(lambda: stored(run) == expected)
+    wait_until(lambda: list_decisions(run) == expected)
     until(page, "document.querySelector('#counts').textContent.includes('4 of')")
     assert page.locator("#progress").get_attribute("aria-valuenow") == "4"
 
     card.nth(1).click()
     button["undecided"].click()
-    del expected[ranked[1]]
-    wait_until(lambda: stored(run) == expected)
+    del expected[ranking[1]]
+    wait_until(lambda: list_decisions(run) == expected)
     page.locator("#undo").click()
-    expected[ranked[1]] = ("drop", None)
-    wait_until(lambda: stored(run) == expected)
+    expected[ranking[1]] = ("drop", None)
+    wait_until(lambda: list_decisions(run) == expected)
 
     settle(page)
     several = [index_of(place) for place in (7, 8, 9)]
@@ -169,7 +169,7 @@ def test_mouse_only(opened, address, run, ranked):
     assert page.locator("#chosen").inner_text() == "3 selected"
     button["drop"].click()
     expected |= dict.fromkeys(several, ("drop", None))
-    wait_until(lambda: stored(run) == expected)
+    wait_until(lambda: list_decisions(run) == expected)
     settle(page)
 
     # While the page is open: what was decided, and nothing else.
@@ -209,37 +209,37 @@ def test_mouse_only(opened, address, run, ranked):
     assert not page.locator("#keys").is_visible()
 
 
-def test_two_tabs_do_not_overwrite_each_other(opened, address, run, ranked):
+def test_two_tabs_do_not_overwrite_each_other(open_page, address, run, ranking):
     unseen = {"**/api/changes*": lambda route: route.abort()}  # they do not see each other
-    one, two = opened(address, routes=unseen), opened(address, routes=unseen)
+    one, two = open_page(address, routes=unseen), open_page(address, routes=unseen)
     two.fill("#reviewer", "bo")
     two.locator(".card").nth(0).click()
     one.keyboard.press("q")
-    wait_until(lambda: stored(run) == {ranked[0]: ("keep", None)})
+    wait_until(lambda: list_decisions(run) == {ranking[0]: ("keep", None)})
     two.keyboard.press("e")
     two.wait_for_selector("#conflict[open]")
-    shown = two.locator("#conflict-rows").inner_text()
-    assert "kept by ana" in shown
-    assert "dropped" in shown
-    assert stored(run) == {ranked[0]: ("keep", None)}
+    text = two.locator("#conflict-rows").inner_text()
+    assert "kept by ana" in text
+    assert "dropped" in text
+    assert list_decisions(run) == {ranking[0]: ("keep", None)}
     two.keyboard.press("Enter")  # leave theirs
-    two.wait_for_selector(f".card.keep[data-index='{ranked[0]}']")
-    assert stored(run) == {ranked[0]: ("keep", None)}
+    two.wait_for_selector(f".card.keep[data-index='{ranking[0]}']")
+    assert list_decisions(run) == {ranking[0]: ("keep", None)}
 
     both = int(two.locator(".card").nth(1).get_attribute("data-index"))
     one.locator(f".card[data-index='{both}']").click()
     one.keyboard.press("q")
-    wait_until(lambda: both in stored(run))
+    wait_until(lambda: both in list_decisions(run))
     two.locator(f".card[data-index='{both}']").click()
     two.keyboard.press("e")
     two.locator("#mine").click()
-    wait_until(lambda: stored(run)[both] == ("drop", None))
+    wait_until(lambda: list_decisions(run)[both] == ("drop", None))
     with Decisions(run.path / "decisions.sqlite") as decisions:
         history = [(c.reviewer, c.action) for c in decisions.history() if c.index == both]
     assert history == [("ana", "keep"), ("bo", "drop")]
 
 
-def test_deciding_twice_before_the_first_is_saved_is_no_conflict(opened, address, run, ranked):
+def test_deciding_twice_before_the_first_is_saved_is_no_conflict(open_page, address, run, ranking):
     held = []
 
     def hold(route):
@@ -248,45 +248,47 @@ def test_deciding_twice_before_the_first_is_saved_is_no_conflict(opened, address
         else:
             held.append(route)
 
-    page = opened(address, routes={"**/api/decide": hold})
+    page = open_page(address, routes={"**/api/decide": hold})
     with page.expect_request("**/api/decide"):
         page.keyboard.press("q")
     page.wait_for_selector(".card.waiting")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("e")
     assert "saving" in page.locator(".card .state").first.inner_text()
-    assert stored(run) == {}
+    assert list_decisions(run) == {}
     held[0].continue_()
-    page.wait_for_selector(f".card.drop:not(.waiting)[data-index='{ranked[0]}']")
-    assert stored(run) == {ranked[0]: ("drop", None)}
+    page.wait_for_selector(f".card.drop:not(.waiting)[data-index='{ranking[0]}']")
+    assert list_decisions(run) == {ranking[0]: ("drop", None)}
     assert not page.locator("#conflict").is_visible()
 
 
-def test_what_another_decides_appears(opened, address, run, ranked):
-    page = opened(address)
+def test_what_another_decides_appears(open_page, address, run, ranking):
+    page = open_page(address)
     with Decisions.of(run.predictions()) as decisions:
-        decisions.decide([(ranked[2], "drop", None)], reviewer="bo")
-    page.wait_for_selector(f".card.drop[data-index='{ranked[2]}']")
+        decisions.decide([(ranking[2], "drop", None)], reviewer="bo")
+    page.wait_for_selector(f".card.drop[data-index='{ranking[2]}']")
     assert "1 of" in page.locator("#counts").inner_text()
 
 
-def test_a_list_that_cannot_be_loaded_is_told(opened, address):
-    page = opened(address)
+def test_a_list_that_cannot_be_loaded_is_told(open_page, address):
+    page = open_page(address)
     page.context.set_offline(True)
     page.keyboard.press("g")
     page.wait_for_selector("#toast:not([hidden])")
     assert page.locator("#toast").inner_text() == "Not loaded: the server does not answer"
 
 
-def test_an_unreachable_server_is_told_and_nothing_is_lost(opened, address, run, ranked):
-    page = opened(address)
+def test_an_unreachable_server_is_told_and_nothing_is_lost(open_page, address, run, ranking):
+    page = open_page(address)
     page.context.set_offline(True)
     page.keyboard.press("q")
     page.keyboard.press("e")
     page.wait_for_selector("#trouble:not([hidden])")
     assert "2 decisions are not saved yet" in page.locator("#trouble").inner_text()
-    assert stored(run) == {}
+    assert list_decisions(run) == {}
     page.context.set_offline(False)
     page.locator("#trouble button").click()
-    wait_until(lambda: stored(run) == {ranked[0]: ("keep", None), ranked[1]: ("drop", None)})
+    wait_until(
+        lambda: list_decisions(run) == {ranking[0]: ("keep", None), ranking[1]: ("drop", None)}
+    )
     page.wait_for_selector("#trouble", state="hidden")

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from review_pages import CHROMIUM, active, settle, stored, until, wait_until
+from review_pages import CHROMIUM, active, settle, until, wait_until
 from review_runs import (
     HOSTILE_CLASS,
     HOSTILE_FILE,
     finish,
     hostile_run,
     image_run,
+    list_decisions,
     memory_run,
     text_data,
 )
@@ -27,10 +28,10 @@ pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 
 
-def test_hostile_names_are_shown_as_they_are(opened, tmp_path):
+def test_hostile_names_are_shown_as_they_are(open_page, tmp_path):
     run = hostile_run(tmp_path)
     with serve_review(run, port=0, method="argmax") as address:
-        page = opened(address)
+        page = open_page(address)
         assert page.locator(".labels .name", has_text=HOSTILE_CLASS).count() > 0
         page.keyboard.press("Enter")
         for _ in range(page.locator(".card").count()):
@@ -87,8 +88,8 @@ def expected_estimates(run, decided):
     ]
 
 
-def test_the_estimate_and_the_list_follow_the_decisions(opened, address, run):
-    page = opened(address)
+def test_the_estimate_and_the_list_follow_the_decisions(open_page, address, run):
+    page = open_page(address)
     page.locator("#estimates-box summary").click()  # statistics are folded away
     before = shown_estimates(page, after="before any decision")
     assert before == expected_estimates(run, {})
@@ -128,11 +129,11 @@ def test_the_estimate_and_the_list_follow_the_decisions(opened, address, run):
     assert page.locator("#estimates-head").inner_text() == f"about {number} ({interval})"
 
 
-def test_a_hundred_at_random_then_many_at_once(opened, tmp_path):
+def test_a_hundred_at_random_then_many_at_once(open_page, tmp_path):
     run = image_run(tmp_path, N=900)
     truth, given = run.predictions().truth, run.predictions().labels.codes
     with serve_review(run, port=0) as address:
-        page = opened(address)
+        page = open_page(address)
         page.locator("#estimates-box summary").click()
         page.locator("#hundred").click()
         until(page, "document.querySelector('#where').textContent.endsWith(' of 100')")
@@ -153,21 +154,21 @@ def test_a_hundred_at_random_then_many_at_once(opened, tmp_path):
             or "right labels" in offer.inner_text()
         )
         offer.locator("button").click()
-        wait_until(lambda: len(stored(run)) == 25 + n, "accepting")
+        wait_until(lambda: len(list_decisions(run)) == 25 + n, "accepting")
         page.keyboard.press("Control+z")
-        wait_until(lambda: len(stored(run)) == 25, "one undo")
+        wait_until(lambda: len(list_decisions(run)) == 25, "one undo")
 
 
-def test_the_page_says_when_everything_is_decided(opened, run, address):
+def test_the_page_says_when_everything_is_decided(open_page, run, address):
     with Decisions.of(run.predictions()) as decisions:
         decisions.decide([(index, "keep", None) for index in range(200)], reviewer="ana")
-    page = opened(address)
+    page = open_page(address)
     until(page, "document.querySelector('#empty').textContent.startsWith('Every flag is decided')")
     page.locator("#previous").click()
     page.wait_for_selector(".card.keep")
 
 
-def test_a_picture_is_shown_in_its_own_resolution_with_zoom(opened, tmp_path):
+def test_a_picture_is_shown_in_its_own_resolution_with_zoom(open_page, tmp_path):
     rng = np.random.default_rng(0)
     for k, name in enumerate(("cat", "dog")):
         (tmp_path / "data" / name).mkdir(parents=True)
@@ -179,7 +180,7 @@ def test_a_picture_is_shown_in_its_own_resolution_with_zoom(opened, tmp_path):
     run = finish(tmp_path / "run", data, wrong=0.4)
     Image.fromarray(pixels).save(tmp_path / "data" / "cat" / "<b>new.jpg")  # since the run
     with serve_review(run, port=0, method="argmax") as address:
-        page = opened(address)
+        page = open_page(address)
         notes = page.locator("#source-notes")
         assert "1 file is new and not part of this run: 'cat/<b>new.jpg'." in notes.inner_text()
         notes.locator("button").click()
@@ -214,8 +215,8 @@ def test_a_picture_is_shown_in_its_own_resolution_with_zoom(opened, tmp_path):
         until(page, "document.querySelector('#single figure img').style.transform === ''")
 
 
-def test_groups_are_decided_with_one_key_and_taken_back_with_one(opened, address, run):
-    page = opened(address)
+def test_groups_are_decided_with_one_key_and_taken_back_with_one(open_page, address, run):
+    page = open_page(address)
     labels = run.predictions().labels
     page.keyboard.press("g")
     page.wait_for_selector("#groups .tile")
@@ -228,26 +229,26 @@ def test_groups_are_decided_with_one_key_and_taken_back_with_one(opened, address
     assert first.get_attribute("aria-pressed") == "true"
     assert out.get_attribute("aria-pressed") == "false"
     page.keyboard.press("w")
-    wait_until(lambda: len(stored(run)) == n - 1, "deciding the group")
-    decided = stored(run)
+    wait_until(lambda: len(list_decisions(run)) == n - 1, "deciding the group")
+    decided = list_decisions(run)
     assert {action for action, _ in decided.values()} == {"relabel"}
     assert len({label for _, label in decided.values()}) == 1  # what the question says
     assert all(label != labels.codes[i] for i, (_, label) in decided.items())
     until(page, "document.querySelector('#toast').textContent.startsWith('Saved')")
     page.keyboard.press("Control+z")  # the whole group, and nothing else
-    wait_until(lambda: stored(run) == {}, "taking it back")
+    wait_until(lambda: list_decisions(run) == {}, "taking it back")
     until(page, f"document.querySelectorAll('#groups .tile').length === {n}")
     page.keyboard.press("q")
-    wait_until(lambda: len(stored(run)) == n, "keeping the group")
+    wait_until(lambda: len(list_decisions(run)) == n, "keeping the group")
     page.keyboard.press("Escape")
     page.wait_for_selector("#list:not([hidden]) .card")
     assert page.locator("#counts").inner_text().startswith(str(n))
 
 
-def test_narrow_dark_and_with_texts(opened, tmp_path):
+def test_narrow_dark_and_with_texts(open_page, tmp_path):
     data = text_data()
     with serve_review(memory_run(tmp_path, data), data=data, port=0) as address:
-        page = opened(
+        page = open_page(
             address,
             viewport={"width": 390, "height": 844},
             color_scheme="dark",
@@ -271,11 +272,11 @@ def test_narrow_dark_and_with_texts(opened, tmp_path):
         assert max(map(int, dark.removeprefix("rgb(").removesuffix(")").split(","))) < 60
 
 
-def test_a_screen_reader_finds_its_way(opened, address, run, ranked):
-    page = opened(address)
+def test_a_screen_reader_finds_its_way(open_page, address, run, ranking):
+    page = open_page(address)
     tree = page.locator("body").aria_snapshot()
     names = run.predictions().labels.names
-    given = names[run.predictions().labels.codes[ranked[0]]]
+    given = names[run.predictions().labels.codes[ranking[0]]]
     assert f"given {given}" in tree
     assert "listbox" in tree
     for role in ("progressbar", "banner", "main", "contentinfo", "complementary"):

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from review_pages import CHROMIUM, settle, stored, until, wait_until
-from review_runs import finish, image_run
+from review_pages import CHROMIUM, settle, until, wait_until
+from review_runs import finish, image_run, list_decisions
 from uqled.data import Dataset
 from uqled.review.decisions import Decisions
 from uqled.review.decisions.classes import read_class_decisions
@@ -45,8 +45,8 @@ def list_serious(page, scheme):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_on_any_screen(opened, address, scheme):
-    page = opened(address, color_scheme=scheme, bypass_csp=True)
+def test_axe_finds_nothing_serious_on_any_screen(open_page, address, scheme):
+    page = open_page(address, color_scheme=scheme, bypass_csp=True)
     page.locator("#estimates-box summary").click()
     for screen in SCREENS:
         show_screen(page, screen)
@@ -75,8 +75,8 @@ def test_axe_finds_nothing_serious_on_any_screen(opened, address, scheme):
     assert list_serious(page, scheme) == [], "second opinions"
 
 
-def test_a_lasso_on_the_map_fills_the_grid_and_a_click_opens_a_sample(opened, run, address):
-    page = opened(address)
+def test_a_lasso_on_the_map_fills_the_grid_and_a_click_opens_a_sample(open_page, run, address):
+    page = open_page(address)
     page.keyboard.press("m")
     wait_until((run.path / "map.npy").exists, "the map")
     until(page, "document.querySelector('#map-note').textContent.startsWith('200 samples')")
@@ -106,11 +106,11 @@ def test_a_lasso_on_the_map_fills_the_grid_and_a_click_opens_a_sample(opened, ru
     page.wait_for_selector("#single:not([hidden])")
     until(page, f"location.hash.includes('only={lone}')")
     page.keyboard.press("e")
-    wait_until(lambda: stored(run) == {lone: ("drop", None)}, "deciding")
+    wait_until(lambda: list_decisions(run) == {lone: ("drop", None)}, "deciding")
 
 
-def test_the_map_by_keyboard_alone(opened, run, address):
-    page = opened(address)
+def test_the_map_by_keyboard_alone(open_page, run, address):
+    page = open_page(address)
     press = page.keyboard.press
     press("m")
     wait_until((run.path / "map.npy").exists, "the map")
@@ -146,12 +146,12 @@ def test_the_map_by_keyboard_alone(opened, run, address):
     page.wait_for_selector("#list:not([hidden]) .card")
 
 
-def test_two_people_in_two_browsers(opened, run, address):
-    ana = opened(address)
+def test_two_people_in_two_browsers(open_page, run, address):
+    ana = open_page(address)
     for key in "wqw":
         ana.keyboard.press(key)
-    wait_until(lambda: len(stored(run)) == 3, "ana's decisions")
-    bo = opened(address)
+    wait_until(lambda: len(list_decisions(run)) == 3, "ana's decisions")
+    bo = open_page(address)
     bo.locator("#reviewer").fill("bo")
     bo.locator("#reviewer").press("Enter")
     bo.reload()
@@ -180,8 +180,8 @@ def test_two_people_in_two_browsers(opened, run, address):
     until(bo, "document.querySelector('.opinions')?.textContent.includes('bo: now')")
 
 
-def test_a_class_is_renamed_by_keyboard_and_taken_back(opened, run, address):
-    page = opened(address)
+def test_a_class_is_renamed_by_keyboard_and_taken_back(open_page, run, address):
+    page = open_page(address)
     page.keyboard.press("k")
     page.locator(".class-table button").first.focus()
     page.keyboard.press("Enter")
@@ -200,8 +200,8 @@ def test_a_class_is_renamed_by_keyboard_and_taken_back(opened, run, address):
         assert read_class_decisions(decisions) == {}
 
 
-def test_a_sample_of_a_class_is_opened_by_a_click(opened, run, address):
-    page = opened(address)
+def test_a_sample_of_a_class_is_opened_by_a_click(open_page, run, address):
+    page = open_page(address)
     page.keyboard.press("k")
     page.locator(".class-table button").first.click()
     sample = page.locator(".strip.odd .open").first
@@ -211,13 +211,13 @@ def test_a_sample_of_a_class_is_opened_by_a_click(opened, run, address):
     assert page.locator("#single .id").inner_text() == name
     page.keyboard.press("e")
     index = run.predictions().ids.index(name)
-    wait_until(lambda: stored(run) == {index: ("drop", None)}, "deciding")
+    wait_until(lambda: list_decisions(run) == {index: ("drop", None)}, "deciding")
 
 
-def test_a_box_with_the_mouse_and_alike_ones_are_one_undo_each(opened, tmp_path):
+def test_a_box_with_the_mouse_and_alike_ones_are_one_undo_each(open_page, tmp_path):
     run = image_run(tmp_path, N=400, margin=3.0)
     with serve_review(run, port=0, reviewer="ana") as address:
-        page = opened(address)
+        page = open_page(address)
         first, third = (page.locator(".card").nth(at).bounding_box() for at in (0, 2))
         page.mouse.move(first["x"] + 5, first["y"] + first["height"] / 2)
         page.mouse.down()
@@ -225,18 +225,18 @@ def test_a_box_with_the_mouse_and_alike_ones_are_one_undo_each(opened, tmp_path)
         page.mouse.up()
         assert page.locator(".card[aria-selected=true]").count() == 3
         page.keyboard.press("e")
-        wait_until(lambda: len(stored(run)) == 3, "dropping three")
+        wait_until(lambda: len(list_decisions(run)) == 3, "dropping three")
         page.keyboard.press("Control+z")
-        wait_until(lambda: stored(run) == {}, "one undo")
+        wait_until(lambda: list_decisions(run) == {}, "one undo")
         settle(page)
         page.keyboard.press("l")
         page.wait_for_selector(".tile")
         n = page.locator(".tile").count()
         assert n > 1
         page.keyboard.press("w")
-        wait_until(lambda: len(stored(run)) == n, "the group")
+        wait_until(lambda: len(list_decisions(run)) == n, "the group")
         page.keyboard.press("Control+z")
-        wait_until(lambda: stored(run) == {}, "one undo of the group")
+        wait_until(lambda: list_decisions(run) == {}, "one undo of the group")
 
 
 CUT = """(selector) => [...document.querySelectorAll(selector)]
@@ -246,8 +246,8 @@ LINES = """(one) => one.offsetHeight / parseFloat(getComputedStyle(one).lineHeig
 
 
 @pytest.mark.parametrize("width", [1200, 768, 620, 390])
-def test_names_and_buttons_are_whole_at_every_width(opened, address, width):
-    page = opened(address, viewport={"width": width, "height": 800})
+def test_names_and_buttons_are_whole_at_every_width(open_page, address, width):
+    page = open_page(address, viewport={"width": width, "height": 800})
     if not page.locator("#filter-box").evaluate("(box) => box.open"):
         page.locator("#filter-box summary").click()
     assert page.locator("#pairs th span").count() > 0
@@ -257,8 +257,8 @@ def test_names_and_buttons_are_whole_at_every_width(opened, address, width):
         assert word.evaluate(LINES) < 2, word.inner_text()
 
 
-def test_the_answer_to_a_group_stays_in_sight(opened, address):
-    page = opened(address, viewport={"width": 390, "height": 420})
+def test_the_answer_to_a_group_stays_in_sight(open_page, address):
+    page = open_page(address, viewport={"width": 390, "height": 420})
     show_screen(page, "groups")
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     scrolled = page.evaluate("scrollY")
@@ -302,11 +302,11 @@ def make_wordy_data(kind, N=120):
 
 
 @pytest.mark.parametrize("kind", ["texts", "table"])
-def test_texts_and_rows_are_whole_on_a_phone(opened, tmp_path, kind):
+def test_texts_and_rows_are_whole_on_a_phone(open_page, tmp_path, kind):
     data = make_wordy_data(kind)
     run = finish(tmp_path / "run", data)
     with serve_review(run, data=data, port=0, reviewer="ana") as address:
-        page = opened(address, viewport={"width": 390, "height": 800}, bypass_csp=True)
+        page = open_page(address, viewport={"width": 390, "height": 800}, bypass_csp=True)
         for screen in ("grid", "groups", "single"):
             show_screen(page, screen)
             boxes = {"grid": ".card", "groups": ".tile", "single": ".evidence, .about h2"}[screen]

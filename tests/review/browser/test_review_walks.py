@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from review_pages import CHROMIUM, settle, stored, until, wait_until
+from review_pages import CHROMIUM, settle, until, wait_until
+from review_runs import list_decisions
 from uqled.review.decisions import Decisions
 from uqled.review.decisions.classes import read_class_decisions
 from uqled.review.decisions.opinions import read_opinions
@@ -37,8 +38,8 @@ def count_opinions(run):
         return sum(map(len, read_opinions(decisions).values()))
 
 
-def test_every_screen_by_keyboard_alone(opened, run, address):
-    page = opened(address)
+def test_every_screen_by_keyboard_alone(open_page, run, address):
+    page = open_page(address)
     press, names = page.keyboard.press, run.predictions().labels.names
 
     press("g")  # a group with an exception
@@ -46,11 +47,11 @@ def test_every_screen_by_keyboard_alone(opened, run, address):
     press("Space")
     n = page.locator("#groups .tile").count()
     press("w")
-    wait_until(lambda: len(stored(run)) == n - 1, "the group")
+    wait_until(lambda: len(list_decisions(run)) == n - 1, "the group")
     press("ArrowRight")
     press("ArrowLeft")
     press("Control+z")
-    wait_until(lambda: stored(run) == {}, "one undo")
+    wait_until(lambda: list_decisions(run) == {}, "one undo")
     press("Escape")
     page.wait_for_selector("#list:not([hidden])")
 
@@ -88,7 +89,7 @@ def test_every_screen_by_keyboard_alone(opened, run, address):
     assert page.locator("#tiers [aria-pressed=true]").count() == 0
     press("Home")
     press("q")
-    wait_until(lambda: len(stored(run)) == 1, "the audit's first verdict")
+    wait_until(lambda: len(list_decisions(run)) == 1, "the audit's first verdict")
     until(page, "document.querySelector('#audit-note').textContent.includes('1 of 40')")
 
     tab_to(page, "#reviewer")  # another person's opinion
@@ -112,17 +113,17 @@ def test_every_screen_by_keyboard_alone(opened, run, address):
     press("Escape")
 
 
-def test_every_screen_by_mouse_alone(opened, run, address):
-    page = opened(address)
+def test_every_screen_by_mouse_alone(open_page, run, address):
+    page = open_page(address)
     names = run.predictions().labels.names
 
     page.locator("#as-groups").click()
     page.locator(".tile").nth(1).click()
     n = page.locator(".tile").count()
     page.locator(".group-actions .relabel").click()
-    wait_until(lambda: len(stored(run)) == n - 1, "the group")
+    wait_until(lambda: len(list_decisions(run)) == n - 1, "the group")
     page.locator("#undo").click()
-    wait_until(lambda: stored(run) == {}, "one undo")
+    wait_until(lambda: list_decisions(run) == {}, "one undo")
     settle(page)
     page.locator(".group-actions button", has_text="Skip").click()
     page.locator(".group-actions button", has_text="Previous").click()
@@ -169,7 +170,7 @@ def test_every_screen_by_mouse_alone(opened, run, address):
     until(page, "document.querySelector('#order-note').textContent.startsWith('Drawn at random')")
     page.locator(".card").first.click()
     page.locator("#actions [data-action=keep]").click()
-    wait_until(lambda: len(stored(run)) == 1, "the audit's first verdict")
+    wait_until(lambda: len(list_decisions(run)) == 1, "the audit's first verdict")
 
     page.locator("#reviewer").fill("bo")
     page.locator("#clear").click()

@@ -40,21 +40,22 @@ from uqled.bench.results.statistics import (
     list_datasets,
     select_treatment,
 )
+from uqled.bench.suite import BASELINE, DEFAULT_METHODS
 from uqled.report.figures import escape_figure_text
 from uqled.storage.atomic import replace_file
 
 _INK, _GRID, _GROUND = "#22272e", "#d9dde2", "#fffffe"  # a page puts its own in their place
 _RATES = ("#e08e0b", "#2a9d8f", "#5b7fd6", "#c44569", "#8a63c9", "#7a8b3c")
-_METHODS = {
-    "cl-pbnr": ("#8b929c", "s"),
-    "cl-mcd": ("#3b82d6", "o"),
-    "cl-mcd-e": ("#d1495b", "D"),
-    "cl-mcd-e-given": ("#e79aa5", "d"),
-    "cl-mcd-ens": ("#2a9d8f", "^"),
-    "alg-ens-2": ("#b887d8", "v"),
-    "alg-ens-3": ("#8457c7", "P"),
-    "argmax": ("#e08e0b", "X"),
-}
+_METHODS = dict(
+    zip(
+        DEFAULT_METHODS,
+        (
+            ("#8b929c", "s"), ("#3b82d6", "o"), ("#d1495b", "D"), ("#2a9d8f", "^"),
+            ("#b887d8", "v"), ("#8457c7", "P"), ("#e79aa5", "d"), ("#e08e0b", "X"),
+        ),
+        strict=True,
+    )
+)  # fmt: skip
 _OTHERS = (("#7a8b3c", "<"), ("#a9714b", ">"), ("#17a2c4", "p"), ("#c9a227", "h"))
 _LONGEST_STEM = 100  # of a file's name, before what it shows and its ending
 _STYLE: dict[Any, Any] = {
@@ -84,12 +85,13 @@ _STYLE: dict[Any, Any] = {
 def draw_figures(results: Results, analyses: Sensitivity) -> dict[str, Figure]:
     """File stem -> figure, in the order in which a page shows them."""
     figures: dict[str, Figure] = {}
+    baseline = format_method_short(BASELINE)
     for name, stem in name_files(list_datasets(results)).items():
         f1 = group_samples(results.stage1, name, "f1")
         change = compute_improvements(f1)
         if any(change.values()):
             figures[f"stage1-relative-{stem}"] = draw_relative_changes(
-                change, "F1 relative to CL-PBNR"
+                change, f"F1 relative to {baseline}"
             )
         precision, recall = (
             group_samples(results.stage1, name, m) for m in ("precision", "recall")
@@ -99,7 +101,7 @@ def draw_figures(results: Results, analyses: Sensitivity) -> dict[str, Figure]:
         change = compute_improvements(group_cleaned_and_noisy(results, name))
         if any(change.values()):
             figures[f"stage2-relative-{stem}"] = draw_relative_changes(
-                change, "accuracy relative to cleaning with CL-PBNR"
+                change, f"accuracy relative to cleaning with {baseline}"
             )
     if analyses.mean_f1:
         figures["sensitivity-rates"] = draw_rates(analyses.mean_f1)

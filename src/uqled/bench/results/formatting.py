@@ -5,43 +5,37 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
 
+from uqled.bench.method_flags import GIVEN_ENDING
 from uqled.bench.suite import PAPER_METHODS
+from uqled.detect.methods.registry import list_method_names, parse_method
 
 DASH = "\N{EN DASH}"
-_NAMES = {
-    "cl-pbnr": "CL-PBNR",
-    "cl-mcd": "CL-MCD",
-    "cl-mcd-e": "CL-MCD-E",
-    "cl-mcd-m": "CL-MCD-M",
-    "cl-mcd-mi": "CL-MCD-MI",
-    "cl-mcd-vr": "CL-MCD-VR",
-    "cl-mcd-sd": "CL-MCD-SD",
-    "cl-mcd-ens": "CL-MCD-Ens",
-    "alg-ens-2": "Alg-Ens (agreement 2)",
-    "alg-ens-3": "Alg-Ens (agreement 3)",
-    "alg-ens-2-given": "Alg-Ens (agreement 2, given)",
-    "alg-ens-3-given": "Alg-Ens (agreement 3, given)",
-    "noisy": "Noisy labels",
-}
-_SHORT = {
-    "alg-ens-2": "Alg-Ens 2",
-    "alg-ens-3": "Alg-Ens 3",
-    "alg-ens-2-given": "Alg-Ens 2 (given)",
-    "alg-ens-3-given": "Alg-Ens 3 (given)",
-}
 
 
 def format_method(method: str) -> str:
     """As the paper writes it; a method that it does not have keeps its own name."""
-    if method not in _NAMES and method.endswith("-given"):
-        return f"{format_method(method.removesuffix('-given'))} (given)"
-    return _NAMES.get(method, method)
+    title, agreement, reading = _split_method(method)
+    details = [f"agreement {agreement}"] * bool(agreement) + [reading] * bool(reading)
+    return f"{title} ({', '.join(details)})" if details else title
 
 
 def format_method_short(method: str) -> str:
     """The same, for figures."""
-    return _SHORT.get(method, format_method(method))
+    title, agreement, reading = _split_method(method)
+    return f"{title}{f' {agreement}' if agreement else ''}{f' ({reading})' if reading else ''}"
+
+
+@cache
+def _split_method(method: str) -> tuple[str, int, str]:
+    """Its title, its agreement or 0, and `given` where it has the other reading."""
+    name = method.removesuffix(GIVEN_ENDING)
+    reading = "" if name == method else GIVEN_ENDING.lstrip("-")
+    if name not in list_method_names():
+        return {"noisy": "Noisy labels"}.get(name, name), 0, reading
+    choice = parse_method(name)
+    return choice.method.title or name, choice.agreement, reading
 
 
 def sort_methods(methods: Iterable[str]) -> list[str]:
@@ -49,7 +43,7 @@ def sort_methods(methods: Iterable[str]) -> list[str]:
     known = {method: place for place, method in enumerate(PAPER_METHODS)}
 
     def place(method: str) -> tuple[int, str]:
-        return known.get(method.removesuffix("-given"), len(known)), method
+        return known.get(method.removesuffix(GIVEN_ENDING), len(known)), method
 
     return sorted(set(methods), key=place)
 

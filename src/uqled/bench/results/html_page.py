@@ -97,6 +97,7 @@ def render_page(
         grids=_build_grids(results.about),
         cards=[card for card in (_build_card(results, name) for name in names) if card.lines],
         tables=tables,
+        baseline=format_method(BASELINE),
         paper_methods=paper_methods,
         has_others=_has_other_methods(tables["stage1"][0], paper_methods),
         pilot=results.about.get("pilot", ""),

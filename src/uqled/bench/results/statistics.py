@@ -204,18 +204,16 @@ def compute_relative_change(one: SeedSample, baseline: SeedSample) -> SeedSample
     )
 
 
-def compute_improvements(
-    by_rate: SamplesByRate, baseline: str = BASELINE
-) -> dict[Rate, dict[str, SeedSample]]:
+def compute_improvements(by_rate: SamplesByRate) -> dict[Rate, dict[str, SeedSample]]:
     """Rate -> method -> relative improvement over the baseline, which is left out itself."""
     return {
         rate: {
-            m: compute_relative_change(s, column[baseline])
+            m: compute_relative_change(s, column[BASELINE])
             for m, s in column.items()
-            if m != baseline
+            if m != BASELINE
         }
         for rate, column in by_rate.items()
-        if baseline in column
+        if BASELINE in column
     }
 
 

@@ -188,12 +188,13 @@ def build_gain_table(results: Results) -> ResultTable:
     return ResultTable(
         "Stage 2: gain from cleaning",
         "Accuracy after cleaning minus accuracy of training on the noisy labels, in percentage "
-        "points, and accuracy after cleaning relative to cleaning with CL-PBNR, in per cent. "
+        "points, and accuracy after cleaning relative to cleaning with "
+        f"{format_method(BASELINE)}, in per cent. "
         "Differences and ratios are paired over seeds, then averaged; ± is their sample standard "
         "deviation.",
         (
             ("Minus noisy labels (points)", _build_heads(rates)),
-            ("Against CL-PBNR (%)", tuple(map(format_rate, rates))),
+            (f"Against {format_method(BASELINE)} (%)", tuple(map(format_rate, rates))),
         ),
         tuple(blocks),
         "stage2-gain",

@@ -60,8 +60,9 @@ def audit(
         f"about {number.value:,.0f} labels are wrong "
         f"({number.value / len(predictions):.2%}); 80 % interval {number.low:,.0f} to "
         f"{number.high:,.0f}, 95 % interval {wide.low:,.0f} to {wide.high:,.0f}",
-        f"of the {errors.n_flagged:,} flags of auto about {real.value:.0%} are real; 80 % interval "
-        f"{real.low:.0%} to {real.high:.0%}, 95 % interval {widely.low:.0%} to {widely.high:.0%}",
+        f"of the {errors.n_flagged:,} flags of {errors.method} about {real.value:.0%} are real; "
+        f"80 % interval {real.low:.0%} to {real.high:.0%}, "
+        f"95 % interval {widely.low:.0%} to {widely.high:.0%}",
         f"with these verdicts {after.n_flagged:,} labels are flagged; "
         f"`uqled detect {folder}` writes them to the table",
         result.advice,

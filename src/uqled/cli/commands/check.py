@@ -147,4 +147,4 @@ def _find_errors(folder: Path) -> tuple[Predictions, LabelErrors]:
 
     predictions = Run.open(folder).predictions()
     verdicts = collect_verdicts(predictions)
-    return predictions, find_label_errors(predictions, method="auto", verdicts=verdicts)
+    return predictions, find_label_errors(predictions, verdicts=verdicts)

@@ -8,6 +8,7 @@ from uqled.cli.data_options import DataArgument, DataOptions
 from uqled.cli.model_options import FoldOptions, ModelOptions
 from uqled.cli.options import DecisionOptions, MethodName, OutputOptions, RunFolder, Seed
 from uqled.cli.predicting import load_and_predict
+from uqled.detect.methods.registry import ALL, DEFAULT_METHOD
 
 
 def find(
@@ -18,7 +19,7 @@ def find(
     cluster: FoldOptions,
     output: OutputOptions,
     out: RunFolder = None,
-    method: MethodName = "auto",
+    method: MethodName = DEFAULT_METHOD,
     seed: Seed = 0,
 ) -> CommandOutput:
     """Find wrong labels in your data.
@@ -42,7 +43,7 @@ def find(
     request = check_request(method, inputs=model.name_inputs(), **point)
     loaded, predictions = load_and_predict(data, out, reading, model, cluster, output, seed=seed)
     errors = find_label_errors(
-        predictions, method="all", headline=method, progress=output.progress, **point
+        predictions, method=ALL, headline=method, progress=output.progress, **point
     )
     run = Run.open(predictions.path)
     with output.stage("writing the table"):

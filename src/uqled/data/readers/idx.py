@@ -19,6 +19,7 @@ from uqled.errors import FileError
 from uqled.storage.compression import read_decompressed
 from uqled.storage.reading import (
     explain_file_problems,
+    name_file,
 )
 
 _TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
@@ -49,7 +50,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     stem = name.removesuffix(".gz").replace("images", "labels").replace("idx3", "idx1")
     files = [path for path in (folder / stem, folder / f"{stem}.gz") if path.exists()]
     if not files:
-        raise FileError(f"file {str(folder / stem)!r}", "is not there", "Put it beside the images")
+        raise FileError(name_file(folder / stem), "is not there", "Put it beside the images")
     pixels, labels = _read_array(folder / name), _read_array(files[0])
     if len(pixels) != len(labels):
         raise FileError(

@@ -38,7 +38,7 @@ from uqled.data.tables.label_column import choose_label, refuse_measurements
 from uqled.data.tables.table_files import check_cells
 from uqled.data.tables.table_images import list_image_types, read_cells, read_image_file
 from uqled.errors import FileError, InputError, UqledError
-from uqled.storage.reading import first_line
+from uqled.storage.reading import first_line, name_file
 
 _CHECKED_PATHS = 100  # paths of which one at least must lead to a file
 _MAX_NAMES = 5  # names in a message
@@ -386,7 +386,7 @@ def _read_images(
         )
     if not any(map(os.path.exists, files[:_CHECKED_PATHS])):
         raise FileError(
-            f"file {files[0]!r}",
+            name_file(files[0]),
             f"and the next ones in column {column!r} are not there",
             "Paths count from the table's folder: correct them, or move the table",
         )

@@ -24,6 +24,7 @@ from uqled import arrays
 from uqled.errors import FileError, InputError
 from uqled.storage.arrays.mapped_file import find_offset, is_mapped
 from uqled.storage.file_reads import SECTOR, fill_from
+from uqled.storage.reading import name_file
 
 #: The class sums of so many rows fit in 64 bits, in units of 2^-40.
 MAX_BLOCK_ROWS = 2**18
@@ -285,7 +286,7 @@ class _MapReader:
         count = fill_from(self._file.fileno(), view, at)
         if count < len(view):
             raise FileError(
-                f"file {self.path!r}",
+                name_file(self.path),
                 f"ends at byte {at + count}, before its array does",
                 "It was truncated while it was read: write it again",
             )

@@ -45,4 +45,5 @@ ALG_ENS = Method(
     agreements=(1, 2, 3, 4),
     usual_agreements=(3, 2),
     is_in_all=True,
+    title="Alg-Ens",
 )

@@ -8,6 +8,7 @@ CL_PBNR = Method(
     lambda evidence: evidence.prune(SOFTMAX),
     members=lambda *_: [SOFTMAX],
     is_in_all=True,
+    title="CL-PBNR",
     cleanlab_filter="prune_by_noise_rate",
 )
 CL_PBC = Method(

@@ -169,6 +169,8 @@ class Method:
     """Those that `all` stands for, the default first."""
     is_in_all: bool = False
     """If `all` stands for it; otherwise it is run when asked for by name."""
+    title: str | None = None
+    """As the UQ-LED paper writes it, such as `CL-MCD-E`; None if it is not of that family."""
     cleanlab_filter: str | None = None
     """The `filter_by` by which cleanlab flags by the same rule."""
 
@@ -176,6 +178,11 @@ class Method:
     def reads_passes(self) -> bool:
         """If passes change its flags."""
         return self.is_probabilistic or "passes" in self.needs
+
+    @property
+    def reads_entropy_class(self) -> bool:
+        """If its flags depend on whose threshold of uncertainty counts."""
+        return self.members(1, "candidate") != self.members(1, "given")
 
     def joint_member(self, entropy_class: EntropyClass) -> Member:
         """The member whose joint it reports."""

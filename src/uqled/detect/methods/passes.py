@@ -32,7 +32,7 @@ def need_most_passes(n_passes: int, _agreement: int) -> int:
     return n_passes // 2 + 1
 
 
-def make_limited_method(measure: Measure, *, is_in_all: bool = False) -> Method:
+def make_limited_method(measure: Measure, title: str, *, is_in_all: bool = False) -> Method:
     """CL-MCD with a limit of this uncertainty."""
 
     def get_member(entropy_class: EntropyClass) -> Member:
@@ -45,6 +45,7 @@ def make_limited_method(measure: Measure, *, is_in_all: bool = False) -> Method:
         needs=("passes",),
         joint_limit=get_member,
         is_in_all=is_in_all,
+        title=title,
     )
 
 
@@ -54,6 +55,7 @@ CL_MCD = Method(
     source="mean",
     needs=("passes",),
     is_in_all=True,
+    title="CL-MCD",
 )
 CL_MCD_ENS = Method(
     count_pass_votes,
@@ -62,9 +64,10 @@ CL_MCD_ENS = Method(
     needs=("passes",),
     least_votes=need_most_passes,
     is_in_all=True,
+    title="CL-MCD-Ens",
 )
-CL_MCD_E = make_limited_method("entropy", is_in_all=True)
-CL_MCD_M = make_limited_method("margin")
-CL_MCD_MI = make_limited_method("mutual-information")
-CL_MCD_VR = make_limited_method("variation-ratio")
-CL_MCD_SD = make_limited_method("standard-deviation")
+CL_MCD_E = make_limited_method("entropy", "CL-MCD-E", is_in_all=True)
+CL_MCD_M = make_limited_method("margin", "CL-MCD-M")
+CL_MCD_MI = make_limited_method("mutual-information", "CL-MCD-MI")
+CL_MCD_VR = make_limited_method("variation-ratio", "CL-MCD-VR")
+CL_MCD_SD = make_limited_method("standard-deviation", "CL-MCD-SD")

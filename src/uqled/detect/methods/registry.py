@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from uqled import arrays
 from uqled.errors import InputError, MissingInputError, suggest_name
 from uqled.registry import Registry
 
@@ -85,7 +84,9 @@ def parse_method(name: str, agreement: int | None = None) -> MethodChoice:
         return MethodChoice(name, method)
     agreement = method.usual_agreements[0] if agreement is None else agreement
     low, high = min(method.agreements), max(method.agreements)
-    agreement = arrays.check_whole_number(agreement, "agreement", low=low, high=high)
+    from uqled.arrays import check_whole_number  # later: the command line lists names without NumPy
+
+    agreement = check_whole_number(agreement, "agreement", low=low, high=high)
     return MethodChoice(f"{name}-{agreement}", method, agreement)
 
 

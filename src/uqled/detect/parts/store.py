@@ -31,7 +31,7 @@ from uqled.storage.arrays.numpy_files import open_npz
 from uqled.storage.atomic import remove_leftovers
 from uqled.storage.location import Location
 from uqled.storage.lock import lock_folder
-from uqled.storage.reading import explain_file_problems, name_file, parse_json
+from uqled.storage.reading import explain_file_problems, name_file, name_folder, parse_json
 from uqled.storage.tables.parquet_tables import read_parquet_stream
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Store:
         if not store.is_finished:
             has_begun = (store.place / "detection.json").exists()
             raise FileError(
-                f"folder {str(store.place)!r}",
+                name_folder(store.place),
                 "holds a detection that is not finished" if has_begun else "holds no detection",
                 "Repeat the command that began it"
                 if has_begun
@@ -149,7 +149,7 @@ class Store:
     def read_issues(self, part: int, columns: list[str] | None = None) -> pd.DataFrame:
         place = self._issues(part)
         if not place.exists():
-            raise FileError(f"file {str(place)!r}", "is missing", "Repeat the detection")
+            raise FileError(name_file(place), "is missing", "Repeat the detection")
         with explain_file_problems(str(place), "Repeat the detection"):
             check_limit("memory_bytes", place.size(), name_file(str(place)))
             file = io.BytesIO(place.read())

@@ -21,10 +21,10 @@ class ClassFolderFormat(ImageFolderFormat):
         folders = name_class_folders(labels.values.tolist() if is_text else labels.names)
         taken: dict[str, set[str]] = {}
 
-        def name_file(samples: SourceSamples, index: int, ending: str) -> str:
+        def choose_name(samples: SourceSamples, index: int, ending: str) -> str:
             folder = folders[codes[index]]
             name = sanitize_file_name(samples.get_file_name(index) or f"{index:08d}{ending}")
             return f"{folder}/{pick_free_name(name, taken.setdefault(folder, set()))}"
 
-        write_images(plan, target, options, name_file)
+        write_images(plan, target, options, choose_name)
         return {}

@@ -20,7 +20,7 @@ class FiftyOneFormat(ImageFolderFormat):
     name = "fiftyone"
 
     def write(self, plan: ExportPlan, target: Path, options: WriteOptions) -> dict[str, Any]:
-        write_images(plan, target, options, _name_file)
+        write_images(plan, target, options, _choose_name)
         corrected, errors = plan.corrected, plan.errors
         names, classes = corrected.labels.names, corrected.class_numbers
         labelled = np.searchsorted(classes, corrected.codes)
@@ -43,5 +43,5 @@ class FiftyOneFormat(ImageFolderFormat):
         return {}
 
 
-def _name_file(_: SourceSamples, index: int, ending: str) -> str:
+def _choose_name(_: SourceSamples, index: int, ending: str) -> str:
     return f"data/{index:08d}{ending}"

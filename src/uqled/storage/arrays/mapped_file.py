@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import FileError
+from uqled.storage.reading import name_file
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class MappedFile:
         path = Path(self.path)
         if not path.is_file() or _make_stamp(path) != self.stamp:
             raise FileError(
-                f"file {self.path!r}",
+                name_file(self.path),
                 f"is missing or another one for the worker on {os.uname().nodename}",
                 "Keep it where all machines see it under this path (the cache of images: set "
                 "UQLED_CACHE)",
