@@ -337,7 +337,7 @@ def find(
             raise InputError("data", error.problem, error.fix) from error
     elif label is not None or reading:
         raise InputError(
-            next(iter(reading), "label"), "is given beside a Dataset, which is read already",
+            next(iter(reading), "label"), "cannot be passed with a Dataset, which is already read",
             "Leave it out",
         )  # fmt: skip
     if features is not None:

@@ -145,7 +145,7 @@ FAILURES = [
     (["find", "{table}", "--method", "autto"], "--method is 'autto'"),
     (["find", "nowhere.csv"], "nowhere.csv' does not exist"),
     (["detect"], "--labels are missing"),
-    (["detect", "{run}", "--labels", "x.npy"], "--labels are given beside a run"),
+    (["detect", "{run}", "--labels", "x.npy"], "--labels cannot be combined with a run"),
     (["detect", "{run}", "--engine", "local"], "--engine is 'local'"),
     (["detect", "{run}", "--frac-noise", "2"], "--frac-noise is 2.0"),
     (["detect", "{run}", "--agreement", "9", "--method", "alg-ens"], "--agreement is 9"),

@@ -166,7 +166,7 @@ def test_idx_files_that_cannot_be_used(tmp_path):
     with pytest.raises(FileError, match=r"do not fit its shape \[12, 6, 5\]"):
         load(tmp_path)
     images.write_bytes(b"PK" + content[2:])
-    with pytest.raises(FileError, match="does not begin like an idx file"):
+    with pytest.raises(FileError, match="does not start like an idx file"):
         load(tmp_path)
     images.write_bytes(content)
     labels.write_bytes(idx_bytes(np.zeros(11)))

@@ -1,4 +1,4 @@
-"""Batch norm behind dropout: statistics for the softmax, and nothing else changes."""
+"""Batch norm after dropout: statistics for the softmax, and nothing else changes."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ REFUSED = {
     "a key of .npy": (
         2, lambda d: f"{one_file(d / 'a.npy', PROBS)}::p", r"a.npy' holds one array, not 'p'",
     ),
-    "a truncated table": (2, cut_parquet, r"part-11.parquet' does not end as a Parquet file does"),
+    "a truncated table": (2, cut_parquet, r"part-11.parquet' does not end like a Parquet file"),
     "an empty table file": (
         2, lambda d: only(d, "a.parquet", b""), "a.parquet' is empty",
     ),
@@ -299,7 +299,7 @@ def test_missing_values_in_tables(tmp_path):
     for table, message in (
         ({"a": [0.5, None], "b": [0.5, 1.0]}, "nothing in column 'a' at row 1"),
         ({"a": [[0.5, 0.5], None]}, "nothing in column 'a' at row 1|lists of different lengths"),
-        ({"a": [[0.5, 0.5], [1.0, None]]}, "a list with nothing in it at row 1"),
+        ({"a": [[0.5, 0.5], [1.0, None]]}, "a list with an empty value at row 1"),
         ({"a": [[0.5, 0.5], [1.0], [0.2, 0.3, 0.5]]}, "a list of 1 values at row 1, where"),
     ):
         pq.write_table(pa.table(table), tmp_path / "a.parquet")

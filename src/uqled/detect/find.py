@@ -118,13 +118,15 @@ def find_label_errors(
         contradictions, contents = labels.contradictions, labels.contents
         if pred_probs is not None or passes is not None or classes is not None:
             raise InputError(
-                "labels", "are predictions, which hold probabilities", "Pass nothing else with them"
+                "labels", "are predictions, which already hold probabilities", "Pass them alone"
             )
         passes_kind = passes_kind or labels.passes_kind
         labels, pred_probs, passes = labels.labels, labels.pred_probs, labels.passes
     if features is not None:
         if pred_probs is not None or passes is not None:
-            raise InputError("features", "are given beside probabilities", "Pass one of them")
+            raise InputError(
+                "features", "cannot be combined with probabilities", "Pass one or the other"
+            )
         from uqled.predict.embeddings import predict_from_features
 
         labels, pred_probs, passes = predict_from_features(

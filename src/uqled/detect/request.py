@@ -167,7 +167,7 @@ def check_request(
         takers = [repr(name) for name, one in list_methods().items() if one.is_probabilistic]
         raise InputError(
             "method",
-            f"{method!r} knows no probabilities",
+            f"{method!r} gives no probabilities",
             f"Use {' or '.join(takers)} with such an option",
         )
     return request

@@ -1,4 +1,4 @@
-"""Batch norm behind dropout: its statistics, estimated again without dropout, for the softmax.
+"""Batch norm after dropout: its statistics, estimated again without dropout, for the softmax.
 
 In training, a batch norm layer behind dropout keeps the mean and variance of activations with
 dropout. At inference without dropout the activations have another variance, and the plain softmax

@@ -50,7 +50,7 @@ def stochastic_passes(
         dropout needs it.
     """
     if passes < 1:
-        raise InputError("passes", f"is {passes}", "Ask for at least one, such as 5")
+        raise InputError("passes", f"is {passes}", "Pass at least 1, such as 5")
     network = model if isinstance(model, SplitNetwork) else split_at_dropout(model, batch)
     with (
         torch.no_grad(),

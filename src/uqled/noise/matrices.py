@@ -223,7 +223,7 @@ def instance_noise(
             "rate",
             f"is {rate}, so that {count} of {N} samples would flip, but only {able} have any "
             "probability outside their own class",
-            f"Lower it to at most {able}/{N}, or pass probabilities that are less sure",
+            f"Lower it to at most {able}/{N}, or pass less confident probabilities",
         )
     # A clock per sample that rings at the rate of its doubt: the first to ring are a weighted draw.
     times = np.full(N, np.inf)

@@ -176,7 +176,9 @@ def _open_samples(
     if isinstance(data, Dataset):
         if data.ids.tolist() != predictions.ids:
             raise InputError(
-                "data", "holds other samples than the run", "Pass what the run was made of"
+                "data",
+                "holds other samples than the run",
+                "Pass the data that the run was made from",
             )
         return SampleSource(data)
     return open_sample_source(relocate_source(predictions, data))

@@ -105,7 +105,7 @@ class ReviewSession:
                 drawn_from = next((one for one in self.errors.first.values() if one.estimate), None)
                 if drawn_from is None:
                     raise InputError(
-                        "method", "has no error probabilities", "Find errors with method auto"
+                        "method", "has no error probabilities", "Detect with method auto"
                     )
                 self._audit = open_audit(
                     self.predictions.path, drawn_from, self.predictions.ids, AUDIT_SIZE, 0

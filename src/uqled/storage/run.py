@@ -185,7 +185,9 @@ class Run:
         configuration = content.get("configuration") if isinstance(content, dict) else None
         if not isinstance(configuration, dict):
             raise FileError(
-                name_file(self._run_file), "is not the file of a run", "Begin the run anew"
+                name_file(self._run_file),
+                "is not the file of a run",
+                "Begin the run again in a new folder",
             )
         return configuration
 
@@ -423,7 +425,7 @@ class Run:
         return self.path / "run.json"
 
     def _read_json(self, name: str) -> Any:
-        return read_json(self.path / name, "Begin the run anew")
+        return read_json(self.path / name, "Begin the run again in a new folder")
 
 
 def _list_versions() -> dict[str, str]:

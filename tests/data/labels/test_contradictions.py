@@ -89,7 +89,7 @@ def test_contradictions_come_first_with_their_reason(run, frame):
         (errors.tier != "") & (errors.tier != "contradicts a duplicate")
     )
     text = describe_answer(errors.answer, ids=run.ids)
-    assert "2 labels contradict a duplicate, so that one of the two is wrong for certain" in text
+    assert "2 labels contradict a duplicate, so one of the two is certainly wrong" in text
     rows = [line.split() for line in text.partition("most suspect:")[2].splitlines()[2:5]]
     assert {(row[0], row[-1]) for row in rows[:2]} == {("8", "123"), ("122", "3")}
     assert rows[2][0] == "30"

@@ -157,7 +157,7 @@ def test_operating_points_of_auto(tmp_path: Path, point: Any, with_passes: bool)
     errors = find_label_errors_in_parts(*inputs, out=tmp_path / "out", part_rows=64, **point)
     assert (errors.mask() == whole.mask).all()
     assert errors.summary().splitlines()[:3] == describe_answer(whole.answer).splitlines()[:3]
-    with pytest.raises(InputError, match="knows no probabilities"):
+    with pytest.raises(InputError, match="gives no probabilities"):
         find_label_errors_in_parts(*inputs, out=tmp_path / "x", method="cl-pbnr", **point)
 
 
@@ -175,7 +175,7 @@ def test_a_model_at_chance_gives_no_number(tmp_path: Path) -> None:
         assert errors.answer.is_at_chance
         assert errors.answer.n_errors is None
         assert (errors.answer.unsure, errors.answer.tiers) == (whole.unsure, whole.tiers)
-        assert "how many labels are wrong cannot be said" in errors.summary()
+        assert "the number of wrong labels cannot be estimated" in errors.summary()
         assert "labels are wrong (" not in errors.summary()
         assert "labels are wrong (" not in describe_answer(whole)
     np.save(tmp_path / "probs.npy", 0.5 * probs + 0.5 * np.eye(4)[labels])
@@ -343,10 +343,10 @@ def test_a_missing_label_is_named(tmp_path: Path) -> None:
     [
         (["--min-precision", "7"], "precision"),
         (["--workers", "0"], "workers"),
-        (["--ray-address", "auto"], "--ray-address goes with Ray only"),
+        (["--ray-address", "auto"], "--ray-address is for Ray only"),
         (["--engine", "spark"], "engine is 'spark'"),
         (["--memory", "0.001"], "memory makes a plan of"),
-        (["--method", "cl-pbnr", "--budget", "3"], "knows no probabilities"),
+        (["--method", "cl-pbnr", "--budget", "3"], "gives no probabilities"),
     ],
 )
 def test_the_command_line_refuses(

@@ -48,7 +48,7 @@ def audit(
     if not judged_indices:
         text = (
             f"{len(sample)} samples are drawn for the audit. Write yes or no into the column "
-            f"is_wrong of {file}, or decide them on the review page, then repeat the command."
+            f"is_wrong of {file}, or decide on the review page, then repeat the command."
         )
         return CommandOutput(text, content)
     result = estimate_audit(errors, sample, verdicts)
@@ -58,11 +58,11 @@ def audit(
     lines = [
         f"{result.n_judged} of {len(sample)} samples judged, {result.n_wrong} of them wrong",
         f"about {number.value:,.0f} labels are wrong "
-        f"({number.value / len(predictions):.2%}); 80 % interval {number.low:,.0f} to "
-        f"{number.high:,.0f}, 95 % interval {wide.low:,.0f} to {wide.high:,.0f}",
-        f"of the {errors.n_flagged:,} flags of auto about {real.value:.0%} are real; 80 % interval "
-        f"{real.low:.0%} to {real.high:.0%}, 95 % interval {widely.low:.0%} to {widely.high:.0%}",
-        f"with these verdicts {after.n_flagged:,} labels are flagged; "
+        f"({number.value / len(predictions):.2%}); 80% interval {number.low:,.0f} to "
+        f"{number.high:,.0f}, 95% interval {wide.low:,.0f} to {wide.high:,.0f}",
+        f"about {real.value:.0%} of the {errors.n_flagged:,} flags of auto are real; 80% interval "
+        f"{real.low:.0%} to {real.high:.0%}, 95% interval {widely.low:.0%} to {widely.high:.0%}",
+        f"with these verdicts, {after.n_flagged:,} labels are flagged; "
         f"`uqled detect {folder}` writes them to the table",
         result.advice,
     ]

@@ -106,7 +106,9 @@ def read_table(table: Table, request: ReadRequest) -> RawDataset:
     """The samples of a table."""
     with explain_table_problems(table.place):
         if len(set(table.names)) < len(table.names):
-            raise FileError(table.subject, "has two columns of one name", "Rename one of them")
+            raise FileError(
+                table.subject, "has two columns with the same name", "Rename one of them"
+            )
         check_roles(request.columns, table.names, table.subject)
         label = choose_label(table.frame, request, table.subject, table.names)
         rows = _select_split(table, request.split)
@@ -146,7 +148,9 @@ def explain_table_problems(place: Any) -> Iterator[None]:
         raise
     except Exception as error:
         problem = f"cannot be read ({first_line(error)})"
-        raise FileError(name_source(place), problem, "Write it again, or get it again") from error
+        raise FileError(
+            name_source(place), problem, "Write it again, or download it again"
+        ) from error
 
 
 def _select_split(table: Table, split: str | None) -> NDArray[np.intp]:

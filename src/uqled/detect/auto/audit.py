@@ -38,7 +38,7 @@ Bools = NDArray[np.bool_]
 SIZE = 40
 #: No probability counts as surer than this when samples are drawn: the model may be wrong.
 _SUREST = 0.002
-#: More looks are not worth it where the 80 % interval reaches no further than this from its middle.
+#: More looks are not worth it where the 80% interval reaches no further than this from its middle.
 ENOUGH = 0.25
 
 

@@ -86,7 +86,7 @@ class Store:
                 )
         elif self.place.exists() and (not self.place.is_folder() or self.place.names()):
             raise InputError(
-                "out", f"{self.place} exists and is no detection", "Choose a new or empty folder"
+                "out", f"{self.place} exists and is not a detection", "Choose a new or empty folder"
             )
 
     @classmethod
