@@ -161,7 +161,7 @@ def test_columns_without_names_are_found_by_their_number(frame):
 def test_findings_and_refusals(frame, errors):
     assert [finding.check for finding in errors.findings] == ["missing-labels"]
     data = uqled.load(frame, label="species")
-    with pytest.raises(InputError, match="kind is given beside a Dataset"):
+    with pytest.raises(InputError, match="kind cannot be passed with a Dataset"):
         uqled.find(data, kind="table")
     assert np.array_equal(errors.data.labels.codes, data.labels.codes)
 

@@ -123,7 +123,7 @@ REFUSED = {
     "a sparse matrix": ((LABELS, csr_array(SOFTMAX), None), "pred_probs is a sparse matrix"),
     "masked rows": (
         (LABELS, np.ma.masked_array(SOFTMAX, SOFTMAX > 0.9), None),
-        "pred_probs is masked in places",
+        "pred_probs has masked values",
     ),
     "text for probabilities": ((LABELS, np.full((40, 4), "x"), None), "pred_probs has type <U1"),
     "objects for probabilities": ((LABELS, SOFTMAX.astype(object), None), "pred_probs has type"),

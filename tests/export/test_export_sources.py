@@ -44,7 +44,7 @@ def test_labels_that_were_edited_are_not_undone(tmp_path, name, unreviewed):
     assert result.exit_code == 2
     said = " ".join(result.output.split())
     assert f"{name}' has other labels than when run" in said
-    assert "Put them back as they were, or find the errors anew" in said
+    assert "Put them back as they were, or run the detection again" in said
     assert hashes(tmp_path) == before
 
 
@@ -268,5 +268,5 @@ def test_a_moved_folder_can_be_named_and_changed_files_are_tolerated(tmp_path):
 def test_moved_data_is_refused_where_there_were_no_files(tmp_path):
     data = uqled.Dataset.from_arrays(np.zeros((6, 2)), list("aabbab"))
     run = make_run(tmp_path / "run", data, {0: 1})
-    with pytest.raises(InputError, match="made of arrays in memory"):
+    with pytest.raises(InputError, match="made from arrays in memory"):
         plan_export(run, "csv", data=tmp_path)

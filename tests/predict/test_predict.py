@@ -192,7 +192,7 @@ def test_detection_takes_predictions(finished):
     table = Run.open(finished.path).write_issues(found)
     assert table.exists()
     table.unlink()
-    with pytest.raises(uqled.InputError, match="Pass nothing else with them"):
+    with pytest.raises(uqled.InputError, match="Pass them alone"):
         uqled.find_label_errors(finished, finished.pred_probs, method="all")
 
 

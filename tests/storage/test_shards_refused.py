@@ -297,8 +297,8 @@ def test_a_chunk_cut_after_it_was_opened(tmp_path):
 
 def test_missing_values_in_tables(tmp_path):
     for table, message in (
-        ({"a": [0.5, None], "b": [0.5, 1.0]}, "nothing in column 'a' at row 1"),
-        ({"a": [[0.5, 0.5], None]}, "nothing in column 'a' at row 1|lists of different lengths"),
+        ({"a": [0.5, None], "b": [0.5, 1.0]}, "no value in column 'a' at row 1"),
+        ({"a": [[0.5, 0.5], None]}, "no value in column 'a' at row 1|lists of different lengths"),
         ({"a": [[0.5, 0.5], [1.0, None]]}, "a list with an empty value at row 1"),
         ({"a": [[0.5, 0.5], [1.0], [0.2, 0.3, 0.5]]}, "a list of 1 values at row 1, where"),
     ):
@@ -306,7 +306,7 @@ def test_missing_values_in_tables(tmp_path):
         with pytest.raises(FileError, match=message):
             np.asarray(open_shards(tmp_path / "a.parquet", ndim=2, name="x"))
     pq.write_table(pa.table({"a": ["x", None]}), tmp_path / "a.parquet")
-    with pytest.raises(FileError, match="nothing in column 'a' at row 1"):
+    with pytest.raises(FileError, match="no value in column 'a' at row 1"):
         np.asarray(open_shards(tmp_path / "a.parquet", ndim=1, name="labels"))
 
 

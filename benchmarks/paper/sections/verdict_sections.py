@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 
@@ -225,10 +226,15 @@ def build_correlations(results: Results) -> list[str]:
             sentences.append(f"Claim: {what}. Not judged, because {_describe_span(analysis)}.")
             continue
         verdict = HOLDS if correlation.low > 0 else FAILS if correlation.high < 0 else OPEN
+        interval = (
+            ""  # fewer than four points have none
+            if math.isnan(correlation.low)
+            else f", 95% interval {format_number(correlation.low, 2)} to "
+            f"{format_number(correlation.high, 2)}"
+        )
         sentences.append(
             f"Claim: {what}. Verdict: {verdict} (r = {format_number(correlation.r, 2)}, n = "
-            f"{correlation.n}, 95% interval {format_number(correlation.low, 2)} to "
-            f"{format_number(correlation.high, 2)})."
+            f"{correlation.n}{interval})."
         )
     rates = list(dict.fromkeys(r for by in ours.mean_f1.values() for r in by))
     means = [

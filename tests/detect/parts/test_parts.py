@@ -260,7 +260,7 @@ def test_another_detection_in_the_same_folder_is_refused(tmp_path: Path, in_shar
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     labels, softmax, _ = made_up(7)
     (tmp_path / "diary.txt").write_text("mine")
-    with pytest.raises(InputError, match="is no detection"):
+    with pytest.raises(InputError, match="is not a detection"):
         find_label_errors_in_parts(labels, softmax, method="cl-pbnr", out=tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["diary.txt"]
 

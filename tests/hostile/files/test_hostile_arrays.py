@@ -42,7 +42,7 @@ def test_masked_values_are_refused_wherever_they_come_in():
         ({"softmax": masked(SOFTMAX)}, "pred_probs"),
         ({"passes": masked(PASSES)}, "passes"),
     ):
-        with pytest.raises(uqled.InputError, match=f"{name} is masked in places"):
+        with pytest.raises(uqled.InputError, match=f"{name} has masked values"):
             detect(**change)
     for function, arguments in (
         (uqled.Dataset.from_arrays, (SOFTMAX, masked(LABELS))),
@@ -54,9 +54,9 @@ def test_masked_values_are_refused_wherever_they_come_in():
         (arrays.check_passes, (masked(PASSES),)),
         (arrays.read_label_column, (masked(LABELS), "truth")),
     ):
-        with pytest.raises(uqled.InputError, match="masked in places"):
+        with pytest.raises(uqled.InputError, match="has masked values"):
             function(*arguments)
-    with pytest.raises(uqled.InputError, match="masked in places"):
+    with pytest.raises(uqled.InputError, match="has masked values"):
         apply_noise(masked(LABELS), symmetric_matrix(4, rate=0.1), seed=0)
 
 
@@ -159,7 +159,7 @@ def test_tensors_that_hold_something_else_are_refused():
             torch.quantize_per_tensor(dense.float(), 0.01, 0, torch.quint8),
             "pred_probs is a quantised tensor. Pass tensor.dequantize",
         ),
-        (torch.empty(60, 4, device="meta"), "pred_probs is a tensor without content"),
+        (torch.empty(60, 4, device="meta"), "pred_probs is a tensor on the meta device"),
     ):
         with pytest.raises(uqled.InputError, match=message):
             detect(softmax=tensor)
