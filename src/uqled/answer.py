@@ -348,7 +348,7 @@ def describe_tiers(answer: Answer) -> list[str]:
     """How many samples are in each tier, and what share of them to expect to be wrong."""
     return [
         f"{tier.n_samples:,} {tier.name} "
-        f"({tier.precision.low:.0%} to {tier.precision.high:.0%} of them are)"
+        f"({tier.precision.low:.0%} to {tier.precision.high:.0%} of them are wrong)"
         for tier in answer.tiers
     ]
 
@@ -369,9 +369,9 @@ def describe_estimates(answer: Answer) -> list[str]:
     if precision is not None and recall is not None:
         real = f"{precision.low:.0%} to {precision.high:.0%}"
         if answer.unsure is None:  # otherwise a single number would be a guess
-            real = f"{precision.value:.0%} ({real})"
+            real = f"about {precision.value:.0%} ({real})"
         lines.append(
-            f"about {real} of the flags are real; they include {recall.value:.0%} of all wrong "
+            f"{real} of the flags are real; they include {recall.value:.0%} of all wrong "
             f"labels ({recall.low:.0%} to {recall.high:.0%})"
         )
     elif number.value < 0.5:

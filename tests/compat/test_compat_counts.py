@@ -181,7 +181,11 @@ def changed(values, value):
 @pytest.mark.parametrize(
     ("labels", "probs", "message"),
     [
-        (np.ma.masked_array(DATA.labels, DATA.labels == 2), DATA.softmax, "labels has masked values"),
+        (
+            np.ma.masked_array(DATA.labels, DATA.labels == 2),
+            DATA.softmax,
+            "labels has masked values",
+        ),
         (
             DATA.labels,
             np.ma.masked_array(DATA.softmax, DATA.softmax > 0.9),

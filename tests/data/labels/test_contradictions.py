@@ -165,7 +165,10 @@ def test_the_command_and_the_table(frame, tmp_path, monkeypatch):
     assert (result.exit_code, "contradictions.npy" in result.output) == (2, True)
     np.save("run/contradictions.npy", np.zeros(5, np.int32))
     result = CliRunner().invoke(app, ["report", "run"])
-    assert (result.exit_code, "does not number the sets of 124 samples" in result.output) == (2, True)
+    assert (result.exit_code, "does not number the sets of 124 samples" in result.output) == (
+        2,
+        True,
+    )
 
 
 def test_what_shows_nothing_contradicts_nothing():

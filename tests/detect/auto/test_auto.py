@@ -252,7 +252,7 @@ def test_the_summary_says_how_many_and_where_it_is_unsure():
             assert f"about {precision.value:.0%} ({interval}) of the flags are real" in text
             assert "unsure" not in text
         else:
-            assert f"about {interval} of the flags are real" in text
+            assert f"\n{interval} of the flags are real" in text
             assert f"unsure: {errors.estimate.unsure}" in text
             assert f"about {precision.value:.0%} (" not in text
 

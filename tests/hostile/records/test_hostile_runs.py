@@ -113,7 +113,11 @@ def test_ids_are_checked(run, changes, message):
         ("passes", np.zeros((60, 3)), "for \\[F, 60, 3\\]"),
         ("passes", np.zeros((0, 60, 3)), "cannot be read|for \\[F, 60, 3\\]"),
         ("folds", np.zeros(3, int), "for 60 samples"),
-        ("folds", np.full(60, 2**31 - 1), "holds 2147483647 at index 0, which is not one of 0 to 59"),
+        (
+            "folds",
+            np.full(60, 2**31 - 1),
+            "holds 2147483647 at index 0, which is not one of 0 to 59",
+        ),
         ("truth", np.zeros(61, int), "for 60 samples"),
         ("truth", np.full(60, 7), "holds 7 at index 0"),
         ("truth", np.array(["b"] * 60), "holds <U1"),

@@ -22,7 +22,7 @@ def audit(
 ) -> CommandOutput:
     """Estimate how many labels are wrong from samples that a person judges.
 
-    The first call draws the samples and writes them to RUN/audit.csv. Write yes or no in the
+    The first time, this draws the samples and writes them to RUN/audit.csv. Write yes or no in the
     column is_wrong, or judge the same samples on the review page, then repeat the command. The
     estimate follows from how the samples were drawn, so it holds for any model. You can repeat the
     command after every verdict.
@@ -47,7 +47,7 @@ def audit(
     content = {"samples": sample.indices.tolist(), "judged": len(judged_indices), "files": files}
     if not judged_indices:
         text = (
-            f"{len(sample)} samples are drawn for the audit. Write yes or no into the column "
+            f"{len(sample)} samples are drawn for the audit. Write yes or no in the column "
             f"is_wrong of {file}, or decide on the review page, then repeat the command."
         )
         return CommandOutput(text, content)
