@@ -140,7 +140,10 @@ FAILURES = [
     (["find", "{table}", "--label", "species", "--cpus-per-fold", "2"], "--cpus-per-fold is 2"),
     (["find", "{table}", "--label", "species", "--uncertainty", "bagging"], "--uncertainty is"),
     (["find", "{table}", "--min-precision", "7"], "--min-precision is 7"),
-    (["find", "{table}", "--recall", "0.5", "--budget", "3"], "--recall cannot be combined with --budget"),
+    (
+        ["find", "{table}", "--recall", "0.5", "--budget", "3"],
+        "--recall cannot be combined with --budget",
+    ),
     (["find", "{table}", "--cost", "1"], "--cost is"),
     (["find", "{table}", "--method", "autto"], "--method is 'autto'"),
     (["find", "nowhere.csv"], "nowhere.csv' does not exist"),
