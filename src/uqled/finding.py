@@ -255,7 +255,7 @@ class DataErrors(LabelErrors):
         name = self._name_label() if label is None else str(label)
         if name not in own.names:
             raise InputError(
-                "label", f"is {name!r}, and the frame has the columns {', '.join(own.names)}",
+                "label", f"is {name!r}, but the frame has the columns {', '.join(own.names)}",
                 "Name the column of labels",
             )  # fmt: skip
         rows = self._find_rows(frame, len(own))

@@ -145,7 +145,7 @@ def test_all_methods(folder):
     [
         (["--labels", "none.npy", "--pred-probs", "probs.npy"], "none.npy' does not exist"),
         (["--labels", "labels.txt", "--pred-probs", "probs.npy"], "has the ending '.txt'"),
-        (["--labels", "labels.npy"], "--pred-probs and passes are both missing"),
+        (["--labels", "labels.npy"], "--pred-probs and --passes are both missing"),
         (["--labels", "labels.npy", "--pred-probs", "passes.npy"], "go in as --passes"),
         (["--labels", "all.npz", "--pred-probs", "probs.npy"], "KEY one of labels, probs, passes"),
         (["--labels", "all.npz::x", "--pred-probs", "probs.npy"], "has no array 'x'"),

@@ -144,7 +144,7 @@ FAILURES = [
         ["find", "{table}", "--recall", "0.5", "--budget", "3"],
         "--recall cannot be combined with --budget",
     ),
-    (["find", "{table}", "--cost", "1"], "--cost is"),
+    (["find", "{table}", "--cost", "1"], "--cost is '1'. Write the costs"),
     (["find", "{table}", "--method", "autto"], "--method is 'autto'"),
     (["find", "nowhere.csv"], "nowhere.csv' does not exist"),
     (["detect"], "--labels are missing"),

@@ -144,10 +144,10 @@ def test_missing_labels(table_file):
 def test_columns_that_are_not_there(table_file):
     frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "kind": [0, 1]})
     with pytest.raises(
-        InputError, match=r"label is missing, and file .* has the columns a, b, kind"
+        InputError, match=r"label is missing, but file .* has the columns a, b, kind"
     ):
         load(write(frame, table_file))
-    with pytest.raises(InputError, match=r"inputs name 'c', and .* has the columns a, b, kind"):
+    with pytest.raises(InputError, match=r"inputs name 'c', but .* has the columns a, b, kind"):
         load(table_file, label="kind", inputs="c")
     with pytest.raises(InputError, match="inputs name 'kind'"):
         load(table_file, label="kind", inputs=["a", "kind"])

@@ -87,7 +87,7 @@ REFUSED = {
     "no rows": (([], SOFTMAX[:0], None), "pred_probs is empty"),
     "no passes in passes": ((LABELS, None, PASSES[:0]), "passes is empty"),
     "no labels": (([], SOFTMAX, None), "pred_probs has 40 rows .* 0 labels"),
-    "nothing but labels": ((LABELS, None, None), "pred_probs and passes are both missing"),
+    "nothing but labels": ((LABELS, None, None), "pred_probs and `passes` are both missing"),
     "one sample": (([1], SOFTMAX[:1], None), "labels have 1 sample"),
     "one class": ((np.zeros(40, int), SOFTMAX, None), r"labels contain one class only \('0'"),
     "a label out of range": ((changed(LABELS, 6, 4), SOFTMAX, None), "labels contain 4 at index 6"),

@@ -15,6 +15,7 @@ import typer
 
 from uqled.cli.choices import Choices
 from uqled.cli.console import print_message
+from uqled.errors import InputError
 
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder of a finished run, such as runs/photos.")
@@ -130,7 +131,13 @@ class DecisionOptions:
             "budget": self.budget,
             "cost": pair,
         }
-        make_operating_point(**point)
+        try:
+            make_operating_point(**point)
+        except InputError as error:
+            if error.argument != "cost":
+                raise
+            fix = "Write the costs of a review and of a missed wrong label, such as 1,20"
+            raise InputError("cost", f"is {self.cost!r}", fix) from None
         return point
 
 

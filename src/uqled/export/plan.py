@@ -83,7 +83,7 @@ def check_export_target(
         targets.check_folder(out)
         if overwrite:
             raise InputError(
-                "overwrite", f"does not go with {form.name}", "Name a new or empty folder"
+                "overwrite", f"is not an option for {form.name}", "Name a new or empty folder"
             )
     check_options(form, link=link, url=url)
 

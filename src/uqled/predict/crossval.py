@@ -323,7 +323,7 @@ def check_engine_options(engine: str | Engine | None, where: Mapping[str, Any]) 
     for name, value in where.items():
         if engine != "ray" and value != usual[name]:
             raise InputError(
-                name, f"is {value!r} without `engine='ray'`", "Leave it out, or add that"
+                name, f"is {value!r} without `engine='ray'`", "Leave it out, or add `engine='ray'`"
             )
 
 

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.arrays import Labels, check_writable
+from uqled.arrays import Labels, check_writable, show_value
 from uqled.errors import FileError, InputError
 from uqled.model_quality import ModelQuality
 from uqled.storage import run_checks
@@ -165,7 +165,10 @@ class Run:
             key for key in before.keys() | now.keys() if before.get(key) != now.get(key)
         )
         if changed_keys:
-            changes = [f"{k}: {before.get(k)!r} then, {now.get(k)!r} now" for k in changed_keys[:5]]
+            changes = [
+                f"{k}: {show_value(before.get(k))} then, {show_value(now.get(k))} now"
+                for k in changed_keys[:5]
+            ]
             raise InputError(
                 "out",
                 f"{str(path)!r} holds a run with another configuration ({'; '.join(changes)})",
@@ -177,7 +180,8 @@ class Run:
         """An existing run."""
         run = cls(Path(path))
         if not run._run_file.is_file():
-            raise FileError(f"folder {str(path)!r}", "holds no run", "Name a folder with run.json")
+            problem = "holds no run" if run.path.exists() else "does not exist"
+            raise FileError(f"folder {str(path)!r}", problem, "Name a folder with run.json")
         return run
 
     def configuration(self) -> dict[str, Any]:

@@ -87,13 +87,13 @@ def check_roles(roles: Mapping[str, str], names: list[str], subject: str) -> Non
     for name, role in roles.items():
         if name not in names:
             raise InputError(
-                "columns", f"name {name!r}, and {subject} has the columns {', '.join(names)}",
+                "columns", f"name {name!r}, but {subject} has the columns {', '.join(names)}",
                 "Choose among them",
             )  # fmt: skip
         if role not in get_args(Role):
             raise InputError(
                 "columns",
-                f"say that {name!r} is {role!r}",
+                f"give {name!r} the role {role!r}",
                 f"Choose one of {', '.join(get_args(Role))}",
             )
 

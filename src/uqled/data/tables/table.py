@@ -197,7 +197,7 @@ def _list_requested_inputs(table: Table, label: Column, request: ReadRequest) ->
         if name not in table.names or name == label.name:
             raise InputError(
                 "inputs",
-                f"name {name!r}, and {table.subject} has the columns {', '.join(table.names)} "
+                f"name {name!r}, but {table.subject} has the columns {', '.join(table.names)} "
                 f"({label.name!r} is the label)",
                 "Choose among the others",
             )
@@ -358,7 +358,7 @@ def _read_groups(table: Table, group: str | None, rows: NDArray[np.intp]) -> NDA
     if group not in table.frame.columns:
         raise InputError(
             "group",
-            f"is {group!r}, and {table.subject} has the columns {', '.join(table.names)}",
+            f"is {group!r}, but {table.subject} has the columns {', '.join(table.names)}",
             "Name a column whose rows with one value belong together",
         )
     return make_ids(table.frame[group].iloc[rows])

@@ -375,7 +375,11 @@ def make_operating_point(
     except (TypeError, ValueError):
         review = missed = -1.0
     if not (review >= 0 and missed > 0 and np.isfinite(review + missed)):
-        raise InputError("cost", f"is {cost!r}", "Pass (cost of a review, cost of a missed error)")
+        raise InputError(
+            "cost",
+            f"is {cost!r}",
+            "Pass (cost of a review, cost of a missed error), such as (1, 20)",
+        )
     return OperatingPoint("cost", review, missed)
 
 
