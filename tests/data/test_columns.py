@@ -109,7 +109,7 @@ def test_the_user_knows_better(tmp_path):
     assert texts.inputs[0] == make_titanic().loc[0, "name"]
     with pytest.raises(InputError, match=r"columns name 'nme', but .* has the columns PassengerId"):
         load(path, label="survived", columns={"nme": "text"})
-    with pytest.raises(InputError, match=r"say that 'name' is 'prose'. Choose one of"):
+    with pytest.raises(InputError, match=r"give 'name' the role 'prose'. Choose one of"):
         load(path, label="survived", columns={"name": "prose"})
 
 

@@ -125,7 +125,7 @@ def test_a_report_goes_on_with_the_labels_of_the_run(tmp_path):
     assert result.exit_code == 0, result.output
     page = (run / "report.html").read_text()
     assert "1 of 30 labels (&#39;0&#39; was &#39;d3&#39; and is &#39;d8&#39;)" in page
-    assert "Shown are those of the run" in page
+    assert "This report shows those of the run" in page
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.parquet"])

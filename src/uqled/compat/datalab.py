@@ -17,7 +17,7 @@ _NEIGHBOURS = 10
 
 
 class Datalab:
-    """A data set whose label issues are found; other kinds of issues are not looked for.
+    """Find label issues in a data set; other kinds of issues are not supported.
 
     `data` is a dict of columns, a pandas frame or a Hugging Face `Dataset`; `label_name` names the
     column of labels, of any values.
@@ -53,8 +53,8 @@ class Datalab:
         features: NDArray[Any] | None = None,
         issue_types: dict[str, Any] | None = None,
     ) -> None:
-        """Find label issues by out-of-sample probabilities [N,K], columns in the order of the
-        sorted class names; without them by the votes of the nearest neighbours in features [N,D].
+        """Find label issues from out-of-sample probabilities [N,K], columns in the order of the
+        sorted class names; without them from the votes of the nearest neighbours in features [N,D].
 
         `issue_types` may be `{"label": {}}`, with `k` neighbours.
         """

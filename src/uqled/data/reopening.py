@@ -85,9 +85,9 @@ class ReopenedSource:
 
 
 def reopen_samples(predictions: Predictions) -> Dataset | None:
-    """The samples that a run predicted, with the run's labels; None if they did not come of files.
+    """The samples that a run predicted, with the run's labels; None if they came from memory.
 
-    Refused where the files have changed so that a sample would be taken for another one.
+    An error if the files have changed so that a sample would be mistaken for another one.
     """
     again = reopen_source(predictions)
     return None if again is None else again.data

@@ -30,11 +30,12 @@ _NO_TENSOR = {"size", "dim", "numel", "shape", "ndim", "dtype", "device"}  # wha
 
 
 class Dropout(nn.Dropout):
-    """Element-wise dropout, `torch.nn.Dropout` with quicker masks on the CPU.
+    """Element-wise dropout: `torch.nn.Dropout` with faster masks on the CPU.
 
-    torch draws a mask with one thread and a whole random number per element, which is a good part
-    of the time of a stochastic pass. Here one 64-bit number decides four elements, so `p` counts to
-    the nearest 65,536th. The masks depend on torch's generator and not on the number of threads.
+    torch draws a mask with one thread and a whole random number per element, which takes a large
+    part of the time of a stochastic pass. Here one 64-bit number decides four elements, so `p` is
+    rounded to the nearest 65,536th. The masks depend on torch's generator, not on the number of
+    threads.
     """
 
     def forward(self, x: Tensor) -> Tensor:

@@ -207,7 +207,7 @@ def instance_noise(
     seed: int,
     classes: Sequence[Any] | None = None,
 ) -> Noisy:
-    """Labels [N] that are wrong where the model doubts, and a mask [N], True where changed.
+    """Labels [N] that are wrong where the model is uncertain, and a mask [N], True where changed.
 
     Exactly `round(rate * N)` samples flip. They are drawn without replacement with weights 1 - p,
     where p is the sample's own probability (of [N,K]) of its label, and each goes to a class drawn

@@ -169,7 +169,7 @@ WRONG = {
         ('"cl-pbnr", "..:x"]', "methods"),
         ('"cl-pbnr", ":"]', "methods"),
         ('"cl-pbnr", "../x:y"]', "methods"),
-        ('"cl-pbnr", "os:name"]', "no function"),
+        ('"cl-pbnr", "os:name"]', "is not a function"),
         ('"cl-pbnr", "os:nothing"]', "cannot be imported"),
     ],
     'noise = { kind = "sparse", zeros = 0.5 }': [

@@ -82,7 +82,7 @@ def format_sensitivity(analyses: Sensitivity, about: Mapping[str, Any]) -> str:
     for name, by_rate in analyses.mean_f1.items():
         cells = [format_percent(by_rate[r].mean) if r in by_rate else DASH for r in rates]
         lines.append(format_markdown_row([escape_markdown(name), *cells]))
-    lines += ["", "### 2 and 3. What goes together", ""]
+    lines += ["", "### 2 and 3. Correlations", ""]
     lines += [
         "Pearson's r, Student's t with n - 2 degrees of freedom, two-sided p, and Fisher's 95% "
         "interval of r. Accuracy before cleaning is that of training on the noisy labels, as in "
