@@ -115,7 +115,7 @@ def test_paths_that_cannot_be_used(table_file, in_its_own_place):
     frame["label"] = [0, 1, 1]
     assert load(write(frame, table_file), skip_unreadable=True).ids.tolist() == ["0.png", "2.png"]
     frame["file"] = ["x/0.png", "x/1.png", "x/2.png"]
-    with pytest.raises(FileError, match="Paths count from the table's folder"):
+    with pytest.raises(FileError, match="Paths are relative to the table's folder"):
         load(write(frame, table_file))
     frame["file"] = [str(in_its_own_place / f"{n}.png") for n in range(3)]
     assert len(load(write(frame, table_file))) == 3

@@ -120,7 +120,7 @@ def test_a_column_of_groups(tmp_path):
     parts = split_stratified(data.labels, 4, seed=0, groups=data.groups)
     sets = [set(data.groups[part]) for part in parts]
     assert sum(map(len, sets)) == len(set.union(*sets)) == 30
-    with pytest.raises(uqled.InputError, match="folds is 31, and there are 30 groups"):
+    with pytest.raises(uqled.InputError, match="folds is 31, but there are 30 groups"):
         split_stratified(data.labels, 31, seed=0, groups=data.groups)
 
 

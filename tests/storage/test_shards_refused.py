@@ -181,10 +181,10 @@ REFUSED = {
     ),
     "a column of text": (
         2, lambda d: tables(d, {"a": [0.5], "b": ["x"]}),
-        r"0.parquet' has a column of something else than probabilities: 'b'",
+        r"0.parquet' has a column that does not hold probabilities: 'b'",
     ),
     "a list of text": (
-        2, lambda d: tables(d, {"a": [["x"]]}), "something else than probabilities: 'a'",
+        2, lambda d: tables(d, {"a": [["x"]]}), "does not hold probabilities: 'a'",
     ),
     "another column": (
         2, lambda d: tables(d, {"a": [0.5], "b": [0.5]}, {"a": [0.5], "c": [0.5]}),

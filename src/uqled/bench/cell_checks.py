@@ -107,7 +107,7 @@ FIELDS: dict[str, dict[str, FieldCheck]] = {
 def check_fields(content: Any, kind: str, subject: str, fix: str) -> dict[str, Any]:
     """The part of a cell's file, if it has all that this kind has."""
     if not isinstance(content, dict):
-        raise FileError(subject, f"holds {show_value(content)} instead of what it found", fix)
+        raise FileError(subject, f"holds {show_value(content)} instead of its results", fix)
     if wrong := _find_wrong_field(content, FIELDS[kind]):
         value = show_value(content[wrong]) if wrong in content else "missing"
         raise FileError(subject, f"is not a finished cell: {wrong!r} is {value}", fix)

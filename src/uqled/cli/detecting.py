@@ -29,7 +29,9 @@ def detect_in_new_run(
     """Make a run of predictions in files, and detect in it."""
     if out is None:
         option = "--data" if files.data is not None else "--run"
-        raise InputError("out", f"is missing beside {option}", "Name the folder of the new run")
+        raise InputError(
+            "out", f"is missing, but {option} needs it", "Name the folder of the new run"
+        )
     for line in _write_new_run(files, reading, Path(out)):
         output.tell(line)
     return detect_in_run(Path(out), options, decision, None, use_decisions=False)

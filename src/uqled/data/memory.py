@@ -214,7 +214,7 @@ def _read_torch(samples: Any, label: Any) -> RawDataset:
     """Read a map-style data set of (input, label) pairs, or a loader of batches."""
     if label is not None:
         raise InputError(
-            "label", f"is given, and a {type(samples).__name__} gives labels itself", "Leave it out"
+            "label", f"is given, but a {type(samples).__name__} has its own labels", "Leave it out"
         )
     inputs, labels = [], []
     if hasattr(samples, "dataset") and _is_iterable(samples):

@@ -254,7 +254,7 @@ def split_stratified(
     if n_groups < folds:
         raise InputError(
             "folds",
-            f"is {folds}, and there are {n_groups} groups",
+            f"is {folds}, but there are {n_groups} groups",
             "Lower the number of folds, or name another column of groups",
         )
     is_alone = groups is None or n_groups == len(labels)

@@ -57,7 +57,7 @@ def read_source(source: Source, request: ReadRequest) -> RawDataset:
         raw = reader.read(source, request)
     if kind is not None and raw.kind != kind:
         raise InputError(
-            "kind", f"is {kind!r}, and {name_source(place)} holds {raw.kind}", "Leave it out"
+            "kind", f"is {kind!r}, but {name_source(place)} holds {raw.kind}", "Leave it out"
         )
     return merge_spellings(raw) if request.spellings == "merge" else raw
 

@@ -49,7 +49,9 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     stem = name.removesuffix(".gz").replace("images", "labels").replace("idx3", "idx1")
     files = [path for path in (folder / stem, folder / f"{stem}.gz") if path.exists()]
     if not files:
-        raise FileError(f"file {str(folder / stem)!r}", "is not there", "Put it beside the images")
+        raise FileError(
+            f"file {str(folder / stem)!r}", "does not exist", "Put it beside the images"
+        )
     pixels, labels = _read_array(folder / name), _read_array(files[0])
     if len(pixels) != len(labels):
         raise FileError(

@@ -391,7 +391,7 @@ def _read_images(
     if not any(map(os.path.exists, files[:_CHECKED_PATHS])):
         raise FileError(
             f"file {files[0]!r}",
-            f"and the next ones in column {column!r} are not there",
-            "Paths count from the table's folder: correct them, or move the table",
+            f"and the next ones in column {column!r} do not exist",
+            "Paths are relative to the table's folder: correct them, or move the table",
         )
     return EncodedImages(read_image_file, make_object_array(files), Path), make_ids(paths)

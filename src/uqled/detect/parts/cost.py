@@ -111,7 +111,7 @@ class CostPlan:
             name = "part_rows" if memory is None else "memory"
             raise InputError(
                 name,
-                f"makes a plan of {show_bytes(needed_memory)} ({self.workers} workers), and "
+                f"makes a plan of {show_bytes(needed_memory)} ({self.workers} workers), but "
                 f"{show_bytes(limit)} is available",
                 "Use fewer workers or smaller parts (part_rows)",
             )

@@ -299,7 +299,7 @@ def _choose_value_columns(place: Location, schema: Any, *, ndim: int, key: str |
         if _convert_dtype(kind).kind not in "fiu":
             raise FileError(
                 name_file(place),
-                f"has a column of something else than probabilities: {column!r}",
+                f"has a column that does not hold probabilities: {column!r}",
                 "Keep one column per class and nothing else",
             )
     return columns
