@@ -126,7 +126,7 @@ def test_auto_by_default(folder):
     none = invoke(*arguments, "--min-precision", 1).output
     assert "0 of 400 labels flagged" in none
     assert "nothing is flagged: no choice of flags reaches what was asked for" in none
-    assert "cost is ('1',)" in invoke(*arguments, "--cost", "1").stderr
+    assert "cost is '1'" in invoke(*arguments, "--cost", "1").stderr
     assert "cannot be combined with" in invoke(*arguments, "--recall", 0.9, "--target", "f1").stderr
 
 
