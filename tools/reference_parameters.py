@@ -1,7 +1,7 @@
 """The API reference shows each parameter with its own type and default.
 
-Where a docstring explains several parameters together (`data, label`), mkdocstrings' parser gives
-all of them the type and default of the first.
+Where a docstring explains several parameters together (`labels, pred_probs`), mkdocstrings' parser
+gives all of them the type and default of the first.
 """
 
 from __future__ import annotations
@@ -12,12 +12,21 @@ import griffe
 
 
 class OwnDefaults(griffe.Extension):
-    """Named in mkdocs.yml; griffe calls it for every function of the package."""
+    """Named in mkdocs.yml; griffe calls it for every function and class of the package."""
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
-        for section in func.docstring.parsed if func.docstring else []:
-            if section.kind is griffe.DocstringSectionKind.parameters:
-                for documented in section.value:
-                    if documented.name in func.parameters:
-                        documented.value = func.parameters[documented.name].default
-                        documented.annotation = func.parameters[documented.name].annotation
+        _correct_parameters(func.docstring, func)
+
+    def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
+        init = cls.members.get("__init__")
+        if isinstance(init, griffe.Function):  # a class explains what its constructor takes
+            _correct_parameters(cls.docstring, init)
+
+
+def _correct_parameters(docstring: griffe.Docstring | None, func: griffe.Function) -> None:
+    for section in docstring.parsed if docstring else []:
+        if section.kind is griffe.DocstringSectionKind.parameters:
+            for documented in section.value:
+                if documented.name in func.parameters:
+                    documented.value = func.parameters[documented.name].default
+                    documented.annotation = func.parameters[documented.name].annotation

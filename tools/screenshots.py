@@ -89,6 +89,8 @@ def take_review(page: Page, run: Path, picture: Path) -> None:
     with serve_review(run, reviewer="you") as address:
         page.goto(address)
         page.wait_for_timeout(3_000)  # it goes on asking for others' decisions
+        page.keyboard.press("Escape")  # the help, which opens on the first visit
+        page.wait_for_timeout(500)
         page.screenshot(path=picture)
 
 

@@ -26,7 +26,7 @@ from uqled.bench.results.statistics import (
 from uqled.bench.suite import BASELINE, PAPER_METHODS
 
 PROPOSED = tuple(method for method in PAPER_METHODS if method != BASELINE)
-HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told within the spread"
+HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided, within the spread"
 
 Values = Mapping[str, SamplesByRate]
 """Data set -> rate -> method -> sample over seeds."""
@@ -117,7 +117,7 @@ class Statement:
         )
 
     def verdict(self, tally: CaseTally) -> str:
-        """Holds, does not hold, or cannot be told within the spread.
+        """Holds, does not hold, or undecided, within the spread.
 
         About every case: one clear exception is enough against it; for it, every case that has a
         spread must be clear, and those of one seed must agree. Otherwise more than half decide.

@@ -89,7 +89,7 @@ def _check_counts() -> Iterable[tuple[bool, str]]:
         low, high = (row["flagged"] * (p + s) / (r - s) for s in (-HALF, HALF))
         value = row["flagged"] * p / r
         where = f"{row['dataset']} at {row['rate']:g}, {format_method_short(row['method'])}"
-        share = f"{format_number(100 * value / row['n'], 2)} % wrong"
+        share = f"{format_number(100 * value / row['n'], 2)}% wrong"
         yield low <= wrong <= high, f"{where}: {share}"
 
 

@@ -30,10 +30,11 @@ def build_human_errors_section(published: Mapping[str, Any]) -> list[str]:
     """Tables and sentences, as paragraphs of Markdown."""
     sections = [
         "## Published predictions",
-        "Stage 1 on out-of-sample predictions that others published, on all 50,000 training images "
+        "Stage 1 on out-of-sample predictions that others published, for all 50,000 training "
+        "images "
         "of CIFAR-10. In the first two sets the passes are five different networks, not dropout of "
-        "one; each in turn is the one whose softmax CL-PBNR sees, and ± is over those five. The "
-        "others have one network and no passes, so that only some methods can be asked. "
+        "one; each in turn provides the softmax for CL-PBNR, and ± is over those five. The "
+        "others have one network and no passes, so only some methods can be computed. "
         "All methods: [published-predictions.md](../benchmarks/results/published-predictions.md). "
         f"Code {published['machine']['code']}.",
     ]
@@ -61,8 +62,8 @@ def _build_set(name: str, published: Mapping[str, Any]) -> list[str]:
     return [
         f"### {_format_title(name)}",
         f"{set_result['wrong']:,} of {set_result['n']:,} labels are wrong "
-        f"({format_percent(set_result['wrong'] / set_result['n'])} %). The networks' "
-        f"accuracy: {true} % against the true labels, {given} % against the given ones. "
+        f"({format_percent(set_result['wrong'] / set_result['n'])}%). The networks' "
+        f"accuracy is {true}% against the true labels and {given}% against the given ones. "
         + _write_sentences(f1, samples["recall"]),
         "\n".join(map(format_markdown_row, [heads, ["---", *["---:"] * 4], *rows])),
     ]
@@ -71,11 +72,11 @@ def _build_set(name: str, published: Mapping[str, Any]) -> list[str]:
 def _write_sentences(f1: Mapping[str, SeedSample], recall: Mapping[str, SeedSample]) -> str:
     top = max(f1, key=lambda m: f1[m].mean)
     first = find_leaders(f1)
-    text = f"The highest F1 has {format_method(top)} ({format_percent(f1[top].mean)} %), "
+    text = f"{format_method(top)} has the highest F1 ({format_percent(f1[top].mean)}%), "
     if f1[top].n < 2:
-        text = text.removesuffix(", ") + "; one network has no spread."
+        text = text.removesuffix(", ") + "; a single network has no spread."
     else:
-        text += "clearly." if first.is_clear else "not clear of the next."
+        text += "clearly." if first.is_clear else "but not clearly."
     sides: dict[str, list[str]] = {"above": [], "below": [], "within the spread of": []}
     for m in PROPOSED:
         if m in f1:
@@ -87,12 +88,10 @@ def _write_sentences(f1: Mapping[str, SeedSample], recall: Mapping[str, SeedSamp
     for side, names in sides.items():
         if names:
             how = "clearly " if side != "within the spread of" else ""
-            text += (
-                f" {how.capitalize()}{side if how else side.capitalize()} CL-PBNR in F1, points: "
-            )
-            text += f"{join_words(names)}."
+            place = f"{how.capitalize()}{side if how else side.capitalize()}"
+            text += f" {place} CL-PBNR in F1, in points: {join_words(names)}."
     missed = 1 - recall[BASELINE].mean
-    return text + f" CL-PBNR misses {format_percent(missed)} % of the wrong labels."
+    return text + f" CL-PBNR misses {format_percent(missed)}% of the wrong labels."
 
 
 def _collect_samples(networks: list[Mapping[str, Any]], measure: str) -> dict[str, SeedSample]:

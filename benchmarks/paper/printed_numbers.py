@@ -110,11 +110,11 @@ def _check_stage1_figures(tables: PrintedTables, averages: Means) -> list[Figure
             "For CIFAR-10, CIFAR-100, and Tiny-ImageNet, our best-performing algorithms CL-MCD-E "
             "and the Algorithm Ensemble (Agreement = 3) improve over the state-of-the-art by at "
             "least 10% across all considered noise rates",
-            "at least 10 %",
-            f"{format_number(100 * least[0] - 100, 1)} %",
+            "at least 10%",
+            f"{format_number(100 * least[0] - 100, 1)}%",
             FOLLOWS if enough else NOT,
             f"the least: {least[1]} at {least[2]:g}, {format_method_short(least[3])}; the better "
-            f"of the two in each cell gains at least {format_number(100 * best_of_two - 100, 1)} %",
+            f"of the two in each cell gains at least {format_number(100 * best_of_two - 100, 1)}%",
         )
     )
     figures += [
@@ -292,7 +292,7 @@ def _check_sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
         correlation = analysis.correlation
         assert correlation is not None
         low, high = (format_number(end, 2) for end in (correlation.low, correlation.high))
-        interval = f"95 % interval: {low} to {high}"
+        interval = f"95% interval: {low} to {high}"
         figures += [
             check_number(
                 SENSITIVITY, f"r={r}", r, hold_constant(correlation.r), note=f"{what}; {interval}"

@@ -109,10 +109,10 @@ def _build_head(suite: Suite, cells: Cells, results: Results) -> list[str]:
     about = results.about
     parts = [
         "# What the benchmark found",
-        "Which of the paper's findings hold when others repeat its experiments. "
+        "You learn which of the paper's findings hold when its experiments are repeated. "
         f"Made by `benchmarks/results_page.py` from the cells in [{SUITE}]({FOLDER}), from "
         f"[published predictions]({LINK}/published-predictions.md) and from the tables that the "
-        "paper prints: every number and every verdict on this page is computed, none typed. "
+        "paper prints. Every number and every verdict on this page is computed. "
         f"Code {join_words(about['code'])}; Python {join_words(about['python'])}; "
         f"{join_words(about['versions'])}; {join_words(about['hardware'])}; "
         f"{format_number(about['hours_of_one_process'], 1)} hours of one process.",
@@ -120,7 +120,7 @@ def _build_head(suite: Suite, cells: Cells, results: Results) -> list[str]:
     if n_finished < len(cells_to_show):
         parts.append(
             f"**The benchmark is not finished: {n_finished} of {len(cells_to_show)} results are "
-            "there.** A dash stands for one that is not, and verdicts may still change."
+            "finished.** A dash stands for a missing one, and verdicts may still change."
         )
     return parts
 
@@ -152,7 +152,7 @@ def _build_what_was_run(suite: Suite, results: Results) -> list[str]:
     relabelled = {
         r for n in list_datasets(results) for r in group_by_treatment(results, n, "relabel")
     }
-    stage2 = f" Stage 2 has so many seeds: {seeds}." if second else ""
+    stage2 = f" Number of seeds in stage 2: {seeds}." if second else ""
     if relabelled:
         stage2 += (
             f" Flagged samples are also relabelled at {join_words(map(format_rate, relabelled))}."
@@ -164,8 +164,8 @@ def _build_what_was_run(suite: Suite, results: Results) -> list[str]:
         stage2 += f" Stage 2 has no result for {names}."
     return [
         "## What was run",
-        f"The paper's protocol: a network trained on clean labels says which classes look alike "
-        f"({about['noise']} noise), labels are flipped at the rates "
+        "The paper's protocol: a network trained on clean labels measures which classes are "
+        f"similar ({about['noise']} noise), labels are flipped at the rates "
         f"{join_words(map(format_rate, suite.rates))}, {about['folds']}-fold cross-validation "
         f"predicts every training sample once with softmax and {about['passes']} times with "
         f"dropout, every method flags, and networks are trained on what is left. Seeds: "
@@ -183,13 +183,13 @@ def _build_what_was_run(suite: Suite, results: Results) -> list[str]:
         + " ".join(f"{sentence}." for sentence in about["reductions"])
         + (f" {join_words(missing)}: not among them." if missing else ""),
         *(
-            f"**Contaminated: {escape_markdown(name)}** ({why}). It is shown apart at the end and "
-            "counts in no verdict."
+            f"**Contaminated: {escape_markdown(name)}** ({why}). It is shown separately at the "
+            "end and counts in no verdict."
             for name, why in about["contaminated"].items()
         ),
         "± is the sample standard deviation over seeds. A difference is called clear when its mean "
-        "over seeds, paired, is larger than that; otherwise it cannot be told within the spread. "
-        "One seed alone is never clear. None of this is a significance test.",
+        "over seeds, paired, is larger than that; otherwise it is within the spread. "
+        "A single seed is never clear. None of this is a significance test.",
     ]
 
 
@@ -200,8 +200,8 @@ def _describe_pilot(suite: Suite, cells: Cells) -> str:
         return ""
     better = [format_method(m) for m in ranking.kept if m != BASELINE]
     others = [format_method(m) for m in ranking.dropped]
-    text = f"In the pilot on the test sets ([pilot.md]({FOLDER}/pilot.md)) these have a higher "
-    text += f"mean F1 than CL-PBNR: {join_words(better)}."
+    text = f"In the pilot on the test sets ([pilot.md]({FOLDER}/pilot.md)) these methods have a "
+    text += f"higher mean F1 than CL-PBNR: {join_words(better)}."
     return text + (f" These do not: {join_words(others)}." if others else "")
 
 
@@ -211,9 +211,9 @@ def _build_contaminated(results: Results) -> list[str]:
     if not names:
         return []
     return [
-        "## Contaminated, and counted nowhere above",
+        "## Contaminated, and not counted above",
         *(
-            f"{escape_markdown(name)}: {why[name]}. These are no evidence about any method."
+            f"{escape_markdown(name)}: {why[name]}. These results are no evidence about any method."
             for name in names
         ),
         *(p for n in names for p in build_stage1_block(results, n, read_paper_means().f1)),

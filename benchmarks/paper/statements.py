@@ -111,8 +111,8 @@ def _list_gains_at_low_noise(view: View) -> Iterable[Case]:
                 compute_relative_change(one[method], one[BASELINE])
                 for one in (columns[0], columns[-1])
             )
-            text = f"{format_percent(low.mean, signed=True)} % at {rates[0]:g}, "
-            text += f"{format_percent(high.mean, signed=True)} % at {rates[-1]:g}"
+            text = f"{format_percent(low.mean, signed=True)}% at {rates[0]:g}, "
+            text += f"{format_percent(high.mean, signed=True)}% at {rates[-1]:g}"
             yield _make_case(
                 subtract_samples(low, high), name, f"{name}, {format_method_short(method)}: {text}"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def _describe_settings(result: dict[str, Any]) -> str:
             settings.setdefault(line, []).append(name)
     if len(settings) == 1:
         return next(iter(settings))
-    return " ".join(f"Of {', '.join(names)}: {line}" for line, names in settings.items())
+    return " ".join(f"Rows {', '.join(names)}: {line}" for line, names in settings.items())
 
 
 def _format_size(r: dict[str, Any]) -> str:
@@ -98,14 +99,14 @@ def _list_rows(result: dict[str, Any]) -> list[tuple[str, str, str, bool | None]
         name = f"out of core, {_format_size(r)}, {r['workers']} threads"
         share = r["memory_share"]
         rows += [
-            (f"{name}: share of the machine's memory", f"{share:.2f}", ">= 1.5", share >= 1.5),
+            (f"{name}: times the machine's memory", f"{share:.2f}", ">= 1.5", share >= 1.5),
             (f"{name}: reading all three times, s", _show(s["reading three times"]), "", None),
             (f"{name}: detection, s", _show(s["detection"]), "", None),
             ("detection in units of that reading", _show(ratio), "<= 1.3",
              ratio["median"] <= 1.3),
-            (f"{name}: reading all three times as detection does, past the file cache, s",
+            (f"{name}: reading all three times with direct I/O, as detection does, s",
              _show(s["reading past the cache"]), "", None),
-            ("detection in units of reading past the file cache", _show(r["ratio_past_cache"]),
+            ("detection in units of reading with direct I/O", _show(r["ratio_past_cache"]),
              "<= 1.3", r["ratio_past_cache"]["median"] <= 1.3),
             ("peak resident size, GB", _show(peak, 1e-9), "< 2", peak["most"] < 2e9),
             ("size of the result", _format_bytes(r["result_bytes"]), "", None),
@@ -132,9 +133,7 @@ def _list_rows(result: dict[str, Any]) -> list[tuple[str, str, str, bool | None]
     if r := result.get("workers"):
         for engine, unit in (("local", "threads"), ("ray", "workers")):
             one, two = (r[f"{engine} {w}"]["seconds"]["median"] for w in (1, 2))
-            rows.append(
-                (f"{engine}: 1 against 2 {unit}, times faster", f"{one / two:.2f}", "", None)
-            )
+            rows.append((f"{engine}: speed-up from 1 to 2 {unit}", f"{one / two:.2f}", "", None))
     for name in DRIVER:
         if name not in result:
             continue
@@ -167,11 +166,11 @@ def _format_plan(result: dict[str, Any]) -> list[str]:
     names = {
         "to_read": "bytes read",
         "to_write": "bytes written",
-        "memory": "memory, planned at the most",
+        "memory": "memory (planned: an upper bound)",
     }
     lines = [
-        f"The plan took {r['planning_seconds']:.1f} s and was made before the detection out of "
-        "core; beside it, what that took:",
+        f"The plan for the detection out of core took {r['planning_seconds']:.1f} s. Compared with "
+        "what was measured afterwards:",
         "",
         "| | planned | measured | error |",
         "|---|---|---|---|",
@@ -226,7 +225,7 @@ def _format_growth(result: dict[str, Any]) -> list[str]:
         rows.append(f"| workers ({_format_size(r['local 1'])}) | {times} | |")
     if not rows:
         return []
-    return ["| growing | time | exponent |", "|---|---|---|", *rows]
+    return ["| what grows | time | exponent |", "|---|---|---|", *rows]
 
 
 def _format_needs(result: dict[str, Any]) -> list[str]:
@@ -246,25 +245,25 @@ def _format_needs(result: dict[str, Any]) -> list[str]:
         column = {
             f"softmax and {r['F']} passes, float32": _format_bytes(size),
             "to read, in three sweeps": _format_bytes(3 * size),
-            "to write, with what is removed at the end": _format_bytes(bytes_per_row * r["N"]),
+            "to write, including temporary files": _format_bytes(bytes_per_row * r["N"]),
             "parts": f"{r['parts']:,}",
             "core-hours of the local engine": f"{seconds / 3600:,.1f}",
             "core-hours on Ray": f"{seconds * ray['ratio']['median'] / 3600:,.1f}",
-            "memory of a worker, at the most": _format_bytes(r["worker"]),
-            "memory of the driver, at the most": _format_bytes(r["driver"]),
-            "hours on the machine measured, from its disk": f"{3 * size / disk / 3600:,.1f}",
-            "for an hour on Ray: cores": (
-                f"{max(1, round(seconds * ray['ratio']['median'] / 3600)):,}"
+            "memory of a worker, at most": _format_bytes(r["worker"]),
+            "memory of the driver, at most": _format_bytes(r["driver"]),
+            "hours on the measured machine, by its disk": f"{3 * size / disk / 3600:,.1f}",
+            "cores needed to finish in an hour on Ray": (
+                f"{math.ceil(seconds * ray['ratio']['median'] / 3600):,}"
             ),
-            "for an hour on Ray: reading, all together": f"{_format_bytes(3 * size / 3600)}/s",
+            "total reading rate needed for that": f"{_format_bytes(3 * size / 3600)}/s",
         }
         for what, value in column.items():
             columns.setdefault(what, []).append(value)
     shapes = [f"{n} ({result['needs'][n]['N']:,} x {result['needs'][n]['K']:,})" for n in names]
     return [
-        "Worked out, not measured: times from the rate at which one core swept rows of "
+        "Calculated, not measured: times from the rate at which one core swept rows of "
         f"{ray['K']:,} classes in the file cache ({_format_bytes(per_core)}/s) and from the disk's "
-        f"({_format_bytes(disk)}/s), as if both stayed the same; memory from the plan's "
+        f"rate ({_format_bytes(disk)}/s), assuming that both stay the same; memory from the plan's "
         "arithmetic, without the interpreter.",
         "",
         f"| | {' | '.join(shapes)} |",

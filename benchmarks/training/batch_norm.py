@@ -1,4 +1,4 @@
-"""Where the gain of Monte Carlo dropout comes from: batch norm behind dropout.
+"""Where the gain of Monte Carlo dropout comes from: batch norm after dropout.
 
 In `benchmarks/`:
 

@@ -78,30 +78,31 @@ def build_page(
     seeds = max((len(rows) for rows in cells.values()), default=0)
     n_finished = sum(1 for _ in folder.rglob("seed-*.json"))
     parts = [
-        "# Batch norm behind dropout, and the gain of Monte Carlo dropout",
-        "The networks of the paper, VGG-11 and ResNet-50, have batch norm layers *behind* dropout "
-        "layers. In training, such a layer averages the mean and the variance of activations "
-        "**with** dropout. At inference without dropout the activations have a smaller variance, "
-        "and the stored statistics no longer fit: the plain softmax can be damaged. The Monte "
-        "Carlo passes have dropout, and with it the right statistics. A method that reads a "
-        "damaged softmax (CL-PBNR) can lose to methods that read the passes, whatever uncertainty "
-        "is worth ([see the drawing](../predicting.md#where-the-passes-come-from)).",
+        "# Batch norm after dropout, and the gain of Monte Carlo dropout",
+        "The gain of Monte Carlo dropout over the plain softmax can come from batch norm layers "
+        "*after* dropout layers, which the networks of the paper, VGG-11 and ResNet-50, have. In "
+        "training, such a layer averages the mean and the variance of activations **with** "
+        "dropout. At inference without dropout the activations have a smaller variance, so the "
+        "stored statistics no longer fit, and the plain softmax can be damaged. The Monte Carlo "
+        "passes have dropout, for which the statistics are right. A method that reads a damaged "
+        "softmax (CL-PBNR) can lose to methods that read the passes, whatever the uncertainty is "
+        "worth ([see the drawing](../predicting.md#where-the-passes-come-from)).",
         "The remedy is a few forward passes: the same weights, with the batch-norm statistics "
         "estimated again without dropout. uqled does that for its softmax by default; "
-        "`--batch-norm as-trained` keeps the statistics of training, as in the paper.",
+        "`--batch-norm as-trained` keeps the statistics from training, as in the paper.",
         "That this is the cause of the paper's gain is an inference: its networks have such "
         "layers, and it does not say that the statistics were estimated again. Its networks are "
         "wider than those of this page and were trained for more steps.",
         f"![Accuracy of each source, and F1 of each method]({_LINK}/{PICTURE.name})",
-        "Every network beside the others: on top the accuracy of the three sources of "
-        "probabilities, below the F1 of methods. A filled mark is a mean over seeds with its "
-        "sample standard deviation; a hollow mark is one seed.",
+        "All networks side by side: at the top the accuracy of the three sources of "
+        "probabilities, below it the F1 of the methods. A filled mark is a mean over seeds with "
+        "its sample standard deviation; a hollow mark is one seed.",
         "## Trained from scratch, with controls",
-        "From the same weights come four sources of probabilities. If the statistics are the "
-        "cause, exchanging them must repair the softmax and damage the passes, and networks "
-        "without batch norm must show no difference. Group norm normalises too, but keeps no "
-        "statistics. Networks of this kind without batch norm learn only with Adam, so one network "
-        "with batch norm was trained with Adam as well.",
+        "The same weights give four sources of probabilities. If the statistics are the cause, "
+        "swapping them must repair the softmax and damage the passes, and networks without batch "
+        "norm must show no difference. Group norm normalises too, but keeps no statistics. "
+        "Networks of this kind without batch norm learn only with Adam, so one network with batch "
+        "norm was trained with Adam as well.",
         *from_scratch_section.describe_settings(trainings),
         from_scratch_section.judge_settings(trainings),
         *from_scratch_section.build_tables(trainings),
@@ -114,10 +115,10 @@ def build_page(
         "Each training gives three sources of probabilities: the softmax as trained, the "
         "softmax with batch norm re-estimated without dropout, and five passes. CL-PBNR reads the "
         "softmax; CL-MCD, CL-MCD-E and CL-MCD-Ens read the passes only; the algorithm ensembles "
-        "include CL-PBNR on the softmax as trained. Digits of MNIST with "
-        "similarity noise, four folds; VGG-11 with fewer channels, five dropout layers, with and "
-        "without batch norm; a constant learning rate, so that a short training is the "
-        "beginning of a longer one. "
+        "include CL-PBNR on the softmax as trained. The data are MNIST digits with similarity "
+        "noise in four folds, and the network is VGG-11 with fewer channels and five dropout "
+        "layers, with and without batch norm. The learning rate is constant, so a short training "
+        "is the beginning of a longer one. "
         f"{' '.join(settings)} {n_finished} cells (network, noise rate, seed) are finished; at "
         f"most {seeds} seeds. ± is the sample standard deviation over seeds; a "
         "row without it has one seed. Made by `benchmarks/training/batch_norm.py`. "
@@ -147,22 +148,21 @@ def _describe_findings(cells: dict[Key, dict[int, dict[str, Any]]]) -> list[str]
         n = 5 * len(rows)
         text = (
             f"**{title}** ({len(rows)} trainings: rate, seed and length). The mean of the passes "
-            f"is by {format_span(gaps)} points more accurate than the softmax as trained. The "
-            f"paper's five have a higher F1 than CL-PBNR on the softmax as trained in {above} of "
-            f"{n} cases"
+            f"minus the softmax as trained: {format_span(gaps)} points of accuracy. The paper's "
+            f"five have a higher F1 than CL-PBNR on the softmax as trained in {above} of {n} cases"
         )
         if with_norm:
             text += (
                 f", and than CL-PBNR on the re-estimated softmax in {over_cured} of {n}. The "
-                f"re-estimated softmax is by {format_span(gains)} points more accurate than the "
-                "mean of the passes"
+                f"re-estimated softmax minus the mean of the passes: {format_span(gains)} points "
+                "of accuracy"
             )
         best = max(row["accuracy"]["passes"] for row in rows)
-        text += f". The most accurate of them reaches {format_percent(best)} %"
+        text += f". The most accurate mean of passes reaches {format_percent(best)}%"
         if best < _LITTLE:
             text += (
-                ", which is little: this network has hardly begun to learn in this time, so that "
-                "these rows say little"
+                ", which is low: these networks have hardly begun to learn in this time, so these "
+                "rows say little"
             )
         texts.append(text + ".")
     return texts

@@ -1,4 +1,4 @@
-"""Networks trained from scratch with batch norm behind dropout: CIFAR-10, and VGG-11 on MNIST.
+"""Networks trained from scratch with batch norm after dropout: CIFAR-10, and VGG-11 on MNIST.
 
 In `benchmarks/`:
 

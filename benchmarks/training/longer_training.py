@@ -6,7 +6,7 @@ In `benchmarks/`:
     python -m training.longer_training --tables-only
 
 The paper trains for 15 to 350 epochs; the benchmark of `docs/results.md` for a handful. A network
-that was trained for long may be surer than it is right, and the mean over dropout passes take that
+that was trained for long may be overconfident, and the mean over dropout passes take that
 back; one that was trained briefly is not too sure to begin with. So: the same images, noise, folds
 and seeds, and longer and longer training. `--work` keeps the runs: a killed one continues.
 
@@ -121,8 +121,8 @@ def build_section(result: dict[str, Any], link: str) -> list[str]:
     return [
         "### Why: the length of training?",
         "The paper trains for 15 to 350 epochs, this benchmark for a handful. A network that was "
-        "trained for long may be surer than it is right, and the mean over dropout passes takes "
-        "that back; one that was trained briefly is not too sure to begin with. So the same "
+        "trained for long may be overconfident, and the mean over dropout passes corrects that; "
+        "one that was trained briefly is not overconfident to begin with. So the same "
         f"images, noise (similarity, {RATE}), folds and seeds were trained for longer and longer "
         f"([all]({link}/longer-training.md)).",
         *(
@@ -131,7 +131,7 @@ def build_section(result: dict[str, Any], link: str) -> list[str]:
             if _format_cells(setting, result)
         ),
         *format_tables(result),
-        f"![gain on CL-PBNR against how much too sure a softmax is]({link}/longer-training.png)",
+        f"![gain over CL-PBNR against overconfidence of the softmax]({link}/longer-training.png)",
     ]
 
 
@@ -145,9 +145,10 @@ def _describe_finding(setting: LongerSetting, result: dict[str, Any]) -> str:
         gain = _format_spread([c["f1"]["cl-mcd"] - c["f1"]["cl-pbnr"] for c in some])
         right = _format_spread([c["accuracy"]["mean"] - c["accuracy"]["softmax"] for c in some])
         sentences.append(
-            f"after {epochs} epochs the softmax is by {sure} points surer than it is right, the "
-            f"mean of the passes is by {right} points more often right than the softmax, and "
-            f"CL-MCD has {gain} points of F1 more than CL-PBNR"
+            f"after {epochs} epochs the softmax is overconfident by {sure} points, the accuracy "
+            "of the "
+            f"mean of the passes minus that of the softmax is {right} points, and the F1 of CL-MCD "
+            f"minus that of CL-PBNR is {gain} points"
         )
     unclear, clear = [], []
     for name in ("cl-mcd", "cl-mcd-e"):
@@ -161,12 +162,12 @@ def _describe_finding(setting: LongerSetting, result: dict[str, Any]) -> str:
     verdict = (  # of CL-MCD, which was the question
         "So brief training is one reason why CL-MCD is behind."
         if clear[0]
-        else "For CL-MCD that is no rise outside the spread."
+        else "For CL-MCD the rise is within the spread."
     )
     return (
         f"{setting.name} (`{setting.model}`, {setting.limit:,} images): {'; '.join(sentences)}. "
-        "From the shortest to the longest training the gain on CL-PBNR changes, paired by seed: of "
-        f"{', of '.join(unclear)} points. {verdict}"
+        "From the shortest to the longest training, the difference in F1 from CL-PBNR changes, "
+        f"paired by seed: for {', for '.join(unclear)} points. {verdict}"
     )
 
 
@@ -184,7 +185,7 @@ def format_tables(result: dict[str, Any]) -> list[str]:
     tables = []
     for setting in SETTINGS:
         lines = [
-            "| epochs | accuracy, softmax | mean of passes | surer than right, softmax | mean of "
+            "| epochs | accuracy, softmax | mean of passes | overconfidence, softmax | mean of "
             "passes | F1 of CL-PBNR | CL-MCD minus CL-PBNR | CL-MCD-E minus CL-PBNR | "
             "Alg-Ens (agreement 2) minus CL-PBNR |",
             "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -207,7 +208,7 @@ def format_tables(result: dict[str, Any]) -> list[str]:
 
 
 def draw_picture(result: dict[str, Any], path: Path) -> None:
-    """How much each method gains on CL-PBNR against how much too sure the softmax is."""
+    """How much each method gains over CL-PBNR against the overconfidence of the softmax."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -225,7 +226,7 @@ def draw_picture(result: dict[str, Any], path: Path) -> None:
         axis.axhline(0, color="grey", linewidth=0.8)
         axis.set(
             title=setting.name,
-            xlabel="softmax surer than right (points)",
+            xlabel="overconfidence of the softmax (points)",
             ylabel="F1 minus that of CL-PBNR (points)",
         )
         axis.legend()

@@ -86,7 +86,7 @@ def predict_by_torch(
 ) -> NDArray[np.float32]:
     """[n,K] with all batch norm re-estimated by torch's `update_bn`, dropout taken out: a check.
 
-    uqled re-estimates only the layers behind dropout, with those before as they are at inference,
+    uqled re-estimates only the layers after dropout, with those before as they are at inference,
     so the two agree closely and not to the bit.
     """
     other = copy.deepcopy(model)

@@ -133,21 +133,21 @@ def build_page(result: dict[str, Any], cells: list[dict[str, Any]]) -> str:
     groups = group_rows([*result["rows"], *cells])
     parts = [
         "# Which uncertainty helps as a threshold",
-        "CL-MCD-E counts a sample in the confident joint only if its entropy is at most the mean "
-        "entropy of a class. Any uncertainty that the passes give can stand in for the entropy: "
+        "You learn which thresholds on the uncertainty, and which sources of it, improve the "
+        "flags. CL-MCD-E counts a sample in the confident joint only if its entropy is at most the "
+        "mean entropy of a class. Any uncertainty that the passes give can replace the entropy: "
         "the margin (`cl-mcd-m`), the mutual information (`cl-mcd-mi`), the variation ratio "
         "(`cl-mcd-vr`) and the standard deviation of the predicted class (`cl-mcd-sd`), each with "
         "the mean of the class being counted or, with `-given`, of the sample's given class. The "
         "passes, in turn, can come from Monte Carlo dropout, an ensemble of trainings, different "
-        "networks, or a committee of simple models. This page says which thresholds and which "
-        "sources improve the flags.",
+        "networks, or a committee of simple models.",
         "## Which threshold",
         *_compare_thresholds(groups),
         "## Which source",
         *_compare_sources(groups),
         "## All of them",
-        "F1 of CL-MCD in per cent, and each threshold's distance from it in points; ± is the "
-        "sample standard deviation over seeds, where there is more than one.",
+        "F1 of CL-MCD in per cent, and each threshold's difference from it in points; ± is the "
+        "sample standard deviation over seeds, if there is more than one.",
         "By the class being counted:",
         _build_table(groups, ""),
         "By the sample's given class:",
@@ -226,10 +226,11 @@ def _compare_sources(groups: Groups) -> list[str]:
     ]
     counts = join_words(f"{one} at {winners.count(one)}" for one in dict.fromkeys(winners))
     text = (
-        f"CL-MCD finds most with the passes of: {counts} of {len(winners)} noise rates. "
-        "The same digits and the same noise. CL-PBNR reads the softmax of the network or, for the "
+        f"The passes that give CL-MCD the highest F1 are those of: {counts} of {len(winners)} "
+        "noise rates. All sources have the same digits and the same noise. CL-PBNR reads the "
+        "softmax of the network or, for the "
         "committee, the mean of its models. The best threshold is the "
-        "one of ten with the highest mean F1, chosen with the truth at hand: an upper bound."
+        "one of ten with the highest mean F1, chosen with the truth known: an upper bound."
     )
     return [text, "\n".join(map(format_markdown_row, lines))]
 

@@ -68,7 +68,7 @@ class Tier:
     name: str
     n_samples: int
     precision: Estimate
-    """The share that is wrong, with an 80 % interval."""
+    """The share that is wrong, with an 80% interval."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Answer:
     flags_by_method: Mapping[str, int]
     """Method -> number of flags; `method` is one of them."""
     n_errors: Estimate | None
-    """How many labels are wrong, with an 80 % interval; None where `auto` was not run."""
+    """How many labels are wrong, with an 80% interval; None where `auto` was not run."""
     precision: Estimate | None
     """The share of flags that are real, with an interval of `precision_confidence`; None where
     `auto` was not run or nothing is flagged."""
@@ -324,7 +324,7 @@ def describe_answer(
     if samples:
         lines += ["", "most suspect:", *tabulate_suspects(samples[:suspects], ids)]
     if metrics:
-        lines += ["", "by the true labels:", f"  {'':22} precision  recall     F1"]
+        lines += ["", "against the true labels:", f"  {'':22} precision  recall     F1"]
         for name, one in metrics.items():
             lines.append(f"  {name:22} {one.precision:9.3f} {one.recall:7.3f} {one.f1:6.3f}")
     return "\n".join(lines)
@@ -333,12 +333,12 @@ def describe_answer(
 def describe_contradictions(answer: Answer) -> list[str]:
     """How many labels contradict a duplicate or a near one, and what that means."""
     kinds = (
-        (answer.n_contradicted, "duplicate", "wrong for certain: correct these first"),
+        (answer.n_contradicted, "duplicate", "certainly wrong: correct these first"),
         (answer.n_nearly_contradicted, "near duplicate", "most likely wrong: look at these first"),
     )
     return [
-        f"{'1 label contradicts' if n == 1 else f'{n:,} labels contradict'} a {noun}, so that one "
-        f"of the two is {consequence}"
+        f"{'1 label contradicts' if n == 1 else f'{n:,} labels contradict'} a {noun}, so one of "
+        f"the two is {consequence}"
         for n, noun, consequence in kinds
         if n
     ]
@@ -348,7 +348,7 @@ def describe_tiers(answer: Answer) -> list[str]:
     """How many samples are in each tier, and what share of them to expect to be wrong."""
     return [
         f"{tier.n_samples:,} {tier.name} "
-        f"({tier.precision.low:.0%} to {tier.precision.high:.0%} of them are)"
+        f"({tier.precision.low:.0%} to {tier.precision.high:.0%} of them are wrong)"
         for tier in answer.tiers
     ]
 
@@ -357,27 +357,27 @@ def describe_estimates(answer: Answer) -> list[str]:
     """How many labels are wrong and how many flags are real, as far as that is known."""
     number, precision, recall = answer.n_errors, answer.precision, answer.recall
     if answer.is_at_chance:
-        return [f"how many labels are wrong cannot be said: {AT_CHANCE}"]
+        return [f"the number of wrong labels cannot be estimated: {AT_CHANCE}"]
     if number is None:
         wrong, share = answer.n_off_diagonal, answer.n_off_diagonal / answer.n_samples
         return [f"about {wrong:,} labels are wrong ({share:.2%}), by the noise matrix"]
     amount = "1 label is" if round(number.value) == 1 else f"{number.value:,.0f} labels are"
     lines = [
         f"about {amount} wrong ({number.value / answer.n_samples:.2%}); "
-        f"80 % interval {number.low:,.0f} to {number.high:,.0f}"
+        f"80% interval {number.low:,.0f} to {number.high:,.0f}"
     ]
     if precision is not None and recall is not None:
         real = f"{precision.low:.0%} to {precision.high:.0%}"
         if answer.unsure is None:  # otherwise a single number would be a guess
-            real = f"{precision.value:.0%} ({real})"
+            real = f"about {precision.value:.0%} ({real})"
         lines.append(
-            f"of the flags about {real} are real, and they are {recall.value:.0%} of all errors "
-            f"({recall.low:.0%} to {recall.high:.0%})"
+            f"{real} of the flags are real; they include {recall.value:.0%} of all wrong "
+            f"labels ({recall.low:.0%} to {recall.high:.0%})"
         )
     elif number.value < 0.5:
         lines.append("nothing is flagged")
     else:
-        lines.append("no flags reach what was asked for")
+        lines.append("nothing is flagged: no choice of flags reaches what was asked for")
     return lines
 
 

@@ -38,9 +38,9 @@ from uqled.predict.learners.estimator import make_forest
 
 
 class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Finds the wrong labels of its training data, drops or corrects them, and learns the rest.
+    """A classifier that finds wrong labels in its training data and drops or corrects them first.
 
-    `fit` predicts every sample by a classifier that was not trained on it (stratified
+    `fit` predicts every sample with a classifier that was not trained on it (stratified
     cross-validation), flags the labels that are probably wrong, and fits a clone of the classifier
     on what remains. No class is dropped altogether: its least suspect sample stays.
 
@@ -49,19 +49,23 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
     estimator
         Any scikit-learn classifier with `predict_proba`, or a pipeline that ends in one; it is
         cloned, never changed. Default: a forest of extremely randomised trees.
-    method, agreement
-        As in `uqled.find_label_errors`. `"cl-pbnr"` needs no passes and one fit per fold.
+    method
+        As in `uqled.find_label_errors`. `"cl-pbnr"` needs no passes, and one fit per fold.
+    agreement
+        As in `uqled.find_label_errors`.
     folds
-        Folds of the cross-validation: fewer where no class has as many samples.
-    passes, uncertainty
-        How many stochastic passes, and where from: `"members"` of a forest or bagging, an
-        `"ensemble"` of fits with other seeds, `"bootstrap"` fits on resampled data, or `"auto"`:
-        members where there are enough, otherwise bootstrap, which fits `passes` times per fold.
+        Number of folds: fewer if no class has as many samples.
+    passes
+        Number of stochastic passes.
+    uncertainty
+        Where the passes come from: the `"members"` of a forest or bagging, an `"ensemble"` of fits
+        with different seeds, `"bootstrap"` fits on resampled data, or `"auto"`: members if there
+        are enough, otherwise bootstrap, which fits `passes` times per fold.
     treatment
         `"drop"` leaves the flagged samples out; `"relabel"` gives them the suggested label.
     seed
-        Of folds, resampling and every random state that the classifier leaves open. The same seed
-        gives the same result.
+        Seeds folds, resampling and every random state that the classifier leaves open. The same
+        seed gives the same result.
 
     Attributes
     ----------
@@ -71,7 +75,7 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         Fitted on the cleaned data.
     classes_ : ndarray [K]
     n_features_in_, feature_names_in_
-        Those of `estimator_`, where it has them.
+        Those of `estimator_`, if it has them.
 
     Examples
     --------

@@ -48,10 +48,10 @@ class DataErrors(LabelErrors):
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     """What is plainly wrong with the data, found without and with its predictions."""
     run: Path | None = field(default=None, repr=False)
-    """The folder of the run, where it was kept."""
+    """The folder of the run; None if it was not kept."""
     unlabelled: Any = field(default=None, repr=False)
     """A pandas frame of the samples without a label: `id`, `predicted_label`, `probability` and
-    `copy_of`, the labelled sample that it is a copy of or empty; None where every sample has a
+    `copy_of`, the labelled sample that it is a copy of (or empty). None if every sample has a
     label."""
     _decision_files: list[Path] = field(default_factory=list, init=False, repr=False)
     """Those that `review` was given, the last of which counts."""
@@ -66,10 +66,10 @@ class DataErrors(LabelErrors):
         Parameters
         ----------
         decisions
-            The file of decisions, which is made if it is not there. Default: that of the run, if
+            The file of decisions, created if it does not exist. Default: that of the run, if
             `find` kept one (`out`).
         reviewer
-            Name that decisions are stored under. Default: the user's.
+            The name that decisions are stored under. Default: your user name.
         """
         from uqled.report.samples import SampleSource
         from uqled.review.notebook.widget import ReviewWidget
@@ -115,18 +115,18 @@ class DataErrors(LabelErrors):
     def find_errors_in(
         self, new_data: Any, *, label: Any = None, progress: bool | None = None
     ) -> DataErrors:
-        """Find wrong labels in new data, by the model of this run.
+        """Find wrong labels in new data with the model of this run.
 
-        The model is fitted again on this data without its flags. `find` must have kept the run
-        (`out`). No new label has a say in the prediction of another new sample.
+        The model is fitted again on this data without its flagged samples. `find` must have kept
+        the run (`out`). The new labels do not influence the predictions.
 
         Parameters
         ----------
         new_data
             Whatever `uqled.load` takes, with the same columns and classes.
         label
-            The column of labels, where it has another name than in this data, or the labels of
-            new data without columns, one per sample.
+            The column of labels, if it has another name than in this data; or the labels
+            themselves, one per sample, for new data without columns.
         """
         from uqled.check.new_data import find_errors_in_new_data
 
@@ -146,7 +146,7 @@ class DataErrors(LabelErrors):
 
     def summary(self, *, pairs: int = 5, suspects: int = 10) -> str:
         """The answer in a few lines, to print: how many labels are wrong, the most suspect samples,
-        which columns were used as what, and which model predicted how well."""
+        how the columns were used, and how well each model predicted."""
         ids = None if self.data is None else self.data.ids.tolist()
         columns = () if self.data is None else self.data.columns
         lines = [escape_controls(line) for line in describe_columns(columns)]
@@ -166,9 +166,9 @@ class DataErrors(LabelErrors):
         `suggested_label` and `error_probability`. Takes a pandas, polars or Arrow frame or a
         Hugging Face `Dataset`, whose images are not read.
 
-        Of rows without a label, `suggested_label` is the predicted one. Rows of a class that is too
-        rare have none of these. Once somebody has reviewed some, `decision` says `keep`, `relabel`
-        or `drop`, and `is_label_issue` and `suggested_label` are as decided.
+        For rows without a label, `suggested_label` is the predicted class. Rows of a class that is
+        too rare have empty entries. Once somebody has reviewed samples, a column `decision` says
+        `keep`, `relabel` or `drop`, and `is_label_issue` and `suggested_label` follow it.
         """
         own = open_frame(frame)
         rows = self._find_rows(frame, len(own))
@@ -209,9 +209,10 @@ class DataErrors(LabelErrors):
         truth: Any = None,
         top: int = 60,
     ) -> Path:
-        """Write one HTML file that shows the result, its data and what is plainly wrong with them.
+        """Write one HTML file that shows the result, its data and the findings about them.
 
-        The arguments are those of `LabelErrors.report`; `data` is known already.
+        The arguments are those of `LabelErrors.report`; the default for `data` is the data of
+        this result.
         """
         from uqled.report.page import write_report
 
@@ -235,16 +236,16 @@ class DataErrors(LabelErrors):
     ) -> Frame:
         """The same kind of frame with labels corrected.
 
-        Rows that somebody reviewed are as decided: they keep their label, have the chosen one, or
-        are dropped.
+        Rows that somebody reviewed follow the decision: they keep their label, get the chosen one,
+        or are dropped.
 
         Parameters
         ----------
         label
-            The column of labels. Default: the one that they were read from.
+            The column of labels. Default: the column that they were read from.
         unreviewed
-            What becomes of flags that nobody reviewed: `"relabel"` gives them the suggested label,
-            `"keep"` leaves them as they are, `"drop"` leaves them out.
+            What happens to flagged rows that nobody reviewed: `"relabel"` gives them the suggested
+            label, `"keep"` leaves them as they are, `"drop"` leaves them out.
         """
         if unreviewed not in ("relabel", "keep", "drop"):
             raise InputError(
@@ -254,7 +255,7 @@ class DataErrors(LabelErrors):
         name = self._name_label() if label is None else str(label)
         if name not in own.names:
             raise InputError(
-                "label", f"is {name!r}, and the frame has the columns {', '.join(own.names)}",
+                "label", f"is {name!r}, but the frame has the columns {', '.join(own.names)}",
                 "Name the column of labels",
             )  # fmt: skip
         rows = self._find_rows(frame, len(own))
@@ -312,18 +313,24 @@ def find(
 
     Parameters
     ----------
-    data, label
+    data
         Whatever `uqled.load` takes, or a `Dataset`.
+    label
+        The column of labels, or the labels themselves, as in `uqled.load`. Default: detected.
     features
-        Embeddings of your own [N,D], an array or an `.npy` or Parquet file, one row per sample in
+        Your own embeddings [N,D], as an array or an `.npy` or Parquet file, one row per sample in
         the same order: the model sees them instead of the samples.
-    model, folds
-        What predicts each sample from the others, as `uqled.cross_validate` takes it.
+    model
+        The model that predicts the samples, as in `uqled.cross_validate`.
+    folds
+        Number of folds: each fold is predicted by a model trained on the others.
     out
         Keep the run in this folder, for `uqled review` and `uqled export`. Default: it is not kept.
+    seed
+        Seeds all random choices. The same seed gives the same result.
     options
-        Of `load` (such as `columns`), of detection (such as `method` or `budget`), and of
-        `cross_validate` (such as `passes` or `epochs`).
+        Options of `load` (such as `columns`), of `find_label_errors` (such as `method` or
+        `budget`), and of `cross_validate` (such as `passes` or `epochs`).
     """
     reading = {name: options.pop(name) for name in _LOADING if name in options}
     detecting = {name: options.pop(name) for name in _DETECTION if name in options}
@@ -336,7 +343,7 @@ def find(
             raise InputError("data", error.problem, error.fix) from error
     elif label is not None or reading:
         raise InputError(
-            next(iter(reading), "label"), "is given beside a Dataset, which is read already",
+            next(iter(reading), "label"), "cannot be passed with a Dataset, which is already read",
             "Leave it out",
         )  # fmt: skip
     if features is not None:

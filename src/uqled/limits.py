@@ -59,7 +59,9 @@ LIMITS = {
     "archive_members": Limit(5_000_000, "members", "Files in a zip or tar archive, or a folder."),
     "table_columns": Limit(100_000, "columns", "Columns of a table."),
     "table_cell_characters": Limit(
-        10_000_000, "characters", "One cell of a table: longer ones are no label and no text."
+        10_000_000,
+        "characters",
+        "One cell of a table: anything longer is neither a label nor a text.",
     ),
     "suite_cells": Limit(
         1_000_000, "cells", "Trainings and detections of one benchmark suite: the paper's has 708."
@@ -115,7 +117,7 @@ def override_limits(**limits: int) -> Iterator[None]:
     """
     for name in limits:
         if name not in LIMITS:
-            raise InputError(name, "is no limit", f"Choose among {', '.join(LIMITS)}")
+            raise InputError(name, "is not a limit", f"Choose among {', '.join(LIMITS)}")
     before = dict(_overridden)
     _overridden.update(limits)
     try:

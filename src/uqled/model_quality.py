@@ -189,7 +189,7 @@ def _describe_difference(quality: ModelQuality) -> str:
     if (quality.passes_accuracy or 0) > quality.accuracy:
         return (
             f"{text}the softmax is worse, so prefer methods that read the passes. "
-            "Batch norm behind dropout does that where its statistics are left as trained"
+            "Batch norm after dropout causes this if its statistics are left as trained"
         )
     return (
         f"{text}the passes are worse, so prefer methods that read the softmax. "

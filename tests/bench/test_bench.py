@@ -51,7 +51,7 @@ def test_builtin_suites_are_readable():
     ("old", "new", "problem"),
     [
         ("rates = [0.1]", "rates = [1.5]", "rates"),
-        ("rates = [0.1]", "ratez = [0.1]", "ratez is no option of suite"),
+        ("rates = [0.1]", "ratez = [0.1]", "ratez is not an option of suite"),
         ('place = "digits"\n', "", "place is missing in data"),
         ('"cl-mcd"]', '"cl-magic"]', "'cl-magic'"),
         ('"cl-mcd"]', '"nowhere:nothing"]', "cannot be imported"),
@@ -59,7 +59,7 @@ def test_builtin_suites_are_readable():
         ('methods = ["cl-pbnr"]', 'methods = ["cl-mcd-e"]', "stage2.methods"),
         ('methods = ["cl-pbnr"]', 'seeds = { "0.3" = [0] }', "stage2.seeds"),
         ("rates = [0.1]", 'noise = { kind = "loud" }', "'loud'"),
-        ("rates = [0.1]", "rates = [0.1", "no TOML"),
+        ("rates = [0.1]", "rates = [0.1", "is not valid TOML"),
         ("rates = [0.1]", "rates = 0.1", "rates is 0.1. Write a list"),
         ("rates = [0.1]", "rates = [0.1, 0.1]", "Name each once"),
         ("rates = [0.1]", 'noise = "similarity"', "noise is 'similarity'. Write a table"),
@@ -363,7 +363,7 @@ def test_patterns_and_places_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
     for more, message in (
         (["--out", str(tmp_path / "file")], "is a file"),
-        (["--out", str(tmp_path / "out"), "--only", "nothing*"], "no cell is called"),
+        (["--out", str(tmp_path / "out"), "--only", "nothing*"], "matches no cell"),
     ):
         result = CliRunner().invoke(app, ["bench", "smoke", *more])
         assert result.exit_code == 2

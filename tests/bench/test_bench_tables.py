@@ -81,8 +81,8 @@ class TestTables:
         frame["passes_given_accuracy"] = 0.9
         frame["passes_differ"] = (frame["dataset"] == "cifar") & (frame["rate"] == 0.1)
         assert collection._list_differing(frame) == [
-            "cifar, noise rate 0.1: the softmax predicts 70.0 % as labelled, the mean of the "
-            "passes 90.0 %"
+            "cifar, noise rate 0.1: the softmax predicts 70.0% as labelled, the mean of the "
+            "passes 90.0%"
         ]
         frame["passes_differ"] = math.nan
         assert collection._list_differing(frame) == []

@@ -61,7 +61,7 @@ def test_the_first_call_draws_and_later_ones_answer(run):
     drawn = open_audit(run.path, errors, [], 1, 0)
     verdicts = {int(row["index"]): bool(is_error[int(row["index"])]) for row in rows}
     expected = uqled.estimate_audit(errors, drawn, verdicts).n_errors[0.8]
-    assert f"80 % interval {expected.low:,.0f} to {expected.high:,.0f}" in output
+    assert f"80% interval {expected.low:,.0f} to {expected.high:,.0f}" in output
 
 
 def test_verdicts_of_the_audit_change_the_flags(run):
@@ -92,10 +92,14 @@ def test_decisions_of_the_review_page_count_and_the_file_wins(run):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("audit.json", '{"indices": [0, 0], "inclusion": [0.5, 0.5]}', "is no audit of this run"),
-        ("audit.json", '{"indices": [400], "inclusion": [0.5]}', "is no audit of this run"),
-        ("audit.json", '{"indices": [1], "inclusion": [0]}', "is no audit of this run"),
-        ("audit.json", "[1, 2]", "is no audit of this run"),
+        (
+            "audit.json",
+            '{"indices": [0, 0], "inclusion": [0.5, 0.5]}',
+            "is not an audit of this run",
+        ),
+        ("audit.json", '{"indices": [400], "inclusion": [0.5]}', "is not an audit of this run"),
+        ("audit.json", '{"indices": [1], "inclusion": [0]}', "is not an audit of this run"),
+        ("audit.json", "[1, 2]", "is not an audit of this run"),
         ("audit.csv", "index,is_wrong\n3,perhaps\n", "in line 2"),
         ("audit.csv", "index,is_wrong\n-3,yes\n", "in line 2"),
         ("audit.csv", "index,is_wrong\n400,yes\n", "in line 2"),

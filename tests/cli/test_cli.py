@@ -119,15 +119,15 @@ def test_auto_by_default(folder):
     assert result.exit_code == 0
     assert "by auto" in result.output
     assert "labels are wrong" in result.output
-    assert "of the flags about" in result.output
+    assert "of the flags are real" in result.output
     assert "7 of 400 labels flagged" in invoke(*arguments, "--budget", 7).output
     few, many = (invoke(*arguments, "--cost", f"1,{missed}").output for missed in (1.1, 20))
     assert int(few.split()[0]) < int(many.split()[0])
     none = invoke(*arguments, "--min-precision", 1).output
     assert "0 of 400 labels flagged" in none
-    assert "no flags reach what was asked for" in none
-    assert "cost is ('1',)" in invoke(*arguments, "--cost", "1").stderr
-    assert "is given beside" in invoke(*arguments, "--recall", 0.9, "--target", "f1").stderr
+    assert "nothing is flagged: no choice of flags reaches what was asked for" in none
+    assert "cost is '1'" in invoke(*arguments, "--cost", "1").stderr
+    assert "cannot be combined with" in invoke(*arguments, "--recall", 0.9, "--target", "f1").stderr
 
 
 def test_all_methods(folder):
@@ -145,7 +145,7 @@ def test_all_methods(folder):
     [
         (["--labels", "none.npy", "--pred-probs", "probs.npy"], "none.npy' does not exist"),
         (["--labels", "labels.txt", "--pred-probs", "probs.npy"], "has the ending '.txt'"),
-        (["--labels", "labels.npy"], "--pred-probs and passes are both missing"),
+        (["--labels", "labels.npy"], "--pred-probs and --passes are both missing"),
         (["--labels", "labels.npy", "--pred-probs", "passes.npy"], "go in as --passes"),
         (["--labels", "all.npz", "--pred-probs", "probs.npy"], "KEY one of labels, probs, passes"),
         (["--labels", "all.npz::x", "--pred-probs", "probs.npy"], "has no array 'x'"),

@@ -59,7 +59,7 @@ def test_corrected_frames(frame, errors):
     assert fixed.loc["bird 3", "species"] == "Adelie"
     changed = fixed["species"].fillna("") != frame["species"].fillna("")
     assert set(frame.index[changed]) == set(errors.data.ids[errors.mask])
-    with pytest.raises(InputError, match="label is 'kind', and the frame has the columns"):
+    with pytest.raises(InputError, match="label is 'kind', but the frame has the columns"):
         errors.corrected(frame, label="kind")
     with pytest.raises(InputError, match="frame has no row 'bird 0'"):
         errors.apply_to(frame.iloc[1:])
@@ -161,7 +161,7 @@ def test_columns_without_names_are_found_by_their_number(frame):
 def test_findings_and_refusals(frame, errors):
     assert [finding.check for finding in errors.findings] == ["missing-labels"]
     data = uqled.load(frame, label="species")
-    with pytest.raises(InputError, match="kind is given beside a Dataset"):
+    with pytest.raises(InputError, match="kind cannot be passed with a Dataset"):
         uqled.find(data, kind="table")
     assert np.array_equal(errors.data.labels.codes, data.labels.codes)
 
@@ -186,7 +186,7 @@ def test_a_column_of_ids_is_no_label(frame):
 
 def test_a_missing_label_is_said_to_be_missing(frame):
     two = frame.assign(other=frame["species"].to_numpy())
-    with pytest.raises(uqled.InputError, match=r"^label is missing, and the DataFrame has"):
+    with pytest.raises(uqled.InputError, match=r"^label is missing, but the DataFrame has"):
         uqled.find(two, progress=False)
 
 

@@ -78,7 +78,7 @@ def test_from_the_command_line_to_the_export(news):
     cleaned = pd.read_csv("clean.csv")
     assert (cleaned["label"] != frame["label"]).sum() == 3
     result = CliRunner().invoke(app, ["detect", "--data", "news.csv", "--pred-probs", "probs.npy"])
-    assert (result.exit_code, "--out is missing beside --data" in result.output) == (2, True)
+    assert (result.exit_code, "--out is missing, but --data needs it" in result.output) == (2, True)
 
 
 @pytest.mark.parametrize("with_data", [True, False], ids=["with data", "without"])

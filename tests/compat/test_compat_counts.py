@@ -181,11 +181,15 @@ def set_first(values, value):
 @pytest.mark.parametrize(
     ("labels", "probs", "message"),
     [
-        (np.ma.masked_array(DATA.labels, DATA.labels == 2), DATA.softmax, "labels is masked"),
+        (
+            np.ma.masked_array(DATA.labels, DATA.labels == 2),
+            DATA.softmax,
+            "labels has masked values",
+        ),
         (
             DATA.labels,
             np.ma.masked_array(DATA.softmax, DATA.softmax > 0.9),
-            "pred_probs is masked",
+            "pred_probs has masked values",
         ),
         (DATA.labels, DATA.softmax.astype(object), "pred_probs has type object"),
         (DATA.labels, DATA.softmax.astype(str), "pred_probs has type <U"),
@@ -196,13 +200,13 @@ def set_first(values, value):
         (DATA.labels, np.array(0.5), r"pred_probs has shape \(\)"),
         (np.array(1), DATA.softmax, r"labels have shape \(\)"),
         (set_first(DATA.labels, 1e300), DATA.softmax, r"labels go up to 1e\+300"),
-        (set_first(DATA.labels, np.inf), DATA.softmax, "labels are no class numbers"),
-        (set_first(DATA.labels, np.nan), DATA.softmax, "labels are no class numbers"),
+        (set_first(DATA.labels, np.inf), DATA.softmax, "labels are not class numbers"),
+        (set_first(DATA.labels, np.nan), DATA.softmax, "labels are not class numbers"),
         (set_first(DATA.labels, np.uint64(2**64 - 1)), DATA.softmax, "labels go up to"),
         (set_first(DATA.labels, 2**63 - 1), DATA.softmax, "labels go up to"),
-        ([2**70, *DATA.labels[1:].tolist()], DATA.softmax, "labels are no class numbers"),
-        ([[0], [1, 2]] * 200, DATA.softmax, "labels are no array"),
-        (DATA.labels.astype(object), DATA.softmax, "labels are no class numbers"),
+        ([2**70, *DATA.labels[1:].tolist()], DATA.softmax, "labels are not class numbers"),
+        ([[0], [1, 2]] * 200, DATA.softmax, "labels cannot become an array"),
+        (DATA.labels.astype(object), DATA.softmax, "labels are not class numbers"),
     ],
     ids=str,
 )

@@ -107,9 +107,9 @@ def test_the_user_knows_better(tmp_path):
     assert data.inputs.columns.tolist()[0] == "PassengerId"
     texts = load(path, label="survived", kind="texts")
     assert texts.inputs[0] == make_titanic().loc[0, "name"]
-    with pytest.raises(InputError, match=r"columns name 'nme', and .* has the columns PassengerId"):
+    with pytest.raises(InputError, match=r"columns name 'nme', but .* has the columns PassengerId"):
         load(path, label="survived", columns={"nme": "text"})
-    with pytest.raises(InputError, match=r"say that 'name' is 'prose'. Choose one of"):
+    with pytest.raises(InputError, match=r"give 'name' the role 'prose'. Choose one of"):
         load(path, label="survived", columns={"name": "prose"})
 
 
@@ -118,7 +118,7 @@ def test_the_label_is_found_by_its_name(tmp_path):
     data = load(save(tmp_path, frame))
     assert data.source["label"] == "Target"
     assert data.columns[0].reason == "recognised by its name"
-    with pytest.raises(InputError, match=r"label is missing, and .* has the columns"):
+    with pytest.raises(InputError, match=r"label is missing, but .* has the columns"):
         load(save(tmp_path, frame.assign(**{"class": 1})))
 
 

@@ -117,7 +117,7 @@ def test_folders_that_cannot_be_used(tmp_path):
     with pytest.raises(InputError, match="Choose one of images, texts, table"):
         load(root, kind="pictures")
     (root / "loose.png").unlink()
-    with pytest.raises(InputError, match=r"kind is 'texts', and folder .* holds images"):
+    with pytest.raises(InputError, match=r"kind is 'texts', but folder .* holds images"):
         load(root, kind="texts")
 
 
@@ -166,14 +166,14 @@ def test_idx_files_that_cannot_be_used(tmp_path):
     with pytest.raises(FileError, match=r"do not fit its shape \[12, 6, 5\]"):
         load(tmp_path)
     images.write_bytes(b"PK" + content[2:])
-    with pytest.raises(FileError, match="does not begin like an idx file"):
+    with pytest.raises(FileError, match="does not start like an idx file"):
         load(tmp_path)
     images.write_bytes(content)
     labels.write_bytes(idx_bytes(np.zeros(11)))
     with pytest.raises(FileError, match="12 images, and train-labels-idx1-ubyte 11 labels"):
         load(tmp_path)
     labels.unlink()
-    with pytest.raises(FileError, match="train-labels-idx1-ubyte' is not there"):
+    with pytest.raises(FileError, match="train-labels-idx1-ubyte' does not exist"):
         load(tmp_path)
     images.rename(tmp_path / "train-images-idx3-ubyte.gz")
     with pytest.raises(FileError, match=r"labels|cannot be read"):
@@ -320,7 +320,7 @@ def test_npz_that_cannot_be_used(tmp_path):
     with pytest.raises(FileError, match="cannot be read"):
         load(tmp_path / "d.npz")
     np.savez(tmp_path / "e.npz", X=np.zeros((4, 2)), y=[0, 1, 0, 1])
-    with pytest.raises(InputError, match="image_size is 8, for table"):
+    with pytest.raises(InputError, match="image_size is 8, but the data is table"):
         load(tmp_path / "e.npz", image_size=8)
     with pytest.raises(InputError, match="Name one array"):
         load(tmp_path / "e.npz", inputs=["X", "y"])

@@ -115,7 +115,7 @@ def test_paths_that_cannot_be_used(table_file, in_its_own_place):
     frame["label"] = [0, 1, 1]
     assert load(write(frame, table_file), skip_unreadable=True).ids.tolist() == ["0.png", "2.png"]
     frame["file"] = ["x/0.png", "x/1.png", "x/2.png"]
-    with pytest.raises(FileError, match="Paths count from the table's folder"):
+    with pytest.raises(FileError, match="Paths are relative to the table's folder"):
         load(write(frame, table_file))
     frame["file"] = [str(in_its_own_place / f"{n}.png") for n in range(3)]
     assert len(load(write(frame, table_file))) == 3
@@ -144,10 +144,10 @@ def test_missing_labels(table_file):
 def test_columns_that_are_not_there(table_file):
     frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "kind": [0, 1]})
     with pytest.raises(
-        InputError, match=r"label is missing, and file .* has the columns a, b, kind"
+        InputError, match=r"label is missing, but file .* has the columns a, b, kind"
     ):
         load(write(frame, table_file))
-    with pytest.raises(InputError, match=r"inputs name 'c', and .* has the columns a, b, kind"):
+    with pytest.raises(InputError, match=r"inputs name 'c', but .* has the columns a, b, kind"):
         load(table_file, label="kind", inputs="c")
     with pytest.raises(InputError, match="inputs name 'kind'"):
         load(table_file, label="kind", inputs=["a", "kind"])

@@ -120,7 +120,7 @@ def test_a_column_of_groups(tmp_path):
     parts = split_stratified(data.labels, 4, seed=0, groups=data.groups)
     sets = [set(data.groups[part]) for part in parts]
     assert sum(map(len, sets)) == len(set.union(*sets)) == 30
-    with pytest.raises(uqled.InputError, match="folds is 31, and there are 30 groups"):
+    with pytest.raises(uqled.InputError, match="folds is 31, but there are 30 groups"):
         split_stratified(data.labels, 31, seed=0, groups=data.groups)
 
 
@@ -174,7 +174,7 @@ def test_a_model_at_chance_gives_no_number():
     errors = find_label_errors(labels, probs)
     assert errors.answer.is_at_chance
     assert errors.answer.n_errors is None
-    assert "cannot be said" in describe_answer(errors.answer)
+    assert "the number of wrong labels cannot be estimated" in describe_answer(errors.answer)
     assert "labels are wrong (" not in describe_answer(errors.answer)
     probs = probs * 0.5 + 0.5 * np.eye(3)[labels]
     assert not find_label_errors(labels, probs).answer.is_at_chance
@@ -296,7 +296,7 @@ def test_many_copies_straddle_folds(tmp_path):
     frame = make_news()
     pd.concat([frame, frame.iloc[:10]]).assign(topic="x").to_csv(tmp_path / "n.csv", index=False)
     copies = checks(tmp_path / "n.csv")["copies"]
-    assert copies.message == "20 samples are there more than once (15%)"
+    assert copies.message == "20 samples occur more than once (15%)"
     assert "--group" in copies.advice
     pd.concat([frame, frame.iloc[:1]]).to_csv(tmp_path / "n.csv", index=False)
     assert checks(tmp_path / "n.csv") == {}

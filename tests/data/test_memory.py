@@ -168,7 +168,7 @@ class Stream(torch.utils.data.IterableDataset):
             datasets.Dataset.from_dict({"label": [1]}).to_iterable_dataset(),
             "place is an IterableDataset, which streams its rows. Load it without streaming",
         ),
-        (pd.DataFrame({"a": [1]}), "label is missing, and the DataFrame has the columns a"),
+        (pd.DataFrame({"a": [1]}), "label is missing, but the DataFrame has the columns a"),
     ],
 )
 def test_whatever_is_not_understood_gets_our_own_error(samples, words):

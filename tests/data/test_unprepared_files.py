@@ -154,7 +154,7 @@ def test_reading_options_go_with_data():
     np.save("labels.npy", np.array([0, 1, 0, 1]))
     words = ["detect", "--labels", "labels.npy", "--pred-probs", "probs.npy", "--sheet", "a"]
     result = CliRunner().invoke(app, words)
-    assert (result.exit_code, "--sheet goes with --data only" in result.output) == (2, True)
+    assert (result.exit_code, "--sheet is for --data only" in result.output) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_a_local_column_keeps_its_categories(tmp_path):
         ("all.npz", 2, "all.npz' holds 3 arrays. Say which: all.npz::KEY"),
         ("all.npz::x", 2, "all.npz' has no array 'x'"),
         ("probs.npy::x", 2, "probs.npy' holds one array, not 'x'"),
-        ("labels.csv", 2, "labels.csv' has a column of something else than probabilities: 'label'"),
+        ("labels.csv", 2, "labels.csv' has a column that does not hold probabilities: 'label'"),
         ("probs.csv", 1, "probs.csv' has the columns ant, bee, cat, dog"),
         ("column::x", 1, "part-0.parquet' has no column 'x'"),
         ("labels.parquet::x", 1, "labels.parquet(::x)?' has no column 'x'"),

@@ -87,7 +87,7 @@ REFUSED = {
     "no rows": (([], SOFTMAX[:0], None), "pred_probs is empty"),
     "no passes in passes": ((LABELS, None, PASSES[:0]), "passes is empty"),
     "no labels": (([], SOFTMAX, None), "pred_probs has 40 rows .* 0 labels"),
-    "nothing but labels": ((LABELS, None, None), "pred_probs and passes are both missing"),
+    "nothing but labels": ((LABELS, None, None), "pred_probs and `passes` are both missing"),
     "one sample": (([1], SOFTMAX[:1], None), "labels have 1 sample"),
     "one class": ((np.zeros(40, int), SOFTMAX, None), r"labels contain one class only \('0'"),
     "a label out of range": ((put(LABELS, 6, 4), SOFTMAX, None), "labels contain 4 at index 6"),
@@ -123,7 +123,7 @@ REFUSED = {
     "a sparse matrix": ((LABELS, csr_array(SOFTMAX), None), "pred_probs is a sparse matrix"),
     "masked rows": (
         (LABELS, np.ma.masked_array(SOFTMAX, SOFTMAX > 0.9), None),
-        "pred_probs is masked in places",
+        "pred_probs has masked values",
     ),
     "text for probabilities": ((LABELS, np.full((40, 4), "x"), None), "pred_probs has type <U1"),
     "objects for probabilities": ((LABELS, SOFTMAX.astype(object), None), "pred_probs has type"),

@@ -252,7 +252,7 @@ def test_the_record_is_a_plain_table(tmp_path):
 def test_the_way_back_refuses_what_it_does_not_know(tmp_path):
     run = image_run(tmp_path)
     out = tmp_path / "clean.csv"
-    with pytest.raises(FileError, match="no record"):
+    with pytest.raises(FileError, match="is not a record"):
         restore_given_labels(out)
     export(run, "cleanlab", tmp_path / "issues.csv")
     with pytest.raises(FileError, match="cleanlab"):

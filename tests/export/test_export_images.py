@@ -214,15 +214,15 @@ def test_texts_make_no_folder_of_images(tmp_path):
 def test_the_source_is_never_a_target(tmp_path):
     run = image_run(tmp_path)
     for out in (tmp_path / "data" / "clean", tmp_path / "data" / "cat" / "clean"):
-        with pytest.raises(FileError, match="lies in the data"):
+        with pytest.raises(FileError, match="is inside the data"):
             export(run, "folder", out)
-    with pytest.raises(FileError, match="lies in the data"):
+    with pytest.raises(FileError, match="is inside the data"):
         export(run, "csv", tmp_path / "data" / "clean.csv")
     table = tmp_path / "other"
     table.mkdir()
     frame = pd.DataFrame({"text": ["a text"] * 6, "label": [0, 0, 0, 1, 1, 1]})
     run = table_run(table, frame, wrong={})
-    with pytest.raises(FileError, match="lies in the data"):
+    with pytest.raises(FileError, match="is inside the data"):
         export(run, "csv", table / "data.csv", overwrite=True)
 
 

@@ -286,16 +286,16 @@ def test_decisions_go_there_and_come_back(tmp_path):
     ("broken", "message"),
     [
         ("no json", "cannot be read"),
-        ({"tasks": []}, "no list of tasks"),
-        ([1], "no list of tasks"),
-        ([{"data": {}}], "no list of tasks"),
-        ([{"data": {}, "annotations": []}], "none of run"),
-        ([{"data": {"uqled_index": 99, "sample": "x"}, "annotations": []}], "none of run"),
+        ({"tasks": []}, "is not a list of tasks"),
+        ([1], "is not a list of tasks"),
+        ([{"data": {}}], "is not a list of tasks"),
+        ([{"data": {}, "annotations": []}], "is not in run"),
+        ([{"data": {"uqled_index": 99, "sample": "x"}, "annotations": []}], "is not in run"),
         (
             [{"data": {"uqled_index": True, "sample": "cat/1.png"}, "annotations": []}],
-            "none of run",
+            "is not in run",
         ),
-        ([{"data": {"uqled_index": 1, "sample": "dog/1.png"}, "annotations": []}], "none of run"),
+        ([{"data": {"uqled_index": 1, "sample": "dog/1.png"}, "annotations": []}], "is not in run"),
         ([{"uqled_index": 1, "sample": "cat/1.png", "label": "wolf"}], "classes"),
         (
             [{"uqled_index": 1, "sample": "cat/1.png", "label": {"choices": ["cat", "dog"]}}],

@@ -44,7 +44,7 @@ def test_labels_that_were_edited_are_not_undone(tmp_path, name, unreviewed):
     assert result.exit_code == 2
     text = " ".join(result.output.split())
     assert f"{name}' has other labels than when run" in text
-    assert "Put them back as they were, or find the errors anew" in text
+    assert "Put them back as they were, or run the detection again" in text
     assert hashes(tmp_path) == before
 
 
@@ -125,7 +125,7 @@ def test_a_report_goes_on_with_the_labels_of_the_run(tmp_path):
     assert result.exit_code == 0, result.output
     page = (run / "report.html").read_text()
     assert "1 of 30 labels (&#39;0&#39; was &#39;d3&#39; and is &#39;d8&#39;)" in page
-    assert "Shown are those of the run" in page
+    assert "This report shows those of the run" in page
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
@@ -268,5 +268,5 @@ def test_a_moved_folder_can_be_named_and_changed_files_are_tolerated(tmp_path):
 def test_moved_data_is_refused_where_there_were_no_files(tmp_path):
     data = uqled.Dataset.from_arrays(np.zeros((6, 2)), list("aabbab"))
     run = make_run(tmp_path / "run", data, {0: 1})
-    with pytest.raises(InputError, match="made of arrays in memory"):
+    with pytest.raises(InputError, match="made from arrays in memory"):
         plan_export(run, "csv", data=tmp_path)

@@ -217,7 +217,7 @@ def test_a_dry_run_refuses_what_cannot_be_written(tmp_path):
     run = table_run(tmp_path, frame, wrong={0: 1})
     result = command("export", run, "--to", "folder", "--out", tmp_path / "out", "--dry-run")
     assert result.exit_code == 2
-    assert "a folder of images, of table" in result.output
+    assert "a folder of images, but the data is table" in result.output
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.parquet"])

@@ -1,4 +1,4 @@
-"""Batch norm behind dropout: statistics for the softmax, and nothing else changes."""
+"""Batch norm after dropout: statistics for the softmax, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import uqled
 from uqled import models
 from uqled.data.dataset import Dataset
 from uqled.models import reestimate_batch_norm, stochastic_passes
-from uqled.models.batch_norm import AS_TRAINED, may_have_batch_norm_behind_dropout
+from uqled.models.batch_norm import AS_TRAINED, may_have_batch_norm_after_dropout
 from uqled.predict import training
 from uqled.predict.crossval import cross_validate
 from uqled.predict.learners import choose_learner
@@ -120,7 +120,7 @@ def test_the_softmax_changes_and_the_passes_do_not(trained_network):
 @pytest.mark.parametrize(("name", "expected"), [("small", False), ("vgg11", True)])
 def test_which_networks_have_such_layers(name, expected):
     network = models.build(name, n_classes=3, image_shape=(32, 32, 3), seed=0)
-    assert may_have_batch_norm_behind_dropout(network) == expected
+    assert may_have_batch_norm_after_dropout(network) == expected
     statistics = reestimate_batch_norm(network.eval(), [torch.zeros(2, 3, 32, 32)])
     assert (statistics is AS_TRAINED) == (not expected)
     if expected:  # five dropout layers from the fourth convolution on
@@ -142,10 +142,10 @@ class Late(nn.Module):
 
 
 def test_the_order_of_calls_counts_and_not_that_of_definitions():
-    assert may_have_batch_norm_behind_dropout(Late())
-    assert may_have_batch_norm_behind_dropout(nn.Sequential(nn.Flatten(), Late()))
+    assert may_have_batch_norm_after_dropout(Late())
+    assert may_have_batch_norm_after_dropout(nn.Sequential(nn.Flatten(), Late()))
     before = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2))
-    assert not may_have_batch_norm_behind_dropout(before)
+    assert not may_have_batch_norm_after_dropout(before)
     assert len(reestimate_batch_norm(Late().eval(), [torch.randn(4, 1, 8, 8)]).layers) == 1
     assert choose_learner(Late, digits(30)).settings()["batch_norm"] == "re-estimated"
 

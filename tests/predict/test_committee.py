@@ -346,7 +346,7 @@ def test_features_alone_are_enough(embeddings):
 def test_features_that_cannot_be_used(embeddings, features, message):
     with pytest.raises(InputError, match=message):
         find_label_errors(embeddings[1], features=features)
-    with pytest.raises(InputError, match="beside probabilities"):
+    with pytest.raises(InputError, match="cannot be combined with probabilities"):
         find_label_errors([0, 1], [[0.5, 0.5]] * 2, features=features)
 
 

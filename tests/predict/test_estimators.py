@@ -114,7 +114,7 @@ def test_texts_give_pairs_of_words():
 
 def test_texts_without_words(tmp_path):
     data = Dataset.from_arrays(np.array(["a", "b"] * 10), [0, 1] * 10)
-    with pytest.raises(InputError, match=r"no words were found.*char_wb"):
+    with pytest.raises(InputError, match=r"has no words.*char_wb"):
         fit_predict("logistic", data, tmp_path)
 
 

@@ -192,7 +192,7 @@ def test_detection_takes_predictions(finished_run):
     table = Run.open(finished_run.path).write_issues(errors)
     assert table.exists()
     table.unlink()
-    with pytest.raises(uqled.InputError, match="Pass nothing else with them"):
+    with pytest.raises(uqled.InputError, match="Pass them alone"):
         uqled.find_label_errors(finished_run, finished_run.pred_probs, method="all")
 
 

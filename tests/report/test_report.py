@@ -51,7 +51,7 @@ def test_the_estimated_number_of_errors(data, tmp_path):
     number = errors.estimate.number
     text = page_of(errors.report(tmp_path / "r.html")).text
     share = number.value / 600
-    interval = f"{share:.2%}; 80 % interval {number.low:.0f} to {number.high:.0f}"
+    interval = f"{share:.2%}; 80% interval {number.low:.0f} to {number.high:.0f}"
     assert f"labels wrong, estimated {number.value:.0f} {interval}" in text
     real = errors.answer.precision
     one = (

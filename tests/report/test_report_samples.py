@@ -38,7 +38,7 @@ def test_the_gallery_shows_the_most_suspect_with_reason_and_truth(data, tmp_path
         assert errors.tier[z] in card
         methods = sum(one.mask[z] for one in errors.by_method.values())
         assert f"{z} rank {at + 1}, flagged by {methods} of {len(errors.by_method)} methods" in card
-        mark = f"wrong indeed: {data.true[z]}" if data.is_error[z] else "given label is right"
+        mark = f"really wrong: {data.true[z]}" if data.is_error[z] else "given label is right"
         assert mark in card
     counted = [f"{reason} {(why == reason).sum()}" for reason in set(why)]
     assert all(one in page.text for one in counted)

@@ -419,5 +419,5 @@ def test_groups_hold_every_undecided_flag_once(errors, predictions, state):
 
 def test_review_is_a_package_and_opening_it_a_function():
     assert callable(uqled.open_review)
-    with pytest.raises(uqled.InputError, match="holds no run"):
+    with pytest.raises(uqled.InputError, match="does not exist"):
         uqled.open_review("no such folder")

@@ -415,7 +415,7 @@ def test_detect_refuses_a_run_beside_files(own):
     for words in (["--labels", "x.npy"], ["--pred-probs", "x.npy"], ["--classes", "a,b"]):
         result = invoke("detect", own.path, *words)
         assert result.exit_code == 2
-        assert "beside a run" in result.stderr
+        assert "cannot be combined with a run" in result.stderr
     result = invoke("detect")
     assert result.exit_code == 2
     assert "name a run" in result.stderr

@@ -171,7 +171,7 @@ REFUSED = {
     "a key of .npy": (
         2, lambda d: f"{one_file(d / 'a.npy', PROBS)}::p", r"a.npy' holds one array, not 'p'",
     ),
-    "a truncated table": (2, cut_parquet, r"part-11.parquet' does not end as a Parquet file does"),
+    "a truncated table": (2, cut_parquet, r"part-11.parquet' does not end like a Parquet file"),
     "an empty table file": (
         2, lambda d: only(d, "a.parquet", b""), "a.parquet' is empty",
     ),
@@ -181,10 +181,10 @@ REFUSED = {
     ),
     "a column of text": (
         2, lambda d: tables(d, {"a": [0.5], "b": ["x"]}),
-        r"0.parquet' has a column of something else than probabilities: 'b'",
+        r"0.parquet' has a column that does not hold probabilities: 'b'",
     ),
     "a list of text": (
-        2, lambda d: tables(d, {"a": [["x"]]}), "something else than probabilities: 'a'",
+        2, lambda d: tables(d, {"a": [["x"]]}), "does not hold probabilities: 'a'",
     ),
     "another column": (
         2, lambda d: tables(d, {"a": [0.5], "b": [0.5]}, {"a": [0.5], "c": [0.5]}),
@@ -297,16 +297,16 @@ def test_a_chunk_cut_after_it_was_opened(tmp_path):
 
 def test_missing_values_in_tables(tmp_path):
     for table, message in (
-        ({"a": [0.5, None], "b": [0.5, 1.0]}, "nothing in column 'a' at row 1"),
-        ({"a": [[0.5, 0.5], None]}, "nothing in column 'a' at row 1|lists of different lengths"),
-        ({"a": [[0.5, 0.5], [1.0, None]]}, "a list with nothing in it at row 1"),
+        ({"a": [0.5, None], "b": [0.5, 1.0]}, "no value in column 'a' at row 1"),
+        ({"a": [[0.5, 0.5], None]}, "no value in column 'a' at row 1|lists of different lengths"),
+        ({"a": [[0.5, 0.5], [1.0, None]]}, "a list with an empty value at row 1"),
         ({"a": [[0.5, 0.5], [1.0], [0.2, 0.3, 0.5]]}, "a list of 1 values at row 1, where"),
     ):
         pq.write_table(pa.table(table), tmp_path / "a.parquet")
         with pytest.raises(FileError, match=message):
             np.asarray(open_shards(tmp_path / "a.parquet", ndim=2, name="x"))
     pq.write_table(pa.table({"a": ["x", None]}), tmp_path / "a.parquet")
-    with pytest.raises(FileError, match="nothing in column 'a' at row 1"):
+    with pytest.raises(FileError, match="no value in column 'a' at row 1"):
         np.asarray(open_shards(tmp_path / "a.parquet", ndim=1, name="labels"))
 
 

@@ -71,16 +71,18 @@ def build_entropy(results: Results) -> list[str]:
         "## Both readings of the entropy threshold",
         "The equation of CL-MCD-E can be read in two ways: a sample counts for a class if its "
         "entropy is below the mean of that class (candidate, uqled's default) or below the mean of "
-        "the class that it was given (given, the letter of the equation). The candidate's reading "
+        "the class that it was given (given, the equation taken literally). The candidate reading "
         f"has the clearly higher F1 in {clearer['candidate']} of {total} cells (data set, rate), "
-        f"the given class's in {clearer['given']}; {clearer['open']} cannot be told.",
-        "Which one did the paper compute? Recall tells best, because the threshold decides how "
-        "many are counted. Below, CL-MCD-E minus CL-MCD in points, rate by rate. The sign of the "
-        f"change in recall is the paper's in {signs['candidate']} of {signs['paper']} cells with "
-        f"the candidate's reading and in {signs['given']} with the given class's; from the lowest "
+        f"the given reading in {clearer['given']}; {clearer['open']} are within the spread.",
+        "Which one did the paper compute? Recall is the best evidence, because the threshold "
+        "decides "
+        "how many samples are counted. The table has CL-MCD-E minus CL-MCD in points, rate by "
+        f"rate. The sign of the change in recall is the paper's in {signs['candidate']} of "
+        f"{signs['paper']} cells with "
+        f"the candidate reading and in {signs['given']} with the given reading; from the lowest "
         f"to the highest rate it moves in the paper's direction for {trends['candidate']} and "
         f"{trends['given']} of {trends['paper']} data sets. The last column names the reading "
-        "closer to the paper in precision and recall together. All of it is inference from other "
+        "closer to the paper in precision and recall together. All of this is inference from other "
         "networks.",
         format_table(["", "rate", *heads, "closer to the paper"], rows, "l"),
     ]

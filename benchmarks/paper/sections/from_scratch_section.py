@@ -152,7 +152,8 @@ def describe_check(settings: list[SettingResults]) -> str:
     gaps = [one["reestimated"] - one["by-torch"] for one in rows]
     return (
         "An independent check: `torch.optim.swa_utils.update_bn`, with dropout taken "
-        "out of a copy of the network, re-estimates all its layers, also those before dropout. The "
+        "out of a copy of the network, re-estimates all its layers, including those before "
+        "dropout. The "
         f"accuracy with uqled's statistics minus that with torch's: {format_span(gaps)} points."
     )
 
@@ -184,8 +185,8 @@ def build_section(settings: list[SettingResults], link: str) -> list[str]:
     return [
         "## On networks like the paper's",
         "The statement that it is beneficial to use Monte Carlo dropout instead of the softmax, "
-        "tested on networks with batch norm behind dropout, trained from scratch, and on controls "
-        f"without batch norm. [All of it, and why]({link}).",
+        "tested on networks with batch norm after dropout, trained from scratch, and on controls "
+        f"without batch norm. [Details, and why]({link}).",
         *describe_settings(settings),
         judge_settings(settings),
     ]
@@ -203,7 +204,7 @@ def judge_settings(settings: list[SettingResults]) -> str:
     if not texts:
         return ""
     return (
-        "The verdict, on networks with batch norm behind dropout. "
+        "**Verdict on networks with batch norm after dropout.** "
         + " ".join(texts)
         + " These networks are smaller than the paper's and were trained for less."
     )
@@ -215,7 +216,8 @@ def _judge_data(settings: list[SettingResults]) -> str:
         above, cases = above + one.count_above("as-trained")[0], cases + 5 * len(one.rows)
         n_above += one.count_above("reestimated")[0]
     counts = (
-        f"above CL-PBNR in {above} of {cases} cases as trained, in {n_above} once statistics fit"
+        f"above CL-PBNR in {above} of {cases} cases as trained, and in {n_above} once the "
+        "statistics fit"
     )
     rows = [row["accuracy"] for one in settings for row in one.rows]
     repair = max(one["reestimated"] - one["as-trained"] for one in rows)

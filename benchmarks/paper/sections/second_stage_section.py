@@ -52,11 +52,11 @@ def build_section(folder: Path = CELLS) -> list[str]:
     if not cells:
         return []
     parts = [
-        "## Trained on what is left",
+        "## Trained on the remaining samples",
         "Stage 2: the flagged samples are removed from the training set, a network of the same "
         "kind is trained on the rest, and its accuracy is that on the true labels of the test set, "
-        "in per cent. All networks of a seed begin with the same weights. Each is asked in three "
-        "ways, because the network that is tested has batch norm behind dropout as well.",
+        "in per cent. All networks of a seed begin with the same weights. Each predicts in three "
+        "ways, because the network that is tested has batch norm after dropout as well.",
     ]
     for sentence, treatments in zip(describe_settings(folder), cells.values(), strict=True):
         parts += [sentence, _build_table(treatments)]
@@ -66,7 +66,7 @@ def build_section(folder: Path = CELLS) -> list[str]:
 def describe_settings(folder: Path = CELLS) -> list[str]:
     """For each setting and rate, what removal brings."""
     return [
-        f"**{TITLES[name]}, noise rate {format_rate(rate)}, trained on what is left.** "
+        f"**{TITLES[name]}, noise rate {format_rate(rate)}, trained on the remaining samples.** "
         f"{_describe(treatments)}"
         for (name, rate), treatments in read_treatments(folder).items()
     ]
@@ -114,7 +114,7 @@ def _build_table(treatments: Treatments) -> str:
                 _NAMES.get(treatment, format_method(treatment)),
                 str(len(seeds)),
                 f"{images.mean:,.0f}",
-                f"{format_percent(wrong.mean)} %",
+                f"{format_percent(wrong.mean)}%",
                 *(format_spread(_collect_accuracy(seeds, source)) for source in _SOURCES),
                 _format_gain(gain) if treatment != "noisy" and gain.n else "",
             ]

@@ -35,7 +35,7 @@ def build_six_methods(results: Results) -> list[str]:
     if not parts:
         return []
     return [
-        "## The paper's six methods, beside the paper",
+        "## The paper's six methods, compared with the paper",
         "F1 in per cent, here and as the paper prints it. The networks and the number of samples "
         "differ, so compare the order of the methods within a column, not the levels.",
         *parts,

@@ -44,9 +44,10 @@ def build_stage1(results: Results, names: Iterable[str]) -> list[str]:
     paper = read_paper_means().f1
     head = [
         "## Stage 1: finding wrong labels",
-        "F1 in per cent; bold: highest and clearly so, italic: highest. The last columns are mean "
-        "F1 in the paper and the distance to CL-PBNR in points, here and there. Precision, recall, "
-        f"F0.5 and the area under precision-recall are in [stage1.md]({FOLDER}/stage1.md).",
+        "F1 in per cent; bold: clearly the highest, italic: the highest. The last columns are "
+        "mean F1 "
+        "in the paper and the difference from CL-PBNR in points, here and there. Precision, "
+        f"recall, F0.5 and the area under precision-recall are in [stage1.md]({FOLDER}/stage1.md).",
     ]
     return head + [part for name in names for part in build_stage1_block(results, name, paper)]
 
@@ -118,9 +119,9 @@ def build_ranking_and_counting(results: Results) -> list[str]:
     return [
         "### Why: ranking and counting",
         "A method does two things: it ranks samples, and it decides how many to flag. The area "
-        "under precision-recall looks at the order of all samples, those flagged first; flagged "
-        "samples per wrong label say if too many or too few are flagged. CL-MCD, on the mean of "
-        "the passes, orders clearly better than CL-PBNR on the softmax for "
+        "under the precision-recall curve judges the order of all samples, flagged ones first; "
+        "flagged samples per wrong label show whether too many or too few are flagged. CL-MCD, on "
+        "the mean of the passes, ranks clearly better than CL-PBNR on the softmax for "
         f"{better} of {both} data sets. CL-PBNR flags {format_range(ours)} times as many samples "
         f"as are wrong here, and {format_range(papers_f1)} times as many in the paper: where it "
         "flags about as many as are wrong, methods that flag fewer have little precision to gain.",

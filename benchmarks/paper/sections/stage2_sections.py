@@ -91,7 +91,7 @@ def _compare_treatments(results: Results) -> str:
         text = (
             f"Relabelling is clearly better than removal in {counted['relabel']} of {total} cases "
             f"(data set, rate and method), clearly worse in {counted['remove']}; {counted['open']} "
-            f"cannot be told within the spread.\n\n{text}"
+            f"are within the spread.\n\n{text}"
         )
     return text.strip()
 

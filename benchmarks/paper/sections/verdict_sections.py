@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 
@@ -47,16 +48,16 @@ def build_summary(results: Results) -> list[str]:
             text += f", {one.here.against} clearly not)" if one.here.against else ")"
             by_verdict[one.statement.verdict(one.here)].append(text)
     heads = {
-        HOLDS: "What held up from the paper",
+        HOLDS: "What held up",
         FAILS: "What did not hold",
-        OPEN: "What cannot be told within the spread",
+        OPEN: "What is undecided, because it is within the spread",
     }
     parts = ["## In short", describe_tested_on(results)]
     for verdict, texts in by_verdict.items():
         parts.append(f"{heads[verdict]}{':' if texts else ': nothing.'}")
         parts.append("\n".join(f"- {escape_markdown(text)}" for text in texts))
     best = "\n".join(f"- {line}" for line in _list_best(results))
-    return [*parts, "Who finds most:" if best else "", best]
+    return [*parts, "Which method is best:" if best else "", best]
 
 
 def _list_best(results: Results) -> list[str]:
@@ -69,12 +70,16 @@ def _list_best(results: Results) -> list[str]:
             continue
         best = sorted(first.names)[0]
         gap = subtract_samples(column[best], column[BASELINE])
-        how = "clearly ahead of every other method" if first.is_clear else "not clear of the next"
+        how = (
+            "clearly ahead of every other method"
+            if first.is_clear
+            else "not clearly ahead of the next"
+        )
         winners = join_words(map(format_method, first.names))
-        line = f"{escape_markdown(name)}: the highest mean F1 has {winners}, "
-        line += f"{format_percent(column[best].mean)} %, {how}"
+        line = f"{escape_markdown(name)}: {winners} has the highest mean F1, "
+        line += f"{format_percent(column[best].mean)}%, {how}"
         if best != BASELINE:
-            line += f"; {format_points(gap)} on CL-PBNR"
+            line += f"; {format_points(gap)} compared with CL-PBNR"
         if not first.names <= set(PAPER_METHODS):
             line += f". {_describe_paper_best(column)}"
         lines.append(line.removesuffix(".") + ".")
@@ -92,7 +97,7 @@ def _describe_paper_best(column: Mapping[str, SeedSample]) -> str:
         if BASELINE in paper_samples
         else None
     )
-    by = f", {format_points(gap)} on CL-PBNR" if gap and best != BASELINE else ""
+    by = f", {format_points(gap)} compared with CL-PBNR" if gap and best != BASELINE else ""
     return f"Among the paper's: {join_words(map(format_method, first.names))}{by}."
 
 
@@ -117,8 +122,8 @@ def build_statements(results: Results) -> list[str]:
         )
     return [
         "## What the paper says, and what is seen here",
-        "A statement about every case does not hold when one clearly fails; it holds when all that "
-        "have a spread are clear and those of one seed agree. Where the paper speaks of most "
+        "A statement about every case does not hold if one case clearly fails; it holds if all "
+        "cases with a spread are clear and those of one seed agree. Where the paper speaks of most "
         "cases, more than half decide. "
         f"[claims.md]({FOLDER}/claims.md) names the exceptions; "
         f"[paper-check.md]({LINK}/paper-check.md) compares the paper with its own tables.",
@@ -182,8 +187,8 @@ def build_winners(results: Results) -> list[str]:
         return []
     return [
         "## Where each method wins",
-        "In how many cells (data set, rate) a method has the highest mean, in brackets how often "
-        "it is clearly ahead of all others. Methods that win nowhere are not listed.",
+        "The number of cells (data set, rate) in which a method has the highest mean; in brackets, "
+        "those in which it is clearly ahead of others. Methods that win nowhere are not listed.",
         format_table(
             [
                 *("", "F1", "area under precision-recall"),
@@ -207,21 +212,29 @@ def build_correlations(results: Results) -> list[str]:
         return []
     sentences = []
     for what, analysis in (
-        ("a network that is better before cleaning finds errors better", ours.initial),
-        ("methods that find errors better end with higher accuracy, over data sets", ours.final),
+        ("a network that is more accurate before cleaning detects errors better", ours.initial),
+        (
+            "methods that detect errors better give a higher final accuracy, over data sets",
+            ours.final,
+        ),
     ):
         correlation = analysis.correlation
         if correlation is None:
-            sentences.append(f"That {what}: there are too few points to say.")
+            sentences.append(f"Claim: {what}. There are too few points to judge it.")
             continue
         if analysis is ours.final and not has_enough_span(analysis):
-            sentences.append(f"That {what}: not judged, {_describe_span(analysis)}.")
+            sentences.append(f"Claim: {what}. Not judged, because {_describe_span(analysis)}.")
             continue
         verdict = HOLDS if correlation.low > 0 else FAILS if correlation.high < 0 else OPEN
+        interval = (
+            ""  # fewer than four points have none
+            if math.isnan(correlation.low)
+            else f", 95% interval {format_number(correlation.low, 2)} to "
+            f"{format_number(correlation.high, 2)}"
+        )
         sentences.append(
-            f"That {what}: {verdict} (r = {format_number(correlation.r, 2)}, n = {correlation.n}, "
-            f"95 % interval {format_number(correlation.low, 2)} to "
-            f"{format_number(correlation.high, 2)})."
+            f"Claim: {what}. Verdict: {verdict} (r = {format_number(correlation.r, 2)}, n = "
+            f"{correlation.n}{interval})."
         )
     rates = list(dict.fromkeys(r for by in ours.mean_f1.values() for r in by))
     means = [
@@ -235,7 +248,7 @@ def build_correlations(results: Results) -> list[str]:
         "## Sensitivity",
         " ".join(sentences),
         _list_unjudged(ours),
-        format_table(["Pearson's r", "n", "r", "t", "p", "95 % interval", "paper's r"], rows),
+        format_table(["Pearson's r", "n", "r", "t", "p", "95% interval", "paper's r"], rows),
         format_same_images(results.about, ours.initial.points),
         f"F1 averaged over {join_words(map(format_method, ours.methods))}, in per cent:",
         format_table(["", *map(format_rate, rates)], means),
@@ -257,7 +270,7 @@ def _list_unjudged(analyses: Sensitivity) -> str:
         return ""
     return (
         f"Not judged within {join_words(texts)}: an accuracy on some thousand test images has "
-        "itself a standard error of that size, so that r there is a correlation with noise."
+        "itself a standard error of that size, so r would be a correlation with noise."
     )
 
 
@@ -279,8 +292,8 @@ def describe_tested_on(results: Results) -> str:
         return ""
     return (
         f"**What the verdicts were tested on:** {join_words(parts)}. None of these networks has "
-        "batch norm behind dropout, as the paper's VGG-11 and ResNet-50 have: a layer that can "
+        "batch norm after dropout, as the paper's VGG-11 and ResNet-50 have: such a layer can "
         "damage the plain softmax, and with it CL-PBNR, but not the passes. "
-        "[Batch norm behind dropout](research/batch-norm.md) measures by how much. So a verdict "
-        "below is about the methods on a sound softmax, and not about the paper's own networks."
+        "[Batch norm after dropout](research/batch-norm.md) measures by how much. So a verdict "
+        "below is about the methods on an undamaged softmax, not about the paper's own networks."
     )

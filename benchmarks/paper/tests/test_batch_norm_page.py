@@ -53,7 +53,7 @@ def test_sentences_follow_the_numbers(tmp_path: Path, cured: float, over: int) -
     for seed in (0, 1):
         write_cell(tmp_path, seed=seed, batch_norm=True, cured=cured)
     text = batch_norm_page.build_page(tmp_path)
-    assert "by +50.0 to +51.0 points more accurate than the softmax as trained" in text
+    assert "minus the softmax as trained: +50.0 to +51.0 points of accuracy" in text
     assert "on the softmax as trained in 10 of 10 cases" in text
     assert f"on the re-estimated softmax in {over} of 10" in text
     assert "| 0.1 | 3 | 30.0 ± 0.0 | 90.0 ± 0.0 | 80.5 ± 0.7 |" in text

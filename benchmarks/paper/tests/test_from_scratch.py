@@ -85,7 +85,7 @@ def test_controls_are_shown_and_do_not_count(tmp_path: Path) -> None:
     assert "MNIST, VGG-11, no norm, Adam" in section.describe_settings(settings)[0]
     assert "Re-estimated" not in section.describe_settings(settings)[0]
     assert section.describe_check(settings) == ""
-    assert "The verdict" not in "\n".join(section.build_section(settings, "page.md"))
+    assert "Verdict" not in "\n".join(section.build_section(settings, "page.md"))
 
 
 def test_tables_have_the_mean_and_the_spread(tmp_path: Path) -> None:
@@ -114,7 +114,9 @@ def test_a_sound_softmax_gives_no_verdict(tmp_path: Path, monkeypatch: pytest.Mo
         tmp_path, "vgg11", 0, norm="batch", baselines={"as-trained": 0.5, "reestimated": 0.9}
     )
     text = "\n".join(section.build_section(section.read_settings(tmp_path), "page.md"))
-    assert "in 5 of 5 cases as trained, in 0 once statistics fit; the softmax is not" in text
+    assert (
+        "in 5 of 5 cases as trained, and in 0 once the statistics fit; the softmax is not" in text
+    )
 
 
 def test_an_unfinished_cell_is_said(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_the_page_counts_and_pairs_over_seeds(tmp_path: Path) -> None:
     )
     rows = [line for line in text.splitlines() if line.startswith("| CL-MCD")]
     both = " | ".join(["60.5 ± 6.4"] * 3)
-    assert rows[0] == f"| CL-MCD | 2 | 1,000 | 5.0 % | {both} | +5.5 ± 0.7 |"
+    assert rows[0] == f"| CL-MCD | 2 | 1,000 | 5.0% | {both} | +5.5 ± 0.7 |"
     assert rows[1].endswith("| 49.0 | 49.0 | 49.0 | \N{MINUS SIGN}1.0 |")
 
 

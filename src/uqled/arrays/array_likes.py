@@ -47,9 +47,7 @@ def to_numpy(array: Any, name: str = "the array") -> NDArray[Any]:
 def refuse_masked(array: Any, name: str) -> None:
     """Refuse an array with masked places: below the mask lies anything."""
     if np.ma.is_masked(array):
-        raise InputError(
-            name, "is masked in places", "Leave such samples out: a masked value is none"
-        )
+        raise InputError(name, "has masked values", "Leave those samples out")
 
 
 def check_tensor(array: Any, name: str) -> None:
@@ -61,7 +59,9 @@ def check_tensor(array: Any, name: str) -> None:
     if str(getattr(array, "layout", "torch.strided")) != "torch.strided":
         raise InputError(name, "is a sparse tensor", "Pass tensor.to_dense()")
     if getattr(array, "is_meta", False):
-        raise InputError(name, "is a tensor without content", "Load it before")
+        raise InputError(
+            name, "is a tensor on the meta device, without data", "Load its data first"
+        )
 
 
 def _tensor_in_memory(tensor: Any, name: str) -> NDArray[Any]:
@@ -95,7 +95,7 @@ def _read_within_length(array: Any, name: str) -> list[Any]:
     if n is None:
         raise InputError(
             name,
-            f"is a {type(array).__name__}, which has no length or no items by number",
+            f"is a {type(array).__name__}, which has no length or cannot be indexed by number",
             "Pass a list or an array",
         )
     try:
@@ -143,6 +143,6 @@ def to_rows(array: Any, name: str) -> NDArray[Any]:
     except ValueError as error:
         raise InputError(
             name,
-            f"is a {type(array).__name__} that is no array ({error})",
+            f"is a {type(array).__name__} that cannot become an array ({error})",
             "Pass rows of equal length",
         ) from None

@@ -36,7 +36,9 @@ class Labels:
                 "labels", f"are {codes.dtype} of shape {codes.shape}", "Pass class numbers [N]"
             )
         if len(self.names) != K:
-            raise InputError("labels", f"have {len(self.names)} names for {K} classes", "Name each")
+            raise InputError(
+                "labels", f"have {len(self.names)} names for {K} classes", "Name every class"
+            )
         for name in self.names:
             check_writable(name, "class")
         if len(codes) and (codes.min() < 0 or codes.max() >= K):
@@ -125,7 +127,7 @@ def _names_given_twice(values: NDArray[Any]) -> list[str]:
     try:
         return sorted(str(value) for value, n in Counter(values.tolist()).items() if n > 1)
     except TypeError:  # lists, dictionaries
-        raise InputError("classes", "have entries that are no names", "Pass texts") from None
+        raise InputError("classes", "have entries that are not names", "Pass texts") from None
 
 
 def count_labels(labels: Any) -> int:
@@ -214,7 +216,7 @@ def read_label_column(labels: Any, name: str) -> NDArray[Any]:
             raise _too_large(objects[at], at, name) from None
     if not all(issubclass(kind, str | bytes) for kind in kinds) or len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise InputError(name, f"mix types or are no labels ({names})", "Pass integers or strings")
+        raise InputError(name, f"mix types or are not labels ({names})", "Pass integers or strings")
     for text in dict.fromkeys(objects.tolist()):
         if (b"\0" if isinstance(text, bytes) else "\0") in text:
             raise InputError(

@@ -91,7 +91,7 @@ def _read_parts(data: SuiteData, folder: Path) -> tuple[Dataset, Dataset]:
     if data.test_share is None:
         if data.test_place is None and data.test_split is None:
             raise InputError(
-                "test_split", f"of {data.name!r} is missing", "Give it, test_place or test_share"
+                "test_split", f"of {data.name!r} is missing", "Set it, test_place or test_share"
             )
         train = load(place, split=data.split, limit=data.limit, **options)
         test = load(test_place, split=data.test_split, limit=data.test_limit, **options)

@@ -107,21 +107,21 @@ FIELDS: dict[str, dict[str, FieldCheck]] = {
 def check_fields(content: Any, kind: str, subject: str, fix: str) -> dict[str, Any]:
     """The part of a cell's file, if it has all that this kind has."""
     if not isinstance(content, dict):
-        raise FileError(subject, f"holds {show_value(content)} instead of what it found", fix)
+        raise FileError(subject, f"holds {show_value(content)} instead of its results", fix)
     if wrong := _find_wrong_field(content, FIELDS[kind]):
         value = show_value(content[wrong]) if wrong in content else "missing"
-        raise FileError(subject, f"is no finished cell: {wrong!r} is {value}", fix)
+        raise FileError(subject, f"is not a finished cell: {wrong!r} is {value}", fix)
     for key, check in _OPTIONAL.items():  # which cells of older versions lack
         if key in content and not check(content[key]):
             value = show_value(content[key])
-            raise FileError(subject, f"is no finished cell: {key!r} is {value}", fix)
+            raise FileError(subject, f"is not a finished cell: {key!r} is {value}", fix)
     for key in ("matrix", "realised", "similarity"):
         if key not in content:
             continue
         classes = content.get("classes")
         if not _is_matrix(content[key]) or len(content[key]) != len(classes or ()):
             raise FileError(
-                subject, f"is no finished cell: its {key!r} is none of its classes", fix
+                subject, f"is not a finished cell: its {key!r} does not fit its classes", fix
             )
     return content
 
@@ -135,7 +135,7 @@ def take_array(
 ) -> NDArray[Any]:
     """One of a cell's arrays, if it has this shape (None: any length) and one of these kinds."""
     if name not in arrays:
-        raise FileError(subject, f"lacks its array {name!r}", "Remove it to compute it anew")
+        raise FileError(subject, f"lacks its array {name!r}", "Remove it, and it is computed again")
     array = arrays[name]
     fits = array.ndim == len(shape) and all(
         wanted in (None, length) for wanted, length in zip(shape, array.shape, strict=True)
@@ -145,7 +145,7 @@ def take_array(
         raise FileError(
             subject,
             f"has an array {name!r} that is {array.dtype} of shape {array.shape}, not [{wanted}]",
-            "Remove it to compute it anew",
+            "Remove it, and it is computed again",
         )
     return array
 
@@ -163,7 +163,7 @@ def take_numbers(
         raise FileError(
             subject,
             f"has an array {name!r} with numbers from {array.min()} to {array.max()}, of {most}",
-            "Remove it to compute it anew",
+            "Remove it, and it is computed again",
         )
     return array
 
@@ -177,6 +177,6 @@ def take_probabilities(
         raise FileError(
             subject,
             f"has an array {name!r} that holds no probabilities",
-            "Remove it to compute it anew",
+            "Remove it, and it is computed again",
         )
     return array

@@ -35,7 +35,7 @@ from uqled.storage.reading import name_file, open_regular, read_json
 CellKind = Literal["pretraining", "pilot", "fold", "detection", "retraining"]
 Treatment = Literal["clean", "noisy", "remove", "relabel"]
 
-_FIX = "Remove it to compute it anew"
+_FIX = "Remove it, and it is computed again"
 
 
 @dataclass(frozen=True, order=True)
@@ -90,7 +90,7 @@ class Cells:
                 "out",
                 f"{str(self.folder)!r} holds cell {cell.name} with another configuration "
                 f"({'; '.join(changes)})",
-                "Choose another folder, or remove that cell to compute it anew",
+                "Choose another folder, or remove that cell, and it is computed again",
             )
         return True
 
@@ -109,7 +109,7 @@ class Cells:
                 return {key: archive.read(key) for key in archive.keys}
         except FileError as error:
             raise type(error)(
-                error.argument, error.problem, f"Remove cell {cell.name} to compute it anew"
+                error.argument, error.problem, f"Remove cell {cell.name} and it is computed again"
             ) from error
 
     def name_arrays(self, cell: Cell) -> str:
@@ -228,7 +228,7 @@ def _read_cell(path: Path) -> dict[str, Any]:
     content = read_json(path, _FIX)
     keys = ("configuration", "found", "made")
     if not isinstance(content, dict) or not all(isinstance(content.get(k), dict) for k in keys):
-        raise FileError(name_file(path), "is no finished cell", _FIX)
+        raise FileError(name_file(path), "is not a finished cell", _FIX)
     return content
 
 

@@ -153,7 +153,7 @@ def _import_function(name: str) -> OwnMethod:
             "methods", f"have {name!r}, which cannot be imported ({first_line(error)})", fix
         ) from error
     if not callable(method):
-        raise InputError("methods", f"have {name!r}, which is no function", fix)
+        raise InputError("methods", f"have {name!r}, which is not a function", fix)
     return method
 
 

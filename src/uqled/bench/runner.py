@@ -72,7 +72,9 @@ class Benchmark:
         if not chosen:
             examples = f"{cells[0].name}, {cells[-1].name}"
             raise InputError(
-                "only", f"is {self.only!r}, which no cell is called", f"As in {examples}"
+                "only",
+                f"is {self.only!r}, which matches no cell",
+                f"Cells have names such as {examples}",
             )
         return chosen
 

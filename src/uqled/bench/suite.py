@@ -146,7 +146,7 @@ def read_suite(name: str, *, allow_code: bool = False) -> Suite:
         content = tomllib.loads(text)
     except Exception as error:  # its own error, recursion, integers of too many digits
         raise FileError(
-            f"suite {name!r}", f"is no TOML ({first_line(error)})", "Mend that line"
+            f"suite {name!r}", f"is not valid TOML ({first_line(error)})", "Correct that line"
         ) from error
     content.setdefault("name", Path(name).stem)
     if not allow_code:
@@ -197,13 +197,15 @@ def _build_dataclass(kind: Any, options: Mapping[str, Any], where: str) -> Any:
     known = {one.name: one for one in fields(kind)}
     for key in options:
         if key not in known:
-            raise InputError(key, f"is no option of {where}", f"Choose among {', '.join(known)}")
+            raise InputError(
+                key, f"is not an option of {where}", f"Choose among {', '.join(known)}"
+            )
     for name, one in known.items():
         required = one.default is MISSING and one.default_factory is MISSING
         if name in options and name != "data":
             _check_type(name, options[name], _TOML[one.type], f"write {_EXAMPLES[_TOML[one.type]]}")
         if required and name not in options:
-            raise InputError(name, f"is missing in {where}", "Give it")
+            raise InputError(name, f"is missing in {where}", "Add it")
     return kind(**{name: _freeze_lists(value) for name, value in options.items()})
 
 

@@ -108,9 +108,13 @@ def _check_data(data: SuiteData) -> None:
         if getattr(data, key) is not None:
             arrays.check_whole_number(getattr(data, key), key, low=low, high=MAX_COUNT)
     if data.dropout is not None and not 0 < arrays.check_fraction(data.dropout, "dropout") < 1:
-        raise InputError("dropout", f"is {data.dropout}", "Pass a rate between 0 and 1, as 0.5")
+        raise InputError(
+            "dropout", f"is {data.dropout}", "Pass a rate between 0 and 1, such as 0.5"
+        )
     if data.dropout is not None and data.model in CLASSIFIERS:
-        raise InputError("dropout", f"is given with {data.model!r}", "It is an option of networks")
+        raise InputError(
+            "dropout", f"does not apply to {data.model!r}", "It is an option for networks"
+        )
     _check_model(data.model, dict(data.training))
 
 
@@ -131,7 +135,7 @@ def _check_model(model: Any, options: dict[str, Any]) -> None:
         )
     if model in CLASSIFIERS and options:
         raise InputError(
-            next(iter(options)), f"is given with {model!r}", "It is an option of networks"
+            next(iter(options)), f"does not apply to {model!r}", "It is an option for networks"
         )
     resolve_training(options)
 
@@ -171,7 +175,7 @@ def _check_noise(noise: Mapping[str, Any]) -> None:
     for name in noise:
         if name != "kind" and name not in free:
             raise InputError(
-                name, f"is no option of noise of the kind {kind!r} in a suite", "Leave it out"
+                name, f"is not an option for noise of the kind {kind!r} in a suite", "Leave it out"
             )
     for name in free:
         if name not in noise:

@@ -38,7 +38,9 @@ def expand_sweeps(
             raise InputError(f"sweep.{key}", "cannot be swept", f"Choose among {', '.join(SWEEPS)}")
         if not isinstance(values, list) or not values:
             raise InputError(
-                f"sweep.{key}", f"is {show_value(values)}", "Write a list of values, as [2, 10]"
+                f"sweep.{key}",
+                f"is {show_value(values)}",
+                "Write a list of values, such as [2, 10]",
             )
     return [
         one

@@ -46,7 +46,7 @@ class Workers:
             arrays.check_whole_number(self.jobs, "jobs", low=1)
         arrays.check_whole_number(self.jobs_per_gpu, "jobs_per_gpu", low=1)
         if self.address is not None and self.engine != "ray":
-            raise InputError("ray_address", "goes with Ray only", "Add --engine ray")
+            raise InputError("ray_address", "is for Ray only", "Add --engine ray")
 
     def count(self, device: str) -> int:
         """Cells computed at a time on this machine."""

@@ -88,7 +88,9 @@ def judge_labels(
         An earlier result: the error rate must not be above its interval.
     """
     if max_error_rate is None and baseline is None:
-        raise InputError("max_error_rate", "is missing", "Give it, or an earlier run as `baseline`")
+        raise InputError(
+            "max_error_rate", "is missing", "Set it, or name an earlier run as `baseline`"
+        )
     confidence = arrays.check_fraction(confidence, "confidence")
     if not 0 < confidence < 1:
         raise InputError("confidence", f"is {confidence:g}", "Pass a number between 0 and 1")
@@ -100,7 +102,7 @@ def judge_labels(
         if per_class:
             checks += _judge_classes(errors, limit, confidence, reason)
     elif per_class:
-        raise InputError("per_class", "needs a limit for the classes", "Give `max_error_rate` too")
+        raise InputError("per_class", "needs a limit for the classes", "Set `max_error_rate` too")
     if baseline is not None:
         checks.append(_compare(errors, baseline, confidence))
     return Judgement(checks, len(errors), confidence, errors.answer.unsure)

@@ -148,7 +148,7 @@ class OwnDataOptions(ReadingOptions):
     def refuse_without_data(self) -> None:
         for one in fields(self):
             if getattr(self, one.name) != one.default:
-                raise InputError(one.name, "goes with --data only", "Leave it out, or add --data")
+                raise InputError(one.name, "is for --data only", "Leave it out, or add --data")
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,9 @@ def detect_in_new_run(
     """Make a run of predictions in files, and detect in it."""
     if out is None:
         option = "--data" if files.data is not None else "--run"
-        raise InputError("out", f"is missing beside {option}", "Name the folder of the new run")
+        raise InputError(
+            "out", f"is missing, but {option} needs it", "Name the folder of the new run"
+        )
     for line in _write_new_run(files, reading, Path(out)):
         output.tell(line)
     return detect_in_run(Path(out), options, decision, None, use_decisions=False)
@@ -57,7 +59,7 @@ def _write_new_run(files: FileOptions, reading: OwnDataOptions, out: Path) -> li
     arguments = reading.as_arguments()
     if label is not None:
         if reading.label is not None:
-            raise InputError("label", f"is given beside {files.data!r}", "Name it once")
+            raise InputError("label", f"is also named in {files.data!r}", "Name it once")
         arguments["label"] = label
     predictions = make_run(
         None if files.labels is None else open_labels(files.labels),
@@ -121,7 +123,7 @@ def detect_in_parts(
     if files.labels is None:
         raise InputError("labels", "are missing", "Pass --labels with a file or a folder")
     if parts.ray_address is not None and parts.engine != "ray":
-        raise InputError("ray_address", "goes with Ray only", "Add --engine ray")
+        raise InputError("ray_address", "is for Ray only", "Add --engine ray")
     progress = options.pop("progress")
     request = check_request(inputs=name_inputs(files.pred_probs, files.passes), **options, **point)
     memory = None if parts.memory is None else int(parts.memory * 1e9)
@@ -194,9 +196,9 @@ def detect_in_run(
     text = describe_answer(errors.answer, ids=predictions.ids, metrics=metrics)
     if verdicts is not None:
         use = (
-            "taken as certain, and the estimates of the rest follow them (--no-decisions: without)"
+            "taken as certain, and update the estimates of the rest (--no-decisions ignores them)"
             if is_probabilistic
-            else f"not used: {errors.method} knows no probabilities, {DEFAULT_METHOD} does"
+            else f"not used: {errors.method} gives no probabilities, but {DEFAULT_METHOD} does"
         )
         number = int((verdicts[0] > 0).sum())
         text = f"Reviewers' decisions so far ({number:,}) are {use}\n\n{text}"

@@ -78,7 +78,9 @@ class FileOptions:
         for name, value in vars(self).items():
             if value not in (None, False):
                 raise InputError(
-                    name, "are given beside a run, which has its own", "Pass one of both"
+                    name,
+                    "cannot be combined with a run, which has its own",
+                    "Pass one or the other",
                 )
 
 

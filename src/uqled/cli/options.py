@@ -16,6 +16,7 @@ import typer
 from uqled.cli.choices import Choices
 from uqled.cli.console import print_message
 from uqled.detect.methods.registry import ALL, DEFAULT_METHOD, METHODS
+from uqled.errors import InputError
 
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="The folder of a finished run, such as runs/photos.")
@@ -131,7 +132,13 @@ class DecisionOptions:
             "budget": self.budget,
             "cost": pair,
         }
-        make_operating_point(**point)
+        try:
+            make_operating_point(**point)
+        except InputError as error:
+            if error.argument != "cost":
+                raise
+            fix = "Write the costs of a review and of a missed wrong label, such as 1,20"
+            raise InputError("cost", f"is {self.cost!r}", fix) from None
         return point
 
 

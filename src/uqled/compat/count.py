@@ -26,7 +26,7 @@ Counts = NDArray[Any]
 
 
 def get_confident_thresholds(labels: Any, pred_probs: NDArray[Any]) -> NDArray[Any]:
-    """[K] the probability from which on a sample counts as confidently of a class: the mean over
+    """[K] the probability above which a sample counts as confidently of a class: the mean over
     the samples given that class."""
     codes = check_labels(labels, one_class=True)
     probs = check_probabilities(pred_probs, codes)

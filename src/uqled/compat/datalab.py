@@ -17,7 +17,7 @@ _NEIGHBOURS = 10
 
 
 class Datalab:
-    """A data set whose label issues are found; other kinds of issues are not looked for.
+    """Find label issues in a data set; other kinds of issues are not supported.
 
     `data` is a dict of columns, a pandas frame or a Hugging Face `Dataset`; `label_name` names the
     column of labels, of any values.
@@ -53,15 +53,15 @@ class Datalab:
         features: NDArray[Any] | None = None,
         issue_types: dict[str, Any] | None = None,
     ) -> None:
-        """Find label issues by out-of-sample probabilities [N,K], columns in the order of the
-        sorted class names; without them by the votes of the nearest neighbours in features [N,D].
+        """Find label issues from out-of-sample probabilities [N,K], columns in the order of the
+        sorted class names; without them from the votes of the nearest neighbours in features [N,D].
 
         `issue_types` may be `{"label": {}}`, with `k` neighbours.
         """
         other_types = sorted(set(issue_types or {}) - {"label"})
         if other_types:
             raise InputError(
-                "issue_types", f"have {other_types}", "Only label issues are found here"
+                "issue_types", f"have {other_types}", "Only label issues are supported"
             )
         if pred_probs is None:
             if features is None:
@@ -82,11 +82,13 @@ class Datalab:
     def get_issues(self, issue_name: str | None = None) -> pd.DataFrame:
         """One row per sample; with `"label"`, also the given and the predicted label."""
         if self._issues is None:
-            raise InputError("issue_name", "names issues not looked for yet", "Call find_issues")
+            raise InputError(
+                "issue_name", "names issues that have not been searched for", "Call find_issues"
+            )
         if issue_name is None:
             return self._issues[["is_label_issue", "label_score"]].copy()
         if issue_name != "label":
-            raise InputError("issue_name", f"is {issue_name!r}", "Only label issues are found here")
+            raise InputError("issue_name", f"is {issue_name!r}", "Only label issues are supported")
         return self._issues.copy()
 
     def get_issue_summary(self, issue_name: str | None = None) -> pd.DataFrame:

@@ -23,7 +23,7 @@ def health_summary(
     confident_joint: NDArray[Any] | None = None,
     verbose: bool = True,
 ) -> dict[str, Any]:
-    """Everything that the other functions of this module say: `overall_label_health_score`,
+    """All results of the other functions of this module: `overall_label_health_score`,
     `joint`, `classes_by_label_quality` and `overlapping_classes`."""
     if joint is None:
         joint = estimate_joint(labels, pred_probs, confident_joint=confident_joint)

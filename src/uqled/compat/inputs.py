@@ -25,7 +25,9 @@ def check_labels(labels: Any, *, one_class: bool = False) -> Ints:
         array = np.asarray(labels)
     except (ValueError, OverflowError) as error:
         raise InputError(
-            "labels", f"are no array ({first_line(error)})", "Pass one class number per sample"
+            "labels",
+            f"cannot become an array ({first_line(error)})",
+            "Pass one class number per sample",
         ) from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array.reshape(-1)
@@ -35,7 +37,7 @@ def check_labels(labels: Any, *, one_class: bool = False) -> Ints:
         is_whole = array.dtype.kind in "iuf" and (array % 1 == 0).all()
     if not is_whole or array.min() < 0:
         raise InputError(
-            "labels", f"are no class numbers ({array.dtype})", "Number the classes from 0"
+            "labels", f"are not class numbers ({array.dtype})", "Number the classes from 0"
         )
     if array.max() >= _MOST_CLASSES:
         raise InputError("labels", f"go up to {array.max()}", "Number the classes from 0")

@@ -46,7 +46,7 @@ def get_normalized_margin_for_each_label(labels: Any, pred_probs: NDArray[Any]) 
 def get_confidence_weighted_entropy_for_each_label(
     labels: Any, pred_probs: NDArray[Any]
 ) -> NDArray[Any]:
-    """[N] the label's probability weighed by the entropy of all classes; lower = more suspect."""
+    """[N] the label's probability weighted by the entropy of all classes; lower = more suspect."""
     return get_label_quality_scores(labels, pred_probs, method="confidence_weighted_entropy")
 
 

@@ -44,7 +44,7 @@ def encode_column(
         raise InputError(
             name,
             f"contain {labels.tolist()[at]!r} at index {at} ({int((codes < 0).sum())} such), which "
-            f"is none of the {len(class_values)} classes",
+            f"is not one of the {len(class_values)} classes",
             "Leave unlabelled samples out (-1 stands for them in many data sets)"
             if labels.dtype.kind in "iu"
             else "Correct the labels",

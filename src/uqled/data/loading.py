@@ -259,7 +259,9 @@ def decode_raw(
         raw = replace(raw.take(readable), inputs=images.images)
     elif image_size is not None:
         if raw.kind != "images":
-            raise InputError("image_size", f"is {image_size!r}, for {raw.kind}", "Leave it out")
+            raise InputError(
+                "image_size", f"is {image_size!r}, but the data is {raw.kind}", "Leave it out"
+            )
         raw = replace(raw, inputs=resize_images(raw.inputs, image_size))
     return raw, skipped
 

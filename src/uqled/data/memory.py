@@ -214,7 +214,7 @@ def _read_torch(samples: Any, label: Any) -> RawDataset:
     """Read a map-style data set of (input, label) pairs, or a loader of batches."""
     if label is not None:
         raise InputError(
-            "label", f"is given, and a {type(samples).__name__} gives labels itself", "Leave it out"
+            "label", f"is given, but a {type(samples).__name__} has its own labels", "Leave it out"
         )
     inputs, labels = [], []
     if hasattr(samples, "dataset") and _is_iterable(samples):
@@ -273,7 +273,7 @@ def _restore_order(loader: Any) -> Any:
     if has_own_batches or own_class.__iter__ is not bases[0].__iter__:
         raise InputError(
             "place",
-            f"is a {type(loader).__name__} of its own kind that shuffles or drops its last batch",
+            f"is a custom {type(loader).__name__} that shuffles or drops its last batch",
             "Pass its data set, whose rows have an order: loader.dataset",
         )
     return bases[0](
@@ -298,7 +298,7 @@ def _split_pair(sample: Any) -> tuple[Any, Any]:
     if isinstance(sample, list | tuple) and len(sample) == 2:
         return sample[0], sample[1]
     raise InputError(
-        "place", f"gives {type(sample).__name__}s", "Let it give pairs of an input and its label"
+        "place", f"gives {type(sample).__name__}s", "Return pairs of an input and its label"
     )
 
 
@@ -311,7 +311,7 @@ def _stack_inputs(inputs: list[Any]) -> Any:
     if len(shapes) > 1:
         first = ", ".join(map(str, sorted(shapes)[:3]))
         raise InputError(
-            "place", f"gives inputs of different shapes ({first})", "Resize them to one size"
+            "place", f"returns inputs of different shapes ({first})", "Resize them to one size"
         )
     check_limit("memory_bytes", sum(array.nbytes for array in arrays), "the data set")
     stacked = np.stack(arrays)

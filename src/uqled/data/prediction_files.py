@@ -38,7 +38,7 @@ def open_probabilities(address: str, *, ndim: int) -> Any:
         if texts or unnamed:
             raise FileError(
                 name_file(address),
-                f"has a column of something else than probabilities: {[*texts, *unnamed][0]!r}",
+                f"has a column that does not hold probabilities: {[*texts, *unnamed][0]!r}",
                 "Keep one column per class and nothing else",
             )
         return frame

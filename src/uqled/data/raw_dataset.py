@@ -126,7 +126,7 @@ def choose_split(split: str | None, names: Sequence[str], place: Any) -> str:
         return names[0]
     raise InputError(
         "split",
-        f"is {split!r}, and {name_source(place)} has {', '.join(names)}",
+        f"is {split!r}, but {name_source(place)} has {', '.join(names)}",
         f"Choose one of {', '.join(names)}",
     )
 

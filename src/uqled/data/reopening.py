@@ -85,9 +85,9 @@ class ReopenedSource:
 
 
 def reopen_samples(predictions: Predictions) -> Dataset | None:
-    """The samples that a run predicted, with the run's labels; None if they did not come of files.
+    """The samples that a run predicted, with the run's labels; None if they came from memory.
 
-    Refused where the files have changed so that a sample would be taken for another one.
+    An error if the files have changed so that a sample would be mistaken for another one.
     """
     again = reopen_source(predictions)
     return None if again is None else again.data
@@ -100,7 +100,7 @@ def relocate_source(predictions: Predictions, place: Path | str | None) -> Predi
     if predictions.source is None:
         raise InputError(
             "data",
-            f"is {str(place)!r}, and run {str(predictions.path)!r} was made of arrays in memory",
+            f"is {str(place)!r}, and run {str(predictions.path)!r} was made from arrays in memory",
             "Leave it out",
         )
     where = str(place if is_dataset_name(place) else Path(place).expanduser().resolve())
@@ -227,5 +227,5 @@ def _describe_changed_source(predictions: Predictions, raw: RawDataset) -> FileE
     return FileError(
         name_source(source["place"]),
         f"no longer holds the {len(predictions):,} samples of run {str(predictions.path)!r}{gone}",
-        "Put the data back as it was, name where it is with --data, or find its errors anew",
+        "Put the data back as it was, name where it is with --data, or make a new run",
     )

@@ -54,12 +54,13 @@ def find_label_errors(
     Parameters
     ----------
     labels
-        The predictions of `uqled.cross_validate`, which hold the probabilities too; or
         [N] given labels: class numbers, or strings (sorted, unless `classes` orders them), as a
-        list, a NumPy array, a pandas or Arrow column.
+        list, a NumPy array, a pandas or Arrow column. Or the predictions of
+        `uqled.cross_validate`, which also hold the probabilities.
     pred_probs
-        [N,K] out-of-sample probabilities: NumPy (float16, 32, 64, in memory or memory-mapped),
-        torch, pandas, Zarr. Read in blocks, never copied whole.
+        [N,K] out-of-sample probabilities, as a NumPy array (float16, 32 or 64, in memory or
+        memory-mapped), a torch tensor, a pandas frame or a Zarr array. They are read in blocks and
+        never copied whole.
     passes
         [F,N,K] out-of-sample probabilities of F stochastic passes, such as Monte Carlo dropout.
     features
@@ -68,42 +69,49 @@ def find_label_errors(
     passes_kind
         What the passes are: `mc-dropout` of one network, an `ensemble` of seeds, different
         `networks`, different `heads` on one set of features, `bootstrap` fits, or the `members` of
-        a forest. Members of different kinds are stronger evidence for `auto` where they agree.
+        a forest. The more different the members, the stronger is the evidence for `auto` if they
+        agree.
     method
-        `auto`, which knows how probable it is that each label is wrong; one of the algorithms
+        `auto`, which estimates the probability that each label is wrong; one of the algorithms
         `cl-pbnr`, `cl-mcd`, `cl-mcd-e`, `cl-mcd-ens`, `alg-ens`; `cl-mcd-m`, `cl-mcd-mi`,
-        `cl-mcd-vr`, `cl-mcd-sd`, which limit another uncertainty than `cl-mcd-e`; `cl-pbc`,
-        `cl-both`, `cl-joint`, `argmax`, `argmax-mean`, `low-self-confidence`,
+        `cl-mcd-vr`, `cl-mcd-sd`, which limit another measure of uncertainty than `cl-mcd-e`;
+        `cl-pbc`, `cl-both`, `cl-joint`, `argmax`, `argmax-mean`, `low-self-confidence`,
         `low-normalized-margin`; or a method that another package adds. Several names, or `all` for
-        every usual method that the inputs allow, take one set of sweeps: each has its own result in
-        `by_method`, and the first leads.
+        every usual method that the inputs allow, are computed in one set of sweeps: each has its
+        own result in `by_method`, and this result is that of the first.
     headline
-        Of `all`: the method whose result leads; `auto` if not given.
-    target, precision, recall, budget, cost
-        Which flags `auto` gives, one of these: `target="f1"`, the most in sight of the best F1 (the
-        default); `precision=0.95`, as many as keep it (there may be none); `recall=0.9`, as few as
-        reach it; `budget=500`, the most probably wrong; `cost=(review, missed)`, those whose review
-        is worth it.
+        With `all`: the method whose result this is. Default: `auto`.
+    target
+        `"f1"`, the default of `auto`: flag the samples with the best expected F1. At most one of
+        target, precision, recall, budget and cost may be given, for `auto` only.
+    precision
+        Flag as many samples as possible with at least this expected precision; possibly none.
+    recall
+        Flag as few samples as possible with at least this expected recall.
+    budget
+        Flag this many samples, those most probably wrong that nobody has reviewed.
+    cost
+        (cost of a review, cost of a missed error): flag the samples with the lowest expected cost.
     verdicts
         What reviewers decided: (actions [N], labels [N]). Actions are 0 undecided, 1 keep, 2
-        relabel, 3 drop; labels are class numbers. They are taken as certain, and the probabilities
-        of the others follow.
+        relabel, 3 drop; labels are class numbers. They are taken as certain, and update the
+        probabilities of the others.
     agreement
-        `alg-ens` flags what so many of its four algorithms flag; 3 if not given.
+        `alg-ens` flags what at least this many of its four algorithms flag. Default: 3.
     entropy_class
         `cl-mcd-e` and its relatives compare a sample's uncertainty with the mean of the class being
         counted (`"candidate"`) or of its given class (`"given"`).
     min_examples_per_class
-        So many samples of each class stay unflagged; a smaller class is not looked at.
+        At least this many samples of each class stay unflagged; smaller classes are never flagged.
     frac_noise
-        Flag only this part of each estimated count.
+        Flag only this share of each estimated count.
     classes
-        [K] the columns' classes, where they do not follow from the labels.
+        [K] the classes of the columns, if they do not follow from the labels.
     threads
-        Default: one per core. The result is the same for any number.
+        Number of threads, which does not change the result. Default: one per core.
     progress
-        Show a bar when it takes longer than a second: None on a terminal only, True as plain lines
-        elsewhere too, False never.
+        Show a progress bar if it takes longer than a second. None: on a terminal only. True: as
+        plain lines elsewhere. False: never.
 
     Examples
     --------
@@ -118,13 +126,15 @@ def find_label_errors(
         contradictions, contents = labels.contradictions, labels.contents
         if pred_probs is not None or passes is not None or classes is not None:
             raise InputError(
-                "labels", "are predictions, which hold probabilities", "Pass nothing else with them"
+                "labels", "are predictions, which already hold probabilities", "Pass them alone"
             )
         passes_kind = passes_kind or labels.passes_kind
         labels, pred_probs, passes = labels.labels, labels.pred_probs, labels.passes
     if features is not None:
         if pred_probs is not None or passes is not None:
-            raise InputError("features", "are given beside probabilities", "Pass one of them")
+            raise InputError(
+                "features", "cannot be combined with probabilities", "Pass one or the other"
+            )
         from uqled.predict.embeddings import predict_from_features
 
         labels, pred_probs, passes = predict_from_features(

@@ -135,7 +135,7 @@ def check_request(
     """
     if not inputs:
         raise InputError(
-            "pred_probs", "and passes are both missing", "Pass out-of-sample probabilities"
+            "pred_probs", "and `passes` are both missing", "Pass out-of-sample probabilities"
         )
     frac_noise = arrays.check_fraction(frac_noise, "frac_noise")
     arrays.check_whole_number(min_examples_per_class, "min_examples_per_class", low=0)
@@ -167,7 +167,7 @@ def check_request(
         takers = [repr(name) for name, one in list_methods().items() if one.is_probabilistic]
         raise InputError(
             "method",
-            f"{method!r} knows no probabilities",
+            f"{method!r} gives no probabilities",
             f"Use {' or '.join(takers)} with such an option",
         )
     return request

@@ -135,10 +135,10 @@ class LabelErrors:
     def with_verdicts(
         self, verdicts: Mapping[int, bool], *, point: OperatingPoint | None = None
     ) -> LabelErrors:
-        """The same after people judged some samples: sample -> True if its label is wrong.
+        """This result, updated with verdicts: {sample: True if its label is wrong}.
 
-        What they decided is certain, the probabilities of the others follow, and so do the flags
-        of `auto`: those for the best F1, or at another operating point.
+        Labels with a verdict count as known. The probabilities of the others are updated, and so
+        are the flags of `auto`: those with the best F1, or those of another operating point.
         """
         if self.estimate is None:
             needed = DEFAULT_METHOD
@@ -178,7 +178,7 @@ class LabelErrors:
         return dict(zip(self.labels.names, rates, strict=True))
 
     def pair_rates(self) -> dict[tuple[str, str], Estimate]:
-        """(given, true) -> the share of the given class's labels that is wrong so."""
+        """(given, true) -> the share of the given class's labels whose true class is `true`."""
         if self.estimate is None or self.other is None:
             return {}
         names = self.labels.names
@@ -187,7 +187,7 @@ class LabelErrors:
 
     @cached_property
     def ranked(self) -> NDArray[np.int64]:
-        """Indices of the flagged, most suspect first: votes, then score, then index."""
+        """Indices of the flagged samples, most suspect first: by votes, then score, then index."""
         flagged_samples = np.flatnonzero(self.mask)
         return flagged_samples[
             np.lexsort(
@@ -231,8 +231,8 @@ class LabelErrors:
 
     @cached_property
     def suggested(self) -> NDArray[Any]:
-        """[N] the label the model would give, or that of the duplicates which a sample contradicts;
-        written as the given labels are."""
+        """[N] the suggested label: the class the model prefers, or that of the duplicates that
+        a sample contradicts, as a value like the given labels."""
         return self.labels.values[self.suggested_codes]
 
     @cached_property

@@ -154,7 +154,7 @@ def _read_tasks(path: Path) -> list[dict[str, Any]]:
     if not fits:
         raise FileError(
             name_file(path),
-            "is no list of tasks with annotations",
+            "is not a list of tasks with annotations",
             "Export JSON or JSON-MIN from Label Studio",
         )
     tasks: list[dict[str, Any]] = content
@@ -172,7 +172,7 @@ def _read_index(data: Mapping[str, Any], predictions: Predictions, path: Path) -
         raise FileError(
             name_file(path),
             f"has a task of sample {show_value(sample)} with uqled_index {show_value(index)}, "
-            f"which is none of run {str(predictions.path)!r}",
+            f"which is not in run {str(predictions.path)!r}",
             "Name the run whose tasks were annotated",
         )
     assert isinstance(index, int)

@@ -201,16 +201,16 @@ def clean(
     *,
     unreviewed: Unreviewed = "drop",
 ) -> Dataset:
-    """A data set without label errors: corrected labels, without the dropped samples.
+    """Clean a data set: correct labels, and leave out the dropped samples.
 
     Parameters
     ----------
     dataset
-        The samples that the errors were found in; it stays as it is.
+        The samples that the errors were found in; it is not changed.
     errors
-        The result of `find_label_errors`; one of its `by_method` for another method's flags.
+        The result of `find_label_errors`, or one of its `by_method` for another method's flags.
     decisions
-        Reviewers' decisions, which win over flags: `Decisions(path)`, or its `current()`.
+        Reviewers' decisions, which override flags: `Decisions(path)`, or its `current()`.
     unreviewed
         What happens to a flagged sample without a decision: `"drop"` removes it, `"relabel"` gives
         it the suggested label, `"keep"` leaves it as it is.

@@ -91,7 +91,7 @@ def _find_original(samples: SourceSamples, index: int) -> Path:
     if original is None or not original.is_file():
         raise InputError(
             "link",
-            f"needs files, and {samples.ids[index]!r} is none in {samples.source['place']!r}",
+            f"needs files, but {samples.ids[index]!r} is not a file in {samples.source['place']!r}",
             "Leave --link out: images are then copied",
         )
     return original

@@ -83,7 +83,7 @@ def check_export_target(
         targets.check_folder(out)
         if overwrite:
             raise InputError(
-                "overwrite", f"does not go with {form.name}", "Name a new or empty folder"
+                "overwrite", f"is not an option for {form.name}", "Name a new or empty folder"
             )
     check_options(form, link=link, url=url)
 
@@ -146,5 +146,7 @@ def _read_samples(predictions: Predictions, form: ExportFormat) -> SourceSamples
         return None
     samples = read_source_samples(predictions)
     if form.needs == "images" and samples.kind != "images":
-        raise InputError("to", f"makes a folder of images, of {samples.kind}", "Export csv")
+        raise InputError(
+            "to", f"writes a folder of images, but the data is {samples.kind}", "Export csv"
+        )
     return samples

@@ -105,7 +105,7 @@ def restore_given_labels(out: Path | str) -> NDArray[Any]:
         raise FileError(
             f"export {str(out)!r}",
             f"has {len(codes):,} samples, and its record says {note['left']:,}",
-            "Undo it before samples are added or taken away",
+            "Restore labels before samples are added or removed",
         )
     return np.asarray(note["classes"])[restore_labels(corrections, codes)]
 
@@ -119,12 +119,12 @@ def _read_note(out: Path) -> dict[str, Any]:
     except (FileError, InputError, ValueError, TypeError, KeyError) as error:
         why = error.problem if isinstance(error, FileError) else error
         raise FileError(
-            name_file(note_file), f"is no record of an export ({why})", "Name what was exported"
+            name_file(note_file), f"is not a record of an export ({why})", "Name what was exported"
         ) from error
     if _UNFINISHED in note:
         raise FileError(
             f"export {str(out)!r}",
-            "was interrupted, so that its record may belong to other data",
+            "was interrupted, so its record may belong to other data",
             "Export again, with --overwrite",
         )
     content: dict[str, Any] = note
@@ -141,7 +141,7 @@ def _check_note(note: Any) -> None:
         isinstance(value, str | int | float) for value in classes
     )
     if not is_plain or len(set(map(str, classes))) < len(classes):
-        raise ValueError("classes that are none")
+        raise ValueError("classes that are not class names")
     label = {"label": str} if "label" in note else {}  # which tables alone have
     for key, kind in {"to": str, "left": int, **label}.items():
         if not isinstance(note.get(key), kind):
@@ -198,6 +198,6 @@ def number_labels(labels: Iterable[str], note: Mapping[str, Any], out: Path) -> 
     except KeyError as error:
         raise FileError(
             f"export {str(out)!r}",
-            f"has the label {error.args[0]!r}, which is no class of its record",
-            "Undo it before labels are renamed",
+            f"has the label {error.args[0]!r}, which is not a class of its record",
+            "Restore labels before they are renamed",
         ) from error

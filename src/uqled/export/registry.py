@@ -118,5 +118,5 @@ def check_options(form: ExportFormat, **options: Any) -> None:
         if value not in (None, False) and name not in form.options:
             takers = [one.name for one in load_formats().values() if name in one.options]
             raise InputError(
-                name, f"does not go with {form.name}", f"It goes with {', '.join(takers)}"
+                name, f"is not an option for {form.name}", f"It is for {', '.join(takers)}"
             )

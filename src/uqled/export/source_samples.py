@@ -103,7 +103,7 @@ def read_source_samples(predictions: Predictions) -> SourceSamples:
     if source is None:
         raise InputError(
             f"run {str(predictions.path)!r}",
-            "was made of arrays in memory, so that its samples cannot be read again",
+            "was made from arrays in memory, so its samples cannot be read again",
             "Export csv, parquet or cleanlab, or use uqled.clean(dataset, errors, decisions)",
         )
     again = reopen_source(predictions)
@@ -113,7 +113,7 @@ def read_source_samples(predictions: Predictions) -> SourceSamples:
             name_source(source["place"]),
             f"has other labels than when run {str(predictions.path)!r} was made: "
             f"{again.describe_changes()}",
-            "Put them back as they were, or find the errors anew in another folder: an export "
+            "Put them back as they were, or run the detection again in another folder: an export "
             "would undo your corrections",
         )
     missing = np.flatnonzero(again.rows < 0).tolist()

@@ -70,8 +70,8 @@ def check_outside(out: Path, source: dict[str, Any] | None) -> None:
     if is_inside:
         raise FileError(
             f"place {str(out)!r}",
-            f"lies in the data {str(place)!r}, which stay as they are",
-            "Choose a place outside of them",
+            f"is inside the data {str(place)!r}, which is never changed",
+            "Choose a place outside it",
         )
 
 

@@ -148,7 +148,7 @@ def _read_part(path: Path, n: int) -> NDArray[np.float32] | None:
 
 
 def _read_features(path: Path, n: int) -> NDArray[np.float32]:
-    fix = "Delete it; it is made anew"
+    fix = "Delete it: it is computed again"
     features: NDArray[np.float32] = read_array(path, fix)
     if features.ndim != 2 or len(features) != n or features.dtype != np.float32:
         raise FileError(name_file(path), f"is {features.dtype} of shape {features.shape}", fix)

@@ -24,7 +24,7 @@ def load_embeddings(
     if path.suffix not in (".npy", ".parquet"):
         raise InputError(
             "labels",
-            f"is {str(labels)!r}, which goes with embeddings, and {path.name!r} is none",
+            f"is {str(labels)!r}, which is for embeddings, but {path.name!r} holds none",
             "Name an .npy or .parquet file of numbers [N,D], or leave out labels",
         )
     data = Dataset.from_arrays(

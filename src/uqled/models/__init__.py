@@ -4,7 +4,7 @@ build                                    vgg11, resnet50, small, or a network of
 add_dropout, enable_dropout,
     dropout_layers, has_dropout          dropout in any network
 stochastic_passes, split_at_dropout      Monte Carlo dropout that does not repeat itself
-reestimate_batch_norm                    batch norm behind dropout, put right for the softmax
+reestimate_batch_norm                    batch norm after dropout, put right for the softmax
 make_head                                a small network with dropout for features
 """
 

@@ -1,6 +1,6 @@
-"""Batch norm behind dropout: its statistics, estimated again without dropout, for the softmax.
+"""Batch norm after dropout: its statistics, estimated again without dropout, for the softmax.
 
-In training, a batch norm layer behind dropout keeps the mean and variance of activations with
+In training, a batch norm layer after dropout keeps the mean and variance of activations with
 dropout. At inference without dropout the activations have another variance, and the plain softmax
 suffers, while Monte Carlo passes, which have dropout, do not. So the softmax gets statistics of its
 own: those of training samples that go through the trained network without dropout. The weights
@@ -22,7 +22,7 @@ from uqled.models.dropout import dropout_layers
 
 @dataclass(frozen=True)
 class SoftmaxStatistics:
-    """Mean and variance of each batch norm layer behind dropout; none where there is no such."""
+    """Mean and variance of each batch norm layer after dropout; empty if there is none."""
 
     layers: list[nn.Module]
     means: list[Tensor]
@@ -47,14 +47,14 @@ class SoftmaxStatistics:
 AS_TRAINED = SoftmaxStatistics([], [], [])
 
 
-def may_have_batch_norm_behind_dropout(model: nn.Module) -> bool:
+def may_have_batch_norm_after_dropout(model: nn.Module) -> bool:
     """If one of the network's layers may be such a layer, as far as can be told without data.
 
     A sequence calls its layers in the order they were defined. Any other module may call them in
     another order, such as a dropout layer that was defined last before all others.
     """
     parts = list(model.modules())
-    return bool(_select_behind_dropout(model, parts)) or any(
+    return bool(_select_after_dropout(model, parts)) or any(
         dropout_layers(part) and _list_batch_norm(part)
         for part in parts
         if not isinstance(part, nn.Sequential)
@@ -80,7 +80,7 @@ def reestimate_batch_norm(model: nn.Module, batches: Iterable[Tensor]) -> Softma
         with torch.no_grad():
             for batch in batches:
                 if not originals:
-                    layers = find_batch_norm_behind_dropout(model, batch)
+                    layers = find_batch_norm_after_dropout(model, batch)
                     if not layers:
                         return AS_TRAINED
                     originals = [(layer, dict(layer._buffers), layer.momentum) for layer in layers]
@@ -101,7 +101,7 @@ def reestimate_batch_norm(model: nn.Module, batches: Iterable[Tensor]) -> Softma
             module.training = mode
 
 
-def find_batch_norm_behind_dropout(model: nn.Module, batch: Tensor) -> list[nn.Module]:
+def find_batch_norm_after_dropout(model: nn.Module, batch: Tensor) -> list[nn.Module]:
     """The batch norm layers with statistics that `forward` calls after a dropout layer."""
     calls: list[nn.Module] = []
     hooks = [
@@ -113,10 +113,10 @@ def find_batch_norm_behind_dropout(model: nn.Module, batch: Tensor) -> list[nn.M
     finally:
         for hook in hooks:
             hook.remove()
-    return _select_behind_dropout(model, calls)
+    return _select_after_dropout(model, calls)
 
 
-def _select_behind_dropout(model: nn.Module, order: list[nn.Module]) -> list[nn.Module]:
+def _select_after_dropout(model: nn.Module, order: list[nn.Module]) -> list[nn.Module]:
     dropout, batch_norm = set(dropout_layers(model)), set(_list_batch_norm(model))
     first = next((at for at, layer in enumerate(order) if layer in dropout), len(order))
     return list(dict.fromkeys(layer for layer in order[first:] if layer in batch_norm))

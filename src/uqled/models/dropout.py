@@ -30,11 +30,12 @@ _NO_TENSOR = {"size", "dim", "numel", "shape", "ndim", "dtype", "device"}  # wha
 
 
 class Dropout(nn.Dropout):
-    """Element-wise dropout, `torch.nn.Dropout` with quicker masks on the CPU.
+    """Element-wise dropout: `torch.nn.Dropout` with faster masks on the CPU.
 
-    torch draws a mask with one thread and a whole random number per element, which is a good part
-    of the time of a stochastic pass. Here one 64-bit number decides four elements, so `p` counts to
-    the nearest 65,536th. The masks depend on torch's generator and not on the number of threads.
+    torch draws a mask with one thread and a whole random number per element, which takes a large
+    part of the time of a stochastic pass. Here one 64-bit number decides four elements, so `p` is
+    rounded to the nearest 65,536th. The masks depend on torch's generator, not on the number of
+    threads.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -119,7 +120,7 @@ def add_dropout(model: nn.Module, layers: int = 5, p: float = 0.5) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise InputError("model", f"is a {type(model).__name__}", "Pass a torch.nn.Module")
     if layers < 1:
-        raise InputError("layers", f"is {layers}", "Ask for at least one layer, such as 5")
+        raise InputError("layers", f"is {layers}", "Pass at least one layer, such as 5")
     if not 0 < p < 1:
         raise InputError("p", f"is {p}", "Pass a probability between 0 and 1, such as 0.5")
     if existing := dropout_layers(model):
@@ -143,7 +144,7 @@ def add_dropout(model: nn.Module, layers: int = 5, p: float = 0.5) -> nn.Module:
             "layers",
             f"is {layers}, but {type(model).__name__} has {len(places)} places for dropout "
             "(after an activation that every path goes through, before the last weight layer)",
-            f"Ask for layers={len(places)}" if places else "Put nn.Dropout into its forward",
+            f"Pass layers={len(places)}" if places else "Put nn.Dropout into its forward",
         )
     for new_module, module in zip(network.modules(), model.modules(), strict=True):
         new_module.training = module.training
@@ -162,7 +163,9 @@ def _trace_network(model: nn.Module) -> fx.Graph:
     """What `forward` does, as a graph; refused where that is not the whole story."""
     if isinstance(model, torch.jit.ScriptModule):
         raise InputError(
-            "model", "is a scripted module, which cannot be changed", "Pass the one it came from"
+            "model",
+            "is a scripted module, which cannot be changed",
+            "Pass the module that it was made from",
         )
     graphs = []
     for training in (True, False):

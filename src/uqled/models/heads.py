@@ -11,7 +11,7 @@ _HIDDEN = 256
 
 
 def make_head(n_features: int, n_classes: int, seed: int) -> nn.Sequential:
-    """A network of features [n,D]: scaled, one hidden layer, dropout before both matrices."""
+    """A network on features [n,D]: scaling, one hidden layer, dropout before both matrices."""
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         return nn.Sequential(

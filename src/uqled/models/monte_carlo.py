@@ -46,11 +46,11 @@ def stochastic_passes(
     passes
         F, the number of passes.
     softmax_statistics
-        What `reestimate_batch_norm` gives, for the softmax alone: a network with batch norm behind
-        dropout needs it.
+        What `reestimate_batch_norm` returns, for the softmax only: needed if the network has batch
+        norm after dropout.
     """
     if passes < 1:
-        raise InputError("passes", f"is {passes}", "Ask for at least one, such as 5")
+        raise InputError("passes", f"is {passes}", "Pass at least 1, such as 5")
     network = model if isinstance(model, SplitNetwork) else split_at_dropout(model, batch)
     with (
         torch.no_grad(),

@@ -207,7 +207,7 @@ def instance_noise(
     seed: int,
     classes: Sequence[Any] | None = None,
 ) -> Noisy:
-    """Labels [N] that are wrong where the model doubts, and a mask [N], True where changed.
+    """Labels [N] that are wrong where the model is uncertain, and a mask [N], True where changed.
 
     Exactly `round(rate * N)` samples flip. They are drawn without replacement with weights 1 - p,
     where p is the sample's own probability (of [N,K]) of its label, and each goes to a class drawn
@@ -223,7 +223,7 @@ def instance_noise(
             "rate",
             f"is {rate}, so that {count} of {N} samples would flip, but only {able} have any "
             "probability outside their own class",
-            f"Lower it to at most {able}/{N}, or pass probabilities that are less sure",
+            f"Lower it to at most {able}/{N}, or pass less confident probabilities",
         )
     # A clock per sample that rings at the rate of its doubt: the first to ring are a weighted draw.
     times = np.full(N, np.inf)

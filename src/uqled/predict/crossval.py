@@ -53,34 +53,43 @@ def cross_validate(
     address: str | None = None,
     **training: Any,
 ) -> Predictions:
-    """Predict every sample by a model that was not trained on it.
+    """Predict every sample with a model that was not trained on it.
 
     Parameters
     ----------
     data
-        What `uqled.data.load` gives.
+        A data set, such as `uqled.load` returns.
     model
-        `"small"`, `"vgg11"`, `"resnet50"`, `"probe"` (or `"probe:NETWORK"`) for images;
-        `"logistic"`, `"forest"`, `"boosting"` for texts and tables; `"auto"`; a scikit-learn
-        classifier; a function that makes a network, itself or as `"module:function"`.
+        `"auto"`; `"committee"` (or `"committee:ENCODER"`) for any data; `"small"`, `"vgg11"`,
+        `"resnet50"`, `"probe"` (or `"probe:ENCODER"`) for images; `"logistic"`, `"forest"`,
+        `"boosting"` for texts and tables; a scikit-learn classifier; a function that makes a
+        network, itself or as `"module:function"`.
     folds
-        Stratified folds: each sample is predicted by a model trained on the other folds.
+        Number of stratified folds: each fold is predicted by a model trained on the others.
     passes
-        Stochastic passes F.
+        Number of stochastic passes, F.
     uncertainty
-        Where the passes come from: `"mc-dropout"`, `"ensemble"` (F trainings with other seeds),
-        `"bootstrap"` (F fits on resampled data), `"members"` (of a forest or bagging), `"none"`,
-        an array [F,N,K] of your own, or `"auto"`:
-        the first that the model has.
+        Where the passes come from: `"mc-dropout"`, `"ensemble"` (F trainings with different
+        seeds), `"bootstrap"` (F fits on resampled data), `"members"` (of a forest or bagging),
+        `"none"`, your own array [F,N,K], or `"auto"`, the first of these that the model supports.
     out
         The run's folder. A run that was killed continues there; another configuration is refused.
+    seed
+        Seeds all random choices. The same seed gives the same result.
     engine
-        Where folds are computed: in this process one after the other, or `"ray"`: `workers` at a
-        time as tasks on a Ray cluster, with the same arrays. All its machines must see `out`.
-    cpus, gpus, address
-        Of Ray: what a fold asks for, and the cluster; see `uqled.engines.make_engine`.
+        Where folds are computed: by default in this process, one after another; with `"ray"` as
+        tasks on a Ray cluster, with the same arrays. All its machines must see `out`.
+    workers
+        How many folds Ray computes at a time. Default: as many as there is room for.
+    cpus
+        CPU cores that Ray reserves for each fold.
+    gpus
+        GPUs that Ray reserves for each fold.
+    address
+        The Ray cluster, such as `"auto"`. Default: one is started on this machine.
     training
-        Of networks: `epochs`, `batch_size`, `lr`, `preset`, `device`, `precision`, `augment`.
+        Options of networks: `epochs`, `batch_size`, `lr`, `preset`, `device`, `precision`,
+        `augment`.
     """
     where: dict[str, Any] = {"workers": workers, "cpus": cpus, "gpus": gpus, "address": address}
     folds, passes, seed = check_counts_and_seed(folds, passes, seed)
@@ -245,7 +254,7 @@ def split_stratified(
     if n_groups < folds:
         raise InputError(
             "folds",
-            f"is {folds}, and there are {n_groups} groups",
+            f"is {folds}, but there are {n_groups} groups",
             "Lower the number of folds, or name another column of groups",
         )
     is_alone = groups is None or n_groups == len(labels)
@@ -323,7 +332,7 @@ def check_engine_options(engine: str | Engine | None, where: Mapping[str, Any]) 
     for name, value in where.items():
         if engine != "ray" and value != usual[name]:
             raise InputError(
-                name, f"is {value!r} without `engine='ray'`", "Leave it out, or add that"
+                name, f"is {value!r} without `engine='ray'`", "Leave it out, or add `engine='ray'`"
             )
 
 

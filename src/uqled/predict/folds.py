@@ -152,7 +152,7 @@ def _check_worker(folds: Folds) -> None:
                 name,
                 f"is {settings[name]!r} in this run and {worker_settings.get(name)!r} for the "
                 f"worker on {os.uname().nodename}",
-                "Give it explicitly, or use machines that are alike",
+                "Set it explicitly, or use machines of the same kind",
             )
 
 

@@ -42,7 +42,7 @@ def _read_fold_history(folder: Path, name: str) -> Rows:
 
 
 def _read_epochs(path: Path) -> list[tuple[int, float, float]]:
-    fix = "Delete it: nothing but the curve of this fold is lost"
+    fix = "Delete it: only the curve of this fold is lost"
     with explain_file_problems(path, fix):
         rows = list(csv.reader(read_file(path, "json_bytes").decode().splitlines()))
         if not rows or rows[0] != ["epoch", "loss", "accuracy"]:

@@ -155,7 +155,9 @@ class _StoredModel:
             or not 0 < epochs <= _MAX_EPOCHS
         ):
             raise FileError(
-                f"run {str(run.path)!r}", "does not say how its model was fitted", "Make it anew"
+                f"run {str(run.path)!r}",
+                "does not say how its model was fitted",
+                "Make the run again",
             )
         for member in members:
             HEADS.load(member)  # refused if there is no such

@@ -33,7 +33,7 @@ def make_run(
     ids: Any = None,
     **options: Any,
 ) -> Predictions:
-    """A run of predictions that you have, for `report`, `review`, `audit`, `export` and `check`.
+    """Make a run from your own predictions, for `report`, `review`, `audit`, `export` and `check`.
 
     Parameters
     ----------

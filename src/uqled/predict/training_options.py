@@ -41,7 +41,7 @@ class Training:
     devices: int = 1
     """How many of them share each batch."""
     batch_norm: Literal["re-estimated", "as-trained"] = "re-estimated"
-    """Statistics of batch norm behind dropout, for the softmax: estimated again without dropout, or
+    """Statistics of batch norm after dropout, for the softmax: estimated again without dropout, or
     as training left them, which is the paper's letter."""
     precision: str = "auto"
     """32-true, bf16-mixed, 16-mixed; auto: bfloat16 where the hardware has it,
@@ -93,7 +93,7 @@ def _check_training(training: Training) -> None:
     epochs = milestones if isinstance(milestones, tuple | list) else (None,)
     if not all(isinstance(epoch, int | float) and abs(epoch) <= MAX_COUNT for epoch in epochs):
         raise InputError(
-            "milestones", f"is {arrays.show_value(milestones)}", "Pass epochs, as (150, 250)"
+            "milestones", f"is {arrays.show_value(milestones)}", "Pass epochs, such as (150, 250)"
         )
     for name in ("nesterov", "decay_all"):
         if getattr(training, name) not in (True, False):

@@ -40,7 +40,7 @@ _ADVICE: dict[Reason, str] = {
     "contradicts a duplicate": "The same content, or nearly the same, has another label "
     "elsewhere. One of the two is wrong.",
     "wrong label": "The model is sure of another class. Most of these can be changed after a look.",
-    "ambiguous": "Two classes fit, or both are in it. Ask what your labelling rules say.",
+    "ambiguous": "Two classes fit, or both are shown. Check what your labelling rules say.",
     "model does not know": "Predictions disagree or spread over many classes. The suggestion is "
     "a guess: judge the sample itself.",
 }
@@ -280,7 +280,7 @@ def _make_error_tile(answer: Answer) -> Tile:
         wrong = answer.n_off_diagonal
         return Tile(title, f"{wrong:,}", f"{wrong / answer.n_samples:.2%}, by the noise matrix")
     share = f"{number.value / answer.n_samples:.2%}"
-    interval = f"80 % interval {number.low:,.0f} to {number.high:,.0f}"
+    interval = f"80% interval {number.low:,.0f} to {number.high:,.0f}"
     return Tile(title, f"{number.value:,.0f}", f"{share}; {interval}")
 
 

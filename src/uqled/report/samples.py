@@ -81,7 +81,7 @@ def open_sample_source(predictions: Predictions) -> SampleSource | None:
     if len(source.relabelled_rows):
         notes.append(
             f"The data has other labels than when the run was made: {source.describe_changes()}. "
-            "Shown are those of the run: find errors anew to see what is left."
+            "This report shows those of the run: detect again to see what is left."
         )
     return SampleSource(source.data, files, source.rows, notes)
 

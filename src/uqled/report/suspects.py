@@ -77,7 +77,7 @@ class Suspect:
     truth: str | None
     """Name of the true class, where it is known."""
     is_wrong: bool | None
-    """The given label is wrong indeed, where the truth is known."""
+    """Whether the given label is really wrong; None where the truth is not known."""
     decision: str
     """What a reviewer decided, such as `now dog`; empty for nothing."""
     tier: str

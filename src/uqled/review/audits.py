@@ -73,7 +73,7 @@ def _check_audit(content: Any, n_samples: int, path: Path) -> Audit:
         and len(indices) > 0
     )
     if not is_valid:
-        raise FileError(name_file(path), "is no audit of this run", _ANEW)
+        raise FileError(name_file(path), "is not an audit of this run", _ANEW)
     return Audit(np.array(indices, np.int64), np.array(inclusion, np.float64))
 
 

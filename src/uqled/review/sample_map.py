@@ -80,7 +80,7 @@ class SampleMap:
     def get_places(self) -> NDArray[np.float32]:
         """[N,2] from -1 to 1, the first draft while the map is computed."""
         if self._places is None:
-            raise InputError("map", "has no places yet", "Ask for api/map first")
+            raise InputError("map", "has not been computed yet", "Request api/map first")
         return self._places
 
     def wait(self) -> None:

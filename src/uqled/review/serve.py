@@ -47,9 +47,9 @@ def open_review(
     announce: Callable[[str], None] = print_address,
     **options: Any,
 ) -> None:
-    """Serve the page on which a person decides about the flagged samples, until Ctrl+C.
+    """Serve the review page of a run, until Ctrl+C.
 
-    Decisions are in `decisions.sqlite` of the run, each before the page says so.
+    Every decision is stored in the run's `decisions.sqlite` before the page confirms it.
 
     Parameters
     ----------
@@ -60,14 +60,16 @@ def open_review(
     announce
         Called with the address of the page when it is ready. Default: print it.
     data
-        The samples, where they did not come from files; or the folder that they were moved to.
+        The samples, if they did not come from files; or the folder that they were moved to.
     method
-        Whose flags are listed at first; the page offers every method's.
+        The method whose flags are listed first; the page offers every method.
     reviewer
-        Name that decisions are stored under; the page can change it. Default: the user's.
-    host, port
-        Where to listen. Anything but this machine itself (the default) lets others in who know
-        the address. Without a port it is the usual one, or a free one where that is taken.
+        The name that decisions are stored under; the page can change it. Default: your user name.
+    host
+        The address to listen on. Any address other than this machine's own (the default) lets
+        others open the page if they know its address.
+    port
+        The port to listen on. Default: 8790, or a free one if that is taken.
     """
     with serve_review(run, **options) as address, suppress(KeyboardInterrupt):
         announce(address)
@@ -176,7 +178,9 @@ def _open_samples(
     if isinstance(data, Dataset):
         if data.ids.tolist() != predictions.ids:
             raise InputError(
-                "data", "holds other samples than the run", "Pass what the run was made of"
+                "data",
+                "holds other samples than the run",
+                "Pass the data that the run was made from",
             )
         return SampleSource(data)
     return open_sample_source(relocate_source(predictions, data))

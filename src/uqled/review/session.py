@@ -108,7 +108,7 @@ class ReviewSession:
                     raise InputError(
                         "method",
                         "has no error probabilities",
-                        f"Find errors with method {DEFAULT_METHOD}",
+                        f"Detect with method {DEFAULT_METHOD}",
                     )
                 self._audit = open_audit(
                     self.predictions.path, drawn_from, self.predictions.ids, AUDIT_SIZE, 0

@@ -25,7 +25,7 @@ _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY
 @contextmanager
 def explain_file_problems(
     path: object,
-    fix: str = "Get it again",
+    fix: str = "Download it again",
     *,
     problem: str = "cannot be read",
     errors: type[Exception] = Exception,
@@ -89,11 +89,13 @@ def read_file(path: Path | str, limit: str = "memory_bytes") -> bytes:
         while 0 < len(content) < size and (piece := os.read(descriptor, size + 1 - len(content))):
             content += piece  # one call reads two gigabytes at most
     except OSError as error:
-        raise _describe_file_problem(error, path, "Get it again") from error
+        raise _describe_file_problem(error, path, "Download it again") from error
     finally:
         os.close(descriptor)
     if len(content) > size:  # files of the system itself claim to be empty
-        raise FileError(name_file(path), "is longer than the system says", "Use a copy of it")
+        raise FileError(
+            name_file(path), "is longer than the system reports", "Copy it, and use the copy"
+        )
     return content
 
 

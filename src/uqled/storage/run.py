@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.arrays import Labels, check_writable
+from uqled.arrays import Labels, check_writable, show_value
 from uqled.errors import FileError, InputError
 from uqled.model_quality import ModelQuality
 from uqled.storage import run_checks
@@ -164,7 +164,10 @@ class Run:
             key for key in before.keys() | now.keys() if before.get(key) != now.get(key)
         )
         if changed_keys:
-            changes = [f"{k}: {before.get(k)!r} then, {now.get(k)!r} now" for k in changed_keys[:5]]
+            changes = [
+                f"{k}: {show_value(before.get(k))} then, {show_value(now.get(k))} now"
+                for k in changed_keys[:5]
+            ]
             raise InputError(
                 "out",
                 f"{str(path)!r} holds a run with another configuration ({'; '.join(changes)})",
@@ -176,7 +179,8 @@ class Run:
         """An existing run."""
         run = cls(Path(path))
         if not run._run_file.is_file():
-            raise FileError(name_folder(path), "holds no run", "Name a folder with run.json")
+            problem = "holds no run" if run.path.exists() else "does not exist"
+            raise FileError(name_folder(path), problem, "Name a folder with run.json")
         return run
 
     def configuration(self) -> dict[str, Any]:
@@ -184,7 +188,9 @@ class Run:
         configuration = content.get("configuration") if isinstance(content, dict) else None
         if not isinstance(configuration, dict):
             raise FileError(
-                name_file(self._run_file), "is not the file of a run", "Begin the run anew"
+                name_file(self._run_file),
+                "is not the file of a run",
+                "Begin the run again in a new folder",
             )
         return configuration
 
@@ -422,7 +428,7 @@ class Run:
         return self.path / "run.json"
 
     def _read_json(self, name: str) -> Any:
-        return read_json(self.path / name, "Begin the run anew")
+        return read_json(self.path / name, "Begin the run again in a new folder")
 
 
 def list_package_versions(

@@ -18,7 +18,7 @@ from uqled.storage.arrays.numpy_files import open_array, read_array
 from uqled.storage.reading import name_file
 from uqled.uncertainty import PassesKind
 
-_START_OVER = "Begin the run anew"
+_START_OVER = "Begin the run again in a new folder"
 
 
 def is_string(value: Any) -> bool:
@@ -122,7 +122,7 @@ def check_detection(content: Any, path: Path) -> tuple[str, dict[str, Any]]:
     detection = _as_object(content, path, fix)
     method, options = detection.get("method"), detection.get("options", {})
     if not isinstance(method, str) or not isinstance(options, dict):
-        raise FileError(name_file(path), "names no method and options", fix)
+        raise FileError(name_file(path), "does not name a method and its options", fix)
     _refuse_unknown(options, _OPTIONS, path, fix)
     for name, value in options.items():
         if not _OPTIONS[name](value):
@@ -135,7 +135,7 @@ def read_sets(path: Path, n: int) -> NDArray[np.int32]:
     sets = read_array(path, _START_OVER)
     fits = sets.ndim == 1 and len(sets) == n and sets.dtype == np.int32
     if not fits or (n and sets.min() < -1):
-        raise FileError(name_file(path), f"numbers no sets of {n:,} samples", "Remove it")
+        raise FileError(name_file(path), f"does not number the sets of {n:,} samples", "Remove it")
     return sets
 
 
@@ -143,12 +143,12 @@ def check_findings(content: Any, path: Path) -> list[str]:
     """What `inspection.json` says is plainly wrong: a sentence each."""
     findings = _as_object(content, path).get("findings")
     if not isinstance(findings, list):
-        raise FileError(name_file(path), "lists no findings", "Remove it")
+        raise FileError(name_file(path), "is not a list of findings", "Remove it")
     sentences = []
     for finding in findings:
         parts = [_as_object(finding, path).get(name) for name in ("message", "advice")]
         if not all(map(is_string, parts)):
-            raise FileError(name_file(path), "has a finding without words", "Remove it")
+            raise FileError(name_file(path), "has a finding without text", "Remove it")
         message, advice = (str(part) for part in parts)
         sentences.append(f"{message[:1].upper()}{message[1:]}. {advice}.")
     return sentences
@@ -187,7 +187,7 @@ def read_classes(path: Path, N: int, K: int) -> NDArray[np.int32]:
         at = int(np.argmax((array < 0) | (array >= K)))
         raise FileError(
             name_file(path),
-            f"holds {array[at]} at index {at}, which is none of 0 to {K - 1}",
+            f"holds {array[at]} at index {at}, which is not one of 0 to {K - 1}",
             _START_OVER,
         )
     return array.astype(np.int32, copy=False)

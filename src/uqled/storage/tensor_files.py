@@ -35,4 +35,4 @@ def _refuse_packed(path: Path | str, file: BinaryIO) -> None:
         members = archive.filelist
         is_packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
         if is_packed or sum(member.file_size for member in members) > size:
-            raise FileError(name_file(path), "is packed as torch does not", _FIX)
+            raise FileError(name_file(path), "is not packed the way torch packs it", _FIX)

@@ -89,7 +89,7 @@ def test_contradictions_come_first_with_their_reason(run, frame):
         (errors.tier != "") & (errors.tier != "contradicts a duplicate")
     )
     text = describe_answer(errors.answer, ids=run.ids)
-    assert "2 labels contradict a duplicate, so that one of the two is wrong for certain" in text
+    assert "2 labels contradict a duplicate, so one of the two is certainly wrong" in text
     rows = [line.split() for line in text.partition("most suspect:")[2].splitlines()[2:5]]
     assert {(row[0], row[-1]) for row in rows[:2]} == {("8", "123"), ("122", "3")}
     assert rows[2][0] == "30"
@@ -165,7 +165,10 @@ def test_the_command_and_the_table(frame, tmp_path, monkeypatch):
     assert (result.exit_code, "contradictions.npy" in result.output) == (2, True)
     np.save("run/contradictions.npy", np.zeros(5, np.int32))
     result = CliRunner().invoke(app, ["report", "run"])
-    assert (result.exit_code, "numbers no sets of 124 samples" in result.output) == (2, True)
+    assert (result.exit_code, "does not number the sets of 124 samples" in result.output) == (
+        2,
+        True,
+    )
 
 
 def test_what_shows_nothing_contradicts_nothing():

@@ -143,7 +143,7 @@ def test_they_head_the_list_and_say_what_they_are(tmp_path):
     assert errors.duplicates == {31: (30, False)}
     assert (errors.answer.n_contradicted, errors.answer.n_nearly_contradicted) == (0, 1)
     summary = errors.summary()
-    assert "1 label contradicts a near duplicate, so that one of the two is most likely" in summary
+    assert "1 label contradicts a near duplicate, so one of the two is most likely" in summary
     assert "30 (nearly)" in summary
     page = errors.report(tmp_path / "report.html", run).read_text()
     assert "Nearly the same as row 30, which is labelled calm" in page

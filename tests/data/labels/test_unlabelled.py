@@ -1,4 +1,4 @@
-"""Samples without a label are set aside, predicted in the end, and never lost."""
+"""Samples without a label are set aside, predicted at the end, and never lost."""
 
 from __future__ import annotations
 

@@ -244,22 +244,22 @@ def test_the_summary_says_how_many_and_where_it_is_unsure():
         errors = uqled.find_label_errors(labels, probs)
         text = describe_answer(errors.answer)
         assert "labels are wrong" in text
-        assert "80 % interval" in text
+        assert "80% interval" in text
         confidence = 0.8 if errors.estimate.unsure is None else 0.95
         precision = errors.estimate.precision(errors.mask, confidence=confidence)
         interval = f"{precision.low:.0%} to {precision.high:.0%}"
         if errors.estimate.unsure is None:
-            assert f"of the flags about {precision.value:.0%} ({interval}) are real" in text
+            assert f"about {precision.value:.0%} ({interval}) of the flags are real" in text
             assert "unsure" not in text
         else:
-            assert f"of the flags about {interval} are real" in text
+            assert f"\n{interval} of the flags are real" in text
             assert f"unsure: {errors.estimate.unsure}" in text
             assert f"about {precision.value:.0%} (" not in text
 
 
 def test_only_auto_knows_probabilities():
     data = make_predictions(1)
-    with pytest.raises(InputError, match="knows no probabilities"):
+    with pytest.raises(InputError, match="gives no probabilities"):
         uqled.find_label_errors(data.labels, data.softmax, method="cl-pbnr", precision=0.9)
     with pytest.raises(InputError, match="verdicts are not a pair"):
         uqled.find_label_errors(data.labels, data.softmax, verdicts=data.labels)

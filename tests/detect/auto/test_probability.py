@@ -237,7 +237,7 @@ def test_no_verdicts_change_nothing():
         ({"budget": -1}, "budget"),
         ({"cost": 3}, "cost is 3"),
         ({"cost": (1, 0)}, "cost is"),
-        ({"precision": 0.9, "budget": 5}, "is given beside `budget`"),
+        ({"precision": 0.9, "budget": 5}, "cannot be combined with `budget`"),
     ],
 )
 def test_impossible_points_are_refused(options, words):

@@ -157,7 +157,7 @@ def test_operating_points_of_auto(tmp_path: Path, point: Any, with_passes: bool)
     errors = find_label_errors_in_parts(*inputs, out=tmp_path / "out", part_rows=64, **point)
     assert (errors.mask() == whole.mask).all()
     assert errors.summary().splitlines()[:3] == describe_answer(whole.answer).splitlines()[:3]
-    with pytest.raises(InputError, match="knows no probabilities"):
+    with pytest.raises(InputError, match="gives no probabilities"):
         find_label_errors_in_parts(*inputs, out=tmp_path / "x", method="cl-pbnr", **point)
 
 
@@ -175,7 +175,7 @@ def test_a_model_at_chance_gives_no_number(tmp_path: Path) -> None:
         assert errors.answer.is_at_chance
         assert errors.answer.n_errors is None
         assert (errors.answer.unsure, errors.answer.tiers) == (whole.unsure, whole.tiers)
-        assert "how many labels are wrong cannot be said" in errors.summary()
+        assert "the number of wrong labels cannot be estimated" in errors.summary()
         assert "labels are wrong (" not in errors.summary()
         assert "labels are wrong (" not in describe_answer(whole)
     np.save(tmp_path / "probs.npy", 0.5 * probs + 0.5 * np.eye(4)[labels])
@@ -260,7 +260,7 @@ def test_another_detection_in_the_same_folder_is_refused(tmp_path: Path, in_shar
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     labels, softmax, _ = make_inputs(7)
     (tmp_path / "diary.txt").write_text("mine")
-    with pytest.raises(InputError, match="is no detection"):
+    with pytest.raises(InputError, match="is not a detection"):
         find_label_errors_in_parts(labels, softmax, method="cl-pbnr", out=tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["diary.txt"]
 
@@ -343,10 +343,10 @@ def test_a_missing_label_is_named(tmp_path: Path) -> None:
     [
         (["--min-precision", "7"], "precision"),
         (["--workers", "0"], "workers"),
-        (["--ray-address", "auto"], "--ray-address goes with Ray only"),
+        (["--ray-address", "auto"], "--ray-address is for Ray only"),
         (["--engine", "spark"], "engine is 'spark'"),
         (["--memory", "0.001"], "memory makes a plan of"),
-        (["--method", "cl-pbnr", "--budget", "3"], "knows no probabilities"),
+        (["--method", "cl-pbnr", "--budget", "3"], "gives no probabilities"),
     ],
 )
 def test_the_command_line_refuses(

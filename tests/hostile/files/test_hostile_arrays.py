@@ -42,7 +42,7 @@ def test_masked_values_are_refused_wherever_they_come_in():
         ({"softmax": mask_first(SOFTMAX)}, "pred_probs"),
         ({"passes": mask_first(PASSES)}, "passes"),
     ):
-        with pytest.raises(uqled.InputError, match=f"{name} is masked in places"):
+        with pytest.raises(uqled.InputError, match=f"{name} has masked values"):
             detect(**change)
     for function, arguments in (
         (uqled.Dataset.from_arrays, (SOFTMAX, mask_first(LABELS))),
@@ -54,9 +54,9 @@ def test_masked_values_are_refused_wherever_they_come_in():
         (arrays.check_passes, (mask_first(PASSES),)),
         (arrays.read_label_column, (mask_first(LABELS), "truth")),
     ):
-        with pytest.raises(uqled.InputError, match="masked in places"):
+        with pytest.raises(uqled.InputError, match="has masked values"):
             function(*arguments)
-    with pytest.raises(uqled.InputError, match="masked in places"):
+    with pytest.raises(uqled.InputError, match="has masked values"):
         apply_noise(mask_first(LABELS), symmetric_matrix(4, rate=0.1), seed=0)
 
 
@@ -159,7 +159,7 @@ def test_tensors_that_hold_something_else_are_refused():
             torch.quantize_per_tensor(dense.float(), 0.01, 0, torch.quint8),
             "pred_probs is a quantised tensor. Pass tensor.dequantize",
         ),
-        (torch.empty(60, 4, device="meta"), "pred_probs is a tensor without content"),
+        (torch.empty(60, 4, device="meta"), "pred_probs is a tensor on the meta device"),
     ):
         with pytest.raises(uqled.InputError, match=message):
             detect(softmax=tensor)

@@ -138,5 +138,5 @@ def test_a_saved_data_set_that_names_one_file_again_and_again(tmp_path):
 def test_the_first_version_of_feather_is_refused(tmp_path):
     """A changed offset in it ends the process: Arrow's reader does not look at them."""
     (tmp_path / "t.feather").write_bytes(b"FEA1" + bytes(200) + b"FEA1")
-    with pytest.raises(FileError, match="is of Feather's first version"):
+    with pytest.raises(FileError, match="is a Feather file of version 1"):
         load(tmp_path / "t.feather")

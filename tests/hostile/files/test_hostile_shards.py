@@ -92,7 +92,7 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path, name, kind):
 
 def test_rows_longer_than_the_header_do_not_shift(tmp_path):
     (tmp_path / "a.csv").write_text("text,label\ngood film,pos,ana\nbad film,neg,ben\n")
-    with pytest.raises(FileError, match=r"a\.csv' has 3 entries in line 2, and its header 2"):
+    with pytest.raises(FileError, match=r"a\.csv' has 3 entries in line 2, but its header has 2"):
         open_labels(str(tmp_path / "a.csv"))
     (tmp_path / "b.csv").write_text("cat,dog\n0.5,0.5,0.1\n")
     with pytest.raises(FileError, match="3 entries in line 2"):

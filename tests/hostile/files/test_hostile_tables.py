@@ -46,7 +46,7 @@ def outcome(path):
 def test_rows_longer_than_the_header_are_refused(tmp_path, header):
     """The first column would become an index, and the labels somebody's name."""
     path = save(tmp_path / "a.csv", f"{header}\ngood film,pos,ana\nbad film,neg,bob\n")
-    with pytest.raises(FileError, match=r"a\.csv' has 3 entries in line 2, and its header 2\."):
+    with pytest.raises(FileError, match=r"a\.csv' has 3 entries in line 2, but its header has 2\."):
         load(path)
 
 
@@ -66,13 +66,13 @@ def test_rows_longer_than_the_header_are_refused(tmp_path, header):
 def test_the_line_of_a_long_row_is_named(tmp_path, lines, line, end, name):
     content = end.join(lines).encode()
     path = save(tmp_path / name, gzip.compress(content) if name.endswith("gz") else content)
-    with pytest.raises(FileError, match=rf"has 3 entries in line {line}, and its header 2"):
+    with pytest.raises(FileError, match=rf"has 3 entries in line {line}, but its header has 2"):
         load(path, inputs=None)
 
 
 def test_a_long_row_far_below_is_refused_too(tmp_path):
     text = "text,label\n" + "a,x\nb,y\n" * 150_000 + "c,x,more\n" + "a,x\n" * 5
-    with pytest.raises(FileError, match=r"has 3 entries in line 300002, and its header 2"):
+    with pytest.raises(FileError, match=r"has 3 entries in line 300002, but its header has 2"):
         load(save(tmp_path / "a.csv", text))
 
 

@@ -100,7 +100,7 @@ def test_ids_are_checked(run, changes, message):
     ("name", "array", "message"),
     [
         ("labels", np.full(60, np.iinfo(np.int64).max), "holds 9223372036854775807 at index 0"),
-        ("labels", np.full(60, 3, np.int32), "holds 3 at index 0, which is none of 0 to 2"),
+        ("labels", np.full(60, 3, np.int32), "holds 3 at index 0, which is not one of 0 to 2"),
         ("labels", np.full(60, -1, np.int32), "holds -1 at index 0"),
         ("labels", np.zeros(59, np.int32), "int32 of shape \\(59,\\), for 60 samples"),
         ("labels", np.zeros((60, 1), np.int32), "of shape \\(60, 1\\)"),
@@ -113,7 +113,11 @@ def test_ids_are_checked(run, changes, message):
         ("passes", np.zeros((60, 3)), "for \\[F, 60, 3\\]"),
         ("passes", np.zeros((0, 60, 3)), "cannot be read|for \\[F, 60, 3\\]"),
         ("folds", np.zeros(3, int), "for 60 samples"),
-        ("folds", np.full(60, 2**31 - 1), "holds 2147483647 at index 0, which is none of 0 to 59"),
+        (
+            "folds",
+            np.full(60, 2**31 - 1),
+            "holds 2147483647 at index 0, which is not one of 0 to 59",
+        ),
         ("truth", np.zeros(61, int), "for 60 samples"),
         ("truth", np.full(60, 7), "holds 7 at index 0"),
         ("truth", np.array(["b"] * 60), "holds <U1"),

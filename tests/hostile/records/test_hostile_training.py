@@ -398,11 +398,11 @@ def test_kept_features_of_something_else_are_named(tmp_path):
     content = path.read_bytes()
     for wrong in (kept[:3], kept[:, None], kept.astype(np.float64), kept * np.nan, kept > 0):
         np.save(path, wrong)
-        with pytest.raises(uqled.FileError, match=r"features-.* Delete it; it is made anew"):
+        with pytest.raises(uqled.FileError, match=r"features-.* Delete it: it is computed again"):
             compute_features(images, backbone, cache_folder=tmp_path)
     for damaged in (b"", content[:-3], content[:20], b"\x93NUMPY\x01\x00\xff\xff" + content):
         path.write_bytes(damaged)
-        with pytest.raises(uqled.FileError, match=r"features-.* Delete it; it is made anew"):
+        with pytest.raises(uqled.FileError, match=r"features-.* Delete it: it is computed again"):
             compute_features(images, backbone, cache_folder=tmp_path)
     path.unlink()
     assert (compute_features(images, backbone, cache_folder=tmp_path) == kept).all()

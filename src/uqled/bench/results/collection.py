@@ -172,8 +172,8 @@ def _list_differing(stage1: pd.DataFrame) -> list[str]:
     )
     return [
         f"{name}, noise rate {format_rate(own['rate'].iloc[0])}: the softmax predicts "
-        f"{format_percent(own['given_accuracy'].mean())} % as labelled, the mean of the passes "
-        f"{format_percent(own['passes_given_accuracy'].mean())} %"
+        f"{format_percent(own['given_accuracy'].mean())}% as labelled, the mean of the passes "
+        f"{format_percent(own['passes_given_accuracy'].mean())}%"
         for (name, _), own in differing.groupby(["dataset", "rate"], sort=False)
     ]
 

@@ -82,14 +82,14 @@ def format_sensitivity(analyses: Sensitivity, about: Mapping[str, Any]) -> str:
     for name, by_rate in analyses.mean_f1.items():
         cells = [format_percent(by_rate[r].mean) if r in by_rate else DASH for r in rates]
         lines.append(format_markdown_row([escape_markdown(name), *cells]))
-    lines += ["", "### 2 and 3. What goes together", ""]
+    lines += ["", "### 2 and 3. Correlations", ""]
     lines += [
-        "Pearson's r, Student's t with n - 2 degrees of freedom, two-sided p, and Fisher's 95 % "
+        "Pearson's r, Student's t with n - 2 degrees of freedom, two-sided p, and Fisher's 95% "
         "interval of r. Accuracy before cleaning is that of training on the noisy labels, as in "
         "the paper. F1 that is compared with accuracy after cleaning is of the same rates and "
         "seeds.",
         "",
-        format_markdown_row(["", "n", "r", "t", "p", "95 % interval"]),
+        format_markdown_row(["", "n", "r", "t", "p", "95% interval"]),
         format_markdown_row(["---", *["---:"] * 5]),
         *(
             format_markdown_row([escape_markdown(_join_note(tested)), *tested.cells])

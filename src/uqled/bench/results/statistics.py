@@ -61,7 +61,7 @@ class Leaders:
 
 @dataclass(frozen=True)
 class Correlation:
-    """Pearson's r of n pairs, Student's t, the two-sided p, and Fisher's 95 % interval of r."""
+    """Pearson's r of n pairs, Student's t, the two-sided p, and Fisher's 95% interval of r."""
 
     n: int
     r: float

@@ -22,7 +22,7 @@ def audit(
 ) -> CommandOutput:
     """Estimate how many labels are wrong from samples that a person judges.
 
-    The first call draws the samples and writes them to RUN/audit.csv. Write yes or no in the
+    The first time, this draws the samples and writes them to RUN/audit.csv. Write yes or no in the
     column is_wrong, or judge the same samples on the review page, then repeat the command. The
     estimate follows from how the samples were drawn, so it holds for any model. You can repeat the
     command after every verdict.
@@ -47,8 +47,8 @@ def audit(
     content = {"samples": sample.indices.tolist(), "judged": len(judged_indices), "files": files}
     if not judged_indices:
         text = (
-            f"{len(sample)} samples are drawn for the audit. Write yes or no into the column "
-            f"is_wrong of {file}, or decide them on the review page, then repeat the command."
+            f"{len(sample)} samples are drawn for the audit. Write yes or no in the column "
+            f"is_wrong of {file}, or decide on the review page, then repeat the command."
         )
         return CommandOutput(text, content)
     result = estimate_audit(errors, sample, verdicts)
@@ -58,12 +58,12 @@ def audit(
     lines = [
         f"{result.n_judged} of {len(sample)} samples judged, {result.n_wrong} of them wrong",
         f"about {number.value:,.0f} labels are wrong "
-        f"({number.value / len(predictions):.2%}); 80 % interval {number.low:,.0f} to "
-        f"{number.high:,.0f}, 95 % interval {wide.low:,.0f} to {wide.high:,.0f}",
-        f"of the {errors.n_flagged:,} flags of {errors.method} about {real.value:.0%} are real; "
-        f"80 % interval {real.low:.0%} to {real.high:.0%}, "
-        f"95 % interval {widely.low:.0%} to {widely.high:.0%}",
-        f"with these verdicts {after.n_flagged:,} labels are flagged; "
+        f"({number.value / len(predictions):.2%}); 80% interval {number.low:,.0f} to "
+        f"{number.high:,.0f}, 95% interval {wide.low:,.0f} to {wide.high:,.0f}",
+        f"about {real.value:.0%} of the {errors.n_flagged:,} flags of {errors.method} are real; "
+        f"80% interval {real.low:.0%} to {real.high:.0%}, "
+        f"95% interval {widely.low:.0%} to {widely.high:.0%}",
+        f"with these verdicts, {after.n_flagged:,} labels are flagged; "
         f"`uqled detect {folder}` writes them to the table",
         result.advice,
     ]

@@ -60,7 +60,7 @@ def bench(
         list[Path] | None,
         typer.Option(
             metavar="FOLDER",
-            help="Take over the finished cells of this folder. May be repeated.",
+            help="Copy the finished cells of this folder first. May be repeated.",
         ),
     ] = None,
     tables_only: Annotated[
@@ -118,7 +118,7 @@ def bench(
     )
     workers = Workers(jobs, jobs_per_gpu, engine, ray_address)
     for folder in merge or []:
-        output.tell(f"{Cells(out).merge(folder)} cells taken over from {folder}")
+        output.tell(f"{Cells(out).merge(folder)} cells copied from {folder}")
     if plan:
         text = estimate_benchmark_cost(benchmark, pilot=pilot, workers=workers).text()
         return CommandOutput(text, {"plan": text})

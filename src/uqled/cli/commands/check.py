@@ -98,7 +98,9 @@ def check(
         check_file_target(junit)
     for name, value in (("data", data), ("label", label)):
         if value is not None and against is None:
-            raise InputError(name, f"is {str(value)!r} without `against`", "Add that")
+            raise InputError(
+                name, f"is {str(value)!r} without `against`", "Add `against`, or leave it out"
+            )
     predictions, errors = _find_errors(folder)
     label_errors: LabelErrors | None = errors
     ids = predictions.ids

@@ -69,7 +69,7 @@ def detect(
     if files.data is None:
         reading.refuse_without_data()
     if folder is None and no_decisions:
-        raise InputError("no_decisions", "goes with a run only", "Leave it out, or name a run")
+        raise InputError("no_decisions", "is for runs only", "Leave it out, or name a run")
     options = vars(how) | {"progress": output.progress}
     if folder is None and is_folder(out) and not files.makes_run:
         return detect_in_parts(files, str(out), options, parts, decision, threads)

@@ -80,7 +80,8 @@ def noise(
     ] = None,
     seed: Seed = 0,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what an earlier call wrote to the folder.")
+        bool,
+        typer.Option("--overwrite", help="Replace what an earlier command wrote there."),
     ] = False,
 ) -> CommandOutput:
     """Make labels wrong on purpose and keep the truth, for experiments.

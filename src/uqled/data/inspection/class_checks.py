@@ -52,7 +52,7 @@ def check_classes(data: Dataset, *, folds: int) -> list[Finding]:
                 "class-names",
                 "error",
                 f"some classes look like spellings of one: {examples}{more}",
-                "Write each class in one way",
+                "Spell each class the same way everywhere",
             )
         )
     if rare := [name for name in names if sizes[name] < folds]:
@@ -74,7 +74,7 @@ def check_classes(data: Dataset, *, folds: int) -> list[Finding]:
                 "missing-labels",
                 "note",
                 f"{format_count(len(data.unlabelled), 'sample has', 'samples have')} no label",
-                "They are set aside, and `find` predicts them in the end",
+                "They are set aside, and `find` predicts them at the end",
                 data.unlabelled,
             )
         )

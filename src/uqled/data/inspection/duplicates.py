@@ -99,7 +99,7 @@ def _check_repeats(data: Dataset, sets: Sets) -> list[Finding]:
         Finding(
             "copies",
             "warning",
-            f"{len(rows):,} samples are there more than once ({len(rows) / len(sets):.0%})",
+            f"{len(rows):,} samples occur more than once ({len(rows) / len(sets):.0%})",
             "Copies share a fold, so that none gives another's label away. If rows belong together "
             "that are not the same, say so with --group COLUMN",
             tuple(data.ids[rows].tolist()),
@@ -115,14 +115,14 @@ def _describe_exact(data: Dataset, rows: NDArray[np.intp], sets: Sets) -> Findin
             "duplicates",
             "warning",
             f"{message}, and {_measure_repeats(sets):.0%} of all rows occur more than once",
-            "The columns do not decide the class here: add the column that does",
+            "The columns do not determine the class: add the column that does",
             ids,
         )
     return Finding(
         "duplicates",
         "error",
         message,
-        "One label of each set is wrong for certain: correct these first",
+        "One label of each set is certainly wrong: correct these first",
         ids,
     )
 

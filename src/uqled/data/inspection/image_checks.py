@@ -81,7 +81,7 @@ def _check_files(data: Dataset) -> list[Finding]:
                 "note",
                 f"{format_count(len(wrong), 'file has', 'files have')} the ending of another image "
                 "format",
-                "They are read all the same; other programs may refuse them",
+                "They are read anyway, but other programs may refuse them",
                 tuple(wrong),
             )
         )
@@ -109,9 +109,9 @@ def _check_folder_names(data: Dataset) -> list[Finding]:
             Finding(
                 "split-folders",
                 "error",
-                f"the class {splits[0]!r} is called like a split"
+                f"the class {splits[0]!r} is named like a split"
                 if len(splits) == 1
-                else f"the classes {', '.join(map(repr, splits))} are called like splits",
+                else f"the classes {', '.join(map(repr, splits))} are named like splits",
                 "Name the folder of one split, or move other folders out of the way",
             )
         ]

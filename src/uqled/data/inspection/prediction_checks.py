@@ -57,7 +57,7 @@ def check_predictions(labels: Labels, predicted: NDArray[Any]) -> list[Finding]:
             Finding(
                 "twin-classes",
                 "note",
-                f"some classes are hardly told apart: {examples}{more}",
+                f"the model can hardly tell some classes apart: {examples}{more}",
                 "Their labels cannot be judged by this model: merge them, or use a better one",
             )
         )

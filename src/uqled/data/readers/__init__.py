@@ -36,7 +36,7 @@ def read_source(source: Source, request: ReadRequest) -> RawDataset:
     kind, place = request.kind, source.place
     if kind is not None and kind not in _KINDS:
         raise InputError("kind", f"is {kind!r}", f"Choose one of {', '.join(_KINDS)}")
-    with explain_file_problems(place, "Check it, or get it again"):
+    with explain_file_problems(place, "Check it, or download it again"):
         if not source.is_named and not source.path.exists():
             raise FileError(
                 f"file or folder {str(place)!r}", "does not exist", f"Name {list_formats()}"
@@ -57,7 +57,7 @@ def read_source(source: Source, request: ReadRequest) -> RawDataset:
         raw = reader.read(source, request)
     if kind is not None and raw.kind != kind:
         raise InputError(
-            "kind", f"is {kind!r}, and {name_source(place)} holds {raw.kind}", "Leave it out"
+            "kind", f"is {kind!r}, but {name_source(place)} holds {raw.kind}", "Leave it out"
         )
     return merge_spellings(raw) if request.spellings == "merge" else raw
 

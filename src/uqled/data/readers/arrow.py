@@ -31,7 +31,7 @@ def read_arrow(path: Path) -> Any:
         if data.startswith(_OLD_FEATHER):
             raise FileError(
                 name_file(path),
-                "is of Feather's first version, whose reader believes any offset",
+                "is a Feather file of version 1, whose reader does not check offsets",
                 "Write it again with pyarrow 0.17 or later, or as Parquet",
             )
         table = _read_stream(pa.py_buffer(data), path, is_file=data.startswith(_MAGIC))

@@ -31,7 +31,7 @@ _MEMBERS = (
     *(f"data_batch_{n}" for n in range(1, 6)),
 )
 _PIXELS = 3 * 32 * 32
-_GET_AGAIN = "Get the archive again, in the version for Python"
+_GET_AGAIN = "Download the archive again, in the version for Python"
 
 
 def _matches(source: Source) -> bool:

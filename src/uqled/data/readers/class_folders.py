@@ -51,7 +51,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     if loose:
         raise FileError(
             name_source(tree.place),
-            f"has {len(loose)} images without a label, outside of any class's folder "
+            f"has {len(loose)} images without a label, outside any class folder "
             f"({_list_first(loose)})",
             "Move each into the folder of its class, or name a table of paths and labels",
         )

@@ -101,7 +101,7 @@ def _describe_bad_metadata(subject: str, why: str) -> FileError:
     return FileError(
         subject,
         f"describes itself in a way that cannot be read ({why})",
-        "Get it again, or remove the entry 'huggingface' of its metadata",
+        "Download it again, or remove the entry 'huggingface' of its metadata",
     )
 
 

@@ -50,13 +50,13 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     stem = name.removesuffix(".gz").replace("images", "labels").replace("idx3", "idx1")
     files = [path for path in (folder / stem, folder / f"{stem}.gz") if path.exists()]
     if not files:
-        raise FileError(name_file(folder / stem), "is not there", "Put it beside the images")
+        raise FileError(name_file(folder / stem), "does not exist", "Put it beside the images")
     pixels, labels = _read_array(folder / name), _read_array(files[0])
     if len(pixels) != len(labels):
         raise FileError(
             name_source(folder / name),
             f"has {len(pixels)} images, and {files[0].name} {len(labels)} labels",
-            "Get both again",
+            "Download both again",
         )
     return RawDataset(
         "images", convert_images(pixels), encode_column(labels), make_ids(range(len(pixels)))
@@ -67,7 +67,9 @@ def _read_array(path: Path) -> NDArray[Any]:
     with explain_file_problems(path):
         data = read_decompressed(path)
         if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _TYPES:
-            raise FileError(name_source(path), "does not begin like an idx file", "Get it again")
+            raise FileError(
+                name_source(path), "does not start like an idx file", "Download it again"
+            )
         axes = data[3]
         shape = np.frombuffer(data, ">u4", axes, 4).tolist() if len(data) >= 4 + 4 * axes else [-1]
         dtype, start = np.dtype(_TYPES[data[2]]), 4 + 4 * axes
@@ -75,7 +77,7 @@ def _read_array(path: Path) -> NDArray[Any]:
             raise FileError(
                 name_source(path),
                 f"has {len(data)} bytes, which do not fit its shape {shape}",
-                "Get it again",
+                "Download it again",
             )
         array: NDArray[Any] = np.frombuffer(data, dtype, prod(shape), start).reshape(shape)
         return array.astype(dtype.newbyteorder("="), copy=False)

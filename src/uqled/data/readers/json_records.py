@@ -78,7 +78,7 @@ def _parse_whole(text: str, subject: str) -> tuple[list[dict[str, Any]], list[in
         else:
             content = _read_pandas_layout(content) or content
     if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
-        raise FileError(subject, "holds no list of objects", _FIX)
+        raise FileError(subject, "does not hold a list of objects", _FIX)
     return content, []
 
 

@@ -72,7 +72,7 @@ def _choose_keys(
 
 
 READER = Reader(
-    "a .npz",
+    "an .npz",
     lambda source: source.table_name.endswith(".npz"),
     _read,
     has_columns=True,

@@ -49,7 +49,7 @@ def _list_splits(folder: Path) -> list[str]:
     content = read_json(folder / "dataset_dict.json")
     splits = content.get("splits") if isinstance(content, dict) else None
     if not isinstance(splits, list) or not all(map(_is_plain_name, splits)) or not splits:
-        raise FileError(name_file(folder / "dataset_dict.json"), "names no splits", _FIX)
+        raise FileError(name_file(folder / "dataset_dict.json"), "lists no splits", _FIX)
     return splits
 
 

@@ -87,13 +87,13 @@ def check_roles(roles: Mapping[str, str], names: list[str], subject: str) -> Non
     for name, role in roles.items():
         if name not in names:
             raise InputError(
-                "columns", f"name {name!r}, and {subject} has the columns {', '.join(names)}",
+                "columns", f"name {name!r}, but {subject} has the columns {', '.join(names)}",
                 "Choose among them",
             )  # fmt: skip
         if role not in get_args(Role):
             raise InputError(
                 "columns",
-                f"say that {name!r} is {role!r}",
+                f"give {name!r} the role {role!r}",
                 f"Choose one of {', '.join(get_args(Role))}",
             )
 
@@ -199,7 +199,7 @@ def _explain_counter(present: Any, distinct: float) -> str:
     numbers = present.to_numpy(dtype=np.float64)
     steps = np.diff(numbers)
     if distinct > _COUNTER_DISTINCT and np.mean(steps == 1) > _COUNTER_SHARE:
-        return "a serial number that begins again"
+        return "a serial number that starts over"
     if distinct == 1 and numbers.max() - numbers.min() + 1 <= _DENSE * len(numbers):
         return "serial numbers in another order"
     starts = np.flatnonzero(steps) + 1
@@ -235,7 +235,7 @@ def _infer_string_column(name: str, values: Any, present: Any) -> Column:
             return column
         return Column(name, "number", True, reason)
     if len(values) >= _FEW_ROWS and _are_numbered(examples):
-        return Column(name, "id", False, "the same words with another number in every row")
+        return Column(name, "id", False, "the same words with a different number in every row")
     words = [text.split() for text in examples]
     length = float(np.mean([len(one) for one in words]))
     distinct = len(set(examples)) / len(examples)

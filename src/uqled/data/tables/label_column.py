@@ -41,7 +41,7 @@ def choose_label(frame: Any, request: ReadRequest, subject: str, names: list[str
     if label not in columns:
         raise InputError(
             "label",
-            f"{problem}, and {subject} has the columns {', '.join(names)}",
+            f"{problem}, but {subject} has the columns {', '.join(names)}",
             _suggest_label(frame, columns),
         )
     if not len(frame):

@@ -106,7 +106,9 @@ def read_table(table: Table, request: ReadRequest) -> RawDataset:
     """The samples of a table."""
     with explain_table_problems(table.place):
         if len(set(table.names)) < len(table.names):
-            raise FileError(table.subject, "has two columns of one name", "Rename one of them")
+            raise FileError(
+                table.subject, "has two columns with the same name", "Rename one of them"
+            )
         check_roles(request.columns, table.names, table.subject)
         label = choose_label(table.frame, request, table.subject, table.names)
         rows = _select_split(table, request.split)
@@ -146,7 +148,9 @@ def explain_table_problems(place: Any) -> Iterator[None]:
         raise
     except Exception as error:
         problem = f"cannot be read ({first_line(error)})"
-        raise FileError(name_source(place), problem, "Write it again, or get it again") from error
+        raise FileError(
+            name_source(place), problem, "Write it again, or download it again"
+        ) from error
 
 
 def _select_split(table: Table, split: str | None) -> NDArray[np.intp]:
@@ -193,7 +197,7 @@ def _list_requested_inputs(table: Table, label: Column, request: ReadRequest) ->
         if name not in table.names or name == label.name:
             raise InputError(
                 "inputs",
-                f"name {name!r}, and {table.subject} has the columns {', '.join(table.names)} "
+                f"name {name!r}, but {table.subject} has the columns {', '.join(table.names)} "
                 f"({label.name!r} is the label)",
                 "Choose among the others",
             )
@@ -354,7 +358,7 @@ def _read_groups(table: Table, group: str | None, rows: NDArray[np.intp]) -> NDA
     if group not in table.frame.columns:
         raise InputError(
             "group",
-            f"is {group!r}, and {table.subject} has the columns {', '.join(table.names)}",
+            f"is {group!r}, but {table.subject} has the columns {', '.join(table.names)}",
             "Name a column whose rows with one value belong together",
         )
     return make_ids(table.frame[group].iloc[rows])
@@ -387,7 +391,7 @@ def _read_images(
     if not any(map(os.path.exists, files[:_CHECKED_PATHS])):
         raise FileError(
             name_file(files[0]),
-            f"and the next ones in column {column!r} are not there",
-            "Paths count from the table's folder: correct them, or move the table",
+            f"and the next ones in column {column!r} do not exist",
+            "Paths are relative to the table's folder: correct them, or move the table",
         )
     return EncodedImages(read_image_file, make_object_array(files), Path), make_ids(paths)

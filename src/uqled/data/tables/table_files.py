@@ -152,7 +152,7 @@ def _refuse_long_rows(text: TextIO, dialect: Dialect, path: Path | str) -> None:
             is_title = row_number == 0 and len(row) > len(header) + 1
             raise FileError(
                 name_file(path),
-                f"has {len(row)} entries in line {line}, and its header {len(header)}",
+                f"has {len(row)} entries in line {line}, but its header has {len(header)}",
                 f"Remove line {top} if it stands above the column names"
                 if is_title
                 else "Give every column a name, and quote entries that hold the separator",

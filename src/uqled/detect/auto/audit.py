@@ -38,7 +38,7 @@ Bools = NDArray[np.bool_]
 SIZE = 40
 #: No probability counts as surer than this when samples are drawn: the model may be wrong.
 _SUREST = 0.002
-#: More looks are not worth it where the 80 % interval reaches no further than this from its middle.
+#: More looks are not worth it where the 80% interval reaches no further than this from its middle.
 ENOUGH = 0.25
 
 
@@ -56,7 +56,7 @@ class Audit:
 
 
 def audit_sample(errors: LabelErrors, size: int = SIZE, *, seed: int = 0) -> Audit:
-    """Draw samples whose verdicts tell how many labels are wrong; judged ones are not drawn.
+    """Draw samples for an audit of how many labels are wrong; those with a verdict are left out.
 
     >>> import numpy as np, uqled
     >>> probs = np.random.default_rng(0).dirichlet([1, 1, 1], 500)
@@ -115,7 +115,7 @@ class AuditResult:
 def estimate_audit(
     errors: LabelErrors, audit: Audit, verdicts: Mapping[int, bool], *, mask: Any = None
 ) -> AuditResult:
-    """How many labels are wrong, by the verdicts: sample -> True if its label is wrong.
+    """Estimate how many labels are wrong from verdicts: {sample: True if its label is wrong}.
 
     `errors` are those of which the audit was drawn. The audit's samples count as far as they were
     judged without a gap, verdicts on other samples count as they are. `mask` [N] are the flags

@@ -313,13 +313,13 @@ class OperatingPoint:
 
 
 def explain_doubt(interval: Estimate, wide_interval: Estimate) -> str | None:
-    """Why the share of real flags is no single number, from its 80 % and 95 % intervals."""
+    """Why the share of real flags is no single number, from its 80% and 95% intervals."""
     if interval.high - interval.low <= WIDE:
         return None
     return (
-        "The model's own errors cannot be told from wrong labels here: of the flags, "
-        f"{wide_interval.low:.0%} to {wide_interval.high:.0%} are real (95 % interval). "
-        "A better model or a hundred verdicts would tell."
+        "The model's own errors cannot be told apart from wrong labels here: of the flags, "
+        f"{wide_interval.low:.0%} to {wide_interval.high:.0%} are real (95% interval). "
+        "A better model or a hundred verdicts would settle it."
     )
 
 
@@ -355,7 +355,9 @@ def make_operating_point(
         return None
     if len(options) > 1:
         raise InputError(
-            next(iter(options)), f"is given beside `{list(options)[1]}`", "Ask for one of them"
+            next(iter(options)),
+            f"cannot be combined with `{list(options)[1]}`",
+            "Pass only one of them",
         )
     if target is not None:
         if target != "f1":
@@ -373,7 +375,11 @@ def make_operating_point(
     except (TypeError, ValueError):
         review = missed = -1.0
     if not (review >= 0 and missed > 0 and np.isfinite(review + missed)):
-        raise InputError("cost", f"is {cost!r}", "Pass (cost of a review, cost of a missed error)")
+        raise InputError(
+            "cost",
+            f"is {cost!r}",
+            "Pass (cost of a review, cost of a missed error), such as (1, 20)",
+        )
     return OperatingPoint("cost", review, missed)
 
 

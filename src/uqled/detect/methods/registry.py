@@ -78,7 +78,7 @@ def parse_method(name: str, agreement: int | None = None) -> MethodChoice:
     if agreement is not None and not method.agreements:
         takers = [taker for taker, other in list_methods().items() if other.agreements]
         raise InputError(
-            "agreement", f"is {agreement} with method {name!r}", f"It goes with {takers[0]!r}"
+            "agreement", f"is {agreement} with method {name!r}", f"Use it with method {takers[0]!r}"
         )
     if not method.agreements:
         return MethodChoice(name, method)
@@ -118,7 +118,7 @@ def choose_methods(
         _refuse_missing(name, choice.method, inputs)
         if headline not in (None, ALL) and parse_method(str(headline)).name != choice.name:
             raise InputError(
-                "headline", f"is {headline!r} with method {name!r}", f"It goes with {ALL!r}"
+                "headline", f"is {headline!r} with method {name!r}", f"Use it with method {ALL!r}"
             )
         return [choice]
     first = parse_method(DEFAULT_METHOD if headline in (None, ALL) else str(headline))

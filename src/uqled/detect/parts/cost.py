@@ -87,9 +87,11 @@ class CostPlan:
     def text(self) -> str:
         """The plan in a few lines."""
         each = "thread" if self.in_one_process else "worker"
+        parts = "1 part" if self.parts == 1 else f"{self.parts:,} parts"
+        workers = f"1 {each}" if self.workers == 1 else f"{self.workers} {each}s"
         return "\n".join(
             [
-                f"{self.samples:,} samples in {self.parts:,} parts, {self.workers} {each}s",
+                f"{self.samples:,} samples in {parts}, {workers}",
                 f"to read: {show_bytes(self.to_read)} ({show_bytes(self.stored)} in three sweeps)",
                 f"to write: about {show_bytes(self.to_write)}",
                 f"memory: {show_bytes(self.worker)} per {each}, {show_bytes(self.driver)} for the "
@@ -109,7 +111,7 @@ class CostPlan:
             name = "part_rows" if memory is None else "memory"
             raise InputError(
                 name,
-                f"makes a plan of {show_bytes(needed_memory)} ({self.workers} workers), and "
+                f"makes a plan of {show_bytes(needed_memory)} ({self.workers} workers), but "
                 f"{show_bytes(limit)} is available",
                 "Use fewer workers or smaller parts (part_rows)",
             )

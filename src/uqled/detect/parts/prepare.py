@@ -72,23 +72,24 @@ def find_label_errors_in_parts(
 ) -> ErrorsInParts:
     """Find wrong labels in shards, part by part, and write the result in parts.
 
-    The flags are those of `find_label_errors`, to the sample, whatever the engine, its workers and
-    the size of a part. A call that was killed continues when it is repeated.
+    The flags are exactly those of `find_label_errors`, whatever the engine, the number of workers
+    and the size of a part. A call that was killed continues when it is repeated. Options that are
+    not listed below are those of `find_label_errors`.
 
     Parameters
     ----------
     labels, pred_probs, passes
-        [N], [N,K] and [F,N,K]: addresses of shards as `open_shards` takes them
-        (a folder, a file, Zarr, `s3://...`), what that gives, or arrays.
+        [N], [N,K] and [F,N,K]: paths or addresses of shards (a folder, a file, Zarr, `s3://...`),
+        what `open_shards` returns for them, or arrays.
     out
         Folder of the result: a path, or an address such as `s3://bucket/result`. On a cluster, one
         that all machines see.
-    engine, workers
-        Where tasks run: `"local"` (threads), `"ray"`, or an engine; and how many at a time.
+    engine
+        Where tasks run: `"local"` (threads), `"ray"`, or an engine.
+    workers
+        How many tasks run at a time. Default: one per core.
     part_rows
-        Rows of one task. Default: about half a gigabyte of probabilities.
-
-    The other options are those of `find_label_errors`.
+        Rows in a part. Default: about half a gigabyte of probabilities.
     """
     request = check_request(
         method,

@@ -81,12 +81,13 @@ class Store:
             if changed_options:
                 raise InputError(
                     "out",
-                    f"{self.place} holds a detection with other {' and '.join(changed_options)}",
+                    f"{self.place} holds a detection with different "
+                    f"{' and '.join(changed_options)}",
                     "Choose another folder, or repeat its options to continue that one",
                 )
         elif self.place.exists() and (not self.place.is_folder() or self.place.names()):
             raise InputError(
-                "out", f"{self.place} exists and is no detection", "Choose a new or empty folder"
+                "out", f"{self.place} exists and is not a detection", "Choose a new or empty folder"
             )
 
     @classmethod

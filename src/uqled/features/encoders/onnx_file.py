@@ -56,7 +56,7 @@ def make_encoder(name: str, options: EncoderOptions) -> Encoder:
         raise InputError(
             "encoder",
             f"'onnx:{name}' cannot be loaded ({first_line(error)})",
-            "Export the network anew",
+            "Export the network again",
         ) from error
     shape = session.get_inputs()[0].shape
     own_side = shape[2] if len(shape) == 4 and isinstance(shape[2], int) else _USUAL_SIDE

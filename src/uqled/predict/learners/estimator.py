@@ -61,7 +61,7 @@ def make_learner(
     training = {k: v for k, v in (training or {}).items() if k not in ("offline", "device")}
     if training:
         raise InputError(
-            next(iter(training)), f"is given with {model!r}", "It is an option of networks"
+            next(iter(training)), f"does not apply to {model!r}", "It is an option for networks"
         )
     name = model if isinstance(model, str) else type(model).__name__
     if isinstance(model, str):
@@ -131,7 +131,7 @@ def fit_transformer(transformer: Any, X: Any, X_new: Any, kind: str) -> tuple[An
             raise
         raise InputError(
             "data",
-            f"has texts in which no words were found ({error})",
+            f"has no words in its texts ({error})",
             "Pass a pipeline of your own, such as make_pipeline(TfidfVectorizer("
             "analyzer='char_wb', ngram_range=(2, 4)), LogisticRegression())",
         ) from error

@@ -33,7 +33,7 @@ try:
     from uqled import models
     from uqled.models.batch_norm import (
         AS_TRAINED,
-        may_have_batch_norm_behind_dropout,
+        may_have_batch_norm_after_dropout,
         reestimate_batch_norm,
     )
     from uqled.models.monte_carlo import split_at_dropout, stochastic_passes
@@ -101,7 +101,7 @@ class NetworkLearner:
         settings = asdict(self.training) | {"uncertainty": self.source}
         settings["precision"] = resolve_precision(self.training)
         network = self.make(0)
-        if not may_have_batch_norm_behind_dropout(network):
+        if not may_have_batch_norm_after_dropout(network):
             del settings["batch_norm"]  # which changes nothing
         return settings | {"network": hash_network(network)}
 

@@ -113,4 +113,6 @@ def _check_new_name(name: str | None, names: object, others: Mapping[int, ClassD
             "name", f"is {name!r:.40}", f"Pass a name of 1 to {LONGEST_CLASS} characters"
         )
     if name in list(names) or name in {one.name for one in others.values()}:  # type: ignore[call-overload]
-        raise InputError("name", f"{name!r} is that of a class", "Merge the class into it instead")
+        raise InputError(
+            "name", f"{name!r} is already the name of a class", "Merge the class into it instead"
+        )

@@ -79,7 +79,7 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
 }
-_FIX = "Choose a folder that can be written, or remove what is no file of decisions"
+_FIX = "Choose a folder that can be written, or remove the file that is in the way"
 
 
 class BoundedConnection(sqlite3.Connection):
@@ -224,7 +224,7 @@ def _check_kinds(path: Path) -> None:
             continue
         if not stat.S_ISREG(mode):
             what = "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
-            raise FileError(name_file(file), f"is {what}", "Put the file itself there")
+            raise FileError(name_file(file), f"is {what}", "Put a regular file there")
         if suffix == "-journal":
             # We leave a log, never a journal; one may name any file, which SQLite then deletes.
             raise FileError(

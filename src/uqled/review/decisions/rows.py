@@ -31,7 +31,7 @@ CHANGE_COLUMNS = "number, batch, sample, action, label, reviewer, at, version, u
 LONGEST_NAME = 80  # characters of a reviewer's name
 
 _YEAR_10000 = 253_402_300_800.0  # seconds since 1970
-_FIX = "Restore it from a copy, or move it away to begin anew"
+_FIX = "Restore it from a copy, or move it away to begin again"
 
 
 @dataclass(frozen=True)

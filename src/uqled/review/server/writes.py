@@ -23,7 +23,7 @@ from uqled.review.session import ReviewSession
 def decide(session: ReviewSession, body: dict[str, Any]) -> Any:
     items, seen = body.get("items"), body.get("seen")
     if not isinstance(items, list) or not isinstance(seen, dict) or not items:
-        raise InputError("items", "or seen are missing", "Send both")
+        raise InputError("items", "or seen is missing", "Send both")
     if not all(isinstance(item, list) and len(item) == 3 for item in items):
         raise InputError("items", "are not [sample, action, class] each", "Send such a list")
     flags = session.get_list(_read_method(body))
@@ -50,12 +50,12 @@ def decide_all(session: ReviewSession, body: dict[str, Any]) -> Any:
     kind = check_choice(body.get("kind"), "kind", ("next", "above"))
     n = read_whole_number(body.get("n"), "n")
     if kind is None or read_whole_number(body.get("number"), "number") < session.state.number:
-        raise InputError("number", "is not the last decision", "Look at the list again")
+        raise InputError("number", "is not the last decision", "Reload the list")
     estimates = session.estimate(flags)
     offers = [] if estimates is None else estimates.bulk
     offer = next((one for one in offers if (one.kind, one.n) == (kind, n)), None)
     if offer is None:
-        raise InputError("n", f"is {n}, which the estimate does not carry", "Decide one by one")
+        raise InputError("n", f"is {n}, which the estimate does not support", "Decide one by one")
     suggested = flags.current.suggested_codes
     items = [_read_item(session, i, "relabel", int(suggested[i])) for i in offer.indices]
     latest = session.state.latest

@@ -87,7 +87,7 @@ export function settle(now, items, getName, classes) {
   });
   if (items.length > rows.length) rows.push(makeElement("tr", {}, makeElement("td", { colspan: 3 }, `and ${items.length - rows.length} more`)));
   find("conflict-rows").replaceChildren(...rows);
-  find("conflict-title").textContent = items.length === 1 ? "This was decided meanwhile" : `${items.length} of these were decided meanwhile`;
+  find("conflict-title").textContent = items.length === 1 ? "Somebody decided this in the meantime" : `${items.length} of these were decided in the meantime`;
   return new Promise((resolve) => {
     const done = (choice) => {
       dialog.onclose = null;
@@ -121,7 +121,7 @@ export function pickBulk({ bulk }) {
     const whole = (value) => formatNumber(Math.round(value));
     find("bulk-offers").replaceChildren(
       ...bulk.map((offer) => {
-        const what = offer.kind === "next" ? `the next ${formatNumber(offer.n)}` : `all ${formatNumber(offer.n)} above 95 %`;
+        const what = offer.kind === "next" ? `the next ${formatNumber(offer.n)}` : `all ${formatNumber(offer.n)} above 95%`;
         const { value, low } = offer.errors;
         return makeElement("li", {}, makeElement("button", { type: "button", onclick: () => done(offer) }, `Accept ${what}`), makeElement("span", { class: "note" }, `About ${whole(value)} are wrong labels, at least ${whole(Math.floor(low))}: up to ${whole(offer.n - Math.floor(low))} right labels would change.`));
       }),

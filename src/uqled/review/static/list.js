@@ -133,7 +133,7 @@ export function showTiers() {
 
 const ORDER_NOTES = {
   suspect: "Most suspect first. The order follows your decisions.",
-  worth: "First what tells most: labels that may be right or wrong, of which there are many alike.",
+  worth: "Most informative first: labels that may be right or wrong, and that many similar samples share.",
   audit: "Drawn at random for an audit, flagged or not: they tell how many labels are wrong, however good the model is.",
   random: "All flags in a random order.",
   hundred: "A hundred flags at random: they tell how many of all flags are real.",
@@ -141,8 +141,8 @@ const ORDER_NOTES = {
 
 // Which order it is and why, and what the last decisions changed.
 export function showOrder(changed = "") {
-  const lasso = state.query.second ? "Second opinions: decided by others. Their decisions are hidden until you have given yours, and stay as they are." : state.query.differ ? "Two reviewers differ on these. What you decide now holds." : state.query.only ? "One sample of the map." : state.query.lasso ? "What the lasso on the map holds, most suspect first." : null;
-  const tier = state.query.tier === "worth a look" ? " These are not flagged: one in five is wrong at the least." : "";
+  const lasso = state.query.second ? "Second opinions: decided by others. Their decisions are hidden until you have given yours, and stay as they are." : state.query.differ ? "Two reviewers differ on these. What you decide now replaces both." : state.query.only ? "One sample of the map." : state.query.lasso ? "What the lasso on the map holds, most suspect first." : null;
+  const tier = state.query.tier === "worth a look" ? " These are not flagged: at least one in five is wrong." : "";
   find("order-note").textContent = `${lasso ?? ORDER_NOTES[state.query.order]}${lasso ? "" : tier}${changed}`;
 }
 

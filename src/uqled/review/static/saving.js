@@ -115,5 +115,5 @@ export class Saver {
 }
 
 function reason(error) {
-  return error.status === 403 ? "the server was started anew, with another address" : error.message;
+  return error.status === 403 ? "the server was restarted, with another address" : error.message;
 }

@@ -121,7 +121,9 @@ class ArrayArchive:
         subject = f"array {key!r} in {name_file(self._path)}"
         with explain_file_problems(f"{self._path}::{key}", "Save it again"):
             if member.compress_type not in _PACKED:
-                raise FileError(subject, "is packed as NumPy does not", "Save it with NumPy")
+                raise FileError(
+                    subject, "is not packed the way NumPy packs it", "Save it with NumPy"
+                )
             with self._archive.open(member) as file:
                 head = file.read(min(HEADER_BYTES, member.file_size))
                 header = parse_npy_header(head, subject)

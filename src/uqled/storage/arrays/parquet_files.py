@@ -66,7 +66,7 @@ class ParquetFile:
                 n_done += len(batch)
             if n_done < stop - start:
                 raise FileError(
-                    name_file(self.place), f"ends after row {start + n_done}", "Write it again"
+                    name_file(self.place), f"stops after row {start + n_done}", "Write it again"
                 )
 
     def _get_cursor(self) -> _Cursor:
@@ -88,7 +88,7 @@ class ParquetFile:
                 at = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
                 raise FileError(
                     name_file(self.place),
-                    f"has nothing in column {self.columns[k]!r} at row {at}",
+                    f"has no value in column {self.columns[k]!r} at row {at}",
                     "Leave such samples out, or fill the value in",
                 )
             if self.is_list:
@@ -113,7 +113,7 @@ class ParquetFile:
             missing = values.is_null().to_numpy(zero_copy_only=False)
             raise FileError(
                 name_file(self.place),
-                f"has a list with nothing in it at row {first + int(np.argmax(missing)) // K}",
+                f"has a list with an empty value at row {first + int(np.argmax(missing)) // K}",
                 "Leave such samples out, or fill the value in",
             )
         flat: NDArray[Any] = values.to_numpy(zero_copy_only=False)
@@ -243,7 +243,7 @@ def _open_parquet_file(
     if tail[-4:] != b"PAR1":
         raise FileError(
             name_file(place),
-            "does not end as a Parquet file does",
+            "does not end like a Parquet file",
             "It was cut short: write it again",
         )
     length = int.from_bytes(tail[-8:-4], "little") + 8
@@ -299,7 +299,7 @@ def _choose_value_columns(place: Location, schema: Any, *, ndim: int, key: str |
         if _convert_dtype(kind).kind not in "fiu":
             raise FileError(
                 name_file(place),
-                f"has a column of something else than probabilities: {column!r}",
+                f"has a column that does not hold probabilities: {column!r}",
                 "Keep one column per class and nothing else",
             )
     return columns

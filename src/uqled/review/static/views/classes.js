@@ -38,7 +38,7 @@ function drawList() {
   search.addEventListener("input", fill);
   const head = ["Class", "Labels", "Flagged", "Wrong, estimated", "Error rate"].map((text) => makeElement("th", { scope: "col" }, text));
   const box = find("classes");
-  box.replaceChildren(makeElement("h2", {}, "Classes"), makeElement("p", { class: "note" }, "Most wrong labels first. Open a class to see whom it is confused with, or to merge or rename it."), search, makeElement("table", { class: "class-table" }, makeElement("thead", {}, makeElement("tr", {}, ...head)), body), note);
+  box.replaceChildren(makeElement("h2", {}, "Classes"), makeElement("p", { class: "note" }, "Most wrong labels first. Open a class to see which classes it is confused with, or to merge or rename it."), search, makeElement("table", { class: "class-table" }, makeElement("thead", {}, makeElement("tr", {}, ...head)), body), note);
   fill();
 }
 

@@ -54,7 +54,7 @@ function describe({ ready, basis, samples, laid_out, is_placing, share, seconds,
   if (problem) return `The map cannot be computed: ${problem}.`;
   const others = samples - laid_out;
   const between = others ? ` ${formatNumber(laid_out)} of them are laid out by t-SNE; each of the others lies between the most similar of these.` : "";
-  if (ready) return `${formatNumber(samples)} samples; alike ones lie side by side. Draw around some to see them in the grid, click one to see it large.${between}${by}`;
+  if (ready) return `${formatNumber(samples)} samples, with similar ones side by side. Draw around some to see them in the grid, click one to see it large.${between}${by}`;
   const step = is_placing && others ? `placing ${formatNumber(others)} samples between those` : `laying out ${formatNumber(laid_out)} samples`;
   return `This is a first draft. The map is being computed (${step}): ${formatPercent(share)}, ${formatDuration(seconds)} so far, about ${formatDuration(seconds_left)} left.${by}`;
 }
