@@ -7,7 +7,7 @@ import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from uqled.predict.crossval import cross_validate
 from uqled.storage.reading import explain_file_problems
 from uqled.storage.run import Run
 from uqled.terminal import escape_controls
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Frame = TypeVar("Frame")
 
@@ -155,6 +158,15 @@ class DataErrors(LabelErrors):
             lines += describe_model_quality(self.model)
         answer = describe_answer(self.answer, ids=ids, pairs=pairs, suspects=suspects)
         return "\n".join([answer, "", *lines] if lines else [answer])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per sample, in the order of the data, with the columns of `LabelErrors.to_frame`.
+
+        The index is the pandas frame's own; for other data, it holds ids, such as names of files,
+        or row numbers where samples have no names.
+        """
+        frame = super().to_frame()
+        return frame if self.data is None else frame.set_axis(self.data.row_names, axis=0)
 
     def _repr_html_(self) -> str:
         """The answer in one look, with the most suspect samples, in a notebook."""

@@ -117,11 +117,10 @@ def _read_frame(frame: Any, samples: Any, request: ReadRequest, label: Any) -> R
         arrow = make_arrow_table(samples, name, class_names)
         frame, images = arrow.frame, arrow.images
     request, frame = _attach_label(request, frame, label)
-    table = Table(name, Path(), frame, lambda columns: frame[columns], images, class_names)
-    raw = read_table(table, request)
-    if index.is_unique and request.split is None:
-        raw = replace(raw, ids=make_ids(index))
-    return raw
+    table = Table(
+        name, Path(), frame, lambda columns: frame[columns], images, class_names, index=index
+    )
+    return read_table(table, request)
 
 
 def _use_plain_types(frame: Any) -> Any:

@@ -61,6 +61,8 @@ class Table:
     """By column, what its numbers stand for."""
     locate_rows: Callable[[list[int]], str] = lambda rows: f"row {', '.join(map(str, rows))}"
     """Some rows as the user finds them in the file: "line 7, 12"."""
+    index: Any = None
+    """The index of the user's own pandas frame; None for other sources."""
 
     @property
     def subject(self) -> str:
@@ -117,6 +119,9 @@ def read_table(table: Table, request: ReadRequest) -> RawDataset:
         if "id" in table.frame.columns and not _is_input(columns, "id") and label.name != "id":
             own = table.frame["id"].iloc[rows]
             ids = make_ids(own) if own.is_unique and not own.isna().any() else ids
+        index = None if table.index is None else table.index[rows]
+        if index is not None and index.is_unique:
+            ids = make_ids(index)
         labels, is_unlabelled = _read_labels(table, label.name, rows)
         return RawDataset(
             kind,
@@ -127,6 +132,7 @@ def read_table(table: Table, request: ReadRequest) -> RawDataset:
             columns=(label, *columns),
             groups=_read_groups(table, request.group, rows),
             locate_rows=lambda chosen: table.locate_rows([int(rows[row]) for row in chosen]),
+            index=index,
         )
 
 
