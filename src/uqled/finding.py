@@ -298,6 +298,8 @@ class DataErrors(LabelErrors):
         is_named = index is not None and hasattr(index, "is_unique") and index.is_unique
         names = map(str, index) if is_named else map(str, range(n))  # type: ignore[arg-type]
         place = {name: row for row, name in enumerate(names)}
+        if len(place) < n:  # 1 and "1" are two names, written alike
+            place = {str(row): row for row in range(n)}
         if ids is None:
             ids = range(len(self)) if self.data is None else self.data.ids.tolist()
         rows = [place.get(str(name), -1) for name in ids]

@@ -91,6 +91,29 @@ def test_rows_of_other_data_are_named_by_ids_or_numbered(frame):
     assert errors.to_frame().index.name == "id"
 
 
+def test_awkward_frames_go_there_and_back(frame):
+    """An Arrow table with the index of a pandas frame, booleans that may be missing, names that
+    are written alike."""
+    arrow = pa.Table.from_pandas(frame)
+    assert "__index_level_0__" in arrow.column_names
+    table = find_by_forest(arrow).apply_to(arrow)
+    assert table.num_rows == 120
+    assert table["is_label_issue"][3].as_py() is True
+    is_adelie = (frame["species"] == "Adelie").astype("boolean").where(frame["species"].notna())
+    errors = find_by_forest(frame.assign(species=is_adelie))
+    assert errors.labels.names == ("False", "True")
+    fixed = errors.corrected(frame.assign(species=is_adelie))["species"]
+    assert fixed.dtype == "boolean"
+    assert errors.n_flagged > 0
+    assert set(fixed.index[(fixed != is_adelie).fillna(False)]) == set(errors.data.ids[errors.mask])
+    assert fixed["bird 7"] is pd.NA
+    alike = frame.set_axis([3, "3", *range(4, 122)])
+    errors = find_by_forest(alike)
+    flagged = errors.apply_to(alike)["is_label_issue"].to_numpy(bool)
+    rows = np.delete(np.arange(120), 7)
+    assert np.flatnonzero(flagged).tolist() == rows[errors.mask].tolist()
+
+
 def test_corrected_frames(frame, errors):
     fixed = errors.corrected(frame)
     assert fixed.loc["bird 3", "species"] == "Adelie"

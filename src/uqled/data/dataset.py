@@ -330,7 +330,7 @@ def _convert_inputs(inputs: Any) -> tuple[Kind, Any]:
     if array.ndim >= 3 or (array.dtype == np.uint8 and array.ndim != 2):
         return "images", convert_images(array)
     if array.ndim == 1 and array.dtype.kind in "OUT":
-        return "texts", array.astype(object)
+        return "texts", _convert_texts(array.astype(object))
     if array.ndim == 2 and array.dtype.kind in "fiub":
         return "table", array.astype(np.result_type(array.dtype, np.float32), copy=False)
     raise InputError(
@@ -338,6 +338,18 @@ def _convert_inputs(inputs: Any) -> tuple[Kind, Any]:
         f"are {array.dtype} of shape {array.shape}",
         "Pass uint8 images [N,H,W,C], texts [N], numbers [N,D] or a pandas frame",
     )
+
+
+def _convert_texts(texts: NDArray[Any]) -> NDArray[Any]:
+    """Texts [N], of which missing ones are empty, as in tables."""
+    for at, text in enumerate(texts.tolist()):
+        if text is None or text != text:
+            texts[at] = ""
+        elif not isinstance(text, str):
+            raise InputError(
+                "inputs", f"contain a {type(text).__name__} at index {at}", "Pass texts alone"
+            )
+    return texts
 
 
 def _check_kind(kind: Kind, inputs: Any) -> None:

@@ -121,7 +121,8 @@ def read_table(table: Table, request: ReadRequest) -> RawDataset:
             ids = make_ids(own) if own.is_unique and not own.isna().any() else ids
         index = None if table.index is None else table.index[rows]
         if index is not None and index.is_unique:
-            ids = make_ids(index)
+            names = make_ids(index)
+            ids = names if len(set(names.tolist())) == len(names) else ids
         labels, is_unlabelled = _read_labels(table, label.name, rows)
         return RawDataset(
             kind,
@@ -334,9 +335,12 @@ def _read_labels(
     if column.dtype.kind == "f":
         refuse_measurements(values[is_present], label, table.subject)
         values = _convert_to_integers(values, is_present)
+    present = values[is_present]
+    if present.dtype == object and present.map(lambda value: isinstance(value, bool)).all():
+        present = present.astype(bool)  # they are objects only because some are missing
     try:
         labels = encode_column(
-            values[is_present], names=table.class_names.get(label), name=f"labels in {label!r}"
+            present, names=table.class_names.get(label), name=f"labels in {label!r}"
         )
     except InputError as error:
         subject = f"{error.argument} of {table.subject}"
