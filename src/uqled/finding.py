@@ -7,7 +7,7 @@ import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from uqled.predict.crossval import cross_validate
 from uqled.storage.reading import explain_file_problems
 from uqled.storage.run import Run
 from uqled.terminal import escape_controls
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Frame = TypeVar("Frame")
 
@@ -154,6 +157,15 @@ class DataErrors(LabelErrors):
             lines += describe_model_quality(self.model)
         answer = describe_answer(self.answer, ids=ids, pairs=pairs, suspects=suspects)
         return "\n".join([answer, "", *lines] if lines else [answer])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per sample, in the order of the data, with the columns of `LabelErrors.to_frame`.
+
+        The index is the pandas frame's own; for other data, it holds ids, such as names of files,
+        or row numbers where samples have no names.
+        """
+        frame = super().to_frame()
+        return frame if self.data is None else frame.set_axis(self.data.row_names, axis=0)
 
     def _repr_html_(self) -> str:
         """The answer in one look, with the most suspect samples, in a notebook."""
@@ -286,6 +298,8 @@ class DataErrors(LabelErrors):
         is_named = index is not None and hasattr(index, "is_unique") and index.is_unique
         names = map(str, index) if is_named else map(str, range(n))  # type: ignore[arg-type]
         place = {name: row for row, name in enumerate(names)}
+        if len(place) < n:  # 1 and "1" are two names, written alike
+            place = {str(row): row for row in range(n)}
         if ids is None:
             ids = range(len(self)) if self.data is None else self.data.ids.tolist()
         rows = [place.get(str(name), -1) for name in ids]

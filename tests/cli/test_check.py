@@ -159,6 +159,15 @@ def test_markdown_and_junit_are_safe_and_well_formed(dirty):
     assert {case.get("name") for case in suite} == {"all labels", *(f"class {c}" for c in CLASSES)}
 
 
+def test_markdown_says_why_nothing_can_be_told(dirty):
+    judgement = replace(judge_labels(dirty[0], max_error_rate=0.9), unsure="Too_few samples.")
+    assert "Too" not in render_markdown(judgement)
+    unknown = replace(judgement.checks[0], outcome=Outcome.CANNOT_TELL)
+    lines = render_markdown(replace(judgement, checks=[unknown])).splitlines()
+    assert lines[0] == "### Labels: cannot be judged"
+    assert "Too&#95;few samples." in lines
+
+
 # The command.
 
 

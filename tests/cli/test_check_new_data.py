@@ -205,6 +205,29 @@ def test_a_place_that_is_not_there(table_run, tmp_path):
     assert "does not exist" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "--max-error-rate is missing. Give it, or an earlier run as --baseline"),
+        (["--max-error-rate", 3], "--max-error-rate is 3.0"),
+        (["--max-error-rate", 0.1, "--confidence", 1], "--confidence is 1"),
+        (["--per-class", "--baseline", "{run}"], "--per-class needs a limit for the classes"),
+        (["--baseline", "nowhere"], "'nowhere' holds no run"),
+    ],
+)
+def test_options_are_checked_before_the_model_is_fitted_again(
+    table_run, tmp_path, monkeypatch, options, message
+):
+    def fit(*_arguments, **_options):
+        raise AssertionError("work that is thrown away")
+
+    monkeypatch.setattr("uqled.check.new_data.find_errors_in_new_data", fit)
+    options = [str(option).format(run=table_run) for option in options]
+    result = invoke(table_run, "--against", tmp_path / "new.csv", *options)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+
+
 def test_texts_by_their_words(tmp_path):
     make_texts(160, wrong=0.05)[0].to_csv(tmp_path / "old.csv", index=False)
     out = tmp_path / "run"

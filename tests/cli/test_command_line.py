@@ -261,6 +261,45 @@ def test_json_of_errors():
     assert result.stderr.strip() == f"error: {error['message']}"
 
 
+@pytest.mark.parametrize(
+    ("words", "command", "message"),
+    [
+        (["find", "x.csv", "--lable", "y", "--json"], "find", "No such option: --lable"),
+        (["--json", "find", "x.csv", "--lable", "y"], "find", "No such option: --lable"),
+        (["check", "--json"], "check", "Missing argument 'RUN'"),
+        (["find", "x.csv", "--folds", "many", "--json"], "find", "Invalid value for '--folds'"),
+        (["fnd", "x.csv", "--json"], "fnd", "No such command 'fnd'"),
+        (["--json", "fnd"], "fnd", "No such command 'fnd'"),
+    ],
+)
+def test_json_of_words_that_are_not_understood(words, command, message):
+    result = invoke(*words)
+    assert result.exit_code == 2
+    document = json.loads(result.stdout)
+    assert document["schema"] == "uqled/1"
+    assert document["command"] == command
+    assert message in document["error"]["message"]
+    assert invoke(*[word for word in words if word != "--json"]).stdout == ""
+
+
+def test_options_of_the_output_go_before_the_command_too(table, tmp_path, monkeypatch):
+    words = ["predict", table, "--label", "species", "--model", "logistic", "--folds", 3]
+    quiet = invoke("-q", *words, "--out", tmp_path / "a")
+    assert quiet.exit_code == 0, quiet.output
+    assert quiet.stderr == ""
+    loud = invoke("--verbose", *words, "--out", tmp_path / "b")
+    assert "--label species" in loud.stderr
+    document = json.loads(invoke("-q", "--json", *words, "--out", tmp_path / "c").stdout)
+    assert document["result"]["samples"] == 120
+    monkeypatch.chdir(tmp_path)
+    Path("uqled.toml").write_text("foulds = 3\n")
+    refused = invoke("--json", "predict", table)
+    assert refused.exit_code == 2
+    assert "'foulds', which is not an option" in json.loads(refused.stdout)["error"]["message"]
+    same = invoke("predict", table, "--json")
+    assert json.loads(same.stdout) == json.loads(refused.stdout)
+
+
 def test_quiet_and_verbose(table, tmp_path):
     words = ["predict", table, "--label", "species", "--model", "logistic"]
     quiet = invoke(*words, "--out", tmp_path / "a", "-q")

@@ -54,6 +54,66 @@ def test_errors_go_back_into_the_frame(frame, errors):
     assert "is_label_issue" not in frame
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.Index([f"bird {i}" for i in range(120)], dtype="string", name="ring"),
+        pd.date_range("2026-01-01", periods=120, freq="D", tz="Europe/Rome"),
+        pd.MultiIndex.from_product([["a", "b"], range(60)], names=["isle", "nest"]),
+        pd.CategoricalIndex(list("pq") * 60),  # names that repeat
+        pd.RangeIndex(5, 245, 2),
+        pd.Index(np.arange(120)[::-1] / 2),
+    ],
+    ids=["strings", "dates", "levels", "repeated", "range", "floats"],
+)
+@pytest.mark.parametrize("is_loaded_first", [False, True])
+def test_the_rows_of_the_table_are_named_by_the_frames_own_index(frame, index, is_loaded_first):
+    own = frame.set_axis(index)
+    data = uqled.load(own, label="species") if is_loaded_first else own
+    label = None if is_loaded_first else "species"
+    model = ExtraTreesClassifier(5, random_state=0)
+    errors = uqled.find(data, label=label, model=model, method="cl-pbnr", progress=False)
+    named = np.delete(np.arange(120), 7)  # this row has no label
+    pd.testing.assert_index_equal(errors.to_frame().index, own.index[named], exact=True)
+
+
+def test_rows_of_other_data_are_named_by_ids_or_numbered(frame):
+    own = frame.reset_index(drop=True)
+    table = find_by_forest(pl.from_pandas(own)).to_frame()
+    assert table.index.tolist() == [row for row in range(120) if row != 7]
+    assert table.index.dtype == np.int64
+    plain = own.drop(index=7)
+    numbers = plain[["bill_length_mm", "flipper_length_mm"]].fillna(0).to_numpy()
+    ids = [f"b{n}" for n in plain.index]
+    data = uqled.Dataset.from_arrays(numbers, plain["species"], ids=ids)
+    errors = uqled.find(data, model="logistic", method="cl-pbnr", progress=False)
+    assert errors.to_frame().index.tolist() == ids
+    assert errors.to_frame().index.name == "id"
+
+
+def test_awkward_frames_go_there_and_back(frame):
+    """An Arrow table with the index of a pandas frame, booleans that may be missing, names that
+    are written alike."""
+    arrow = pa.Table.from_pandas(frame)
+    assert "__index_level_0__" in arrow.column_names
+    table = find_by_forest(arrow).apply_to(arrow)
+    assert table.num_rows == 120
+    assert table["is_label_issue"][3].as_py() is True
+    is_adelie = (frame["species"] == "Adelie").astype("boolean").where(frame["species"].notna())
+    errors = find_by_forest(frame.assign(species=is_adelie))
+    assert errors.labels.names == ("False", "True")
+    fixed = errors.corrected(frame.assign(species=is_adelie))["species"]
+    assert fixed.dtype == "boolean"
+    assert errors.n_flagged > 0
+    assert set(fixed.index[(fixed != is_adelie).fillna(False)]) == set(errors.data.ids[errors.mask])
+    assert fixed["bird 7"] is pd.NA
+    alike = frame.set_axis([3, "3", *range(4, 122)])
+    errors = find_by_forest(alike)
+    flagged = errors.apply_to(alike)["is_label_issue"].to_numpy(bool)
+    rows = np.delete(np.arange(120), 7)
+    assert np.flatnonzero(flagged).tolist() == rows[errors.mask].tolist()
+
+
 def test_corrected_frames(frame, errors):
     fixed = errors.corrected(frame)
     assert fixed.loc["bird 3", "species"] == "Adelie"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import html
+import io
 import re
 import sqlite3
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from PIL import Image
 
 import uqled
 from exports import image_run
@@ -86,6 +88,8 @@ def test_the_figure_shows_the_pairs(errors, tmp_path):
     assert right.get_xlabel() == "probability that the label is wrong"
     figure.savefig(tmp_path / "errors.png")
     assert (tmp_path / "errors.png").stat().st_size > 5000
+    # What a notebook asks for: without it, a figure made without pyplot is shown as its name.
+    assert Image.open(io.BytesIO(figure._repr_png_())).size == (1100, 400)
 
 
 # The samples that a result of `find` knows, and the widget.

@@ -111,6 +111,21 @@ def test_arrays_texts_and_paths(tmp_path):
         load([*paths, tmp_path / "cat" / "gone.png"], cache=False)
 
 
+def test_columns_of_other_libraries_are_texts():
+    texts, labels = ["good film", None, "bad film", "dull"], ["p", "p", "n", "n"]
+    columns = datasets.Dataset.from_dict({"text": texts, "label": labels})
+    some = (texts, pa.array(texts), pa.chunked_array([texts]), columns["text"], pd.Series(texts))
+    for samples in some:
+        data = load(samples, label=columns["label"])
+        assert data.kind == "texts"
+        assert data.inputs.tolist() == ["good film", "", "bad film", "dull"]
+        assert data.labels.values.tolist() == ["n", "p"]
+    with pytest.raises(InputError, match="inputs contain a int at index 1"):
+        load(["one", 2, "three", "four"], label=labels)
+    with pytest.raises(InputError, match="is a DataFrame with two columns 'a'"):
+        load(pd.DataFrame([[1, 2, 0]], columns=["a", "a", "label"]))
+
+
 class Endless(torch.utils.data.Dataset):
     """As people write them: no IndexError at the end."""
 

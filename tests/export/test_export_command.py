@@ -94,6 +94,27 @@ def test_what_the_command_refuses(tmp_path, monkeypatch, words, message):
     assert hashes(tmp_path) == before
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--to", "csv", "--out", "there.csv"], "'there.csv' exists"),
+        (["--to", "csv", "--out", "new.txt"], "new.txt"),
+        (["--to", "csv", "--out", "new.csv", "--link"], "--link"),
+        (["--to", "folder", "--out", "full"], "full"),
+        (["--to", "folder", "--out", "new", "--overwrite"], "--overwrite does not go with folder"),
+    ],
+)
+def test_targets_are_refused_before_the_run_is_read(tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    Path("there.csv").write_text("mine")
+    Path("full").mkdir()
+    Path("full/mine.txt").write_text("mine")
+    result = command("export", "nowhere", *words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "holds no run" not in result.stderr
+
+
 def test_other_methods_and_agreements(tmp_path):
     run = image_run(tmp_path)
     predictions = Run.open(run).predictions()

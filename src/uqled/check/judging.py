@@ -87,25 +87,34 @@ def judge_labels(
     baseline
         An earlier result: the error rate must not be above its interval.
     """
-    if max_error_rate is None and baseline is None:
-        raise InputError(
-            "max_error_rate", "is missing", "Set it, or name an earlier run as `baseline`"
-        )
-    confidence = arrays.check_fraction(confidence, "confidence")
-    if not 0 < confidence < 1:
-        raise InputError("confidence", f"is {confidence:g}", "Pass a number between 0 and 1")
+    check_judging_options(
+        max_error_rate, confidence, per_class=per_class, has_baseline=baseline is not None
+    )
     checks: list[Check] = []
     if max_error_rate is not None:
-        limit = arrays.check_fraction(max_error_rate, "max_error_rate")
-        reason = f"the limit is {limit:.2%}"
-        checks.append(_judge("all labels", errors, None, limit, confidence, reason))
+        reason = f"the limit is {max_error_rate:.2%}"
+        checks.append(_judge("all labels", errors, None, max_error_rate, confidence, reason))
         if per_class:
-            checks += _judge_classes(errors, limit, confidence, reason)
-    elif per_class:
-        raise InputError("per_class", "needs a limit for the classes", "Set `max_error_rate` too")
+            checks += _judge_classes(errors, max_error_rate, confidence, reason)
     if baseline is not None:
         checks.append(_compare(errors, baseline, confidence))
     return Judgement(checks, len(errors), confidence, errors.answer.unsure)
+
+
+def check_judging_options(
+    max_error_rate: float | None, confidence: float, *, per_class: bool, has_baseline: bool
+) -> None:
+    """Refuse options that `judge_labels` cannot use, before the estimates are made."""
+    if max_error_rate is None and not has_baseline:
+        raise InputError(
+            "max_error_rate", "is missing", "Set it, or name an earlier run as `baseline`"
+        )
+    if not 0 < arrays.check_fraction(confidence, "confidence") < 1:
+        raise InputError("confidence", f"is {confidence:g}", "Pass a number between 0 and 1")
+    if max_error_rate is not None:
+        arrays.check_fraction(max_error_rate, "max_error_rate")
+    elif per_class:
+        raise InputError("per_class", "needs a limit for the classes", "Set `max_error_rate` too")
 
 
 def give_no_judgement(

@@ -41,9 +41,10 @@ def render_markdown(judgement: Judgement) -> str:
         "",
         f"{judgement.n_samples:,} labels, intervals of {judgement.confidence:.0%} confidence.",
         "",
-        "| | what | wrong labels | limit |",
-        "|---|---|---|---|",
     ]
+    if judgement.outcome is Outcome.CANNOT_TELL and judgement.unsure:
+        lines += [_escape_cell(judgement.unsure), ""]
+    lines += ["| | what | wrong labels | limit |", "|---|---|---|---|"]
     for check in _order_checks(judgement):
         rate = "unknown"
         if check.rate is not None:

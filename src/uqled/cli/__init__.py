@@ -27,8 +27,9 @@ from uqled.cli.commands import (
     report,
     review,
 )
-from uqled.cli.console import CommandOutput, print_error, print_text
-from uqled.cli.help_layout import PlainCommand, PlainGroup
+from uqled.cli.console import CommandOutput, print_error, print_json, print_text
+from uqled.cli.help_layout import WANTS_JSON, PlainCommand, PlainGroup
+from uqled.cli.options import JsonFlag, OutputOptions, QuietFlag, VerboseFlag
 from uqled.cli.running import make_command
 from uqled.errors import UqledError
 
@@ -82,8 +83,12 @@ def main(
         ),
     ] = None,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    verbose: VerboseFlag = False,
 ) -> None:
     """Find wrong labels in classification data."""
+    context.obj = OutputOptions(as_json, quiet, verbose)
     if version:
         from uqled import __version__
 
@@ -102,6 +107,8 @@ def main(
         )
     except UqledError as error:
         print_error(f"error: {error}.")
+        if context.meta[WANTS_JSON]:
+            print_json(context.invoked_subcommand, error={"message": f"{error}."})
         raise typer.Exit(2) from None
 
 

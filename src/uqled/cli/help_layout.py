@@ -1,10 +1,21 @@
-"""How Typer lays out the help: names of values, not the types of Python."""
+"""How Typer lays out the help: names of values, not the types of Python. And what it refuses, as
+JSON for programs that asked for it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
+
+from uqled.cli.console import print_json
+
+#: Entry of a context's `meta`: whether `--json` is among the words, before or after the command.
+WANTS_JSON = "uqled.json"
+#: What is raised where words cannot be understood; some versions of Typer have their own.
+_UsageError: Any = typer.BadParameter.__base__
 
 
 class PlainCommand(TyperCommand):
@@ -13,12 +24,33 @@ class PlainCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return [_hide_type(param) for param in super().get_params(ctx)]
 
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        with _print_refusal(info_name, is_json=parent is not None and parent.meta[WANTS_JSON]):
+            return super().make_context(info_name, args, parent, **extra)
+
 
 class PlainGroup(TyperGroup):
     """The same for the list of commands."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return [_hide_type(param) for param in super().get_params(ctx)]
+
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        # Before the words are parsed, so that a refusal of any of them can follow it.
+        ctx.meta[WANTS_JSON] = ctx.params["as_json"] or "--json" in args
+        with _print_refusal(args[0], is_json=ctx.meta[WANTS_JSON]):
+            return super().resolve_command(ctx, args)
+
+
+@contextmanager
+def _print_refusal(command: str, *, is_json: bool) -> Iterator[None]:
+    """Print as JSON why the words after `uqled` cannot be understood, if the user wants JSON."""
+    try:
+        yield
+    except _UsageError as error:
+        if is_json:
+            print_json(command, error={"message": error.format_message()})
+        raise
 
 
 def _hide_type(param: Any) -> Any:

@@ -74,6 +74,18 @@ EngineName = Annotated[
     Choices("local", "ray"),
     typer.Option(help="Compute on this machine (local) or on a Ray cluster (ray). Default: local."),
 ]
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Print the result as one JSON document on standard output.")
+]
+QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result and errors.")]
+VerboseFlag = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Also print the settings, the time taken and, after an error, the traceback.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -148,22 +160,17 @@ class OutputOptions:
 
     panel: ClassVar[str] = "Output"
 
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the result as one JSON document on standard output."),
-    ] = False
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", "-q", help="Print only the result and errors."),
-    ] = False
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose",
-            "-v",
-            help="Also print the settings, the time taken and, after an error, the traceback.",
-        ),
-    ] = False
+    as_json: JsonFlag = False
+    quiet: QuietFlag = False
+    verbose: VerboseFlag = False
+
+    def join(self, other: OutputOptions | None) -> OutputOptions:
+        """These and others: the options of the output go before the command, too."""
+        if other is None:
+            return self
+        return OutputOptions(
+            self.as_json or other.as_json, self.quiet or other.quiet, self.verbose or other.verbose
+        )
 
     @property
     def progress(self) -> bool:

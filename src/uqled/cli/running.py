@@ -82,9 +82,13 @@ class _Command:
             inspect.Parameter(name, keyword, annotation=annotation, default=default)
         )
 
-    def run(self, **values: Any) -> None:
-        """Call the function and print its result, or in one line why there is none."""
-        output, began = _take_group(OutputOptions, values), time.monotonic()
+    def run(self, before: OutputOptions | None, values: dict[str, Any]) -> None:
+        """Call the function and print its result, or in one line why there is none.
+
+        `before` are the options of the output that were typed before the command.
+        """
+        began = time.monotonic()
+        output = _take_group(OutputOptions, values).join(before)
         try:
             if output.verbose:
                 print_message(self._describe_settings(values))
@@ -154,11 +158,14 @@ def make_command(
     command = _Command(name, function, renamed or {})
     command.add_function()
 
-    def run(**values: Any) -> None:
-        command.run(**values)
+    def run(context: typer.Context, **values: Any) -> None:
+        command.run(context.obj, values)
 
-    run.__signature__ = inspect.Signature(command.parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in command.parameters}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    context = inspect.Parameter("context", keyword, annotation=typer.Context)
+    parameters = [context, *command.parameters]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
     text, _, examples = (inspect.getdoc(function) or "").partition(_EXAMPLES)
     lines = [f"$ {line.strip()}" for line in examples.splitlines() if line.strip()]
     return run, _join_lines(text), "\n".join(["Examples:", *lines]) if lines else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -57,6 +58,8 @@ class Dataset:
     """What the user should know about how the data was read: (what was done, how to change it)."""
     embeddings: NDArray[np.float32] | None = None
     """[N,D] the user's own vectors, which the model sees instead of the samples."""
+    index: Any = field(default=None, repr=False)
+    """[N] the index of the pandas frame that the samples came from, of its own type; else None."""
     n_appended: int = 0
     """How many samples at the end are only there to be predicted; their class numbers mean
     nothing."""
@@ -67,6 +70,7 @@ class Dataset:
         lengths = {"inputs": len(self.inputs), "ids": len(self.ids)}
         lengths |= {} if self.truth is None else {"truth": len(self.truth)}
         lengths |= {} if self.groups is None else {"groups": len(self.groups)}
+        lengths |= {} if self.index is None else {"index": len(self.index)}
         for name, length in lengths.items():
             if length != N:
                 raise InputError(
@@ -113,6 +117,17 @@ class Dataset:
     @property
     def n_classes(self) -> int:
         return self.labels.n_classes
+
+    @property
+    def row_names(self) -> Any:
+        """[N] a pandas index: that of the frame the samples came from; for other sources the ids,
+        as integers where they are row numbers."""
+        import pandas as pd
+
+        if self.index is not None:
+            return self.index
+        is_numbered = all(re.fullmatch("0|[1-9][0-9]{0,17}", name) for name in self.ids)
+        return pd.Index(self.ids.astype(np.int64) if is_numbered else self.ids, name="id")
 
     @property
     def images(self) -> NDArray[np.uint8] | None:
@@ -176,6 +191,7 @@ class Dataset:
             truth=None if self.truth is None else self.truth[rows],
             groups=None if self.groups is None else self.groups[rows],
             embeddings=None if self.embeddings is None else self.embeddings[rows],
+            index=None if self.index is None else self.index[rows],
             source=None,
         )
 
@@ -214,6 +230,7 @@ class Dataset:
             ids=np.concatenate([self.ids, np.array(self.unlabelled, dtype=object)]),
             truth=None,
             groups=None,
+            index=None,
             source=None,
             n_appended=n,
         )
@@ -313,7 +330,7 @@ def _convert_inputs(inputs: Any) -> tuple[Kind, Any]:
     if array.ndim >= 3 or (array.dtype == np.uint8 and array.ndim != 2):
         return "images", convert_images(array)
     if array.ndim == 1 and array.dtype.kind in "OUT":
-        return "texts", array.astype(object)
+        return "texts", _convert_texts(array.astype(object))
     if array.ndim == 2 and array.dtype.kind in "fiub":
         return "table", array.astype(np.result_type(array.dtype, np.float32), copy=False)
     raise InputError(
@@ -321,6 +338,18 @@ def _convert_inputs(inputs: Any) -> tuple[Kind, Any]:
         f"are {array.dtype} of shape {array.shape}",
         "Pass uint8 images [N,H,W,C], texts [N], numbers [N,D] or a pandas frame",
     )
+
+
+def _convert_texts(texts: NDArray[Any]) -> NDArray[Any]:
+    """Texts [N], of which missing ones are empty, as in tables."""
+    for at, text in enumerate(texts.tolist()):
+        if text is None or text != text:
+            texts[at] = ""
+        elif not isinstance(text, str):
+            raise InputError(
+                "inputs", f"contain a {type(text).__name__} at index {at}", "Pass texts alone"
+            )
+    return texts
 
 
 def _check_kind(kind: Kind, inputs: Any) -> None:

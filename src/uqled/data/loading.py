@@ -196,6 +196,7 @@ def load(
         unlabelled_inputs=missing_inputs,
         unlabelled_rows=_find_unlabelled_rows(full_raw, is_whole=limit is None and not skipped),
         notes=raw.notes,
+        index=raw.index,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,10 @@ def _read_object(samples: Any, request: ReadRequest, label: Any) -> RawDataset:
     frame = _convert_frame(samples)
     if frame is not None:
         return _read_frame(frame, samples, request, label)
+    if hasattr(samples, "to_pylist"):  # an array of Arrow
+        samples = samples.to_pylist()
+    elif isinstance(samples, Sequence) and label is not None and not isinstance(samples, bytes):
+        samples = samples if isinstance(samples, tuple) else list(samples)  # a column of `datasets`
     if isinstance(samples, list | tuple) or _is_array(samples):
         return _read_sequence(samples, label)
     if isinstance(samples, bytes | bytearray):
@@ -98,6 +102,11 @@ def _convert_frame(samples: Any) -> Any | None:
         return pd.DataFrame(list(samples))
     if isinstance(samples, np.ndarray) and samples.dtype.names:
         return pd.DataFrame.from_records(samples)
+    if isinstance(samples, pd.DataFrame) and not samples.columns.is_unique:
+        twice = samples.columns[samples.columns.duplicated()][0]
+        raise InputError(
+            "place", f"is a DataFrame with two columns {str(twice)!r}", "Rename one of them"
+        )
     frame = nw.from_native(samples, pass_through=True, eager_only=False)
     if isinstance(frame, nw.LazyFrame):
         raise InputError(
@@ -109,6 +118,8 @@ def _convert_frame(samples: Any) -> Any | None:
 def _read_frame(frame: Any, samples: Any, request: ReadRequest, label: Any) -> RawDataset:
     index, name = frame.index, ObjectName(f"the {type(samples).__name__}")
     frame = _use_plain_types(frame.reset_index(drop=True))
+    if _is_arrow(samples):  # what pandas kept in it is no column, and rows are known by number
+        index = frame.index
     frame.columns = [str(column) for column in frame.columns]
     images: dict[str, Any] = {}
     class_names: dict[str, list[str]] = {}
@@ -117,11 +128,10 @@ def _read_frame(frame: Any, samples: Any, request: ReadRequest, label: Any) -> R
         arrow = make_arrow_table(samples, name, class_names)
         frame, images = arrow.frame, arrow.images
     request, frame = _attach_label(request, frame, label)
-    table = Table(name, Path(), frame, lambda columns: frame[columns], images, class_names)
-    raw = read_table(table, request)
-    if index.is_unique and request.split is None:
-        raw = replace(raw, ids=make_ids(index))
-    return raw
+    table = Table(
+        name, Path(), frame, lambda columns: frame[columns], images, class_names, index=index
+    )
+    return read_table(table, request)
 
 
 def _use_plain_types(frame: Any) -> Any:
@@ -204,7 +214,7 @@ def _read_sequence(samples: Any, label: Any) -> RawDataset:
             "label", f"is {label!r}, and a {type(samples).__name__} has no columns",
             "Pass the labels themselves, one per sample: label=[...]",
         )  # fmt: skip
-    if isinstance(samples, list | tuple) and all(isinstance(one, str) for one in samples):
+    if isinstance(samples, list | tuple) and any(isinstance(one, str) for one in samples):
         samples = make_object_array(list(samples))
     data = Dataset.from_arrays(samples, _list_labels(label, len(samples)))
     return RawDataset(data.kind, data.inputs, data.labels, data.ids)

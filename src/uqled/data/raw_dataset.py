@@ -43,6 +43,8 @@ class RawDataset:
     """The role of each column of a table."""
     groups: NDArray[Any] | None = None
     """[N] the user's groups, whose samples must share a fold."""
+    index: Any = None
+    """[N] the index of the pandas frame that the samples came from; None for other sources."""
     locate_rows: Callable[[Sequence[int]], str] | None = None
     """Describes where rows are in the file: "line 7, 12"."""
     notes: tuple[tuple[str, str], ...] = ()
@@ -69,6 +71,7 @@ class RawDataset:
             truth=None if self.truth is None else self.truth[rows],
             is_unlabelled=None if self.is_unlabelled is None else self.is_unlabelled[rows],
             groups=None if self.groups is None else self.groups[rows],
+            index=None if self.index is None else self.index[rows],
             locate_rows=None,
         )
 

@@ -74,9 +74,16 @@ def check_export_target(
     url: str | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Refuse a target or options that the export cannot have, before anything is done."""
-    form = plan.format
+    """Refuse a target or options that the export cannot have, before anything is written."""
     targets.check_outside(out, plan.predictions.source)
+    check_target_options(plan.format.name, out, link=link, url=url, overwrite=overwrite)
+
+
+def check_target_options(
+    to: str, out: Path, *, link: bool = False, url: str | None = None, overwrite: bool = False
+) -> None:
+    """The same as far as the format alone decides, before the run and its samples are read."""
+    form = get_format(to)
     if form.file_endings:
         targets.check_file(out, form.file_endings, overwrite=overwrite)
     else:

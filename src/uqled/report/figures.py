@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import unicodedata
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import matplotlib as mpl
@@ -27,6 +29,16 @@ _LONGEST_NAME = 24
 _NORM = PowerNorm(0.5, vmin=0, vmax=1)  # a flip of 1 % is visible beside a diagonal of 80 %
 
 
+class InlineFigure(Figure):
+    """A figure that a notebook shows, where nobody has loaded pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        picture = io.BytesIO()
+        with _ignore_missing_glyphs():
+            self.savefig(picture, format="png")
+        return picture.getvalue()
+
+
 def transition_heat_map(matrices: Mapping[str, TransitionMatrix]) -> Figure:
     """Matrices side by side under their titles: true classes down, given classes across.
 
@@ -43,7 +55,7 @@ def transition_heat_map(matrices: Mapping[str, TransitionMatrix]) -> Figure:
     side = min(max(3.5, 0.5 * len(classes[0])), 15.0)  # inches of one map
     with mpl.rc_context({"font.size": max(10.0, side), "text.usetex": False}):
         size = ((side + 1.2) * len(classes) + 1.6, side + 2)
-        figure = Figure(figsize=size, dpi=110, layout="constrained")
+        figure = InlineFigure(figsize=size, dpi=110, layout="constrained")
         FigureCanvasAgg(figure)
         panels = list(figure.subplots(1, len(classes), squeeze=False)[0])
         for axes, (title, matrix) in zip(panels, matrices.items(), strict=True):
@@ -63,10 +75,16 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
         raise FileError(
             name_file(path), f"has the ending {path.suffix!r}", "Use one of .png, .svg, .pdf"
         )
-    with replace_file(path) as part, warnings.catch_warnings():
-        # Names in a script that the font lacks are drawn as boxes; one warning each is too much.
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+    with replace_file(path) as part, _ignore_missing_glyphs():
         figure.savefig(part, format=kind)
+
+
+@contextmanager
+def _ignore_missing_glyphs() -> Iterator[None]:
+    """Names in a script that the font lacks are drawn as boxes; one warning each is too much."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        yield
 
 
 def _draw_matrix(axes: Axes, matrix: TransitionMatrix, title: str, side: float) -> AxesImage:

@@ -91,13 +91,9 @@ def render_run(run: Run) -> str:
 
 def plot_errors(errors: LabelErrors) -> Figure:
     """The pairs of classes with most flags, and histograms of error probabilities."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from uqled.report.figures import InlineFigure, escape_figure_text
 
-    from uqled.report.figures import escape_figure_text
-
-    figure = Figure(figsize=(11, 4), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = InlineFigure(figsize=(11, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     pairs = errors.answer.confused_pairs[:_PAIRS][::-1]
     left.barh(

@@ -36,7 +36,7 @@ def write_issues(errors: LabelErrors, path: Path, *, ids: list[str] | None = Non
     the most suspect first. Where all methods were asked for, each has a column of flags.
     """
     frame = errors.to_frame()
-    frame.insert(0, "index", frame.index)
+    frame.insert(0, "index", np.arange(len(frame)))
     if ids is not None:
         frame.insert(1, "id", ids)
     ranks = np.full(len(errors), np.nan)

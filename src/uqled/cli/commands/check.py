@@ -89,7 +89,7 @@ def check(
         uqled check runs/reviews --against new.csv --max-error-rate 0.03
     """
     from uqled.answer import tabulate_suspects
-    from uqled.check.judging import give_no_judgement, judge_labels
+    from uqled.check.judging import check_judging_options, give_no_judgement, judge_labels
     from uqled.check.summaries import describe_judgement, render_junit, render_markdown
     from uqled.errors import InputError
     from uqled.storage.atomic import check_file_target, replace_file
@@ -101,6 +101,10 @@ def check(
             raise InputError(
                 name, f"is {str(value)!r} without `against`", "Add `against`, or leave it out"
             )
+    check_judging_options(
+        max_error_rate, confidence, per_class=per_class, has_baseline=baseline is not None
+    )
+    before = None if baseline is None else _find_errors(baseline)[1]
     predictions, errors = _find_errors(folder)
     label_errors: LabelErrors | None = errors
     ids = predictions.ids
@@ -123,7 +127,7 @@ def check(
             max_error_rate=max_error_rate,
             confidence=confidence,
             per_class=per_class,
-            baseline=None if baseline is None else _find_errors(baseline)[1],
+            baseline=before,
         )
     if junit is not None:
         with replace_file(junit) as part:

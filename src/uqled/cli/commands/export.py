@@ -69,8 +69,14 @@ def export(
         uqled export runs/reviews --to csv --out cleaned.csv --unreviewed relabel
         uqled export runs/photos --to label-studio --out tasks --url http://localhost:8000
     """
-    from uqled.export.plan import check_export_target, plan_export, write_export
+    from uqled.export.plan import (
+        check_export_target,
+        check_target_options,
+        plan_export,
+        write_export,
+    )
 
+    check_target_options(to, out, link=link, url=url, overwrite=overwrite)
     with output.stage("reading the run and its samples"):
         plan = plan_export(folder, to, data=data, method=method, unreviewed=unreviewed)  # type: ignore[arg-type]
     check_export_target(plan, out, link=link, url=url, overwrite=overwrite)

@@ -61,6 +61,8 @@ class Table:
     """By column, what its numbers stand for."""
     locate_rows: Callable[[list[int]], str] = lambda rows: f"row {', '.join(map(str, rows))}"
     """Some rows as the user finds them in the file: "line 7, 12"."""
+    index: Any = None
+    """The index of the user's own pandas frame; None for other sources."""
 
     @property
     def subject(self) -> str:
@@ -119,6 +121,10 @@ def read_table(table: Table, request: ReadRequest) -> RawDataset:
         if "id" in table.frame.columns and not _is_input(columns, "id") and label.name != "id":
             own = table.frame["id"].iloc[rows]
             ids = make_ids(own) if own.is_unique and not own.isna().any() else ids
+        index = None if table.index is None else table.index[rows]
+        if index is not None and index.is_unique:
+            names = make_ids(index)
+            ids = names if len(set(names.tolist())) == len(names) else ids
         labels, is_unlabelled = _read_labels(table, label.name, rows)
         return RawDataset(
             kind,
@@ -129,6 +135,7 @@ def read_table(table: Table, request: ReadRequest) -> RawDataset:
             columns=(label, *columns),
             groups=_read_groups(table, request.group, rows),
             locate_rows=lambda chosen: table.locate_rows([int(rows[row]) for row in chosen]),
+            index=index,
         )
 
 
@@ -332,9 +339,12 @@ def _read_labels(
     if column.dtype.kind == "f":
         refuse_measurements(values[is_present], label, table.subject)
         values = _convert_to_integers(values, is_present)
+    present = values[is_present]
+    if present.dtype == object and present.map(lambda value: isinstance(value, bool)).all():
+        present = present.astype(bool)  # they are objects only because some are missing
     try:
         labels = encode_column(
-            values[is_present], names=table.class_names.get(label), name=f"labels in {label!r}"
+            present, names=table.class_names.get(label), name=f"labels in {label!r}"
         )
     except InputError as error:
         subject = f"{error.argument} of {table.subject}"
