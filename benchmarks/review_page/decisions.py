@@ -164,8 +164,9 @@ def format_tables(result: dict[str, Any]) -> str:
         "# Actions of a reviewer who knows the truth",
         "",
         "Key presses and clicks to settle every flag, one by one and in groups, by "
-        "`benchmarks/review_page/decisions.py` (made-up predictions, 10 % of the labels wrong). The "
-        "list follows the decisions, so that more samples are settled than were flagged at first.",
+        "`benchmarks/review_page/decisions.py` (made-up predictions, 10 % of the labels wrong). "
+        "The list follows the decisions, so that more samples are settled than were flagged at "
+        "first.",
         "",
         "| samples | classes | flags | real | one by one | in groups | actions per label |",
         "|---|---|---|---|---|---|---|",

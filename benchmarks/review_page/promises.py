@@ -143,14 +143,15 @@ def format_table(result: dict[str, Any]) -> str:
     lines = [
         "# Offers to accept many suggestions at once",
         "",
-        f"A reviewer who knows the truth makes up to {DECISIONS} decisions on each run; after every "
-        f"{STEP}, every offer of the page is compared with the truth. An offer keeps its promise if "
+        f"A reviewer who knows the truth makes up to {DECISIONS} decisions on each run; after "
+        f"every {STEP}, every offer of the page is compared with the truth. An offer keeps its "
+        "promise if "
         "at least as many of its labels are wrong as it says, by the lower end of a 95 % interval. "
         f"{result['samples']:,} samples per set, {result['seeds']} seed(s), wrong labels of 3 and "
         "10 % (evenly, and to a similar class) and by people.",
         "",
-        "| reviewed | set | reviews | with an offer | offers | kept | labels in them that are wrong "
-        "| expected | reviews with a broken one |",
+        "| reviewed | set | reviews | with an offer | offers | kept "
+        "| labels in them that are wrong | expected | reviews with a broken one |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for way in WAYS:

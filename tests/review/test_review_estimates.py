@@ -18,7 +18,7 @@ from uqled.detect.auto.estimate import ErrorEstimate
 from uqled.detect.auto.promises import bound_errors, promise_errors
 from uqled.detect.find import find_label_errors
 from uqled.review.decisions import Decisions, read_verdicts
-from uqled.review.estimates import BULK_RANDOM, list_random_verdicts, offer_bulk
+from uqled.review.estimates import list_random_verdicts, offer_bulk
 from uqled.review.flag_list import ListQuery
 from uqled.review.session import ReviewSession
 

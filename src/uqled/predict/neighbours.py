@@ -7,7 +7,7 @@ The folder `neighbours` of a run holds plain arrays:
     duplicates.npy   [M,2] pairs of near duplicates with different labels: one of the two is wrong
     vectors.npy      [N,32] the features along their principal axes, to compare any two samples
 
-Of a table's rows there are only vectors: its nearest rows are found by their columns, when asked for.
+A table has only vectors: the nearest rows are found by their columns when they are shown.
 """
 
 from __future__ import annotations

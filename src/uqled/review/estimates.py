@@ -159,15 +159,15 @@ def offer_bulk(
         after, [chosen for _, chosen in candidates], confidence=BULK_CONFIDENCE
     )
     offers = []
-    for (kind, chosen), errors in zip(candidates, promises, strict=True):
-        least = BULK_SHARE * len(chosen)
+    for (kind, chosen), promise in zip(candidates, promises, strict=True):
+        least, low = BULK_SHARE * len(chosen), promise.low
         if before.unsure or before.probability[chosen].sum() < least:
             if not has_random:
                 continue
             alike = find_alike_verdicts(after, chosen, decided_at_random)
-            low = bound_errors(alike, len(chosen), confidence=BULK_CONFIDENCE)
-            errors = replace(errors, low=min(errors.low, low))
-        if errors.low >= least:
+            low = min(low, bound_errors(alike, len(chosen), confidence=BULK_CONFIDENCE))
+        if low >= least:
+            errors = replace(promise, low=low)
             offers.append(BulkOffer(kind, len(chosen), errors, tuple(chosen.tolist())))
     return offers
 

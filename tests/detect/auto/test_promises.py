@@ -10,7 +10,7 @@ from uqled.detect.auto.estimate import ErrorEstimate
 from uqled.detect.auto.promises import bound_errors, find_alike_verdicts, promise_errors
 
 
-def make_estimate(probability, n_right, n_wrong, *, seed=0):
+def make_estimate(probability, n_right, n_wrong):
     """An estimate of these probabilities, with verdicts on samples of 0.9 behind them."""
     n = n_right + n_wrong
     readings = {"a": np.r_[probability, np.full(n, 0.9)]}
@@ -20,7 +20,7 @@ def make_estimate(probability, n_right, n_wrong, *, seed=0):
     return ErrorEstimate(readings, weights, weights).with_known_verdicts(known)
 
 
-def draw_numbers(estimate, n, n_right, n_wrong, draws=200_000):
+def draw_numbers(n, n_right, n_wrong, draws=200_000):
     """How many of n labels of 0.97 are wrong, in worlds with the same verdicts on labels of 0.9."""
     rng = np.random.default_rng(1)
     slope, shift = rng.normal(1, 1, draws), rng.normal(0, 1, draws)  # before any verdict
@@ -35,7 +35,7 @@ def draw_numbers(estimate, n, n_right, n_wrong, draws=200_000):
 @pytest.mark.parametrize(("n", "n_right"), [(10, 1), (60, 1), (250, 1), (60, 0), (60, 4)])
 def test_the_lower_end_is_that_of_worlds_with_the_same_verdicts(n, n_right):
     estimate = make_estimate(np.full(300, 0.97), n_right, 30 - n_right)
-    numbers = draw_numbers(estimate, n, n_right, 30 - n_right)
+    numbers = draw_numbers(n, n_right, 30 - n_right)
     [promise] = promise_errors(estimate, [np.arange(n)], confidence=0.95)
     # Poisson's tail is a little longer than the binomial one.
     quantile = np.quantile(numbers, 0.025)
@@ -47,7 +47,7 @@ def test_the_lower_end_is_that_of_worlds_with_the_same_verdicts(n, n_right):
 
 def test_a_symmetric_interval_promised_too_much():
     estimate = make_estimate(np.full(300, 0.97), 2, 28)
-    numbers = draw_numbers(estimate, 250, 2, 28)
+    numbers = draw_numbers(250, 2, 28)
     mask = np.arange(len(estimate.probability)) < 250
     before = estimate.sum_over(mask, confidence=0.95).low
     assert (numbers < np.floor(before)).mean() > 0.05  # 0.025 was meant

@@ -56,7 +56,9 @@ def find_alike_verdicts(
     forecast = estimate.forecast
     low, high = forecast[chosen].min(), forecast[chosen].max()
     of_random = forecast[decided_at_random]
-    return estimate.known[decided_at_random[(of_random >= low) & (of_random <= high)]]
+    is_alike = (of_random >= low) & (of_random <= high)
+    verdicts: NDArray[np.int8] = estimate.known[decided_at_random[is_alike]]
+    return verdicts
 
 
 def bound_errors(verdicts: NDArray[np.int8], n: int, *, confidence: float) -> float:
