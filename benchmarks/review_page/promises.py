@@ -3,7 +3,7 @@
     python -m review_page.promises --data FOLDER --runs RUNS     # an hour on two cores
     python -m review_page.promises --data FOLDER --runs RUNS --only adult --seeds 1   # not saved
 
-An offer says that at least so many of its labels are wrong, by the lower end of a 95 % interval.
+An offer says that at least so many of its labels are wrong, and is meant to be right in 95 of 100.
 Here a scripted reviewer who knows the truth decides, and after every few decisions each offer is
 compared with the truth. The sets and their wrong labels are those of `data_to_flags`; predictions
 are by the default model, and are kept in RUNS.
@@ -146,7 +146,7 @@ def format_table(result: dict[str, Any]) -> str:
         f"A reviewer who knows the truth makes up to {DECISIONS} decisions on each run; after "
         f"every {STEP}, every offer of the page is compared with the truth. An offer keeps its "
         "promise if "
-        "at least as many of its labels are wrong as it says, by the lower end of a 95 % interval. "
+        "at least as many of its labels are wrong as it says; 95 of 100 should. "
         f"{result['samples']:,} samples per set, {result['seeds']} seed(s), wrong labels of 3 and "
         "10 % (evenly, and to a similar class) and by people.",
         "",

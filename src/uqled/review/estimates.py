@@ -28,8 +28,8 @@ NEXT = 20
 BULK_SIZES = (10, 25, 50, 100, 250)
 #: Error probability from which "all above" may be accepted at once.
 BULK_PROBABILITY = 0.95
-#: Accepting many at once is offered where at least this share of them are errors, by the lower end
-#: of the interval: of a hundred labels changed without a look, ten would have been right.
+#: Accepting many at once is offered where at least this share of them are errors, as far as can be
+#: promised: of a hundred labels changed without a look, ten would have been right.
 BULK_SHARE = 0.9
 #: Of the interval of these errors. That of the page's other numbers, 80 %, is kept too rarely where
 #: its end is a promise: some tables had more right labels among the accepted ones than it said.
@@ -49,7 +49,8 @@ class BulkOffer:
     """`next`: the most suspect; `above`: all with an error probability of `BULK_PROBABILITY`."""
     n: int
     errors: Estimate
-    """How many of these labels are wrong, with an interval of `BULK_CONFIDENCE`."""
+    """How many of these labels are wrong; at least as many as the lower end says, with
+    `BULK_CONFIDENCE`."""
     indices: tuple[int, ...] = field(repr=False)
     """The samples."""
 

@@ -29,8 +29,8 @@ _NEGLIGIBLE = 1e-6  # weight of an explanation that cannot move a promise
 def promise_errors(
     estimate: ErrorEstimate, groups: Sequence[NDArray[np.intp]], *, confidence: float
 ) -> list[Estimate]:
-    """How many labels of each group, of undecided samples, are wrong; the lower end is kept with
-    this confidence."""
+    """How many labels of each group, of undecided samples, are wrong, and at the least with this
+    confidence."""
     corrections = _Corrections.fit(estimate)
     total = sum(estimate.spread.values())
     weights = {k: w / total for k, w in estimate.spread.items() if w > _NEGLIGIBLE * total}
@@ -41,7 +41,7 @@ def promise_errors(
         errors = estimate.sum_over(mask, confidence=confidence)
         n_right = [corrections.count_right(estimate.readings[k][chosen]) for k in weights]
         each = np.concatenate([weight * corrections.weights for weight in weights.values()])
-        most = _find_quantile(np.concatenate(n_right), each, (1 + confidence) / 2, len(chosen))
+        most = _find_quantile(np.concatenate(n_right), each, confidence, len(chosen))
         low = min(errors.value, float(len(chosen) - most))
         promises.append(Estimate(errors.value, low, errors.high))
     return promises
@@ -62,7 +62,8 @@ def find_alike_verdicts(
 
 
 def bound_errors(verdicts: NDArray[np.int8], n: int, *, confidence: float) -> float:
-    """How many of n labels are wrong at the least, by verdicts [m] on samples like them alone.
+    """How many of n labels are wrong at the least, with this confidence, by verdicts [m] on samples
+    like them alone.
 
     The share of right labels is a priori anything, by Jeffreys; the number of right ones among n is
     then beta-binomial.
@@ -71,7 +72,7 @@ def bound_errors(verdicts: NDArray[np.int8], n: int, *, confidence: float) -> fl
 
     n_right = int(np.count_nonzero(verdicts == 0))
     number = betabinom(n, n_right + 0.5, len(verdicts) - n_right + 0.5)
-    return float(n - number.ppf((1 + confidence) / 2))
+    return float(n - number.ppf(confidence))
 
 
 @dataclass(frozen=True)
