@@ -49,7 +49,7 @@ docs: .venv/docs
 bench: .venv/bench
 	$(BIN)/python benchmarks/detection.py
 	$(BIN)/python benchmarks/mc_dropout.py
-	$(BIN)/python benchmarks/review.py
+	PYTHONPATH=benchmarks $(BIN)/python -m review_page.screens
 	$(BIN)/python benchmarks/decoding.py $(if $(DATA),--data $(DATA))
 	$(if $(DATA),$(BIN)/python benchmarks/prediction.py --data $(DATA))
 	$(if $(DATA),$(BIN)/python benchmarks/published_predictions.py --data $(DATA))

@@ -64,11 +64,15 @@ class NoisyCase:
 
 
 def iterate_cases(
-    folder: Path, n: int, seed: int, is_done: Callable[[str], bool]
+    folder: Path,
+    n: int,
+    seed: int,
+    is_done: Callable[[str], bool],
+    rates: tuple[float, ...] = RATES,
 ) -> Iterator[NoisyCase]:
     """Every set with every noise that is not done yet."""
     for name, load_set, raters in SETS:
-        noises = [*raters, *(f"{kind} {rate:.0%}" for rate in RATES for kind in KINDS)]
+        noises = [*raters, *(f"{kind} {rate:.0%}" for rate in rates for kind in KINDS)]
         if all(is_done(f"{name}, {noise}") for noise in noises):
             continue
         loaded = load_set(folder, n, seed)
@@ -82,7 +86,7 @@ def iterate_cases(
             yield NoisyCase(f"{name}, {rater}", data.with_labels(people[rater]), true, features)
         rng = np.random.default_rng(seed)
         confused = find_most_confused(features, true)
-        for rate in RATES:
+        for rate in rates:
             for kind in KINDS:
                 labels = true.copy()
                 flipped = rng.choice(len(true), round(rate * len(true)), replace=False)

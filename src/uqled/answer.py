@@ -346,11 +346,28 @@ def describe_contradictions(answer: Answer) -> list[str]:
 
 def describe_tiers(answer: Answer) -> list[str]:
     """How many samples are in each tier, and what share of them to expect to be wrong."""
-    return [
-        f"{tier.n_samples:,} {tier.name} "
-        f"({tier.precision.low:.0%} to {tier.precision.high:.0%} of them are wrong)"
-        for tier in answer.tiers
-    ]
+    lines = []
+    for tier in answer.tiers:
+        words = f"{describe_range(tier.precision)} of them are wrong"
+        if words.startswith("all "):  # no probability is 1: only reviewers know for certain
+            words = "all of them are wrong, as reviewers decided"
+        lines.append(f"{tier.n_samples:,} {tier.name} ({words})")
+    return lines
+
+
+def describe_range(share: Estimate) -> str:
+    """The interval of a share in words: one number where both ends look the same, and no number
+    where everything is decided.
+
+    >>> describe_range(Estimate(0.9, 0.85, 0.95)), describe_range(Estimate(0.998, 0.996, 0.999))
+    ('85% to 95%', 'about 100%')
+    >>> describe_range(Estimate(1, 1, 1)), describe_range(Estimate(0, 0, 0))
+    ('all', 'none')
+    """
+    low, high = f"{share.low:.0%}", f"{share.high:.0%}"
+    if share.low == share.high and share.low in (0, 1):
+        return "all" if share.low else "none"
+    return f"{low} to {high}" if low != high else f"about {low}"
 
 
 def describe_estimates(answer: Answer) -> list[str]:
@@ -367,18 +384,31 @@ def describe_estimates(answer: Answer) -> list[str]:
         f"80% interval {number.low:,.0f} to {number.high:,.0f}"
     ]
     if precision is not None and recall is not None:
-        real = f"{precision.low:.0%} to {precision.high:.0%}"
-        if answer.unsure is None:  # otherwise a single number would be a guess
-            real = f"about {precision.value:.0%} ({real})"
         lines.append(
-            f"{real} of the flags are real; they include {recall.value:.0%} of all wrong "
-            f"labels ({recall.low:.0%} to {recall.high:.0%})"
+            f"{_describe_precision(precision, answer.unsure is not None)}; "
+            f"they include {_describe_recall(recall)}"
         )
     elif number.value < 0.5:
         lines.append("nothing is flagged")
     else:
         lines.append("nothing is flagged: no choice of flags reaches what was asked for")
     return lines
+
+
+def _describe_precision(share: Estimate, is_unsure: bool) -> str:
+    words = describe_range(share)
+    if words in ("all", "none"):
+        return "all flags are real" if words == "all" else "no flag is real"
+    if not is_unsure and " to " in words:  # otherwise a single number would be a guess, or is one
+        words = f"about {share.value:.0%} ({words})"
+    return f"{words} of the flags are real"
+
+
+def _describe_recall(share: Estimate) -> str:
+    words = describe_range(share)
+    if " to " in words:
+        return f"{share.value:.0%} of all wrong labels ({words})"
+    return "all wrong labels" if words == "all" else f"{words} of all wrong labels"
 
 
 def describe_doubt(answer: Answer) -> list[str]:

@@ -17,6 +17,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import uqled
+from uqled import progress
 from uqled.check.new_data import find_errors_in_new_data, select_trusted
 from uqled.cli import app
 from uqled.data.new_samples import load_new_samples
@@ -191,12 +192,13 @@ def test_suspects_do_not_train_the_model(table_run):
         ),
     ],
 )
-def test_other_columns_and_classes_are_named(table_run, tmp_path, change, message):
+def test_other_columns_and_classes_are_named(table_run, tmp_path, change, message, monkeypatch):
+    monkeypatch.setattr(progress, "_QUIET_SECONDS", 3600)  # however busy the machine is
     change(make_table(30)[0]).to_csv(tmp_path / "new.csv", index=False)
     result = invoke(table_run, "--against", tmp_path / "new.csv", "--max-error-rate", 0.1)
     assert result.exit_code == 2
     assert message in result.stderr
-    assert result.stderr.splitlines()[-1].startswith("error: --against is file")
+    assert result.stderr.startswith("error: --against is file")
 
 
 def test_a_place_that_is_not_there(table_run, tmp_path):

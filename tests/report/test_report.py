@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import uqled
 from exports import image_run
 from report_pages import HOSTILE, QUOTES, detect_all, hostile_run, page_of
-from uqled.answer import describe_estimates
+from uqled.answer import describe_answer, describe_estimates, describe_range
 from uqled.cli import app
 from uqled.cli.predicting import describe_data
 from uqled.data import Dataset
@@ -62,12 +62,27 @@ def test_the_estimated_number_of_errors(data, tmp_path):
     assert f"flags that are real {one}" in text
     assert f"wrong with probability {errors.probability[errors.ranked[20]]:.1%}" in text
     for tier in errors.tiers:
-        low, high = tier.precision.low, tier.precision.high
-        assert f"{tier.name} {tier.n_samples:,} {low:.0%} to {high:.0%} of them are wrong" in text
+        words = describe_range(tier.precision)
+        assert f"{tier.name} {tier.n_samples:,} {words} of them are wrong, estimated" in text
     errors = detect_all(data, method="cl-mcd")
     text = page_of(errors.report(tmp_path / "r.html")).text
     counted = 600 - np.trace(errors.joint)
     assert f"labels wrong, estimated {counted} {counted / 600:.2%}, by the noise matrix" in text
+
+
+def test_shares_that_are_known_for_certain_are_no_interval(data, tmp_path):
+    errors = detect_all(data)
+    decided = errors.with_verdicts({int(i): True for i in errors.ranked})
+    while not (decided.estimate.known[decided.mask] == 1).all():  # the flags follow
+        flagged = np.flatnonzero(decided.mask)
+        decided = errors.with_verdicts({int(i): True for i in flagged})
+    lines = describe_answer(decided.answer)
+    page = page_of(decided.report(tmp_path / "r.html")).text
+    n = decided.tiers[0].n_samples
+    assert f"{n:,}  almost certainly wrong (all of them are wrong, as reviewers decided)" in lines
+    assert f"almost certainly wrong {n:,} all of them are wrong, as decided" in page
+    assert "all flags are real; they include " in lines
+    assert "100% to 100%" not in lines + page
 
 
 def test_estimates_follow_what_reviewers_decided(data, tmp_path):

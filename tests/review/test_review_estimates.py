@@ -15,9 +15,10 @@ from review_runs import image_run, make_labels
 from uqled.answer import Estimate
 from uqled.cli import app
 from uqled.detect.auto.estimate import ErrorEstimate
+from uqled.detect.auto.promises import bound_errors, promise_errors
 from uqled.detect.find import find_label_errors
 from uqled.review.decisions import Decisions, read_verdicts
-from uqled.review.estimates import BULK_RANDOM, count_random_verdicts, offer_bulk
+from uqled.review.estimates import list_random_verdicts, offer_bulk
 from uqled.review.flag_list import ListQuery
 from uqled.review.session import ReviewSession
 
@@ -199,7 +200,7 @@ def make_estimate(probability, *, spread=0.0, verdicts=30):
     return ErrorEstimate(readings, weights, weights, known=known if verdicts else None)
 
 
-def offers(first, current, n_random=0):
+def offers(first, current, decided_at_random=()):
     class Errors(list):
         pass
 
@@ -208,8 +209,10 @@ def offers(first, current, n_random=0):
         errors = Errors(range(len(estimate.probability)))
         errors.estimate = estimate
         pair.append(errors)
+    at_random = np.asarray(decided_at_random, np.intp)
     queue = np.argsort(-current.probability[:-50], kind="stable")
-    return {(one.kind, one.n): one for one in offer_bulk(queue, *pair, n_random)}
+    queue = queue[~np.isin(queue, at_random)]
+    return {(one.kind, one.n): one for one in offer_bulk(queue, *pair, at_random)}
 
 
 def test_many_are_offered_where_the_estimate_carries_them():
@@ -219,7 +222,8 @@ def test_many_are_offered_where_the_estimate_carries_them():
     assert set(offer) == {("next", 10), ("next", 25), ("next", 50), ("next", 100), ("above", 120)}
     above = offer["above", 120]
     assert above.errors.value == pytest.approx(118.8)
-    assert above.errors == sure.sum_over(np.arange(250) < 120, confidence=0.95)
+    assert [above.errors] == promise_errors(sure, [np.arange(120)], confidence=0.95)
+    assert above.errors.low == 117  # Poisson of 1.2 right labels exceeds 3 in one of thirty times
     assert sorted(above.indices) == list(range(120))
     for n in (50, 100):
         assert offer["next", n].errors.low >= 0.9 * n
@@ -240,22 +244,33 @@ def test_nothing_is_offered_where_the_estimate_does_not_carry_it():
     # Before anybody looked at anything, probabilities are the model's word alone.
     assert offers(hopeful, make_estimate(np.full(200, 0.99), verdicts=19)) == {}
     assert offers(hopeful, make_estimate(np.full(200, 0.99), verdicts=0)) == {}
-    # Flags at random say more than the estimate before any decision; not where they leave doubt.
-    assert offers(wide, hopeful, BULK_RANDOM - 1) == offers(first, hopeful, BULK_RANDOM - 1) == {}
-    assert offers(wide, hopeful, BULK_RANDOM)
-    assert offers(first, hopeful, BULK_RANDOM)
-    assert offers(hopeful, wide, BULK_RANDOM) == offers(hopeful, first, BULK_RANDOM) == {}
+
+
+def test_flags_at_random_carry_an_offer_if_they_are_as_suspect():
+    wide, first = make_estimate(np.full(200, 0.6), spread=0.35), make_estimate(np.full(200, 0.6))
+    hopeful = make_estimate(np.full(200, 0.99))
+    fifty = np.arange(50)
+    hopeful.known[fifty] = 1  # all of them are errors
+    for before in (wide, first):
+        assert offers(before, hopeful, fifty[:-1]) == {}
+        carried = offers(before, hopeful, fifty)
+        assert set(carried) == {("next", n) for n in (10, 25, 50, 100)} | {("above", 150)}
+        assert carried["next", 100].errors.low == bound_errors(np.ones(50), 100, confidence=0.95)
+    assert offers(hopeful, wide, fifty) == offers(hopeful, first, fifty) == {}
+    few = make_estimate(np.full(200, 0.99))
+    few.known[fifty] = np.r_[np.ones(42), np.zeros(8)]  # they are not as suspect as it says
+    assert offers(wide, few, fifty) == offers(first, few, fifty) == {}
 
 
 def test_only_decisions_in_the_random_order_count_as_random(errors, session):
     flags = session.get_list("auto")
     decide(session, [(int(i), "keep", None) for i in errors.ranked[:60]])
     session.update()
-    from_the_top = count_random_verdicts(flags)
+    from_the_top = len(list_random_verdicts(flags))
     assert from_the_top < 60
     decide(session, [(int(i), "keep", None) for i in flags.random_order[:70]])
     session.update()
-    assert count_random_verdicts(flags) >= 70
+    assert len(list_random_verdicts(flags)) >= 70
 
 
 # ---- over HTTP
@@ -386,7 +401,7 @@ def test_detect_uses_what_was_decided(own):
         verdicts = decisions.verdicts(len(predictions))
     result = invoke("detect", own.path)  # at the operating point that the run has
     assert result.exit_code == 0, result.output
-    assert "Reviewers' decisions so far (30) are taken as certain" in result.output
+    assert result.stdout.startswith("Reviewers' decisions so far (30) are taken as certain")
     expected = find_label_errors(predictions, recall=0.8, verdicts=verdicts)
     assert f"about {expected.estimate.number.value:,.0f} labels are wrong" in result.output
     table = pd.read_parquet(own.path / "issues.parquet")
@@ -407,7 +422,7 @@ def test_detect_uses_what_was_decided(own):
 
     result = invoke("detect", own.path, "--method", "cl-pbnr")
     assert result.exit_code == 0, result.output
-    assert "Reviewers' decisions so far (30) are not used: cl-pbnr" in result.output
+    assert result.stdout.startswith("Reviewers' decisions so far (30) are not used: cl-pbnr")
     assert own.detection() == ("cl-pbnr", {})
 
 

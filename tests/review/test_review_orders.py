@@ -43,6 +43,28 @@ def test_each_tier_lists_its_samples(tmp_path):
     session.decisions.close()
 
 
+def test_a_tier_says_what_to_expect_of_its_undecided_samples(tmp_path):
+    session, errors = open_session(image_run(tmp_path, N=400, margin=3.0))
+    flags = session.get_list(None)
+    certain = np.flatnonzero(errors.tier_numbers == 0)
+    session.decisions.decide([(int(i), "drop", None) for i in certain[:-5]], reviewer="ana")
+    session.update()
+    left = (flags.tier_numbers == 0) & (session.state.actions == 0)
+    tier = flags.count_overview()["tiers"][0]
+    expected = flags.current.estimate.precision(left)
+    assert (tier["name"], tier["n"]) == (TIERS[0], int(left.sum()))
+    assert tier["share"] == pytest.approx(vars(expected))
+    assert tier["share"]["low"] < 1  # nobody decided about these
+    rest = flags.list_undecided()
+    session.decisions.decide([(int(i), "drop", None) for i in rest], reviewer="ana")
+    session.update()
+    while len(rest := flags.list_undecided()):  # the list follows
+        session.decisions.decide([(int(i), "drop", None) for i in rest], reviewer="ana")
+        session.update()
+    assert flags.count_overview()["tiers"][0] == {"name": TIERS[0], "n": 0, "share": None}
+    session.decisions.close()
+
+
 def test_the_verdict_that_tells_most_comes_first(tmp_path):
     session, errors = open_session(image_run(tmp_path, N=600, margin=2.5))
     flags = session.get_list(None)

@@ -26,7 +26,7 @@ from uqled.predict.folds import Folds, compute_distributed, compute_here
 from uqled.predict.history import write_history
 from uqled.predict.learner import CombiningLearner, EnsembleLearner, Learner
 from uqled.predict.learners import choose_learner
-from uqled.predict.neighbours import find_sample_features, write_neighbours
+from uqled.predict.neighbours import find_sample_features, write_neighbours, write_table_vectors
 from uqled.progress import Progress
 from uqled.storage.run import Predictions, Run
 
@@ -156,6 +156,8 @@ def cross_validate(
             if features is not None:
                 softmax = run.predictions().pred_probs
                 write_neighbours(run.path, features, data.labels.codes, softmax)
+            elif data.kind == "table":
+                write_table_vectors(run.path, data)
             n_near = 0
             if features is not None and own_groups is None:
                 n_near = _count_near_duplicates(groups)

@@ -6,6 +6,8 @@ The folder `neighbours` of a run holds plain arrays:
     suggested.npy    [N,3] the nearest samples of the most probable other class
     duplicates.npy   [M,2] pairs of near duplicates with different labels: one of the two is wrong
     vectors.npy      [N,32] the features along their principal axes, to compare any two samples
+
+A table has only vectors: the nearest rows are found by their columns when they are shown.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from uqled.data.dataset import Dataset
 from uqled.features.components import are_embeddings, reduce_features
 from uqled.features.map_layout import COMPARED_DIMENSIONS, reduce_dimensions
 from uqled.features.neighbours import find_near_duplicates, find_neighbours_in_class
+from uqled.features.table_vectors import compute_table_vectors
 from uqled.predict.learner import CombiningLearner, FeatureLearner, Learner
 from uqled.storage.atomic import write_array
 
@@ -59,6 +62,14 @@ def write_neighbours(
     write_array(folder / FOLDER / "duplicates.npy", duplicates)
     vectors = reduce_dimensions(features, COMPARED_DIMENSIONS)
     write_array(folder / FOLDER / "vectors.npy", vectors)
+
+
+def write_table_vectors(folder: Path, data: Dataset) -> None:
+    """Encode a table's rows, and write them where they can be encoded."""
+    vectors = compute_table_vectors(data)
+    if vectors is not None:
+        (folder / FOLDER).mkdir(exist_ok=True)
+        write_array(folder / FOLDER / "vectors.npy", vectors)
 
 
 def find_conflicting_duplicates(

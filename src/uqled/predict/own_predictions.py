@@ -19,6 +19,7 @@ from uqled.data.inspection.prediction_checks import add_prediction_findings
 from uqled.data.loading import load
 from uqled.data.raw_dataset import make_ids
 from uqled.errors import InputError
+from uqled.predict.neighbours import write_table_vectors
 from uqled.storage.run import Predictions, Run
 
 
@@ -92,6 +93,8 @@ def make_run(
                 predicted = choose_unlabelled_classes(labelled, unlabelled_probs)
             run.write_unlabelled(missing_names.tolist(), given, unlabelled_probs, *predicted)
         if dataset is not None:
+            if dataset.kind == "table" and len(dataset) == N:
+                write_table_vectors(run.path, dataset)
             inspection = add_prediction_findings(inspect(dataset), given, softmax)
             run.write_inspection(inspection.to_json())
     return run.predictions()

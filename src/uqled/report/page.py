@@ -21,6 +21,7 @@ from uqled.answer import (
     FlagMetrics,
     describe_contradictions,
     describe_estimates,
+    describe_range,
     describe_tiers,
 )
 from uqled.data.dataset import Dataset
@@ -294,11 +295,11 @@ def _list_estimate_tiles(answer: Answer) -> list[Tile]:
     }
     if answer.unsure is not None:
         return [
-            Tile(title, f"{one.low:.0%} to {one.high:.0%}", "unsure, see the note")
+            Tile(title, describe_range(one), "unsure, see the note")
             for title, one in estimates.items()
         ]
     return [
-        Tile(title, f"{one.value:.0%}", f"estimated; {one.low:.0%} to {one.high:.0%}")
+        Tile(title, f"{one.value:.0%}", f"estimated; {describe_range(one)}")
         for title, one in estimates.items()
     ]
 
@@ -309,7 +310,8 @@ def _list_tier_tiles(answer: Answer) -> list[Tile]:
         Tile(
             tier.name,
             f"{tier.n_samples:,}",
-            f"{tier.precision.low:.0%} to {tier.precision.high:.0%} of them are wrong, estimated",
+            f"{describe_range(tier.precision)} of them are wrong, "
+            f"{'as decided' if tier.precision.low == 1 else 'estimated'}",
         )
         for tier in answer.tiers
     ]

@@ -8,13 +8,14 @@ decided ones says nothing about the rest, and is never used as if it did.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.answer import Estimate
+from uqled.detect.auto.promises import bound_errors, find_alike_verdicts, promise_errors
 from uqled.detect.result import LabelErrors
 from uqled.review.flag_list import FlagList
 from uqled.review.orders import list_in_order
@@ -27,8 +28,8 @@ NEXT = 20
 BULK_SIZES = (10, 25, 50, 100, 250)
 #: Error probability from which "all above" may be accepted at once.
 BULK_PROBABILITY = 0.95
-#: Accepting many at once is offered where at least this share of them are errors, by the lower end
-#: of the interval: of a hundred labels changed without a look, ten would have been right.
+#: Accepting many at once is offered where at least this share of them are errors, as far as can be
+#: promised: of a hundred labels changed without a look, ten would have been right.
 BULK_SHARE = 0.9
 #: Of the interval of these errors. That of the page's other numbers, 80 %, is kept too rarely where
 #: its end is a promise: some tables had more right labels among the accepted ones than it said.
@@ -36,7 +37,7 @@ BULK_CONFIDENCE = 0.95
 #: Decisions before which nothing is offered: the probabilities are the model's word alone.
 BULK_VERDICTS = 20
 #: Verdicts on flags at random after which the estimate need not agree with the one before any
-#: decision: the share of real flags is then known to 0.15.
+#: decision: fewer hardly have enough among them that are as suspect as the ones offered.
 BULK_RANDOM = 50
 
 
@@ -48,7 +49,8 @@ class BulkOffer:
     """`next`: the most suspect; `above`: all with an error probability of `BULK_PROBABILITY`."""
     n: int
     errors: Estimate
-    """How many of these labels are wrong, with an interval of `BULK_CONFIDENCE`."""
+    """How many of these labels are wrong; at least as many as the lower end says, with
+    `BULK_CONFIDENCE`."""
     indices: tuple[int, ...] = field(repr=False)
     """The samples."""
 
@@ -114,48 +116,59 @@ def compute_estimates(flags: FlagList, number: int) -> Estimates | None:
         next_errors=(len(next_ones), float(probability[next_ones].sum())),
         open_hundred=int(np.count_nonzero(state.actions[hundred] == 0)),
         unsure=answer.unsure,
-        bulk=offer_bulk(queue, flags.first, current, count_random_verdicts(flags)),
+        bulk=offer_bulk(queue, flags.first, current, list_random_verdicts(flags)),
     )
 
 
-def count_random_verdicts(flags: FlagList) -> int:
-    """How many flags were decided in the random order, from its beginning. Decisions from the top
+def list_random_verdicts(flags: FlagList) -> NDArray[np.intp]:
+    """The flags that were decided in the random order, from its beginning. Decisions from the top
     of the list do not count: they leave gaps in it."""
     is_open = flags.state.actions[flags.random_order] == 0
-    return int(is_open.argmax()) if is_open.any() else len(is_open)
+    n = int(is_open.argmax()) if is_open.any() else len(is_open)
+    return flags.random_order[:n]
 
 
 def offer_bulk(
-    queue: NDArray[np.intp], first: LabelErrors, current: LabelErrors, n_random: int = 0
+    queue: NDArray[np.intp],
+    first: LabelErrors,
+    current: LabelErrors,
+    decided_at_random: NDArray[np.intp],
 ) -> list[BulkOffer]:
     """What may be accepted at once, of the undecided flags in their order.
 
     Nothing before `BULK_VERDICTS` decisions, and nothing where the estimate is unsure. Decisions
     from the top of the list make the current estimate hopeful, so the one before any decision must
-    be sure and expect as many errors too; unless `n_random` flags at random were decided, which
-    say more than it.
+    be sure and expect as many errors too; or else flags at random that are as suspect as these.
     """
     before, after = first.estimate, current.estimate
-    if before is None or after is None or after.unsure:
+    if before is None or after is None or after.unsure or after.known is None:
         return []
-    if after.known is None or np.count_nonzero(after.known >= 0) < BULK_VERDICTS:
+    if np.count_nonzero(after.known >= 0) < BULK_VERDICTS:
         return []
-    if n_random >= BULK_RANDOM:
-        before = after
-    elif before.unsure:
+    has_random = len(decided_at_random) >= BULK_RANDOM
+    if before.unsure and not has_random:
         return []
     lowest = np.minimum(before.probability[queue], after.probability[queue])
+    if has_random:
+        lowest = after.probability[queue]
     candidates: list[tuple[BulkKind, NDArray[np.intp]]] = [
         ("next", queue[:n]) for n in BULK_SIZES if n <= len(queue)
     ]
     candidates.append(("above", queue[lowest >= BULK_PROBABILITY]))
+    candidates = [one for one in candidates if len(one[1])]
+    promises = promise_errors(
+        after, [chosen for _, chosen in candidates], confidence=BULK_CONFIDENCE
+    )
     offers = []
-    for kind, chosen in candidates:
-        mask = np.zeros(len(current), np.bool_)
-        mask[chosen] = True
-        errors = after.sum_over(mask, confidence=BULK_CONFIDENCE)
-        least = BULK_SHARE * len(chosen)
-        if len(chosen) and errors.low >= least and before.probability[chosen].sum() >= least:
+    for (kind, chosen), promise in zip(candidates, promises, strict=True):
+        least, low = BULK_SHARE * len(chosen), promise.low
+        if before.unsure or before.probability[chosen].sum() < least:
+            if not has_random:
+                continue
+            alike = find_alike_verdicts(after, chosen, decided_at_random)
+            low = min(low, bound_errors(alike, len(chosen), confidence=BULK_CONFIDENCE))
+        if low >= least:
+            errors = replace(promise, low=low)
             offers.append(BulkOffer(kind, len(chosen), errors, tuple(chosen.tolist())))
     return offers
 

@@ -254,14 +254,20 @@ class FlagList:
 
     def _count_tiers(self) -> list[dict[str, Any]]:
         """Each tier with its undecided samples, and what share of them to expect to be wrong."""
-        undecided = self.state.actions == 0
-        numbers = np.bincount(self.tier_numbers[undecided] + 1, minlength=len(TIERS) + 1)[1:]
-        shares = {tier.name: tier.precision for tier in self.current.tiers}
-        return [
-            {"name": name, "n": int(n), "low": shares[name].low, "high": shares[name].high}
-            for name, n in zip(TIERS, numbers.tolist(), strict=True)
-            if name in shares
-        ]
+        estimate = self.current.estimate
+        if estimate is None or not self.current.tiers:
+            return []
+        is_open, numbers, tiers = self.state.actions == 0, self.tier_numbers, []
+        for k, name in enumerate(TIERS):
+            mask = numbers == k
+            if mask.any():  # a tier of which all are decided stays, so that its filter does
+                mask &= is_open
+                n = int(np.count_nonzero(mask))
+                share = estimate.precision(mask) if n else None
+                tiers.append(
+                    {"name": name, "n": n, "share": None if share is None else vars(share)}
+                )
+        return tiers
 
 
 def _find_top_classes(probs: NDArray[np.float64], n: int) -> NDArray[np.intp]:

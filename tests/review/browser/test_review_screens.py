@@ -257,6 +257,35 @@ def test_names_and_buttons_are_whole_at_every_width(open_page, address, width):
         assert word.evaluate(LINES) < 2, word.inner_text()
 
 
+@pytest.mark.parametrize("width", [1600, 1280, 768, 390])
+def test_estimates_of_an_unsure_model_are_whole(open_page, address, width):
+    def make_unsure(route):
+        answer = route.fetch()
+        content = answer.json()
+        wide = {"value": 12345, "low": 4445, "high": 21960}
+        content["estimates"] |= {"samples": 123456, "flagged": 12345, "wrong": wide, "left": wide}
+        content["estimates"] |= {
+            "real": {"value": 0.69, "low": 0.32, "high": 1},
+            "real_confidence": 0.95,
+            "unsure": "The model's own errors cannot be told from wrong labels here.",
+        }
+        route.fulfill(response=answer, json=content)
+
+    page = open_page(
+        address, viewport={"width": width, "height": 800}, routes={"**/api/estimates*": make_unsure}
+    )
+    page.locator("#estimates-box summary").click()
+    page.wait_for_selector("#unsure-box:not([hidden])")
+    assert "32% to 100%" in page.locator("#estimates").inner_text()
+    right = page.locator("#estimates-box").evaluate("(box) => box.parentElement.clientWidth")
+    left = page.locator("aside").bounding_box()["x"]
+    for cell in page.locator("#estimates :is(th, .value, .ends-at)").all():
+        box = cell.bounding_box()
+        assert box["x"] + box["width"] <= left + right, cell.inner_text()
+    overflow = "(one) => one.scrollWidth - one.clientWidth"
+    assert page.locator("aside").evaluate(overflow) == 0
+
+
 def test_the_answer_to_a_group_stays_in_sight(open_page, address):
     page = open_page(address, viewport={"width": 390, "height": 420})
     show_screen(page, "groups")

@@ -28,6 +28,12 @@ export function formatPercent(share) {
   return `${Math.round(100 * share)}%`;
 }
 
+// An interval of shares; one number where both ends look the same.
+export function formatRange(low, high) {
+  const [from, to] = [formatPercent(low), formatPercent(high)];
+  return from === to ? from : `${from} to ${to}`;
+}
+
 export function formatNumber(value) {
   return value.toLocaleString("en");
 }

@@ -2,7 +2,7 @@
 // follow the decisions. They are asked for apart from the decisions, which never wait for them.
 
 import { ask } from "./api.js";
-import { formatNumber, formatPercent, makeElement } from "./drawing.js";
+import { formatNumber, formatPercent, formatRange, makeElement } from "./drawing.js";
 import { find } from "./state.js";
 
 const PAUSE = 400; // milliseconds after a decision, so that quick ones share one estimate
@@ -69,7 +69,7 @@ export function showAudit(audit) {
   find("audit").textContent = audit ? `Go on with the audit: ${audit.n - audit.judged} left` : "Begin an audit";
   if (audit === null) return;
   const { errors, precision } = audit;
-  find("audit-note").textContent = errors ? `Audit: ${audit.judged} of ${audit.n} judged, ${audit.wrong} wrong. About ${whole(errors.value)} labels are wrong in all (${whole(errors.low)} to ${whole(errors.high)}), and ${formatPercent(precision.low)} to ${formatPercent(precision.high)} of the flags are real. ${audit.advice}` : `Audit: ${audit.n} samples are drawn, none is judged yet.`;
+  find("audit-note").textContent = errors ? `Audit: ${audit.judged} of ${audit.n} judged, ${audit.wrong} wrong. About ${whole(errors.value)} labels are wrong in all (${whole(errors.low)} to ${whole(errors.high)}), and ${formatRange(precision.low, precision.high)} of the flags are real. ${audit.advice}` : `Audit: ${audit.n} samples are drawn, none is judged yet.`;
 }
 
 const count = (n) => `${formatNumber(n)} ${n === 1 ? "decision" : "decisions"}`;
@@ -109,7 +109,7 @@ function row(name, { value, low, high }, text, scale, note = "") {
   const point = makeElement("span", { class: "point" });
   point.style.left = `${(100 * value) / scale}%`;
   return [
-    makeElement("tr", {}, makeElement("th", { scope: "row" }, name), makeElement("td", { class: "value" }, text(value)), makeElement("td", { class: "ends-at" }, `${text(low)} to ${text(high)}`, note ? makeElement("span", { class: "note" }, note) : null)),
+    makeElement("tr", {}, makeElement("th", { scope: "row" }, name), makeElement("td", { class: "value" }, text(value)), makeElement("td", { class: "ends-at" }, text(low) === text(high) ? "" : `${text(low)} to ${text(high)}`, note ? makeElement("span", { class: "note" }, note) : null)),
     makeElement("tr", { class: "scale", "aria-hidden": "true" }, makeElement("td", { colspan: 3 }, makeElement("span", { class: "range" }, range, point))),
   ];
 }

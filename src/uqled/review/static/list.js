@@ -1,7 +1,7 @@
 // The list of samples: loading it, showing it, moving in it, selecting.
 
 import { ask } from "./api.js";
-import { breakName, describe, describeDecision, drawHeatMap, formatNumber, makeCard, makeElement, updateCard } from "./drawing.js";
+import { breakName, describe, describeDecision, drawHeatMap, formatNumber, formatRange, makeCard, makeElement, updateCard } from "./drawing.js";
 import { follow } from "./estimates.js";
 import { showSingle } from "./single.js";
 import { CHOSEN, FILTERS, SIZE, find, isTyping, state } from "./state.js";
@@ -126,7 +126,7 @@ export function showTiers() {
   const box = find("tiers");
   const isFlagList = !CHOSEN.some((name) => query[name]) && query.order !== "audit";
   const chip = (name, text, title) => makeElement("button", { type: "button", class: "chip", title, "aria-pressed": String(isFlagList && (query.tier ?? "") === name), onclick: () => filter({ tier: name, lasso: "", only: "", second: "", differ: "" }) }, text);
-  const tiers = info.overview.tiers.map(({ name, n, low, high }) => chip(name, `${name} ${formatNumber(n)}`, `${Math.round(100 * low)} to ${Math.round(100 * high)} % of them are wrong, estimated`));
+  const tiers = info.overview.tiers.map(({ name, n, share }) => chip(name, `${name} ${formatNumber(n)}`, share ? `${formatRange(share.low, share.high)} of them are wrong, estimated` : "All of them are decided"));
   box.replaceChildren(chip("", "all flags", "Every flag, whatever its tier"), ...tiers);
   box.hidden = tiers.length === 0;
 }

@@ -3,7 +3,7 @@
 
 import { ask, send } from "./api.js";
 import { pickClass } from "./dialogs.js";
-import { breakName, drawStrip, formatNumber, formatPercent, formatTime, makeElement } from "./drawing.js";
+import { breakName, drawStrip, formatNumber, formatPercent, formatRange, formatTime, makeElement } from "./drawing.js";
 import { announce, find, state } from "./state.js";
 
 const ROWS = 100; // classes listed at a time: typing finds the others
@@ -61,7 +61,7 @@ export async function openClass(index) {
 
 function drawClass({ index, given, flagged, rate, taken_for, taken_from, typical, oddest, decision }) {
   const names = state.info.classes;
-  const share = rate === null ? "" : ` About ${formatPercent(rate.value)} of them are wrong (${formatPercent(rate.low)} to ${formatPercent(rate.high)}).`;
+  const share = rate === null ? "" : ` About ${formatPercent(rate.value)} of them are wrong (${formatRange(rate.low, rate.high)}).`;
   const confused = (title, pairs, toPair) =>
     pairs.length ? makeElement("section", {}, makeElement("h3", {}, title), makeElement("ul", { class: "chips wrap" }, ...pairs.map(([k, n]) => makeElement("li", {}, makeElement("button", { type: "button", class: "chip", onclick: () => showPair(...toPair(k)) }, ...breakName(names[k]), ` ${formatNumber(n)}`))))) : null;
   const undo = decision ? makeElement("p", { class: "state relabel" }, `${describeClass(decision)}. `, makeElement("button", { type: "button", id: "class-undo", onclick: () => change(index, null) }, "Take it back")) : null;

@@ -1,7 +1,7 @@
 """Every screen of the review page with 100,000 flags of 1,000 classes, beside 1,000 of 10.
 
-    python benchmarks/review.py            about five minutes on two cores
-    python benchmarks/review.py --small    half a minute, to try it out; nothing is saved
+    python -m review_page.screens            about five minutes on two cores
+    python -m review_page.screens --small    half a minute, to try it out; nothing is saved
 
 Both runs are served at the same time and take turns, so that whatever else the machine does falls
 on both. A screen is timed in Chromium, from the click until everything that it shows is there, its

@@ -1,7 +1,7 @@
 """How many actions and seconds a reviewer who knows the truth needs: one by one, and in groups.
 
-    python benchmarks/review_decisions.py              counts the actions
-    python benchmarks/review_decisions.py --browser    presses the keys in a browser, too: 3 minutes
+    python -m review_page.decisions              counts the actions
+    python -m review_page.decisions --browser    presses the keys in a browser, too: 3 minutes
 
 The seconds are those of the page: a scripted reviewer needs none to look. An action is a key press
 or a click. One by one, every flag takes one. In groups, a sheet takes one click for each that does
@@ -22,7 +22,7 @@ import numpy as np
 
 import machine
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "shared"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "shared"))
 
 from review_runs import finish
 from uqled.data import Dataset
@@ -164,8 +164,9 @@ def format_tables(result: dict[str, Any]) -> str:
         "# Actions of a reviewer who knows the truth",
         "",
         "Key presses and clicks to settle every flag, one by one and in groups, by "
-        "`benchmarks/review_decisions.py` (made-up predictions, 10 % of the labels wrong). The "
-        "list follows the decisions, so that more samples are settled than were flagged at first.",
+        "`benchmarks/review_page/decisions.py` (made-up predictions, 10 % of the labels wrong). "
+        "The list follows the decisions, so that more samples are settled than were flagged at "
+        "first.",
         "",
         "| samples | classes | flags | real | one by one | in groups | actions per label |",
         "|---|---|---|---|---|---|---|",

@@ -1,7 +1,7 @@
 """The map of the review page with 10,000, 100,000 and 1,000,000 points, in Chromium.
 
-    python benchmarks/review_map.py            about four minutes on two cores
-    python benchmarks/review_map.py --small    5,000 and 20,000 points, to try it out; not saved
+    python -m review_page.sample_map            about four minutes on two cores
+    python -m review_page.sample_map --small    5,000 and 20,000 points, to try it out; not saved
 
 Measured: how long the map takes to compute and when the page first says how long that will be; how
 long it takes to show it when it is kept with the run; the time between two frames while the map is
