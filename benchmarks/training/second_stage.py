@@ -69,9 +69,9 @@ class StageTwoCell:
         return self.stage1.setting.epochs * self.stage1.setting.samples
 
 
-def list_cells(name: str, rate: float) -> Iterator[StageTwoCell]:
+def list_cells(name: str, rate: float, seeds: tuple[int, ...] = SEEDS) -> Iterator[StageTwoCell]:
     """Seed by seed, so that one that is finished can be compared."""
-    for seed, treatment in product(SEEDS, TREATMENTS):
+    for seed, treatment in product(seeds, TREATMENTS):
         yield StageTwoCell(ScratchCell(name, rate, seed), treatment)
 
 
@@ -133,9 +133,14 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="where unfinished cells are kept")
     parser.add_argument("--setting", choices=SETTINGS, default="cifar10")
     parser.add_argument("--rate", type=float, default=0.1, help="of the noise (default: 0.1)")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", choices=SEEDS, default=SEEDS,
+        help="some of them, to train others in another process",
+    )  # fmt: skip
     parser.add_argument("--plan", action="store_true", help="train nothing, say what it would cost")
     options = parser.parse_args()
-    todo = [cell for cell in list_cells(options.setting, options.rate) if not cell.is_finished()]
+    cells = list_cells(options.setting, options.rate, tuple(options.seeds))
+    todo = [cell for cell in cells if not cell.is_finished()]
     steps = sum(cell.count_image_steps() for cell in todo)
     print(f"{len(todo)} trainings are missing: at most {steps:,} images, each counted every epoch")
     if options.plan or not todo:

@@ -23,7 +23,7 @@ from exports import image_run
 from review_runs import HOSTILE_CLASS, hostile_run, table_data, text_data
 from uqled.answer import describe_estimates
 from uqled.data import load
-from uqled.review.decisions import Decisions, list_decisions
+from uqled.review.decisions import Decisions, read_decisions
 from uqled.storage.run import Run
 
 
@@ -184,7 +184,7 @@ def test_decisions_through_the_kernel(ask, result):
     assert table.loc[sample["index"], "label"] == result.suggested[sample["index"]]
     assert table.loc[other, "label"] is None or pd.isna(table.loc[other, "label"])
     # The same file as the page and the export have.
-    decisions = list_decisions(Run.open(result.run).predictions())
+    decisions = read_decisions(Run.open(result.run).predictions())
     assert {index: one.action for index, one in decisions.items()} == {
         sample["index"]: "relabel",
         other: "drop",

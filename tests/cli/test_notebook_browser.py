@@ -16,7 +16,7 @@ import urllib.request
 
 import pytest
 
-from uqled.review.decisions import list_decisions
+from uqled.review.decisions import read_decisions
 from uqled.storage.run import Run
 
 for _name in ("anywidget", "jupyterlab", "ipykernel"):
@@ -98,6 +98,6 @@ def test_decisions_by_mouse(lab, tmp_path):
         assert page.locator(".uqled-review img").count() == 0  # a class stays a name
         browser.close()
     assert not dialogs
-    decisions = list_decisions(Run.open(tmp_path / "run").predictions())
+    decisions = read_decisions(Run.open(tmp_path / "run").predictions())
     assert sorted(one.action for one in decisions.values()) == ["drop", "relabel"]
     assert {one.reviewer for one in decisions.values()} == {"ann"}

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from review_runs import image_run, make_labels
+from review_runs import image_run
 from uqled.answer import Estimate
 from uqled.cli import app
 from uqled.detect.auto.estimate import ErrorEstimate
@@ -434,24 +434,3 @@ def test_detect_refuses_a_run_beside_files(own):
     result = invoke("detect")
     assert result.exit_code == 2
     assert "name a run" in result.stderr
-
-
-@pytest.mark.parametrize("way", ["top", "random"])
-def test_intervals_hold_the_truth_after_verdicts(way):
-    """Reviewers who know the truth, from the top of the list and at random, on twenty-four runs:
-    intervals of 80 % hold the number of wrong labels and the share of real flags that often."""
-    n_held, real_held, runs = 0, 0, 24
-    for seed in range(runs):
-        rng = np.random.default_rng(seed)
-        codes = rng.integers(0, 5, 800)
-        labels, probs, passes = make_labels(codes, 5, seed=seed, wrong=0.12, margin=3.0)
-        errors, is_wrong = find_label_errors(labels, probs, passes), labels != codes
-        judged = errors.ranked[:40]
-        if way == "random":
-            judged = rng.choice(errors.ranked, 40, replace=False)
-        after = errors.with_verdicts({int(i): bool(is_wrong[i]) for i in judged})
-        number, real = after.answer.n_errors, after.answer.precision
-        n_held += number.low <= is_wrong.sum() <= number.high
-        real_held += real.low <= is_wrong[after.mask].mean() <= real.high
-    assert n_held / runs >= 0.8
-    assert real_held / runs >= 0.8
