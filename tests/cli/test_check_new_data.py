@@ -210,11 +210,11 @@ def test_a_place_that_is_not_there(table_run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "--max-error-rate is missing. Give it, or an earlier run as --baseline"),
+        ([], "--max-error-rate is missing. Set it, or name an earlier run as --baseline"),
         (["--max-error-rate", 3], "--max-error-rate is 3.0"),
         (["--max-error-rate", 0.1, "--confidence", 1], "--confidence is 1"),
         (["--per-class", "--baseline", "{run}"], "--per-class needs a limit for the classes"),
-        (["--baseline", "nowhere"], "'nowhere' holds no run"),
+        (["--baseline", "nowhere"], "folder 'nowhere' does not exist"),
     ],
 )
 def test_options_are_checked_before_the_model_is_fitted_again(

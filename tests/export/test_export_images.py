@@ -203,7 +203,7 @@ def test_texts_make_no_folder_of_images(tmp_path):
     frame = pd.DataFrame({"text": ["a text"] * 6, "label": [0, 0, 0, 1, 1, 1]})
     run = table_run(tmp_path, frame, wrong={})
     for to in ("folder", "fiftyone"):
-        with pytest.raises(InputError, match="of texts"):
+        with pytest.raises(InputError, match="but the data is texts"):
             export(run, to, tmp_path / "clean")
         assert not (tmp_path / "clean").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.path import Path as Polygon
 from sklearn.neighbors import KNeighborsClassifier
@@ -13,12 +14,15 @@ pytest.importorskip("uvicorn")
 from review_client import Client
 from review_runs import image_run
 from uqled import InputError
+from uqled.data import Dataset
 from uqled.features import map_layout
 from uqled.features.map_layout import lay_out_map, reduce_dimensions
+from uqled.predict.crossval import cross_validate
 from uqled.progress import Progress
 from uqled.review import sample_map
 from uqled.review.decisions import Decisions
 from uqled.review.serve import serve_review
+from uqled.storage.run import Run
 
 
 def make_clusters(n, seed=0):
@@ -188,3 +192,21 @@ def test_it_is_said_how_long_the_map_takes_from_the_first_second(tmp_path, monke
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("Computing the map")
     assert lines[-1].startswith("Computing the map: took")
+
+
+def test_a_tables_rows_are_placed_by_their_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 4, 200)
+    frame = pd.DataFrame(
+        {"size": 30.0 * (kind // 2), "colour": np.array(["red", "blue"])[kind % 2]}
+    )
+    frame["size"] += rng.normal(size=200)
+    labels = np.array(["a", "b"])[rng.integers(0, 2, 200)]  # nothing can be predicted
+    data = Dataset.from_arrays(frame, labels)
+    cross_validate(data, "logistic", out=tmp_path / "run", folds=2, progress=False)
+    with serve_review(Run.open(tmp_path / "run"), data=data, port=0) as address:
+        client = Client(address)
+        about = wait_for_map(client)
+        places = read_places(client)
+    assert about["basis"] == "features"
+    assert measure_separation(places, kind) > 0.95

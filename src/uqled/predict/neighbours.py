@@ -21,7 +21,6 @@ from uqled.data.dataset import Dataset
 from uqled.features.components import are_embeddings, reduce_features
 from uqled.features.map_layout import COMPARED_DIMENSIONS, reduce_dimensions
 from uqled.features.neighbours import find_near_duplicates, find_neighbours_in_class
-from uqled.features.table_vectors import compute_table_vectors
 from uqled.predict.learner import CombiningLearner, FeatureLearner, Learner
 from uqled.storage.atomic import write_array
 
@@ -66,6 +65,8 @@ def write_neighbours(
 
 def write_table_vectors(folder: Path, data: Dataset) -> None:
     """Encode a table's rows, and write them where they can be encoded."""
+    from uqled.features.table_vectors import compute_table_vectors  # loads scikit-learn
+
     vectors = compute_table_vectors(data)
     if vectors is not None:
         (folder / FOLDER).mkdir(exist_ok=True)

@@ -10,7 +10,8 @@
     passes.json              what the passes are, where it is known
     model.json               how good the model is: its accuracy, weak classes, members
     neighbours/...           where there are features: each sample's nearest samples of its own and
-                             of the suggested class, near duplicates with different labels
+                             of the suggested class, near duplicates with different labels, and
+                             vectors to compare any two samples
     folds/0/...              a fold's own: predictions, history.csv, checkpoints while it trains
     history.csv, training.png
     detection.json           the method and operating point that were asked for

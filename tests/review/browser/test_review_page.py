@@ -25,6 +25,7 @@ from uqled.review.serve import serve_review
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 pytest.importorskip("playwright.sync_api")
+LINES = """(one) => one.offsetHeight / parseFloat(getComputedStyle(one).lineHeight)"""
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 
 
@@ -149,10 +150,24 @@ def test_a_hundred_at_random_then_many_at_once(open_page, tmp_path):
         page.wait_for_selector("#bulk[open]")
         offer = page.locator("#bulk-offers li").last
         n = int(offer.locator("button").inner_text().split()[2])
-        assert (
-            f"up to {n - int(0.9 * n)} " in offer.inner_text()
-            or "right labels" in offer.inner_text()
+        for one in page.locator("#bulk-offers li").all():  # each in one line, beside its button
+            button, note = one.locator("button").bounding_box(), one.locator(".note")
+            assert note.evaluate(LINES) < 2, note.inner_text()
+            assert abs(note.bounding_box()["y"] - button["y"]) < button["height"]
+        promises = page.evaluate(
+            "fetch('api/estimates').then((answer) => answer.json())"
+            ".then(({ estimates }) => estimates.bulk)"
         )
+        assert promises[-1]["n"] == n
+        for one, words in zip(
+            promises, page.locator("#bulk-offers .note").all_inner_texts(), strict=True
+        ):
+            most = one["n"] - int(one["errors"]["low"])
+            labels = "label" if most == 1 else "labels"
+            expected = (
+                f"{one['errors']['value']:.0f} errors expected, at most {most} right {labels}"
+            )
+            assert words == expected
         offer.locator("button").click()
         wait_until(lambda: len(list_decisions(run)) == 25 + n, "accepting")
         page.keyboard.press("Control+z")

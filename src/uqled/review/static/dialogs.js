@@ -123,7 +123,8 @@ export function pickBulk({ bulk }) {
       ...bulk.map((offer) => {
         const what = offer.kind === "next" ? `the next ${formatNumber(offer.n)}` : `all ${formatNumber(offer.n)} above 95%`;
         const { value, low } = offer.errors;
-        return makeElement("li", {}, makeElement("button", { type: "button", onclick: () => done(offer) }, `Accept ${what}`), makeElement("span", { class: "note" }, `About ${whole(value)} are wrong labels, at least ${whole(Math.floor(low))}: up to ${whole(offer.n - Math.floor(low))} right labels would change.`));
+        const right = offer.n - Math.floor(low);
+        return makeElement("li", {}, makeElement("button", { type: "button", onclick: () => done(offer) }, `Accept ${what}`), makeElement("span", { class: "note" }, `${whole(value)} errors expected, at most ${whole(right)} right ${right === 1 ? "label" : "labels"}`));
       }),
     );
     find("bulk-cancel").onclick = () => done(null);

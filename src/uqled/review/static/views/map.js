@@ -50,7 +50,7 @@ async function checkMap(isReturn = false) {
 }
 
 function describe({ ready, basis, samples, laid_out, is_placing, share, seconds, seconds_left, problem }) {
-  const by = basis === "features" ? "" : " This run has no features, so samples are placed by their predicted probabilities. A run of images that `uqled find` makes has them.";
+  const by = basis === "features" ? "" : " This run has no features, so samples are placed by their predicted probabilities. Runs of the default model have them.";
   if (problem) return `The map cannot be computed: ${problem}.`;
   const others = samples - laid_out;
   const between = others ? ` ${formatNumber(laid_out)} of them are laid out by t-SNE; each of the others lies between the most similar of these.` : "";
