@@ -20,7 +20,7 @@ BOUND_SLACK = 2.0**-22
 #: A class with pairs to one in SOME_PAIRS of all classes: comparing all classes of a row in vector
 #: code is faster than one pair after the other. To one in MANY_PAIRS: it is worth reading a bound
 #: per class from memory, too.
-SOME_PAIRS, MANY_PAIRS = 128, 8
+SOME_PAIRS, MANY_PAIRS = 16, 8
 
 #: Up to so many probabilities, passes included, NumPy takes less time than loading Numba.
 SMALL_VALUES = 2**20
