@@ -152,7 +152,7 @@ def test_all_methods(folder):
         (["--labels", "all.zarr", "--pred-probs", "probs.npy"], "is a group"),
         (["--labels", "labels.csv::x", "--pred-probs", "probs.npy"], "has no column 'x'"),
         (["--labels", "probs.csv", "--pred-probs", "probs.npy"], "Say which holds the labels"),
-        (["--labels", "labels.npy", "--pred-probs", "labels.csv"], "has a column that does not hold probabilities"),
+        (["--labels", "labels.npy", "--pred-probs", "labels.csv"], "does not hold probabilities"),
         (["--labels", "labels.npy", "--passes", "probs.csv"], "which has no passes"),
         (["--labels", "bare-labels.csv", "--pred-probs", "probs.npy"], "has no header"),
         (["--labels", "labels.npy", "--pred-probs", "bare-probs.csv"], "has no header"),

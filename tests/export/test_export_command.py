@@ -101,7 +101,10 @@ def test_what_the_command_refuses(tmp_path, monkeypatch, words, message):
         (["--to", "csv", "--out", "new.txt"], "new.txt"),
         (["--to", "csv", "--out", "new.csv", "--link"], "--link"),
         (["--to", "folder", "--out", "full"], "full"),
-        (["--to", "folder", "--out", "new", "--overwrite"], "--overwrite is not an option for folder"),
+        (
+            ["--to", "folder", "--out", "new", "--overwrite"],
+            "--overwrite is not an option",
+        ),
     ],
 )
 def test_targets_are_refused_before_the_run_is_read(tmp_path, monkeypatch, words, said):

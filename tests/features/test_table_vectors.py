@@ -69,7 +69,7 @@ def test_rows_in_blocks_with_categories_that_the_sample_has_not(monkeypatch):
     monkeypatch.setattr(table_vectors, "_BLOCK", 7)
     np.testing.assert_allclose(compute_table_vectors(make_table(frame)), whole, atol=1e-5)
     monkeypatch.setattr(table_vectors, "_FIT_ROWS", 40)
-    sample = map_layout.draw_rows(300, 40)
+    sample = map_layout.choose_sample_rows(300, 40)
     unseen = np.setdiff1d(np.arange(300), sample)[0]
     frame.loc[unseen, "colour"] = "purple"
     vectors = compute_table_vectors(make_table(frame))

@@ -69,7 +69,7 @@ def reduce_dimensions(
         return np.sqrt(part) if root else part
 
     N, D = X.shape
-    rows = draw_rows(N, _FIT_ROWS)
+    rows = choose_sample_rows(N, _FIT_ROWS)
     d = min(dimensions, D, len(rows))
     with np.errstate(invalid="ignore"):  # rows that are all the same have no variance to share
         solver = "covariance_eigh" if D <= _FEW_DIMENSIONS else "auto"
@@ -92,7 +92,7 @@ def lay_out_map(
     of `plan_map` that are done.
     """
     N = len(X)
-    rows = draw_rows(N, plan_map(N).n_laid_out)
+    rows = choose_sample_rows(N, plan_map(N).n_laid_out)
     sample = np.asarray(X[rows], np.float32)
     if quick or len(rows) < 10 or not np.ptp(sample, axis=0).any():  # there are no neighbourhoods
         return _fill_square(reduce_dimensions(X, 2))
@@ -141,7 +141,7 @@ def _embed_rows(
         return np.asarray(embedder.fit(sample), np.float32)
 
 
-def draw_rows(N: int, most: int) -> NDArray[np.intp]:
+def choose_sample_rows(N: int, most: int) -> NDArray[np.intp]:
     """At most this many row numbers, always the same."""
     if most >= N:
         return np.arange(N)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
 from uqled.features.columns import make_transformer, take_samples
-from uqled.features.map_layout import COMPARED_DIMENSIONS, draw_rows
+from uqled.features.map_layout import COMPARED_DIMENSIONS, choose_sample_rows
 
 _FIT_ROWS = 20_000  # rows that scales, categories and axes are read from
 _BLOCK = 16_384  # rows at a time: with a column per category, all of them could fill the memory
@@ -23,7 +23,7 @@ def compute_table_vectors(data: Dataset) -> NDArray[np.float32] | None:
     columns cannot be encoded, because one holds infinite values or texts without words."""
     from sklearn.decomposition import PCA
 
-    sample = draw_rows(len(data), _FIT_ROWS)
+    sample = choose_sample_rows(len(data), _FIT_ROWS)
     try:
         transformer = make_transformer(data, takes_sparse=False, name="the map")
         rows = _encode_rows(data, sample, transformer.fit_transform)

@@ -289,6 +289,7 @@ def test_estimates_of_an_unsure_model_are_whole(open_page, address, width):
 def test_the_answer_to_a_group_stays_in_sight(open_page, address):
     page = open_page(address, viewport={"width": 390, "height": 420})
     show_screen(page, "groups")
+    page.wait_for_selector("#groups .tile")
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     scrolled = page.evaluate("scrollY")
     head = page.locator("header").bounding_box()
