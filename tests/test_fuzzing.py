@@ -41,7 +41,6 @@ NOT_FUZZED = {
     "bench/workers.py": "reads what its own processes wrote",
     "engines/ray.py": "needs a cluster",
     "registry.py": "loads installed packages",
-    "export/registry.py": "loads installed packages",
     "__init__.py": "loads installed packages",
     "detect/core/kernels/compiler.py": "is Numba's cache",
 }

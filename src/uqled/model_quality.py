@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from uqled.terminal import escape_controls
 
-_WEAK_ACCURACY = (
-    0.6  # below, most disagreements are the model's own errors, unless labels are awful
-)
+#: Below, most disagreements are the model's own errors, unless labels are awful.
+_WEAK_ACCURACY = 0.6
 _WEAK_SKILL = 0.3  # of what the largest class leaves to be known
 _WEAK_CLASSES = 5  # named at most
 _DISCORDANT = 3.0  # standard errors between softmax and mean of passes, to be more than noise
 _DISCORDANT_SHARE = 0.005
+_ROWS = 8_192  # of passes, averaged at a time
 _NEAR_DUPLICATE_SHARE = 0.1  # of the samples, above which they may belong to groups
 
 
@@ -197,6 +197,6 @@ def _describe_difference(quality: ModelQuality) -> str:
     )
 
 
-def _argmax_of_mean(passes: NDArray[np.floating], rows: int = 8_192) -> NDArray[np.intp]:
-    parts = range(0, passes.shape[1], rows)
-    return np.concatenate([passes[:, at : at + rows].mean(axis=0).argmax(axis=1) for at in parts])
+def _argmax_of_mean(passes: NDArray[np.floating]) -> NDArray[np.intp]:
+    blocks = (passes[:, at : at + _ROWS] for at in range(0, passes.shape[1], _ROWS))
+    return np.concatenate([block.mean(axis=0).argmax(axis=1) for block in blocks])

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import typer
 from typer.testing import CliRunner
 
 import uqled
+from uqled import registry
 from uqled.cli import COMMANDS, app
 from uqled.predict.learners import LEARNERS
 
@@ -98,6 +100,16 @@ def test_version_and_completion():
     assert "--install-completion" in invoke("-h").output
     [engine] = [one for one in list_commands()["find"].params if one.name == "engine"]
     assert engine.metavar == "[local|ray]"
+
+
+def test_a_source_of_another_package_is_a_choice(monkeypatch):
+    entry = EntryPoint("halves", "my_package:RandomHalves", "uqled.uncertainty")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] * (group == entry.group))
+    result = invoke("predict", "nowhere", "--uncertainty", "halves")
+    assert "'nowhere' does not exist" in result.output, result.output
+    result = invoke("predict", "nowhere", "--uncertainty", "thirds")
+    assert "--uncertainty is 'thirds'" in result.output
+    assert "none, halves" in " ".join(result.output.split())
 
 
 def test_choices_are_those_of_the_rooms():

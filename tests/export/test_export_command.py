@@ -14,8 +14,9 @@ import pytest
 
 import uqled
 from exports import command, export, hashes, image_run, make_run
+from uqled import registry
 from uqled.errors import FileError, InputError
-from uqled.export import registry
+from uqled.export.formats import FORMATS
 from uqled.export.plan import plan_export
 from uqled.export.record import read_corrections, restore_given_labels
 from uqled.storage.run import Run
@@ -192,9 +193,8 @@ def test_another_package_adds_a_format(tmp_path, monkeypatch):
     module = types.ModuleType("my_package")
     exec("\n".join(lines), vars(module))
     monkeypatch.setitem(sys.modules, "my_package", module)
-    entry = EntryPoint("jsonl", "my_package:JsonLines", registry.GROUP)
+    entry = EntryPoint("jsonl", "my_package:JsonLines", "uqled.exports")
     monkeypatch.setattr(registry, "entry_points", lambda group: [entry] * (group == entry.group))
-    registry.load_formats.cache_clear()
     try:
         run = image_run(tmp_path, decisions=[(1, "drop", None), (9, "relabel", 2)])
         out = tmp_path / "clean.jsonl"
@@ -207,4 +207,4 @@ def test_another_package_adds_a_format(tmp_path, monkeypatch):
         with pytest.raises(FileError, match="labels are as they were given"):
             restore_given_labels(out)
     finally:
-        registry.load_formats.cache_clear()
+        FORMATS._loaded.pop("jsonl", None)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.bench.suite import SuiteData
-from uqled.data.dataset import Dataset, draw_stratified
+from uqled.data.dataset import Dataset, draw_stratified, join_inputs
 from uqled.data.loading import load
 from uqled.data.raw_dataset import is_dataset_name
 from uqled.errors import InputError
@@ -102,17 +102,13 @@ def _read_parts(data: SuiteData, folder: Path) -> tuple[Dataset, Dataset]:
 
 
 def _stack_inputs(train: Any, test: Any) -> Any:
-    if hasattr(train, "columns"):
-        import pandas as pd
-
-        return pd.concat([train, test], ignore_index=True)
     if train.ndim == 4 and train.shape[1:] != test.shape[1:]:
         raise InputError(
             "image_size",
             f"differs: {train.shape[1:]} in training, {test.shape[1:]} in test images",
             "Give image_size in the suite",
         )
-    return np.concatenate([train, test])
+    return join_inputs(train, test)
 
 
 def _set_dropout(learner: Any, rate: float) -> Any:

@@ -160,19 +160,24 @@ def _measure_speed(data: SuiteData, benchmark: Benchmark) -> _Speed | None:
 
 
 def _count_epochs(learner: Any) -> int:
-    """Of a network; 1 for a classifier, which has none."""
-    training = getattr(learner, "training", None)
-    return training.epochs if training is not None else 1
+    """The epochs of a network; 1 for a classifier, which has none."""
+    return learner.training.epochs if _is_network(learner) else 1
+
+
+def _is_network(learner: Any) -> bool:
+    from uqled.predict.learners.network import NetworkLearner  # loads PyTorch
+
+    return isinstance(learner, NetworkLearner)
 
 
 def _measure_training(learner: Any, data: Dataset, N: int, passes: int) -> float:
-    """Seconds of a whole training, per sample, by one of part of the samples."""
-    epochs = getattr(getattr(learner, "training", None), "epochs", None)
-    if epochs is not None:
+    """The seconds of a whole training per sample, measured on some of the samples."""
+    epochs, is_network = _count_epochs(learner), _is_network(learner)
+    if is_network:
         learner = replace(learner, training=replace(learner.training, epochs=1))
     per_sample = 0.0
-    # A classifier of scikit-learn takes its time as it likes: straight to the largest part.
-    for n in _SIZES if epochs is not None else (_SIZES[-1],) * 2:
+    # The time of a scikit-learn classifier does not grow evenly: measure the largest part alone.
+    for n in _SIZES if is_network else (_SIZES[-1],) * 2:
         train = _spread_evenly(N, n)
         unseen = train[: max(2, len(train) // 16)]
         with TemporaryDirectory() as work, use_one_thread():
@@ -182,7 +187,7 @@ def _measure_training(learner: Any, data: Dataset, N: int, passes: int) -> float
                 advance=lambda _: None,
             )  # fmt: skip
             seconds = time.perf_counter() - began
-        per_sample = seconds * (epochs or 1) / len(train)
+        per_sample = seconds * epochs / len(train)
         if n > _SIZES[0] and (seconds > _LONG_ENOUGH or n >= N):  # the first one warms up
             break
     return per_sample

@@ -9,6 +9,7 @@ import typer
 
 from uqled.cli.choices import Choices
 from uqled.cli.options import EngineName, RayAddress
+from uqled.predict.uncertainty import AUTO_SOURCE, SOURCES
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,12 @@ class ModelOptions:
     ] = 5
     uncertainty: Annotated[
         str,
-        Choices("auto", "mc-dropout", "ensemble", "bootstrap", "members", "none"),
+        Choices(AUTO_SOURCE, registry=SOURCES),
         typer.Option(
             help="Take the stochastic predictions from this source. auto is the first one that "
             "the model supports."
         ),
-    ] = "auto"
+    ] = AUTO_SOURCE
     preset: Annotated[
         str | None,
         Choices("fast", "paper", "paper-mnist"),

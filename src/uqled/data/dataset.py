@@ -154,7 +154,7 @@ class Dataset:
     @property
     def text_columns(self) -> list[str]:
         """Columns of a table's `inputs` that hold texts."""
-        if not hasattr(self.inputs, "columns"):
+        if not is_frame(self.inputs):
             return []
         texts = {column.name for column in self.columns if column.role == "text"}
         return [name for name in self.inputs.columns if name in texts]
@@ -309,14 +309,19 @@ def join_texts(frame: Any) -> NDArray[Any]:
     return texts
 
 
+def is_frame(inputs: Any) -> bool:
+    """Whether samples are a pandas frame, not an array."""
+    return hasattr(inputs, "columns")
+
+
 def take_rows(inputs: Any, rows: Any) -> Any:
     """Some rows of an array, a pandas frame or encoded images."""
-    return inputs.iloc[rows] if hasattr(inputs, "iloc") else inputs[rows]
+    return inputs.iloc[rows] if is_frame(inputs) else inputs[rows]
 
 
 def join_inputs(first: Any, second: Any) -> Any:
     """Concatenate inputs of the same kind."""
-    if hasattr(first, "columns"):
+    if is_frame(first):
         import pandas as pd
 
         return pd.concat([first, second], ignore_index=True)
@@ -324,7 +329,7 @@ def join_inputs(first: Any, second: Any) -> Any:
 
 
 def _convert_inputs(inputs: Any) -> tuple[Kind, Any]:
-    if hasattr(inputs, "columns"):
+    if is_frame(inputs):
         return "table", inputs
     array = arrays.to_numpy(inputs)
     if array.ndim >= 3 or (array.dtype == np.uint8 and array.ndim != 2):
@@ -358,7 +363,7 @@ def _check_kind(kind: Kind, inputs: Any) -> None:
     fits = {
         "images": dtype == np.uint8 and len(shape) == 4 and shape[3] in (1, 3),
         "texts": letter == "O" and len(shape) == 1,
-        "table": hasattr(inputs, "columns") or (len(shape) == 2 and letter == "f"),
+        "table": is_frame(inputs) or (len(shape) == 2 and letter == "f"),
     }
     if kind not in fits:
         raise InputError("kind", f"is {kind!r}", f"Choose one of {', '.join(fits)}")
@@ -400,7 +405,7 @@ def _convert_to_slice(indices: NDArray[np.intp] | slice) -> NDArray[np.intp] | s
 
 def hash_inputs(inputs: Any, digest: hashlib.blake2b) -> None:
     """Add images, texts or a table to a hash."""
-    if hasattr(inputs, "columns"):
+    if is_frame(inputs):
         from pandas.util import hash_pandas_object
 
         digest.update(repr([(str(c), str(t)) for c, t in inputs.dtypes.items()]).encode())

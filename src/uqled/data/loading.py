@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,17 +116,17 @@ def load(
             "label", f"is a {type(label).__name__}", "Name the column of the file that holds them"
         )
     request = ReadRequest(
-        label if in_files else None,
-        inputs,
-        kind,
-        split,
-        dict(columns or {}),
-        encoding,
-        separator,
-        group,
-        sheet,
-        header,
-        spellings,
+        label=label if in_files else None,
+        inputs=inputs if inputs is None or isinstance(inputs, str) else list(inputs),
+        kind=kind,
+        split=split,
+        columns=dict(columns or {}),
+        encoding=encoding,
+        separator=separator,
+        group=group,
+        sheet=sheet,
+        header=header,
+        spellings=spellings,
     )
     check_spellings(spellings)
     check_header(header)
@@ -151,36 +151,20 @@ def load(
         progress=bar,
         fix="Repair or remove them, or go on without them (`skip_unreadable`)",
     )
-    if skipped:
-        labels_name = f"the labels of {name_source(place)}" if in_files else "labels"
     arrays.check_two_classes(raw.labels, labels_name)
     missing, missing_inputs = read_unlabelled(full_raw, raw, source_name, skipped, cache)
-    where, name = "", type(place).__name__
+    source, name = None, type(place).__name__
     if in_files:
         with explain_file_problems(place, "Check the path"):
             where, name = _resolve_place(place), name_dataset(place)
-    source = (
-        None
-        if not in_files
-        else {
+        source = asdict(request) | {
             "place": where,
             "label": find_label_column(raw.columns) or label,
-            "inputs": inputs if inputs is None or isinstance(inputs, str) else list(inputs),
-            "kind": kind,
-            "columns": dict(columns or {}),
-            "group": group,
-            "encoding": encoding,
-            "separator": separator,
-            "sheet": sheet,
-            "header": header,
-            "spellings": spellings,
             "image_size": image_size,
-            "split": split,
             "limit": limit,
             "seed": seed,
             "skip_unreadable": skip_unreadable,
         }
-    )
     return Dataset(
         raw.kind,
         raw.inputs,

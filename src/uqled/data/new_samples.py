@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
-from uqled.data.dataset import Dataset
+from uqled.data.dataset import Dataset, is_frame
 from uqled.data.loading import decode_raw, list_unlabelled_ids, name_dataset
 from uqled.data.memory import is_path_or_name, read_object
 from uqled.data.raw_dataset import ObjectName, RawDataset, name_source
@@ -111,7 +111,7 @@ def _make_request(run_data: Dataset, label: Any) -> ReadRequest:
         return request
     # A column may look different in a few rows: a category that occurs once looks like an id.
     roles = (
-        {column.name: column.role for column in used_columns} if _is_frame(run_data.inputs) else {}
+        {column.name: column.role for column in used_columns} if is_frame(run_data.inputs) else {}
     )
     names = [column.name for column in used_columns]
     return replace(request, inputs=names, kind=run_data.kind, columns=roles)
@@ -158,7 +158,7 @@ def _match_inputs(inputs: Any, run_data: Dataset, place: Path | str) -> Any:
         return inputs
     if run_data.kind == "images":
         return _match_channels(inputs, run_data.inputs.shape[3], place)
-    if _is_frame(run_data.inputs):
+    if is_frame(run_data.inputs):
         return inputs[list(run_data.inputs.columns)]
     width = run_data.inputs.shape[1]
     if inputs.shape[1] != width:
@@ -181,10 +181,6 @@ def _match_channels(images: NDArray[np.uint8], channels: int, place: Path | str)
         f"is {name_source(place)}, whose images have colours, and those of the run are grey",
         "Convert them to grey images",
     )
-
-
-def _is_frame(inputs: Any) -> bool:
-    return hasattr(inputs, "columns")
 
 
 def _list_names(noun: str, names: Sequence[str]) -> str:

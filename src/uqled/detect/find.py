@@ -275,41 +275,30 @@ def make_result(choice: MethodChoice, evidence: SweepEvidence, labels: Labels) -
     """One method's result."""
     method, auto = choice.method, evidence.auto
     votes = method.votes(evidence).astype(np.int16)
+    mask = votes >= method.least_votes(evidence.n_passes, choice.agreement)
     if method.is_probabilistic:
         assert auto is not None
-        best, joint = (
-            evidence.joints.predicted[auto.source],
-            evidence.joints.pairs[Member(auto.source)],
-        )
-        return LabelErrors(
-            method=choice.name,
-            labels=labels,
-            mask=votes > 0,
-            scores=1 - auto.estimate.probability,
-            best=choose_suggestions(votes > 0, labels.codes, best, auto.other),
-            votes=votes,
-            joint=joint.to_matrix(),
-            entropy=evidence.statistics.uncertainty.get("entropy"),
-            mutual_information=evidence.statistics.uncertainty.get("mutual-information"),
-            estimate=auto.estimate,
-            other=auto.other,
-            n_as_predicted=evidence.n_as_predicted,
-            model_is_at_chance=evidence.is_at_chance(auto.source),
-        )
+        source, joint_member = auto.source, Member(auto.source)
+        scores = 1 - auto.estimate.probability
+        best = choose_suggestions(mask, labels.codes, evidence.joints.predicted[source], auto.other)
+    else:
+        source, joint_member = method.source, method.joint_member(evidence.entropy_class)
+        scores = evidence.statistics.self_confidence[source]
+        best = evidence.joints.predicted[source]
     return LabelErrors(
         method=choice.name,
         labels=labels,
-        mask=votes >= method.least_votes(evidence.n_passes, choice.agreement),
-        scores=evidence.statistics.self_confidence[method.source],
-        best=evidence.joints.predicted[method.source],
+        mask=mask,
+        scores=scores,
+        best=best,
         votes=votes,
-        joint=evidence.joints.pairs[method.joint_member(evidence.entropy_class)].to_matrix(),
+        joint=evidence.joints.pairs[joint_member].to_matrix(),
         entropy=evidence.statistics.uncertainty.get("entropy"),
         mutual_information=evidence.statistics.uncertainty.get("mutual-information"),
         estimate=None if auto is None else auto.estimate,
         other=None if auto is None else auto.other,
         n_as_predicted=evidence.n_as_predicted,
-        model_is_at_chance=evidence.is_at_chance(method.source),
+        model_is_at_chance=evidence.is_at_chance(source),
     )
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from uqled.data.images import IMAGE_ENDINGS
 from uqled.errors import FileError, InputError
+from uqled.export.export_format import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.record import number_labels, read_record_rows
-from uqled.export.registry import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.source_samples import SourceSamples
 from uqled.storage.reading import name_file
 

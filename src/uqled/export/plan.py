@@ -10,14 +10,14 @@ from uqled.detect.find import find_errors_in_run
 from uqled.errors import InputError
 from uqled.export import targets
 from uqled.export.corrections import Unreviewed, correct_labels
-from uqled.export.record import mark_unfinished, name_record, write_record
-from uqled.export.registry import (
+from uqled.export.export_format import (
     ExportFormat,
     ExportPlan,
     WriteOptions,
     check_options,
-    get_format,
 )
+from uqled.export.formats import FORMATS
+from uqled.export.record import mark_unfinished, name_record, write_record
 from uqled.export.source_samples import SourceSamples, is_table, read_source_samples
 from uqled.progress import Progress
 from uqled.review.audits import collect_verdicts
@@ -42,7 +42,7 @@ def plan_export(
     without a decision: `keep` (the default), `drop` or `relabel`. `data` names where the samples
     are now, if they were moved. A sample whose file is gone is dropped.
     """
-    form = get_format(to)
+    form = FORMATS.load(to)()
     check_options(form, unreviewed=unreviewed)
     predictions = relocate_source(Run.open(run).predictions(), data)
     errors = find_errors_in_run(
@@ -83,7 +83,7 @@ def check_target_options(
     to: str, out: Path, *, link: bool = False, url: str | None = None, overwrite: bool = False
 ) -> None:
     """The same as far as the format alone decides, before the run and its samples are read."""
-    form = get_format(to)
+    form = FORMATS.load(to)()
     if form.file_endings:
         targets.check_file(out, form.file_endings, overwrite=overwrite)
     else:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.dataset import Kind
+from uqled.data.dataset import Kind, take_rows
 from uqled.data.image_cache import EncodedImages
 from uqled.data.images import IMAGE_ENDINGS, identify_format
 from uqled.data.raw_dataset import RawDataset, is_dataset_name, name_source
@@ -93,8 +93,7 @@ class SourceSamples:
 
     def read_inputs(self, rows: NDArray[np.intp]) -> Any:
         """Texts, features or pixels of some samples."""
-        inputs, source_rows = self.raw.inputs, self.rows[rows]
-        return inputs.iloc[source_rows] if hasattr(inputs, "iloc") else inputs[source_rows]
+        return take_rows(self.raw.inputs, self.rows[rows])
 
 
 def read_source_samples(predictions: Predictions) -> SourceSamples:

@@ -13,7 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from uqled.data.dataset import Dataset, join_texts, take_rows
+from uqled.data.dataset import Dataset, is_frame, join_texts, take_rows
 from uqled.errors import InputError
 
 _MAX_CATEGORIES = 100  # of a column: rarer ones share a column
@@ -49,7 +49,7 @@ def make_transformer(data: Dataset, *, takes_sparse: bool, name: str, ordinal: b
     numbers = make_pipeline(
         SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
     )
-    if not hasattr(data.inputs, "columns"):
+    if not is_frame(data.inputs):
         return numbers
     types, prose = data.inputs.dtypes, set(data.text_columns)
     texts = [at for at, column in enumerate(data.inputs.columns) if column in prose]
@@ -116,7 +116,7 @@ def _to_floats(column: Any) -> NDArray[np.float64]:
 
 
 def _refuse_infinite(table: Any) -> None:
-    if hasattr(table, "columns"):
+    if is_frame(table):
         numbers = {c: column for c, column in table.items() if _is_number(column.dtype)}
         infinite = [(c, np.isinf(_to_floats(column))) for c, column in numbers.items()]
     else:

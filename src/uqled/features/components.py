@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from uqled.data.dataset import Dataset
+from uqled.data.dataset import Dataset, is_frame
 
 _EMBEDDING_WIDTH = 32  # columns without names, from which numbers count as an encoder's features
 _DIMENSIONS = 512  # that features are reduced to
@@ -19,7 +19,7 @@ def are_embeddings(data: Dataset) -> bool:
     inputs = data.inputs
     return (
         data.kind == "table"
-        and not hasattr(inputs, "columns")
+        and not is_frame(inputs)
         and inputs.shape[1] >= _EMBEDDING_WIDTH
         and bool(np.isfinite(inputs).all())
     )

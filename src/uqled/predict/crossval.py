@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from uqled import arrays
 from uqled.arrays import Labels
-from uqled.data.dataset import Dataset
+from uqled.data.dataset import Dataset, is_frame
 from uqled.data.inspection.copies import group_copies
 from uqled.data.inspection.duplicates import find_contradictions
 from uqled.engines import ENGINES, Engine, make_engine
@@ -114,9 +114,7 @@ def cross_validate(
         else hashlib.blake2b(own_passes.tobytes()).hexdigest(),
         "seed": seed,
     }
-    fold_of = np.empty(len(data), np.int32)
-    for fold, part in enumerate(parts):
-        fold_of[part] = fold
+    fold_of = _number_folds(parts)
     seeds = [make_fold_seed(seed, fold) for fold in range(folds)]
     name = f"cross-validation, {learner.name}, {folds} folds"
     with Run.hold(Path(out), configuration) as run:
@@ -292,9 +290,7 @@ def _are_copies_few(groups: Any, folds: int) -> bool:
 
 def _join_groups(parts: list[NDArray[np.intp]], groups: Any) -> list[NDArray[np.intp]]:
     """The folds with every sample in the fold of its group's first."""
-    fold_of = np.empty(len(groups), np.intp)
-    for fold, part in enumerate(parts):
-        fold_of[part] = fold
+    fold_of = _number_folds(parts)
     _, first, group = np.unique(groups, return_index=True, return_inverse=True)
     fold_of = fold_of[first[group]]
     return [np.flatnonzero(fold_of == fold) for fold in range(len(parts))]
@@ -304,10 +300,7 @@ def _swap_copies(
     parts: list[NDArray[np.intp]], groups: Any, codes: NDArray[np.int32]
 ) -> list[NDArray[np.intp]]:
     """The same, each that moves in exchange for a sample of its class that is alone."""
-    before, after = (np.empty(len(groups), np.intp) for _ in range(2))
-    for folds, some in ((before, parts), (after, _join_groups(parts, groups))):
-        for fold, part in enumerate(some):
-            folds[part] = fold
+    before, after = _number_folds(parts), _number_folds(_join_groups(parts, groups))
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     is_free = sizes[group] == 1
     for row in np.flatnonzero(before != after).tolist():
@@ -315,6 +308,14 @@ def _swap_copies(
         if len(partners):
             after[partners[0]], is_free[partners[0]] = before[row], False
     return [np.flatnonzero(after == fold) for fold in range(len(parts))]
+
+
+def _number_folds(parts: list[NDArray[np.intp]]) -> NDArray[np.int32]:
+    """[N] the fold of each sample; `parts` are the samples of each fold."""
+    fold_of = np.empty(sum(map(len, parts)), np.int32)
+    for fold, part in enumerate(parts):
+        fold_of[part] = fold
+    return fold_of
 
 
 def check_counts_and_seed(folds: int, passes: int, seed: int) -> tuple[int, int, int]:
@@ -344,11 +345,8 @@ def _measure_inputs(data: Dataset) -> int:
         return 0
     if data.kind == "texts":
         return sum(map(len, data.inputs))
-    return int(
-        np.sum(data.inputs.memory_usage())
-        if hasattr(data.inputs, "columns")
-        else data.inputs.nbytes
-    )
+    inputs = data.inputs
+    return int(np.sum(inputs.memory_usage()) if is_frame(inputs) else inputs.nbytes)
 
 
 def _separate_own_passes(uncertainty: Any, data: Dataset) -> tuple[NDArray[np.float32] | None, str]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.dataset import Dataset, Kind
+from uqled.data.dataset import Dataset, Kind, is_frame
 from uqled.data.image_cache import EncodedImages
 from uqled.data.reopening import reopen_source
 from uqled.errors import FileError
@@ -60,12 +60,12 @@ class SampleSource:
     ) -> list[tuple[str, str]]:
         """(column, value) of `n` columns of a row, those in `leading` before the others."""
         inputs = self.data.inputs
-        is_frame = hasattr(inputs, "columns")
-        names = list(map(str, inputs.columns if is_frame else range(inputs.shape[1])))
+        has_names = is_frame(inputs)
+        names = list(map(str, inputs.columns if has_names else range(inputs.shape[1])))
         places = [names.index(name) for name in leading if name in names]
         places += [at for at in range(min(len(names), n)) if at not in places]
         cells = [
-            (names[at], inputs.iat[index, at] if is_frame else inputs[index, at].item())
+            (names[at], inputs.iat[index, at] if has_names else inputs[index, at].item())
             for at in places[:n]
         ]
         return [(name, _format_cell(value)) for name, value in cells]

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.data.dataset import is_frame
+
 _MAX_COLUMNS = 400  # compared
 _LISTED = 4  # the most telling columns
 _CELL = 80  # characters of a value
@@ -59,7 +61,7 @@ class TableRows:
     def __init__(self, inputs: Any, codes: NDArray[Any]) -> None:
         self._inputs = inputs
         self._codes = codes
-        self._is_frame = hasattr(inputs, "columns")
+        self._is_frame = is_frame(inputs)
         n_columns = min(inputs.shape[1], _MAX_COLUMNS)
         if self._is_frame:
             self._names = [str(name) for name in inputs.columns[:n_columns]]

@@ -11,6 +11,7 @@ import typer
 from uqled.cli.choices import Choices
 from uqled.cli.console import CommandOutput
 from uqled.cli.options import OutputOptions, RunArgument, RunData, RunMethod
+from uqled.export.formats import FORMATS
 from uqled.terminal import escape_controls
 
 
@@ -20,8 +21,7 @@ def export(
         str,
         typer.Option(
             metavar="FORMAT",
-            help="Write this format: csv, parquet, folder, huggingface, label-studio, fiftyone or "
-            "cleanlab.",
+            help=f"Write this format: {', '.join(FORMATS.own)}, or one that another package adds.",
         ),
     ],
     out: Annotated[

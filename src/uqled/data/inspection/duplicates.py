@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.dataset import Dataset
+from uqled.data.dataset import Dataset, is_frame
 from uqled.data.inspection.equal_samples import (
     Sets,
     count_members,
@@ -157,7 +157,7 @@ def _number_equal_samples(data: Dataset) -> Sets:
     """
     if data.kind == "texts":
         return number_keys([fold_text(text) or None for text in data.inputs])
-    if hasattr(data.inputs, "columns"):
+    if is_frame(data.inputs):
         return number_keys(hash_rows(data))
     is_image = data.kind == "images"
     return number_keys(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.data.dataset import Dataset
+from uqled.data.dataset import Dataset, is_frame
 from uqled.data.inspection.text_keys import fold_text
 
 RowKeys = NDArray[np.uint64]
@@ -66,7 +66,7 @@ def count_chance_pairs(data: Dataset) -> float:
 
 def _list_columns(data: Dataset) -> list[Any]:
     inputs = data.inputs
-    if hasattr(inputs, "columns"):
+    if is_frame(inputs):
         return [inputs[name] for name in inputs.columns]
     return list(np.asarray(inputs).T)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from uqled.export.export_format import ExportPlan, WriteOptions
 from uqled.export.file_names import name_class_folders, pick_free_name, sanitize_file_name
 from uqled.export.image_files import ImageFolderFormat, write_images
-from uqled.export.registry import ExportPlan, WriteOptions
 from uqled.export.source_samples import SourceSamples
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from uqled.export.registry import ExportFormat, ExportPlan, WriteOptions
+from uqled.export.export_format import ExportFormat, ExportPlan, WriteOptions
 
 
 class CleanlabFormat(ExportFormat):

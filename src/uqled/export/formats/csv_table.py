@@ -14,8 +14,8 @@ from uqled.data.tables.table_files import read_csv
 from uqled.data.tables.text_dialect import detect_dialect
 from uqled.export.corrections import CorrectedLabels
 from uqled.export.csv_records import read_csv_records
+from uqled.export.export_format import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.record import number_labels
-from uqled.export.registry import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.source_samples import (
     CsvText,
     detect_csv_style,

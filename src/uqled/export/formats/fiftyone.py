@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from uqled.export.export_format import ExportPlan, WriteOptions
 from uqled.export.image_files import ImageFolderFormat, write_images
-from uqled.export.registry import ExportPlan, WriteOptions
 from uqled.export.source_samples import SourceSamples
 from uqled.storage.atomic import write_json
 

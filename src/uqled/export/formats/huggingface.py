@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from uqled.data.raw_dataset import name_source
 from uqled.data.readers.hub import read_features
 from uqled.export.corrections import CorrectedLabels
+from uqled.export.export_format import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.file_names import number_repeats, sanitize_name
-from uqled.export.registry import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.source_samples import (
     SourceSamples,
     SourceTable,

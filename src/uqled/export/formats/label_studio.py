@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from uqled.detect.methods.registry import parse_method
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
+from uqled.export.export_format import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.file_names import number_repeats
-from uqled.export.registry import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.source_samples import SourceSamples
 from uqled.review.decisions import Decision
 from uqled.storage.atomic import write_json

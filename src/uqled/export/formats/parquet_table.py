@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import InputError
+from uqled.export.export_format import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.formats.csv_table import find_unchanged, note_own_labels
 from uqled.export.record import number_labels
-from uqled.export.registry import ExportFormat, ExportPlan, WriteOptions
 from uqled.export.source_samples import read_source_table
 from uqled.storage.tables.parquet_tables import read_parquet
 

@@ -17,13 +17,8 @@ from uqled.predict.fold_files import MEMBER, make_member_folder, read_partial
 from uqled.predict.learner import Advance, FoldPredictions
 from uqled.predict.schedule import mix_seed
 from uqled.predict.training_options import resolve_training
-from uqled.predict.uncertainty import (
-    AUTO_SOURCE,
-    SOURCES,
-    SeveralFits,
-    UncertaintySource,
-    load_source,
-)
+from uqled.predict.uncertainty import AUTO_SOURCE, SOURCES, load_source
+from uqled.predict.uncertainty.source import SeveralFits, UncertaintySource
 from uqled.storage.atomic import write_array
 
 try:

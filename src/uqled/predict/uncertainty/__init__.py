@@ -1,77 +1,21 @@
 """Sources of uncertainty: where the stochastic passes [F,m,K] of a fold come from, one file each.
 
-A source asks a fold's model for predictions, and says which models it cannot be used with. Another
-package adds one with an entry point of the group `uqled.uncertainty`.
+`source.py` says what one is. Another package adds one with an entry point of the group
+`uqled.uncertainty`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from uqled.errors import InputError, suggest_name
-from uqled.predict.learner import FoldPredictions
 from uqled.registry import Registry
+
+if TYPE_CHECKING:
+    from uqled.predict.uncertainty.source import UncertaintySource
 
 #: The source is then the learner's own choice.
 AUTO_SOURCE = "auto"
-
-
-class FoldModel(Protocol):
-    """A model and the samples of one fold, as a source of uncertainty sees them."""
-
-    labels: NDArray[Any]
-    """[n] the training samples' labels."""
-    seed: int
-    """Of this fold."""
-
-    def predict(self) -> NDArray[np.float32]:
-        """[m,K] probabilities of the held-out samples, after one fit on all training samples."""
-
-    def fit_member(self, member: int, rows: NDArray[np.intp] | None) -> NDArray[np.float32]:
-        """[m,K] the same after the fit number `member`, which has a seed of its own.
-
-        `rows` are the training samples it sees, repeated or left out; None: all of them. The result
-        stays on disk until the fold is finished, so that a killed run continues behind it.
-        """
-
-
-class UncertaintySource(Protocol):
-    """One way to get F predictions that differ where the model is uncertain."""
-
-    fits_networks: bool
-    """If networks have it."""
-    fits_classifiers: bool
-    """If scikit-learn classifiers have it."""
-
-    def check_model(self, model: Any) -> None:
-        """Refuse a network or classifier that has no such passes."""
-
-    def predict_fold(self, model: Any, passes: int) -> FoldPredictions:
-        """The softmax and F passes of a fold's model (a `FoldModel`)."""
-
-
-class SeveralFits:
-    """F fits of the same model: a subclass chooses the rows that each fit sees."""
-
-    fits_networks = fits_classifiers = True
-
-    def check_model(self, model: Any) -> None:
-        """Any model can be fitted several times."""
-
-    def choose_rows(self, labels: NDArray[Any], member: int, seed: int) -> NDArray[np.intp] | None:
-        """The training rows of one fit; None: all of them."""
-        raise NotImplementedError
-
-    def predict_fold(self, model: FoldModel, passes: int) -> FoldPredictions:
-        members = [
-            model.fit_member(member, self.choose_rows(model.labels, member, model.seed))
-            for member in range(passes)
-        ]
-        return FoldPredictions(members[0], np.stack(members))
-
 
 SOURCES: Registry[type[UncertaintySource]] = Registry(
     "uqled.uncertainty",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.predict.uncertainty import SeveralFits
+from uqled.predict.uncertainty.source import SeveralFits
 
 
 class Bootstrap(SeveralFits):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from uqled.errors import InputError
 from uqled.predict.learner import FoldPredictions
-from uqled.predict.uncertainty import FoldModel, SeveralFits
+from uqled.predict.uncertainty.source import FoldModel, SeveralFits
 
 
 class Ensemble(SeveralFits):

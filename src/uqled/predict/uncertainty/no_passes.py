@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from uqled.predict.learner import FoldPredictions
-from uqled.predict.uncertainty import FoldModel
+from uqled.predict.uncertainty.source import FoldModel
 
 
 class NoPasses:

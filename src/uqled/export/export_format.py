@@ -1,18 +1,10 @@
-"""The export formats: one file each in `formats/`, and those that other packages add.
-
-Another package adds a format with an entry point of the group `uqled.exports` that names an
-`ExportFormat`.
-"""
+"""What an export format is: what it reads, which options it takes, and how it writes."""
 
 from __future__ import annotations
 
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -20,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.detect.result import LabelErrors
-from uqled.errors import FileError, InputError, suggest_name
+from uqled.errors import FileError, InputError
 from uqled.export.corrections import CorrectedLabels, describe_corrections
+from uqled.export.formats import FORMATS
 from uqled.export.source_samples import SourceSamples
 from uqled.progress import Progress
 from uqled.review.decisions import Decision
 from uqled.storage.run import Predictions
-
-GROUP = "uqled.exports"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,38 +76,11 @@ class ExportFormat(ABC):
         return describe_corrections(plan.corrected)
 
 
-@cache
-def load_formats() -> dict[str, ExportFormat]:
-    """Every format by its name; one of another package replaces ours of the same name."""
-    formats = import_module("uqled.export.formats")
-    modules = [
-        import_module(f"uqled.export.formats.{module.name}")
-        for module in pkgutil.iter_modules(formats.__path__)
-    ]
-    classes = [
-        one
-        for module in modules
-        for one in vars(module).values()
-        if isinstance(one, type) and issubclass(one, ExportFormat) and hasattr(one, "name")
-    ]
-    classes += [entry.load() for entry in entry_points(group=GROUP)]
-    formats_by_name = {one.name: one() for one in classes}
-    return dict(sorted(formats_by_name.items()))
-
-
-def get_format(name: str) -> ExportFormat:
-    """The format of this name."""
-    formats = load_formats()
-    if name not in formats:
-        raise InputError("to", f"is {name!r}", suggest_name(str(name), formats))
-    return formats[name]
-
-
 def check_options(form: ExportFormat, **options: Any) -> None:
     """Refuse an option that was given to a format which does not take it."""
     for name, value in options.items():
         if value not in (None, False) and name not in form.options:
-            takers = [one.name for one in load_formats().values() if name in one.options]
+            takers = [one for one in FORMATS.names() if name in FORMATS.load(one).options]
             raise InputError(
                 name, f"is not an option for {form.name}", f"It is for {', '.join(takers)}"
             )
