@@ -129,9 +129,9 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         classes = errors.labels.values
         rows, codes = _treat_labels(errors, self.treatment)
         weight = None if sample_weight is None else sample_weight[rows]
-        fitted = set_random_states(model, (self.seed,), keep=True)
-        fit_weighted(fitted, _safe_indexing(X, rows), classes[codes], weight)
-        self.classes_, self.label_errors_, self.estimator_ = classes, errors, fitted
+        seeded_model = set_random_states(model, (self.seed,), keep=True)
+        fit_weighted(seeded_model, _safe_indexing(X, rows), classes[codes], weight)
+        self.classes_, self.label_errors_, self.estimator_ = classes, errors, seeded_model
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -59,7 +59,7 @@ def suggest_name(name: str, names: Iterable[str]) -> str:
     >>> suggest_name("forrest", ["forest", "logistic"])
     "Did you mean 'forest'? Choose one of forest, logistic"
     """
-    known = list(names)
-    near = get_close_matches(name, known, n=1)
+    known_names = list(names)
+    near = get_close_matches(name, known_names, n=1)
     guess = f"Did you mean {near[0]!r}? " if near else ""
-    return f"{guess}Choose one of {', '.join(known)}"
+    return f"{guess}Choose one of {', '.join(known_names)}"

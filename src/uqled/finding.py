@@ -346,20 +346,21 @@ def find(
         Options of `load` (such as `columns`), of `find_label_errors` (such as `method` or
         `budget`), and of `cross_validate` (such as `passes` or `epochs`).
     """
-    reading = {name: options.pop(name) for name in _LOADING if name in options}
-    detecting = {name: options.pop(name) for name in _DETECTION if name in options}
+    load_options = {name: options.pop(name) for name in _LOADING if name in options}
+    detection_options = {name: options.pop(name) for name in _DETECTION if name in options}
     if not isinstance(data, Dataset):
         try:
-            data = load(data, label=label, seed=seed, progress=progress, **reading)
+            data = load(data, label=label, seed=seed, progress=progress, **load_options)
         except InputError as error:  # it names its own argument
             if error.argument != "place":
                 raise
             raise InputError("data", error.problem, error.fix) from error
-    elif label is not None or reading:
+    elif label is not None or load_options:
         raise InputError(
-            next(iter(reading), "label"), "cannot be passed with a Dataset, which is already read",
+            next(iter(load_options), "label"),
+            "cannot be passed with a Dataset, which is already read",
             "Leave it out",
-        )  # fmt: skip
+        )
     if features is not None:
         data = attach_embeddings(data, features)
     inspection = inspect(data, folds=folds)
@@ -370,11 +371,11 @@ def find(
             data, model, folds=folds, seed=seed, progress=progress,
             out=Path(str(folder)) / ("" if out is not None else "run"), **options,
         )  # fmt: skip
-        errors = find_label_errors(predictions, progress=progress, **detecting)
+        errors = find_label_errors(predictions, progress=progress, **detection_options)
         inspection = add_prediction_findings(inspection, data.labels, predictions.pred_probs)
         run = Run.open(predictions.path)
         if out is not None:
-            run.write_result(errors, {k: v for k, v in detecting.items() if k != "method"})
+            run.write_result(errors, {k: v for k, v in detection_options.items() if k != "method"})
             run.write_inspection(inspection.to_json())
         return DataErrors(
             **_list_fields(errors),

@@ -116,10 +116,10 @@ def measure_model_quality(
     if passes is not None:
         mean_right = _argmax_of_mean(passes) == labels
         passes_accuracy = float(mean_right.mean())
-        gained, lost = np.sum(mean_right & ~right), np.sum(right & ~mean_right)
+        n_gained, n_lost = np.sum(mean_right & ~right), np.sum(right & ~mean_right)
         differ = bool(
             abs(passes_accuracy - accuracy) > _DISCORDANT_SHARE
-            and abs(int(gained) - int(lost)) > _DISCORDANT * np.sqrt(gained + lost)
+            and abs(int(n_gained) - int(n_lost)) > _DISCORDANT * np.sqrt(n_gained + n_lost)
         )
     quality = []
     if members and passes is not None:

@@ -31,9 +31,9 @@ def check_passes_kind(kind: str | None) -> PassesKind | None:
     >>> check_passes_kind("heads")
     'heads'
     """
-    for known in get_args(PassesKind):
-        if kind == known:
-            return known  # type: ignore[no-any-return]
+    for known_kind in get_args(PassesKind):
+        if kind == known_kind:
+            return known_kind  # type: ignore[no-any-return]
     if kind is None:
         return None
     choices = ", ".join(map(repr, get_args(PassesKind)))

@@ -58,15 +58,17 @@ def test_every_commit_is_flushed(decisions):
 
 
 def test_a_newer_version_is_a_conflict_and_nothing_is_written(decisions):
-    decisions.decide([(7, "keep", None)], reviewer="ana", seen={7: 0})
+    decisions.decide([(7, "keep", None)], reviewer="ana", seen_versions={7: 0})
     with pytest.raises(ConflictError, match="samples 7 were decided by ana") as caught:
-        decisions.decide([(6, "drop", None), (7, "drop", None)], reviewer="bo", seen={6: 0, 7: 0})
+        decisions.decide(
+            [(6, "drop", None), (7, "drop", None)], reviewer="bo", seen_versions={6: 0, 7: 0}
+        )
     assert caught.value.indices == [7]
     assert caught.value.now[0].action == "keep"
     assert states(decisions) == {7: ("keep", None)}
     with pytest.raises(ConflictError):  # a version that was not named counts as not seen
-        decisions.decide([(7, "drop", None)], reviewer="bo", seen={})
-    [now] = decisions.decide([(7, "drop", None)], reviewer="bo", seen={7: 1})
+        decisions.decide([(7, "drop", None)], reviewer="bo", seen_versions={})
+    [now] = decisions.decide([(7, "drop", None)], reviewer="bo", seen_versions={7: 1})
     assert (now.action, now.version, now.reviewer) == ("drop", 2, "bo")
 
 
@@ -75,7 +77,7 @@ def test_undecided_again_still_has_a_version(decisions):
     decisions.decide([(1, None, None)], reviewer="ana")
     assert decisions.current() == {}
     with pytest.raises(ConflictError):
-        decisions.decide([(1, "drop", None)], reviewer="bo", seen={1: 0})
+        decisions.decide([(1, "drop", None)], reviewer="bo", seen_versions={1: 0})
 
 
 def test_undo_goes_back_step_by_step(decisions):
@@ -192,7 +194,7 @@ with Decisions(path, n_samples=200_000, classes=["a", "b"]) as decisions:
         shared = i % 100 // 2  # both write to these
         while True:
             try:
-                [done] = decisions.decide([(shared, "relabel", first)], reviewer=name, seen=seen)
+                [done] = decisions.decide([(shared, "relabel", first)], reviewer=name, seen_versions=seen)
                 seen[shared] = done.version
                 break
             except ConflictError as conflict:

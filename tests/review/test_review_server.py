@@ -101,7 +101,7 @@ def test_a_conflict_shows_the_others_decision(client, run):
         (1, "keep", "ana")
     ]
     assert list_decisions(run) == {1: ("keep", None)}
-    assert client.decide([1, "drop", None], seen={"1": 1}, reviewer="bo")[0] == 200
+    assert client.decide([1, "drop", None], seen_versions={"1": 1}, reviewer="bo")[0] == 200
 
 
 def test_what_others_decide_is_seen(client, run):

@@ -96,9 +96,9 @@ def _read_parts(data: SuiteData, folder: Path) -> tuple[Dataset, Dataset]:
         train = load(place, split=data.split, limit=data.limit, **options)
         test = load(test_place, split=data.test_split, limit=data.test_limit, **options)
         return train, test
-    loaded = load(place, split=data.split, limit=data.limit, **options)
-    drawn = draw_stratified(loaded.labels.codes, round(data.test_share * len(loaded)), seed=0)
-    return loaded.subset(np.setdiff1d(np.arange(len(loaded)), drawn)), loaded.subset(drawn)
+    whole = load(place, split=data.split, limit=data.limit, **options)
+    test_rows = draw_stratified(whole.labels.codes, round(data.test_share * len(whole)), seed=0)
+    return whole.subset(np.setdiff1d(np.arange(len(whole)), test_rows)), whole.subset(test_rows)
 
 
 def _stack_inputs(train: Any, test: Any) -> Any:

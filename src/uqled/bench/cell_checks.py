@@ -138,13 +138,13 @@ def take_array(
         raise FileError(subject, f"lacks its array {name!r}", "Remove it, and it is computed again")
     array = arrays[name]
     fits = array.ndim == len(shape) and all(
-        wanted in (None, length) for wanted, length in zip(shape, array.shape, strict=True)
+        expected in (None, length) for expected, length in zip(shape, array.shape, strict=True)
     )
     if not fits or array.dtype.kind not in kinds:
-        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        expected = ", ".join("any" if n is None else str(n) for n in shape)
         raise FileError(
             subject,
-            f"has an array {name!r} that is {array.dtype} of shape {array.shape}, not [{wanted}]",
+            f"has an array {name!r} that is {array.dtype} of shape {array.shape}, not [{expected}]",
             "Remove it, and it is computed again",
         )
     return array

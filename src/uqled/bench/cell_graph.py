@@ -30,8 +30,8 @@ def list_stage2_cells(suite: Suite, methods: Iterable[str]) -> list[Cell]:
     """The trainings of stage 2, the clean and noisy ones first."""
     if suite.stage2 is None:
         return []
-    chosen = set(methods)
-    trainings, methods = [], [m for m in suite.stage2.methods or suite.methods if m in chosen]
+    method_names = set(methods)
+    trainings, methods = [], [m for m in suite.stage2.methods or suite.methods if m in method_names]
     for data in suite.data:
         for seed in suite.seeds:
             trainings.append(Cell("retraining", data.name, seed, treatment="clean"))
@@ -62,8 +62,8 @@ def list_needed_cells(suite: Suite, cell: Cell) -> list[Cell]:
         folds = range(suite.count_folds(cell.data))
         return [Cell("fold", cell.data, cell.seed, cell.rate, fold) for fold in folds]
     if cell.kind == "fold" and cell.rate is not None:
-        needed = [pretraining] if kind in ("similarity", "confusion") else []
-        return needed + [clean] * (kind == "instance" or suite.clean_first is not None)
+        first_cells = [pretraining] if kind in ("similarity", "confusion") else []
+        return first_cells + [clean] * (kind == "instance" or suite.clean_first is not None)
     if cell.kind == "retraining":
         if cell.rate is None:
             return [clean] if suite.clean_first is not None else []
@@ -80,13 +80,13 @@ def list_unfinished_cells(suite: Suite, cells: Cells, targets: Iterable[Cell]) -
     missing: dict[Cell, None] = {}
 
     def add(cell: Cell, *, for_arrays: bool) -> None:
-        done = cells.is_finished(cell, describe_cell(suite, cell)) and _has_all_methods(
+        is_done = cells.is_finished(cell, describe_cell(suite, cell)) and _has_all_methods(
             suite, cells, cell
         )
-        if cell in missing or (done and (not for_arrays or cells.has_arrays(cell))):
+        if cell in missing or (is_done and (not for_arrays or cells.has_arrays(cell))):
             return
-        for needed in list_needed_cells(suite, cell):
-            add(needed, for_arrays=True)
+        for needed_cell in list_needed_cells(suite, cell):
+            add(needed_cell, for_arrays=True)
         missing[cell] = None
 
     for cell in targets:
@@ -101,9 +101,9 @@ def _has_all_methods(suite: Suite, cells: Cells, cell: Cell) -> bool:
     """
     if cell.kind not in ("pilot", "detection"):
         return True
-    stored: dict[str, str | None] = cells.read(cell)["sources"]
+    stored_sources: dict[str, str | None] = cells.read(cell)["sources"]
     sources = {name: hash_method_source(name) for name in list_compared_methods(suite)}
-    return sources.items() <= stored.items()
+    return sources.items() <= stored_sources.items()
 
 
 def list_compared_methods(suite: Suite) -> list[str]:

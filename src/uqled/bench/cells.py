@@ -80,11 +80,13 @@ class Cells:
             return False
         before = _read_cell(path)["configuration"]
         now = json.loads(json.dumps(configuration))
-        changed = [k for k in sorted(before.keys() | now.keys()) if before.get(k) != now.get(k)]
-        if changed:
+        changed_keys = [
+            k for k in sorted(before.keys() | now.keys()) if before.get(k) != now.get(k)
+        ]
+        if changed_keys:
             changes = [
                 f"{k}: {show_value(before.get(k))} then, {show_value(now.get(k))} now"
-                for k in changed[:3]
+                for k in changed_keys[:3]
             ]
             raise InputError(
                 "out",
@@ -234,10 +236,10 @@ def _read_cell(path: Path) -> dict[str, Any]:
 
 def _read_fingerprint(path: Path) -> str:
     content = read_json(path)
-    known = content.get("fingerprint") if isinstance(content, dict) else None
-    if not isinstance(known, str):
+    old_fingerprint = content.get("fingerprint") if isinstance(content, dict) else None
+    if not isinstance(old_fingerprint, str):
         raise FileError(name_file(path), "holds no fingerprint of data", "Put it back as it was")
-    return known
+    return old_fingerprint
 
 
 def _copy_file(source: Path, target: Path) -> None:

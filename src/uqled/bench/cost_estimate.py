@@ -107,26 +107,26 @@ def estimate_benchmark_cost(
     """Count the cells and measure a short training of each network."""
     targets = benchmark.list_cells(pilot=pilot)
     suite, cells = benchmark.suite, benchmark.cells
-    everything = list_unfinished_cells(suite, Cells(Path(os.devnull)), targets)
+    all_cells = list_unfinished_cells(suite, Cells(Path(os.devnull)), targets)
     todo = set(list_unfinished_cells(suite, cells, targets))
     rows: list[CostRow] = []
     for data in suite.data:
-        data_cells = [cell for cell in everything if cell.data == data.name]
-        unfinished = [cell for cell in data_cells if cell in todo]
-        speed = _measure_speed(data, benchmark) if unfinished else None
+        data_cells = [cell for cell in all_cells if cell.data == data.name]
+        unfinished_cells = [cell for cell in data_cells if cell in todo]
+        speed = _measure_speed(data, benchmark) if unfinished_cells else None
         if speed and speed.probes:
             rows.append(CostRow(data.name, FEATURES, 1, int(speed.features > 0), speed.features))
-        counts = Counter(map(_name_kind, unfinished))
+        counts = Counter(map(_name_kind, unfinished_cells))
         for kind, total in Counter(map(_name_kind, data_cells)).items():
             seconds = None if counts[kind] else 0.0
             samples = 0.0
             if speed is not None:
-                trained = sum(
+                trained_samples = sum(
                     count_trained_samples(data, suite, cell, speed.samples)
-                    for cell in unfinished
+                    for cell in unfinished_cells
                     if _name_kind(cell) == kind
                 )
-                seconds, samples = trained * speed.training, trained * speed.epochs
+                seconds, samples = trained_samples * speed.training, trained_samples * speed.epochs
             rows.append(CostRow(data.name, kind, total, counts[kind], seconds, samples))
     return CostEstimate(rows, (workers or Workers()).count(benchmark.device))
 

@@ -41,16 +41,16 @@ class Flags:
 
 def check_methods(methods: Sequence[str]) -> None:
     """Refuse a name that is neither a method's nor a function's."""
-    known = list_method_names()
+    known_names = list_method_names()
     for name in methods:
         if isinstance(name, str) and ":" in name:
             _import_function(name)
-        elif not isinstance(name, str) or name.removesuffix(GIVEN_ENDING) not in known:
+        elif not isinstance(name, str) or name.removesuffix(GIVEN_ENDING) not in known_names:
             readers = [one for one, method in list_methods().items() if method.reads_entropy_class]
             raise InputError(
                 "methods",
                 f"have {show_value(name)}",
-                f"Choose among {', '.join(known)} ({', '.join(readers)} also with "
+                f"Choose among {', '.join(known_names)} ({', '.join(readers)} also with "
                 f"{GIVEN_ENDING}), or "
                 "name a function of your own as module:function",
             )
@@ -66,18 +66,18 @@ def compute_flags(
         ("candidate", [name for name in plain if not name.endswith(GIVEN_ENDING)]),
         ("given", [name for name in plain if name.endswith(GIVEN_ENDING)]),
     )
-    for reading, chosen in readings:
-        if not chosen:
+    for reading, method_names in readings:
+        if not method_names:
             continue
         errors = find_label_errors(
             labels,
             pred_probs,
             passes,
-            method=[name.removesuffix(GIVEN_ENDING) for name in chosen],
+            method=[name.removesuffix(GIVEN_ENDING) for name in method_names],
             entropy_class=reading,
             progress=False,
         )
-        for name in chosen:
+        for name in method_names:
             one = errors.by_method[name.removesuffix(GIVEN_ENDING)]
             flags[name] = Flags(one.mask, one.ranking, one.best)
     for name in methods:
@@ -102,7 +102,7 @@ def pack_flags(flags: dict[str, Flags]) -> dict[str, NDArray[Any]]:
     suggested: list[NDArray[np.int32]] = []
     whose = []
     for one in flags.values():
-        same = [i for i, known in enumerate(suggested) if np.array_equal(known, one.best)]
+        same = [i for i, classes in enumerate(suggested) if np.array_equal(classes, one.best)]
         whose.append(same[0] if same else len(suggested))
         if not same:
             suggested.append(one.best)
@@ -134,9 +134,9 @@ def unpack_flags(
     packed = take_array(arrays, "masks", (len(methods), (n + 7) // 8), "u", subject)
     whose = take_numbers(arrays, "whose", methods.shape, len(suggested), subject)
     masks = np.unpackbits(packed.astype(np.uint8), axis=1, count=n).astype(np.bool_)
-    nothing = np.empty(0, np.int64)
+    no_samples = np.empty(0, np.int64)
     return {
-        str(name): Flags(mask, nothing, suggested[at])
+        str(name): Flags(mask, no_samples, suggested[at])
         for name, mask, at in zip(methods, masks, whose, strict=True)
     }
 

@@ -252,24 +252,28 @@ def _retrain(context: _Context) -> CellResult:
         rows = take_numbers(arrays, "kept", (None,), len(whole.train), name)
         given = take_numbers(arrays, "given", rows.shape, whole.data.n_classes, name)
         given = given.astype(np.int32)
-    selected = np.arange(len(rows))
+    selected_rows = np.arange(len(rows))
     limit = context.suite.get_data(cell.data).retraining_limit
     if limit is not None and limit < len(rows):
-        selected = draw_stratified(given, limit, seed=cell.seed)
+        selected_rows = draw_stratified(given, limit, seed=cell.seed)
     if cell.method:
         flags = context.read_flags(detection, arrays, len(rows))[cell.method]
-        flagged = flags.mask[selected]
+        flagged = flags.mask[selected_rows]
         n_changed = int(flagged.sum())
         if cell.treatment == "remove":
-            selected = selected[~flagged]
+            selected_rows = selected_rows[~flagged]
         else:
             given = np.where(flags.mask, flags.best, given)
     labels = context.merge_labels(rows, given)
     predictions = context.train_and_predict(
-        labels, whole.train[rows[selected]], whole.test, make_fold_seed(cell.seed, 1_000)
+        labels, whole.train[rows[selected_rows]], whole.test, make_fold_seed(cell.seed, 1_000)
     )
     right = predictions.pred_probs.argmax(axis=1) == whole.data.labels.codes[whole.test]
-    return {"accuracy": float(right.mean()), "trained_on": len(selected), "changed": n_changed}, {}
+    return {
+        "accuracy": float(right.mean()),
+        "trained_on": len(selected_rows),
+        "changed": n_changed,
+    }, {}
 
 
 def _read_given_labels(context: _Context) -> tuple[NDArray[np.intp], NDArray[np.int32]]:

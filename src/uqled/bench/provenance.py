@@ -45,8 +45,10 @@ def describe_hardware() -> dict[str, Any]:
 
 def describe_instructions(flags: set[str]) -> str:
     """The widest vector instructions of a processor with these flags, and what restricts them."""
-    known = {"avx512f": "AVX-512", "avx2": "AVX2", "sve": "SVE", "asimd": "NEON"}
-    widest = next((name for flag, name in known.items() if flag in flags), platform.machine())
+    names_by_flag = {"avx512f": "AVX-512", "avx2": "AVX2", "sve": "SVE", "asimd": "NEON"}
+    widest = next(
+        (name for flag, name in names_by_flag.items() if flag in flags), platform.machine()
+    )
     target = os.environ.get("NUMBA_CPU_NAME")
     return f"{widest}, compiled for {target}" if target else widest
 
@@ -56,11 +58,11 @@ def find_code_version() -> str:
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():  # installed, perhaps inside somebody else's repository
         return version("uqled")
-    described = subprocess.run(
+    git_output = subprocess.run(
         ["git", "describe", "--always", "--dirty"],
         cwd=root,
         capture_output=True,
         text=True,
         check=False,
     )
-    return described.stdout.strip() or version("uqled")
+    return git_output.stdout.strip() or version("uqled")

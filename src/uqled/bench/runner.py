@@ -68,15 +68,15 @@ class Benchmark:
         if not pilot:
             cells += list_stage1_cells(self.suite)
             cells += list_stage2_cells(self.suite, self.methods())
-        chosen = [cell for cell in cells if fnmatch(cell.name, self.only)]
-        if not chosen:
+        chosen_cells = [cell for cell in cells if fnmatch(cell.name, self.only)]
+        if not chosen_cells:
             examples = f"{cells[0].name}, {cells[-1].name}"
             raise InputError(
                 "only",
                 f"is {self.only!r}, which matches no cell",
                 f"Cells have names such as {examples}",
             )
-        return chosen
+        return chosen_cells
 
     def methods(self) -> list[str]:
         """Those that stage 2 looks at: of a suite with a pilot, those that won it."""
@@ -124,9 +124,9 @@ def run_benchmark(
         results = collect_results(benchmark.suite, benchmark.cells)
         for sentence in results.about["passes_differ"]:
             tell(f"warning: {sentence}; they differ by more than noise.")
-        written = write_results(results, out)
+        paths = write_results(results, out)
         benchmark.cells.remove_finished_work()
-    return results, written
+    return results, paths
 
 
 def write_tables(benchmark: Benchmark) -> tuple[Results, list[Path]]:
@@ -161,21 +161,21 @@ def _run_cells(benchmark: Benchmark, cells: list[Cell], workers: Workers, progre
 def _compute_here(benchmark: Benchmark, todo: list[Cell], workers: Workers) -> Iterator[Cell]:
     """Compute cells in processes, each after those it needs; yield those that are finished."""
     jobs, gpus = workers.count(benchmark.device), list_gpus(benchmark.device)
-    waiting, unfinished = dict.fromkeys(todo), set(todo)
-    running = dict[Future[None], Cell]()
+    waiting_cells, unfinished_cells = dict.fromkeys(todo), set(todo)
+    cells_by_future = dict[Future[None], Cell]()
     with start_workers(jobs, gpus, benchmark.out / _WORK) as submit:
-        while waiting or running:
-            for cell in list(waiting):
-                if len(running) == jobs:
+        while waiting_cells or cells_by_future:
+            for cell in list(waiting_cells):
+                if len(cells_by_future) == jobs:
                     break
-                if not unfinished.intersection(list_needed_cells(benchmark.suite, cell)):
-                    del waiting[cell]
-                    running[submit(_compute, benchmark, cell)] = cell
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                cell = running.pop(future)
+                if not unfinished_cells.intersection(list_needed_cells(benchmark.suite, cell)):
+                    del waiting_cells[cell]
+                    cells_by_future[submit(_compute, benchmark, cell)] = cell
+            done_futures, _ = wait(cells_by_future, return_when=FIRST_COMPLETED)
+            for future in done_futures:
+                cell = cells_by_future.pop(future)
                 future.result()
-                unfinished.remove(cell)
+                unfinished_cells.remove(cell)
                 yield cell
 
 
@@ -183,19 +183,19 @@ def _compute_on_ray(benchmark: Benchmark, todo: list[Cell], workers: Workers) ->
     """Compute cells as tasks of a cluster, all those at a time that need no other of them."""
     gpus = 0.0 if benchmark.device == "cpu" else len(list_gpus("auto")) and 1 / workers.jobs_per_gpu
     with make_engine("ray", workers=workers.jobs, gpus=gpus, address=workers.address) as engine:
-        waiting = list(todo)
-        while waiting:
-            unfinished = set(waiting)
+        waiting_cells = list(todo)
+        while waiting_cells:
+            unfinished_cells = set(waiting_cells)
             ready = [
                 cell
-                for cell in waiting
-                if not unfinished.intersection(list_needed_cells(benchmark.suite, cell))
+                for cell in waiting_cells
+                if not unfinished_cells.intersection(list_needed_cells(benchmark.suite, cell))
             ]
             for cell, _ in zip(
                 ready, engine.map(_compute, ready, arguments=(benchmark,)), strict=True
             ):
                 yield cell
-            waiting = [cell for cell in waiting if cell not in ready]
+            waiting_cells = [cell for cell in waiting_cells if cell not in ready]
 
 
 def _estimate_work(benchmark: Benchmark, cell: Cell) -> float:

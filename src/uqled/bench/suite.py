@@ -194,17 +194,17 @@ def _build_suite(content: dict[str, Any]) -> Suite:
 def _build_dataclass(kind: Any, options: Mapping[str, Any], where: str) -> Any:
     """A dataclass of what a file gives; a key that it does not have is refused."""
     _check_type(where, options, dict, "write its options as key = value")
-    known = {one.name: one for one in fields(kind)}
+    fields_by_name = {one.name: one for one in fields(kind)}
     for key in options:
-        if key not in known:
+        if key not in fields_by_name:
             raise InputError(
-                key, f"is not an option of {where}", f"Choose among {', '.join(known)}"
+                key, f"is not an option of {where}", f"Choose among {', '.join(fields_by_name)}"
             )
-    for name, one in known.items():
-        required = one.default is MISSING and one.default_factory is MISSING
+    for name, one in fields_by_name.items():
+        is_required = one.default is MISSING and one.default_factory is MISSING
         if name in options and name != "data":
             _check_type(name, options[name], _TOML[one.type], f"write {_EXAMPLES[_TOML[one.type]]}")
-        if required and name not in options:
+        if is_required and name not in options:
             raise InputError(name, f"is missing in {where}", "Add it")
     return kind(**{name: _freeze_lists(value) for name, value in options.items()})
 

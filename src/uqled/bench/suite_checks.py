@@ -168,10 +168,10 @@ def _check_matrix(suite: Suite) -> None:
 def _check_noise(noise: Mapping[str, Any]) -> None:
     kind = noise.get("kind")
     if not isinstance(kind, str) or kind not in KINDS or kind == "matrix":
-        known = ", ".join(name for name in KINDS if name != "matrix")
-        raise InputError("noise", f"has the kind {show_value(kind)}", f"Choose one of {known}")
-    needed, used = KINDS[kind]
-    free = [name for name in (*needed, *used) if name not in _OF_CELLS]
+        kind_names = ", ".join(name for name in KINDS if name != "matrix")
+        raise InputError("noise", f"has the kind {show_value(kind)}", f"Choose one of {kind_names}")
+    needed_options, used_options = KINDS[kind]
+    free = [name for name in (*needed_options, *used_options) if name not in _OF_CELLS]
     for name in noise:
         if name != "kind" and name not in free:
             raise InputError(

@@ -45,12 +45,12 @@ def find_errors_in_new_data(
     """
     bar = progress if isinstance(progress, Progress) else Progress(progress)
     with bar.stage("reading the samples of the run"):
-        known = open_run_samples(predictions, data, label=label)
-    new = load_new_samples(new_data, known, label=label, progress=bar)
+        run_data = open_run_samples(predictions, data, label=label)
+    new = load_new_samples(new_data, run_data, label=label, progress=bar)
     if len(np.unique(new.labels.codes)) < 2:
         return new, None
     is_trusted = select_trusted(run_errors)
-    new_predictions = predict_new_samples(predictions, known, new, is_trusted, progress=bar)
+    new_predictions = predict_new_samples(predictions, run_data, new, is_trusted, progress=bar)
     errors = find_label_errors(
         new.labels,
         new_predictions.pred_probs,
@@ -67,7 +67,7 @@ def open_run_samples(predictions: Predictions, data: Any, *, label: Any = None) 
     `label` is the column of labels if the run was made from data in memory.
     """
     if isinstance(data, Dataset):
-        known = data
+        run_data = data
     elif predictions.source is not None:
         samples = reopen_samples(relocate_source(predictions, data))
         assert samples is not None
@@ -79,25 +79,25 @@ def open_run_samples(predictions: Predictions, data: Any, *, label: Any = None) 
             "Name a file of the same samples, or use errors.find_errors_in(new_data) in Python",
         )
     else:
-        known = load(data, label=label).without_rare_classes(int(predictions.folds.max()) + 1)
+        run_data = load(data, label=label).without_rare_classes(int(predictions.folds.max()) + 1)
     labels = predictions.labels
-    is_same = len(known) == len(labels) and known.labels.names == labels.names
-    if not is_same or (known.labels.codes != labels.codes).any():
+    is_same = len(run_data) == len(labels) and run_data.labels.names == labels.names
+    if not is_same or (run_data.labels.codes != labels.codes).any():
         raise InputError(
             "data",
             f"has different labels than run {str(predictions.path)!r}",
             "Pass the data that the run was made from",
         )
-    return known
+    return run_data
 
 
 def select_trusted(errors: LabelErrors) -> NDArray[np.bool_]:
     """[N] mask of samples to train on: all but the flagged ones, but at least half per class."""
     codes, n_classes = errors.labels.codes, errors.labels.n_classes
-    allowed = np.bincount(codes, minlength=n_classes) * _MAX_LEFT_OUT
+    most_left_out = np.bincount(codes, minlength=n_classes) * _MAX_LEFT_OUT
     is_trusted = np.ones(len(codes), np.bool_)
     for index in errors.ranked:  # most suspect first
-        if allowed[codes[index]] >= 1:
+        if most_left_out[codes[index]] >= 1:
             is_trusted[index] = False
-            allowed[codes[index]] -= 1
+            most_left_out[codes[index]] -= 1
     return is_trusted

@@ -204,7 +204,7 @@ class DataOptions(ReadingOptions):
             from uqled.features.embedding_files import load_embeddings
 
             return load_embeddings(data, self.labels, limit=self.limit, seed=seed)
-        loaded = load(
+        dataset = load(
             data,
             **self.as_arguments(),
             group=self.group,
@@ -214,10 +214,10 @@ class DataOptions(ReadingOptions):
             check_kind=check_kind if self.features is None else None,
         )
         if self.features is None:
-            return loaded
+            return dataset
         from uqled.features.embedding_files import attach_embeddings
 
-        return attach_embeddings(loaded, self.features)
+        return attach_embeddings(dataset, self.features)
 
 
 def split_roles(text: str | None) -> dict[str, str]:

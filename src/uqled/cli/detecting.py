@@ -20,7 +20,7 @@ def is_folder(out: str | None) -> bool:
 
 def detect_in_new_run(
     files: FileOptions,
-    reading: OwnDataOptions,
+    data_options: OwnDataOptions,
     out: str | None,
     options: dict[str, Any],
     decision: DecisionOptions,
@@ -32,7 +32,7 @@ def detect_in_new_run(
         raise InputError(
             "out", f"is missing, but {option} needs it", "Name the folder of the new run"
         )
-    for line in _write_new_run(files, reading, Path(out)):
+    for line in _write_new_run(files, data_options, Path(out)):
         output.tell(line)
     return detect_in_run(Path(out), options, decision, None, use_decisions=False)
 
@@ -45,7 +45,7 @@ def _check_table(out: str | None) -> Path | None:
     return None if out is None else Path(out)
 
 
-def _write_new_run(files: FileOptions, reading: OwnDataOptions, out: Path) -> list[str]:
+def _write_new_run(files: FileOptions, data_options: OwnDataOptions, out: Path) -> list[str]:
     """Make a run of the predictions in files; what is plainly wrong with its data."""
     from uqled.data.prediction_files import open_labels, open_probabilities
     from uqled.predict.own_predictions import make_run
@@ -56,9 +56,9 @@ def _write_new_run(files: FileOptions, reading: OwnDataOptions, out: Path) -> li
     if files.pred_probs is None:
         raise InputError("pred_probs", "are missing", "Pass --pred-probs FILE")
     place, label = (None, None) if files.data is None else split_key(files.data)
-    arguments = reading.as_arguments()
+    arguments = data_options.as_arguments()
     if label is not None:
-        if reading.label is not None:
+        if data_options.label is not None:
             raise InputError("label", f"is also named in {files.data!r}", "Name it once")
         arguments["label"] = label
     predictions = make_run(
@@ -129,7 +129,7 @@ def detect_in_parts(
     memory = None if parts.memory is None else int(parts.memory * 1e9)
     workers = threads if parts.workers is None else parts.workers
     with make_engine(parts.engine, workers=workers, address=parts.ray_address) as engine:
-        prepared = prepare(
+        detection = prepare(
             files.labels,
             files.pred_probs,
             files.passes,
@@ -140,12 +140,12 @@ def detect_in_parts(
             part_rows=parts.part_rows,
             progress=progress,
         )
-        estimate_cost(prepared, engine).refuse_what_cannot_fit(out, memory)
+        estimate_cost(detection, engine).refuse_what_cannot_fit(out, memory)
         if parts.plan:
-            planned = plan_cost(prepared, engine)
-            planned.refuse_what_cannot_fit(out, memory)
-            return CommandOutput(planned.text(), {"plan": planned.text()})
-        errors = prepared.run(engine, Progress(progress))
+            cost_plan = plan_cost(detection, engine)
+            cost_plan.refuse_what_cannot_fit(out, memory)
+            return CommandOutput(cost_plan.text(), {"plan": cost_plan.text()})
+        errors = detection.run(engine, Progress(progress))
     return CommandOutput(
         f"{errors.summary()}\n\n"
         f"All {len(errors):,} samples are in {out}, one row each (folder issues).",

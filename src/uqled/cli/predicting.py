@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def load_and_predict(
     data: str,
     out: Path | None,
-    reading: DataOptions,
+    data_options: DataOptions,
     model: ModelOptions,
     cluster: FoldOptions,
     output: OutputOptions,
@@ -48,15 +48,15 @@ def load_and_predict(
             with output.stage("loading PyTorch"):
                 find_learner_maker("small")  # whatever learns from images needs it
 
-    loaded = reading.load(data, seed=seed, progress=output.progress, check_kind=check_kind)
+    dataset = data_options.load(data, seed=seed, progress=output.progress, check_kind=check_kind)
     with output.stage("inspecting the data"):
-        inspection = inspect(loaded, folds=model.folds)
-    for line in [*describe_data(loaded), *map(describe_finding, inspection.findings)]:
+        inspection = inspect(dataset, folds=model.folds)
+    for line in [*describe_data(dataset), *map(describe_finding, inspection.findings)]:
         output.tell(line)
-    loaded = loaded.without_rare_classes(model.folds)
+    dataset = dataset.without_rare_classes(model.folds)
     options = asdict(model) | {"offline": model.offline or None}
     predictions = cross_validate(
-        loaded,
+        dataset,
         options.pop("model"),
         precision=options.pop("dtype"),
         **options,
@@ -74,7 +74,7 @@ def load_and_predict(
     for finding in inspection.findings[n_before:]:
         output.tell(describe_finding(finding))
     Run.open(predictions.path).write_inspection(inspection.to_json())
-    return loaded, predictions
+    return dataset, predictions
 
 
 def describe_finding(finding: Finding) -> str:

@@ -188,8 +188,8 @@ def _name_flag(name: str, info: Any) -> str:
     """A parameter as the user types it."""
     if isinstance(info, ArgumentInfo):
         return info.metavar or name.upper()
-    declared = [info.default, *(info.param_decls or ())]
-    long = [one for one in declared if isinstance(one, str) and one.startswith("--")]
+    names = [info.default, *(info.param_decls or ())]
+    long = [one for one in names if isinstance(one, str) and one.startswith("--")]
     return long[0] if long else f"--{name.replace('_', '-')}"
 
 

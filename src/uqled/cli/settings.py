@@ -35,15 +35,15 @@ def read_settings(
         content = tomllib.loads(read_text(path))
     if not is_trusted:
         _refuse_risky_values(path, content)
-    shared = {key: value for key, value in content.items() if not isinstance(value, dict)}
+    shared_settings = {key: value for key, value in content.items() if not isinstance(value, dict)}
     tables = {key: value for key, value in content.items() if isinstance(value, dict)}
     _check_names(path, "a command", tables, list(options))
-    _check_names(path, "an option", shared, sorted(set().union(*options.values())))
+    _check_names(path, "an option", shared_settings, sorted(set().union(*options.values())))
     settings: dict[str, Any] = {}
     for command, parameters in options.items():
         own = tables.get(command, {})
         _check_names(path, f"an option of {command}", own, list(parameters))
-        values = {key: value for key, value in shared.items() if key in parameters} | own
+        values = {key: value for key, value in shared_settings.items() if key in parameters} | own
         settings[command] = {parameters[key]: _as_typed(value) for key, value in values.items()}
     return settings
 

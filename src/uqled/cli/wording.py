@@ -24,12 +24,12 @@ def describe_error(error: UqledError, flags: Mapping[str, str]) -> dict[str, str
 
     `flags` are the command's: name of the parameter -> as the user types it.
     """
-    known = dict(flags)
-    known |= {name: flags[other] for name, other in _OTHER_NAMES.items() if other in flags}
+    flags_by_name = dict(flags)
+    flags_by_name |= {name: flags[other] for name, other in _OTHER_NAMES.items() if other in flags}
     if not isinstance(error, InputError):
-        return {"message": f"{_translate(str(error), known)}."}
-    argument = known.get(error.argument, error.argument)
-    problem, fix = (_translate(text, known) for text in (error.problem, error.fix))
+        return {"message": f"{_translate(str(error), flags_by_name)}."}
+    argument = flags_by_name.get(error.argument, error.argument)
+    problem, fix = (_translate(text, flags_by_name) for text in (error.problem, error.fix))
     message = escape_message(f"{argument} {problem}. {fix}.")
     return {"message": message, "argument": argument, "problem": problem, "fix": fix}
 

@@ -118,8 +118,8 @@ class _OpenTable:
     def _restore_frame(self, table: Any, rows: Any) -> Any:
         native = table.to_native()
         if self._has_index:
-            added = [name for name in table.columns if name not in self.names]
-            native.columns = [*self._frame.columns, *added]
+            new_names = [name for name in table.columns if name not in self.names]
+            native.columns = [*self._frame.columns, *new_names]
             return native.set_axis(self._frame.index[rows], axis=0)
         return native
 

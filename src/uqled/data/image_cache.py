@@ -104,7 +104,7 @@ def find_cache_folder(cache: Path | str | None = None) -> Path:
 
 
 def decode_images(
-    encoded: EncodedImages,
+    encoded_images: EncodedImages,
     *,
     size: int | tuple[int, int] | None = None,
     cache: Path | str | bool | None = None,
@@ -123,7 +123,7 @@ def decode_images(
         allow_large_pictures(),
     ):
         warnings.filterwarnings("ignore", module=r"PIL\.")  # real problems are reported per image
-        decoder = _ImageDecoder(encoded, target_size, engine, progress or Progress(False))
+        decoder = _ImageDecoder(encoded_images, target_size, engine, progress or Progress(False))
         if cache is False:
             images, unreadable = decoder.decode(allocate_unaligned)
             readable = np.delete(images, list(unreadable), axis=0) if unreadable else images
@@ -137,13 +137,17 @@ class _ImageDecoder:
 
     def __init__(
         self,
-        encoded: EncodedImages,
+        encoded_images: EncodedImages,
         size: tuple[int, int] | None,
         engine: Threads,
         progress: Progress,
     ) -> None:
-        self._read_key, self._keys, self._size = encoded.read, encoded.keys.tolist(), size
-        self._all_rows = range(len(encoded))
+        self._read_key, self._keys, self._size = (
+            encoded_images.read,
+            encoded_images.keys.tolist(),
+            size,
+        )
+        self._all_rows = range(len(encoded_images))
         self._engine, self._progress = engine, progress
         self._encoded_bytes: dict[int, bytes] = {}
         self.read_errors: dict[int, str] = {}
@@ -157,11 +161,11 @@ class _ImageDecoder:
 
         def read(i: int) -> tuple[bytes, bytes]:
             try:
-                data = hashed = self._read(i)
+                data = hashed_bytes = self._read(i)
             except UnreadableError as error:
-                data, hashed = b"", str(error).encode()
+                data, hashed_bytes = b"", str(error).encode()
             small = len(data) <= _KEPT_IMAGE_BYTES  # many large ones would pile up in memory
-            return hashlib.blake2b(hashed, digest_size=16).digest(), data if small else b""
+            return hashlib.blake2b(hashed_bytes, digest_size=16).digest(), data if small else b""
 
         whole = hashlib.blake2b(repr((_FORMAT, self._size)).encode(), digest_size=16)
         room = _KEPT_BYTES
@@ -174,11 +178,11 @@ class _ImageDecoder:
 
     def decode(self, allocate: AllocateImages) -> tuple[NDArray[np.uint8], dict[int, str]]:
         """Fill `allocate(shape)` with all images; also return the unreadable ones and why."""
-        decoded = self._decode_equal_jpegs(allocate)
-        if decoded is None:
+        decoded_images = self._decode_equal_jpegs(allocate)
+        if decoded_images is None:
             images, odd_images = None, list(self._all_rows)
         else:
-            images, odd_images = decoded
+            images, odd_images = decoded_images
         results = self._read_headers(odd_images)
         headers = {i: header for i, header in results.items() if isinstance(header, ImageHeader)}
         unreadable = {i: reason for i, reason in results.items() if isinstance(reason, str)}
@@ -317,8 +321,8 @@ def _decode_to_disk(path: Path, decoder: _ImageDecoder) -> DecodedImages:
     with replace_file(path) as part:
         images, unreadable = decoder.decode(lambda shape: _create_cached_array(part, shape))
         # Images that vanished after hashing do not match the key.
-        if vanished := sorted(set(decoder.read_errors) - missing_before):
-            reason = decoder.read_errors[vanished[0]]
+        if vanished_files := sorted(set(decoder.read_errors) - missing_before):
+            reason = decoder.read_errors[vanished_files[0]]
             raise FileError("images", f"changed while they were read ({reason})", "Try again")
         shape = (len(images) - len(unreadable), *images.shape[1:])
         if unreadable:

@@ -355,8 +355,8 @@ def _read_orientation(data: bytes, picture: Image.Image | None = None) -> int:
     if not any(mark in ends for mark in _ORIENTATION_MARKS):
         return 1
     if picture is None:
-        with _open_picture(data) as opened:
-            return _read_orientation(data, opened)
+        with _open_picture(data) as image_file:
+            return _read_orientation(data, image_file)
     orientation: Any = 1 if picture.format == "TIFF" else picture.getexif().get(_ORIENTATION, 1)
     return int(orientation) if orientation in range(1, 9) else 1
 

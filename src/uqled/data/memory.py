@@ -324,17 +324,17 @@ def _stack_inputs(inputs: list[Any]) -> Any:
             "place", f"returns inputs of different shapes ({first})", "Resize them to one size"
         )
     check_limit("memory_bytes", sum(array.nbytes for array in arrays), "the data set")
-    stacked = np.stack(arrays)
-    if stacked.ndim < 3 or stacked.dtype == np.uint8:
-        return stacked
-    low, high = float(stacked.min()), float(stacked.max())
-    if stacked.dtype.kind != "f" or low < 0 or high > 1:
+    stack = np.stack(arrays)
+    if stack.ndim < 3 or stack.dtype == np.uint8:
+        return stack
+    low, high = float(stack.min()), float(stack.max())
+    if stack.dtype.kind != "f" or low < 0 or high > 1:
         raise InputError(
             "place",
-            f"gives images of {stacked.dtype} from {low:.3g} to {high:.3g}",
+            f"gives images of {stack.dtype} from {low:.3g} to {high:.3g}",
             "Leave the normalisation out: images are bytes, or floats from 0 to 1",
         )
-    return (255 * stacked).round().astype(np.uint8)
+    return (255 * stack).round().astype(np.uint8)
 
 
 def _convert_input(one: Any) -> Any:

@@ -84,18 +84,18 @@ def load_new_samples(
 
 def _read_new(new_data: Any, place: Path | str, run_data: Dataset, label: Any) -> RawDataset:
     label = find_label_column(run_data.columns) if label is None else label
-    required = [column.name for column in run_data.columns if column.is_used]
-    required += [label] if isinstance(label, str) else []
+    required_names = [column.name for column in run_data.columns if column.is_used]
+    required_names += [label] if isinstance(label, str) else []
     request = _make_request(run_data, label)
     if not is_path_or_name(new_data):
         names = getattr(new_data, "column_names", getattr(new_data, "columns", None))
         if names is not None and not isinstance(names, Mapping):  # a mapping of splits
-            _refuse_missing_columns(place, required, list(map(str, names)))
+            _refuse_missing_columns(place, required_names, list(map(str, names)))
         return read_object(new_data, replace(request, split=None), label)
     source = Source(new_data)
     read_arrow = find_reader(source).read_arrow if source.is_named or source.path.exists() else None
     if read_arrow is not None and run_data.columns:
-        _refuse_missing_columns(place, required, read_arrow(source, request).column_names)
+        _refuse_missing_columns(place, required_names, read_arrow(source, request).column_names)
     return read_source(source, request)
 
 

@@ -33,12 +33,12 @@ def open_probabilities(address: str, *, ndim: int) -> Any:
         _refuse_as_table(address, key, ndim=ndim)
     if place.suffix == ".csv":
         frame = _read_table(place)
-        unnamed = [column for column in frame.columns if str(column).startswith("Unnamed")]
+        unnamed_columns = [column for column in frame.columns if str(column).startswith("Unnamed")]
         texts = [c for c in frame.columns if frame[c].dtype.kind not in "fiu"]
-        if texts or unnamed:
+        if texts or unnamed_columns:
             raise FileError(
                 name_file(address),
-                f"has a column that does not hold probabilities: {[*texts, *unnamed][0]!r}",
+                f"has a column that does not hold probabilities: {[*texts, *unnamed_columns][0]!r}",
                 "Keep one column per class and nothing else",
             )
         return frame

@@ -223,9 +223,10 @@ def _encode_current_labels(
 
 def _describe_changed_source(predictions: Predictions, raw: RawDataset) -> FileError:
     source, there = predictions.source or {}, set(raw.ids.tolist())
-    gone = next((f" ({name!r} is gone)" for name in predictions.ids if name not in there), "")
+    example = next((f" ({name!r} is gone)" for name in predictions.ids if name not in there), "")
     return FileError(
         name_source(source["place"]),
-        f"no longer holds the {len(predictions):,} samples of run {str(predictions.path)!r}{gone}",
+        f"no longer holds the {len(predictions):,} samples of run {str(predictions.path)!r}"
+        f"{example}",
         "Put the data back as it was, name where it is with --data, or make a new run",
     )

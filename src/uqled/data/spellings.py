@@ -34,8 +34,8 @@ def merge_spellings(raw: RawDataset) -> RawDataset:
         return raw
     counts = np.bincount(labels.codes[raw.labelled_rows], minlength=labels.n_classes)
     leaders = choose_spellings(labels.names, counts.tolist())
-    merged = [k for k, leader in enumerate(leaders) if leader != k]
-    if not merged:
+    merged_classes = [k for k, leader in enumerate(leaders) if leader != k]
+    if not merged_classes:
         return raw
     classes = np.flatnonzero(np.array(leaders) == np.arange(len(leaders)))
     number = np.zeros(len(leaders), np.int32)
@@ -47,7 +47,7 @@ def merge_spellings(raw: RawDataset) -> RawDataset:
             codes[labels.codes], labels.values[classes], tuple(labels.names[k] for k in classes)
         ),
         truth=None if raw.truth is None else codes[raw.truth],
-        spellings={labels.names[k]: labels.names[leaders[k]] for k in merged},
+        spellings={labels.names[k]: labels.names[leaders[k]] for k in merged_classes},
         notes=(*raw.notes, _describe_merges(labels.names, counts.tolist(), leaders)),
     )
 

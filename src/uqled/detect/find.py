@@ -276,15 +276,14 @@ def make_result(choice: MethodChoice, evidence: SweepEvidence, labels: Labels) -
     method, auto = choice.method, evidence.auto
     votes = method.votes(evidence).astype(np.int16)
     mask = votes >= method.least_votes(evidence.n_passes, choice.agreement)
+    source = method.choose_source(None if auto is None else auto.source)
+    joint_member = method.joint_member(evidence.entropy_class, source)
+    scores = evidence.statistics.self_confidence[source]
+    best = evidence.joints.predicted[source]
     if method.is_probabilistic:
         assert auto is not None
-        source, joint_member = auto.source, Member(auto.source)
         scores = 1 - auto.estimate.probability
-        best = choose_suggestions(mask, labels.codes, evidence.joints.predicted[source], auto.other)
-    else:
-        source, joint_member = method.source, method.joint_member(evidence.entropy_class)
-        scores = evidence.statistics.self_confidence[source]
-        best = evidence.joints.predicted[source]
+        best = choose_suggestions(mask, labels.codes, best, auto.other)
     return LabelErrors(
         method=choice.name,
         labels=labels,

@@ -141,9 +141,10 @@ class LabelErrors:
         are the flags of `auto`: those with the best F1, or those of another operating point.
         """
         if self.estimate is None:
-            needed = DEFAULT_METHOD
             raise InputError(
-                "verdicts", f"need {needed!r}, not {self.method!r}", f"Use method={needed!r}"
+                "verdicts",
+                f"need {DEFAULT_METHOD!r}, not {self.method!r}",
+                f"Use method={DEFAULT_METHOD!r}",
             )
         encoded_verdicts = np.full(len(self), -1, np.int8)
         for index, is_wrong in verdicts.items():

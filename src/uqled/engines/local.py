@@ -51,16 +51,16 @@ class Threads:
             for item in items:
                 yield function(*arguments, item)
             return
-        waiting: deque[Future[Result]] = deque()
+        futures: deque[Future[Result]] = deque()
         try:
             for item in items:
-                waiting.append(self._pool.submit(function, *arguments, item))
-                if len(waiting) > 2 * self.threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+                futures.append(self._pool.submit(function, *arguments, item))
+                if len(futures) > 2 * self.threads:
+                    yield futures.popleft().result()
+            while futures:
+                yield futures.popleft().result()
         finally:
-            for future in waiting:
+            for future in futures:
                 future.cancel()
 
     def reduce(
@@ -88,5 +88,5 @@ class Threads:
             tree.add(result)
             if advance is not None:
                 advance(pending.popleft())
-        merged: Result = tree.merge_all()
-        return merged
+        total: Result = tree.merge_all()
+        return total

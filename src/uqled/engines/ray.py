@@ -107,16 +107,16 @@ class RayTasks:
         """
         call = self._ray.put((function, arguments))
         task = self._ray.remote(_call_task).options(**self._options, num_gpus=self._gpus)
-        waiting: deque[Any] = deque()
+        futures: deque[Any] = deque()
         try:
             for item in items:
-                if len(waiting) >= self._most:
-                    yield self._get_result(waiting.popleft())
-                waiting.append(task.remote(call, item))
-            while waiting:
-                yield self._get_result(waiting.popleft())
+                if len(futures) >= self._most:
+                    yield self._get_result(futures.popleft())
+                futures.append(task.remote(call, item))
+            while futures:
+                yield self._get_result(futures.popleft())
         finally:
-            self._cancel_tasks(waiting)
+            self._cancel_tasks(futures)
 
     def reduce(
         self,
@@ -156,8 +156,8 @@ class RayTasks:
                 del result  # kept by the tree alone, so that it is freed when it is merged
             last = tree.merge_all()
             self._collect_finished(pending, 0, advance)
-            merged: Result = self._get_result(last)
-            return merged
+            total: Result = self._get_result(last)
+            return total
         finally:
             self._cancel_tasks(pending)
 

@@ -100,7 +100,7 @@ def import_annotations(
             by_reviewer.setdefault(who, []).append((index, action, label))
     if by_reviewer and not dry_run:
         with Decisions.of(predictions) as store:
-            store.decide_for_reviewers(by_reviewer, seen=None if overwrite else versions)
+            store.decide_for_reviewers(by_reviewer, seen_versions=None if overwrite else versions)
     n_written = sum(map(len, by_reviewer.values()))
     return ImportResult(n_written, n_same, conflicts, annotations)
 

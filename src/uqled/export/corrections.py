@@ -122,14 +122,14 @@ def correct_labels(
     labels, targets = _add_class_names(labels, classes or {})
     codes, is_kept = labels.codes.copy(), np.ones(len(labels), np.bool_)
     flagged = set() if errors is None else set(np.flatnonzero(errors.mask).tolist())
-    undecided, gone = flagged - decisions.keys(), set(missing)
+    undecided, missing_samples = flagged - decisions.keys(), set(missing)
     moved = set(np.flatnonzero(np.isin(codes, list(targets))).tolist()) if targets else set()
     corrections = []
-    for index in sorted(undecided | decisions.keys() | gone | moved):
+    for index in sorted(undecided | decisions.keys() | missing_samples | moved):
         decision, given = decisions.get(index), int(labels.codes[index])
         label: int | None = given
         because, reviewer = "", None
-        if index in gone:
+        if index in missing_samples:
             label, because = None, MISSING_FILE
         elif decision is not None and decision.action != "keep":
             label, because, reviewer = decision.label, BY_DECISION, decision.reviewer
@@ -161,7 +161,7 @@ def correct_labels(
         unreviewed,
         None if errors is None else errors.method,
         sum(decisions[index].action == "keep" for index in flagged & decisions.keys()),
-        len(undecided - gone),
+        len(undecided - missing_samples),
         tuple(sorted(targets)),
     )
 
@@ -175,16 +175,16 @@ def _add_class_names(
     become text.
     """
     targets = {k: one.target for k, one in classes.items() if one.target is not None}
-    renamed = {k: one.name for k, one in classes.items() if one.name is not None}
-    if renamed:
-        names, values = list(renamed.values()), labels.values
+    new_names = {k: one.name for k, one in classes.items() if one.name is not None}
+    if new_names:
+        names, values = list(new_names.values()), labels.values
         try:
             new = np.array(names).astype(values.dtype) if values.dtype.kind in "iuf" else names
         except (ValueError, OverflowError):
             values, new = values.astype(str), names
         if len({str(one) for one in new} | {str(one) for one in values}) < len(new) + len(values):
             values, new = values.astype(str), names
-        targets |= {k: labels.n_classes + at for at, k in enumerate(renamed)}
+        targets |= {k: labels.n_classes + at for at, k in enumerate(new_names)}
         together = np.array(
             [*values.tolist(), *np.asarray(new).tolist()],
             None if values.dtype.kind == "U" else values.dtype,
@@ -287,8 +287,8 @@ def describe_corrections(corrected: CorrectedLabels) -> str:
             f"  {corrected.n_overruled:>9,}  flagged by {corrected.method}, kept by decision"
         )
     n_changed = sum(c.because == corrected.method for c in changes)
-    if left := corrected.n_unreviewed - n_changed:
-        lines.append(f"  {left:>9,}  flagged by {corrected.method}, left as they are")
+    if n_left := corrected.n_unreviewed - n_changed:
+        lines.append(f"  {n_left:>9,}  flagged by {corrected.method}, left as they are")
     if corrected.empty_classes:
         classes = escape_controls(", ".join(corrected.empty_classes))
         lines.append(f"  No samples are left of class {classes}")

@@ -71,12 +71,12 @@ class SourceSamples:
         `kept_samples` are those that stay. Rows without a label, of a class that is too rare or
         whose image cannot be read stay as they are. Of a part of the data, only that part is kept.
         """
-        chosen = self.rows[kept_samples]
+        source_rows = self.rows[kept_samples]
         is_aside = np.ones(len(self.raw.ids), np.bool_)
         is_aside[self.rows[self.rows >= 0]] = False
         if self.source["limit"] is not None:
             is_aside[:] = False
-        rows = np.sort(np.concatenate([chosen, np.flatnonzero(is_aside)]))
+        rows = np.sort(np.concatenate([source_rows, np.flatnonzero(is_aside)]))
         return rows, is_aside[rows]
 
     def find_file(self, index: int) -> Path | None:

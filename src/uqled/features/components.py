@@ -43,9 +43,9 @@ def _find_directions(centred: NDArray[np.float32]) -> NDArray[np.float32]:
             centred, size=_DIMENSIONS + _OVERSAMPLES, n_iter=2, random_state=0
         )
         # [d,D]: few rows, whose products cost less than their SVD
-        projected = (basis.T @ centred).astype(np.float64)
-        values, vectors = (part[..., -_DIMENSIONS:] for part in eigh(projected @ projected.T))
-        return _keep_directions(values, vectors, projected)
+        projections = (basis.T @ centred).astype(np.float64)
+        values, vectors = (part[..., -_DIMENSIONS:] for part in eigh(projections @ projections.T))
+        return _keep_directions(values, vectors, projections)
     if D <= N:
         return np.asarray(eigh(centred.T @ centred)[1][:, ::-1], np.float32)
     # Fewer samples than dimensions: N directions hold all there is.

@@ -45,6 +45,6 @@ def _encode_rows(
     """[n,D] these rows: two that differ in a category are as far apart as two numbers usually."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of a category that the sample has not
-        encoded = np.asarray(encode(take_samples(data, rows)), np.float32)
-    clipped: NDArray[np.float32] = np.clip(encoded, -_FARTHEST, _FARTHEST)
-    return clipped
+        vectors = np.asarray(encode(take_samples(data, rows)), np.float32)
+    clipped_vectors: NDArray[np.float32] = np.clip(vectors, -_FARTHEST, _FARTHEST)
+    return clipped_vectors

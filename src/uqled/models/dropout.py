@@ -123,10 +123,10 @@ def add_dropout(model: nn.Module, layers: int = 5, p: float = 0.5) -> nn.Module:
         raise InputError("layers", f"is {layers}", "Pass at least one layer, such as 5")
     if not 0 < p < 1:
         raise InputError("p", f"is {p}", "Pass a probability between 0 and 1, such as 0.5")
-    if existing := dropout_layers(model):
+    if existing_layers := dropout_layers(model):
         raise InputError(
             "model",
-            f"has {len(existing)} dropout layers already",
+            f"has {len(existing_layers)} dropout layers already",
             "Use it as it is, or set their p to 0 first to have others put in",
         )
     if hasattr(model, "training_step"):
@@ -201,7 +201,7 @@ def _find_insertion_points(graph: fx.Graph, modules: dict[str, nn.Module]) -> It
     tensors = _find_tensors_on_path(nodes)
     weights = [i for i, node in enumerate(nodes) if _has_weights(node, modules)]
     position = {node: i for i, node in enumerate(nodes)}
-    pending = None  # the join that ends a unit, unless an activation follows
+    pending_join = None  # the join that ends a unit, unless an activation follows
     has_weights = has_activation = False  # since the last place
     furthest = begin = 0  # the last node that needs one before this; where this segment begins
     for i, node in enumerate(nodes):
@@ -210,11 +210,13 @@ def _find_insertion_points(graph: fx.Graph, modules: dict[str, nn.Module]) -> It
         if node in tensors and furthest <= i:  # every path goes through this node
             segment = nodes[begin : i + 1]
             begin = i + 1
-            if pending is not None and not isinstance(modules.get(_get_module_name(node)), _NORMS):
-                yield node if _is_activation(node, modules) else pending
+            if pending_join is not None and not isinstance(
+                modules.get(_get_module_name(node)), _NORMS
+            ):
+                yield node if _is_activation(node, modules) else pending_join
                 if _is_activation(node, modules):
                     segment = []
-                pending, has_weights, has_activation = None, False, False
+                pending_join, has_weights, has_activation = None, False, False
             has_weights |= any(_has_weights(one, modules) for one in segment)
             has_activation |= any(_is_activation(one, modules) for one in segment)
             if has_weights and _is_activation(node, modules):
@@ -225,11 +227,11 @@ def _find_insertion_points(graph: fx.Graph, modules: dict[str, nn.Module]) -> It
                 and has_activation
                 and len(tensors.intersection(node.all_input_nodes)) > 1
             ):
-                pending = node
+                pending_join = node
         if node in tensors:
             furthest = max([furthest, *(position[user] for user in node.users if user in tensors)])
-    if pending is not None:
-        yield pending
+    if pending_join is not None:
+        yield pending_join
 
 
 def _find_tensors_on_path(nodes: list[fx.Node]) -> set[fx.Node]:

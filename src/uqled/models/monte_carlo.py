@@ -99,9 +99,9 @@ def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
     require_dropout(model)
     example = example[:_CHECKED_SAMPLES]
     with torch.no_grad(), enable_dropout(model) as layers:
-        undivided = SplitNetwork(model)
+        whole_network = SplitNetwork(model)
         with _count_calls(layers) as calls, _seed_generators(0, example.device):
-            expected_probs = _predict_probabilities(undivided, layers, example, 2)
+            expected_probs = _predict_probabilities(whole_network, layers, example, 2)
         if not calls:
             raise InputError(
                 "model",
@@ -118,10 +118,10 @@ def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
                         _predict_probabilities(split, layers, example, 2), expected_probs
                     ):
                         return split
-            undivided.reason = "cut in two, it gives other numbers"
+            whole_network.reason = "cut in two, it gives other numbers"
         except Exception as error:  # whatever a forward does that a graph cannot hold
-            undivided.reason = f"torch.fx cannot follow its forward: {error}"
-    return undivided
+            whole_network.reason = f"torch.fx cannot follow its forward: {error}"
+    return whole_network
 
 
 def _are_close(probs: tuple[Tensor, ...], expected_probs: tuple[Tensor, ...]) -> bool:
@@ -138,13 +138,13 @@ def _predict_probabilities(
     passes: int,
     softmax_statistics: SoftmaxStatistics = AS_TRAINED,
 ) -> tuple[Tensor, Tensor]:
-    shared = network.compute_shared(batch)
+    shared_output = network.compute_shared(batch)
     switch_dropout(layers, on=False)
     with softmax_statistics.use_statistics():
-        softmax = _compute_softmax(network.compute_logits(shared))
+        softmax = _compute_softmax(network.compute_logits(shared_output))
     switch_dropout(layers, on=True)
     return softmax, torch.stack(
-        [_compute_softmax(network.compute_logits(shared)) for _ in range(passes)]
+        [_compute_softmax(network.compute_logits(shared_output)) for _ in range(passes)]
     )
 
 

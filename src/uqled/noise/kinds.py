@@ -141,9 +141,9 @@ def _check_options(kind: str, options: Mapping[str, Any]) -> None:
     """Refuse an unknown kind, an option that it lacks, and one that it would ignore."""
     if kind not in KINDS:
         raise InputError("kind", f"is {kind!r}", suggest_name(str(kind), KINDS))
-    required, optional = KINDS[kind]
+    required_options, optional = KINDS[kind]
     for name, value in options.items():
-        if value is None and name in required:
+        if value is None and name in required_options:
             raise MissingInputError(name, "is missing", f"Noise of the kind {kind!r} needs it")
-        if value is not None and name not in (*required, *optional):
+        if value is not None and name not in (*required_options, *optional):
             raise InputError(name, f"has no meaning for noise of the kind {kind!r}", "Leave it out")

@@ -115,7 +115,9 @@ def _fits_optimiser(checkpoint: Any, optimiser: Any, is_sgd: bool) -> bool:
         or not isinstance(state, dict)
     ):
         return False
-    if not all(_fits_group(group, known) for group, known in zip(groups, own_groups, strict=True)):
+    if not all(
+        _fits_group(group, own_group) for group, own_group in zip(groups, own_groups, strict=True)
+    ):
         return False
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
     return all(

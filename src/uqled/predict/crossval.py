@@ -141,8 +141,8 @@ def cross_validate(
             ) as advance,
         ):
             # Threads share one random state, so that they compute one fold after the other too.
-            distributed = partial(compute_distributed, engine=workplace)
-            compute = distributed if workplace.is_distributed else compute_here
+            compute_on_engine = partial(compute_distributed, engine=workplace)
+            compute = compute_on_engine if workplace.is_distributed else compute_here
             compute(work, lambda share: advance(share * _UNITS))
         with bar.stage("collecting the predictions"):
             members = None

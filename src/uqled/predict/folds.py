@@ -174,14 +174,14 @@ def _make_note_writer(folder: Path) -> Advance:
 @contextmanager
 def _watch_notes(run: Run, missing: list[int], advance: Advance) -> Iterator[None]:
     """Call `advance` with what the missing folds have written down, from time to time."""
-    reported = 0.0
+    reported_share = 0.0
 
     def look() -> None:
-        nonlocal reported
+        nonlocal reported_share
         now = sum(_measure_progress(run, fold) for fold in missing)
-        if now > reported:  # a fold that is repeated starts again from its checkpoint
-            advance(now - reported)
-            reported = now
+        if now > reported_share:  # a fold that is repeated starts again from its checkpoint
+            advance(now - reported_share)
+            reported_share = now
 
     def watch(is_over: Event) -> None:
         while not is_over.wait(_LOOK_SECONDS):

@@ -78,5 +78,5 @@ def find_conflicting_duplicates(
 ) -> NDArray[np.int32]:
     """[M,2] pairs of near duplicates with different labels, the lower index first."""
     pairs = find_near_duplicates(features)
-    conflicting: NDArray[np.int32] = pairs[labels[pairs[:, 0]] != labels[pairs[:, 1]]]
-    return conflicting
+    conflicting_pairs: NDArray[np.int32] = pairs[labels[pairs[:, 0]] != labels[pairs[:, 1]]]
+    return conflicting_pairs

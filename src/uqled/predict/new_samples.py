@@ -92,12 +92,12 @@ def predict_unlabelled(
     """Write the predicted class of the samples without a label, by a model of all the others."""
     together = data.with_unlabelled()
     learner = choose_learner(together)
-    known, new = np.split(np.arange(len(together)), [len(data)])
+    run_rows, new = np.split(np.arange(len(together)), [len(data)])
     name = f"predicting {len(new):,} samples without a label"
     cycle = None if isinstance(learner, EnsembleLearner) else 1
     with TemporaryDirectory() as folder, Progress(progress).stage(name, 1, cycle=cycle) as advance:
         predictions = learner.fit_predict(
-            together, known, new, passes=1, seed=seed, folder=Path(folder), advance=advance
+            together, run_rows, new, passes=1, seed=seed, folder=Path(folder), advance=advance
         )
     if isinstance(learner, CombiningLearner):
         predictions = combine_new_members(predictions, run.predictions(), learner.members)
@@ -214,9 +214,9 @@ def _stack_samples(
     features: NDArray[np.float32] | None,
 ) -> Dataset:
     """The trusted samples, then the new ones; images are their features, where there are any."""
-    trusted = run_data.labels.codes[is_trusted]
+    trusted_labels = run_data.labels.codes[is_trusted]
     # The model must not know the labels of new samples, not even how often each class occurs.
-    codes = np.concatenate([trusted, np.resize(trusted, len(new))])
+    codes = np.concatenate([trusted_labels, np.resize(trusted_labels, len(new))])
     labels = replace(run_data.labels, codes=codes)
     ids = np.concatenate([run_data.ids[is_trusted], new.ids])
     if features is not None and run_data.kind == "images":

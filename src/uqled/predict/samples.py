@@ -77,12 +77,12 @@ def normalise_like(like: Samples, inputs: NDArray[Any], rows: NDArray[np.intp]) 
 def _crop_and_flip(images: Tensor, draws: torch.Generator) -> Tensor:
     """[m,H,W,C] each shifted by up to the padding, and half of them mirrored."""
     m, H, W, _ = images.shape
-    padded = torch.nn.functional.pad(images, (0, 0, PADDING, PADDING, PADDING, PADDING))
+    padded_images = torch.nn.functional.pad(images, (0, 0, PADDING, PADDING, PADDING, PADDING))
     shift = torch.randint(0, 2 * PADDING + 1, (2, m, 1), generator=draws)
-    mirrored = torch.rand(m, 1, generator=draws) < 0.5
+    is_mirrored = torch.rand(m, 1, generator=draws) < 0.5
     rows = shift[0] + torch.arange(H)  # [m,H]
     columns = shift[1] + torch.arange(W)  # [m,W]
-    columns = torch.where(mirrored, columns.flip(1), columns)
+    columns = torch.where(is_mirrored, columns.flip(1), columns)
     at = torch.arange(m)[:, None, None].to(images.device)
     rows, columns = rows[:, :, None].to(images.device), columns[:, None, :].to(images.device)
-    return padded[at, rows, columns]
+    return padded_images[at, rows, columns]

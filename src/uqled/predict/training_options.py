@@ -99,13 +99,13 @@ def _check_training(training: Training) -> None:
         if getattr(training, name) not in (True, False):
             text = arrays.show_value(getattr(training, name))
             raise InputError(name, f"is {text}", "Pass True or False")
-    for name, known in (
+    for name, choices in (
         ("device", ("auto", "cpu", "cuda", "mps")),
         ("precision", ("auto", "32-true", "bf16-mixed", "16-mixed")),
         ("augment", ("auto", "crop-flip", "none")),
         ("schedule", ("one-cycle", "steps")),
         ("batch_norm", ("re-estimated", "as-trained")),
     ):
-        if getattr(training, name) not in known:
+        if getattr(training, name) not in choices:
             text = arrays.show_value(getattr(training, name))
-            raise InputError(name, f"is {text}", f"Choose one of {', '.join(known)}")
+            raise InputError(name, f"is {text}", f"Choose one of {', '.join(choices)}")

@@ -100,8 +100,8 @@ def report_run(
     out = Path(folder) / "report.html" if out is None else Path(out)
     if isinstance(data, Dataset):
         return write_report(errors, out, predictions, samples=data, verdicts=verdicts, top=top)
-    moved = relocate_source(predictions, data)
-    return write_report(errors, out, moved, verdicts=verdicts, top=top)
+    predictions_now = relocate_source(predictions, data)
+    return write_report(errors, out, predictions_now, verdicts=verdicts, top=top)
 
 
 def write_report(

@@ -141,14 +141,14 @@ def count_times_flagged(errors: LabelErrors) -> list[int]:
 def map_noise(errors: LabelErrors) -> HeatMap:
     """P(given | true) as the method estimates it; of many classes, the most confused ones."""
     joint, K = errors.joint, errors.labels.n_classes
-    chosen = np.arange(K) if K <= WHOLE_MATRIX else _find_most_confused(joint)
-    per_true = np.asarray(joint.sum(axis=0), np.float64).ravel()[chosen]
-    part = joint[chosen][:, chosen]
+    classes = np.arange(K) if K <= WHOLE_MATRIX else _find_most_confused(joint)
+    per_true = np.asarray(joint.sum(axis=0), np.float64).ravel()[classes]
+    part = joint[classes][:, classes]
     counts = np.asarray(part.toarray() if hasattr(part, "toarray") else part, np.float64)
     cells = (counts / np.maximum(per_true, 1)).T  # given x true -> true x given
     empty = np.flatnonzero(per_true == 0)
     cells[empty, empty] = 1.0  # no sample belongs there: as `noise_matrix`, it keeps its label
-    names = [errors.labels.names[k] for k in chosen.tolist()]
+    names = [errors.labels.names[k] for k in classes.tolist()]
     off = cells * ~np.eye(len(cells), dtype=np.bool_)
     # The power makes small flips visible; the diagonal holds correct labels and stays pale.
     strengths = (off / max(off.max(), 1e-12)) ** 0.6 + 0.25 * np.diag(cells.diagonal())
@@ -163,13 +163,13 @@ def _find_most_confused(joint: Any) -> NDArray[np.intp]:
     given, true = pairs.coords
     off = given != true
     given, true, counts = given[off], true[off], pairs.data[off]
-    chosen: dict[int, None] = {}
+    classes: dict[int, None] = {}
     for at in np.lexsort((true, given, -counts))[: _CONFUSED_CLASSES**2].tolist():
         both = {int(given[at]): None, int(true[at]): None}
-        if len(chosen | both) > _CONFUSED_CLASSES:
+        if len(classes | both) > _CONFUSED_CLASSES:
             break
-        chosen |= both
-    return np.array(sorted(chosen), np.intp) if chosen else np.arange(_CONFUSED_CLASSES)
+        classes |= both
+    return np.array(sorted(classes), np.intp) if classes else np.arange(_CONFUSED_CLASSES)
 
 
 def list_pair_rows(errors: LabelErrors) -> list[PairRow]:
@@ -242,10 +242,10 @@ def _make_distribution(
     ):  # no upper bound: a few extreme values must not squeeze all others into one bin
         high = float(np.quantile(values, 0.995)) or float(values.max()) or 1.0
     is_cut = bool((values > high * (1 + 1e-9)).any())
-    flagged, others = values[mask], values[~mask]
+    flagged_values, others = values[mask], values[~mask]
     edges = np.linspace(0, high, _BINS + 1)
     ranges = [f"{a:.2g} to {b:.2g}" for a, b in pairwise(edges.tolist())]
-    n_flagged, n_others = _count_bins(flagged, high), _count_bins(others, high)
+    n_flagged, n_others = _count_bins(flagged_values, high), _count_bins(others, high)
     return Distribution(
         title,
         note,
@@ -255,7 +255,7 @@ def _make_distribution(
         [n / max(1, *n_flagged) for n in n_flagged],
         [n / max(1, *n_others) for n in n_others],
         list(zip(ranges, n_flagged, n_others, strict=True)),
-        (_compute_median(flagged), _compute_median(others)),
+        (_compute_median(flagged_values), _compute_median(others)),
     )
 
 

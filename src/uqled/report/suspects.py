@@ -182,9 +182,9 @@ def _list_evidence(
         nearest, title = similar.list_neighbours(z, side, k), f"Most like it: {names[k]}"
         if not nearest:
             nearest, title = similar.list_typical(k, _STRIP + 1), f"Typical {names[k]}"
-        chosen = [i for i in nearest if i != z][:_STRIP]
-        if chosen:
-            samples = [read_small_sample(source, i, columns) for i in chosen]
+        neighbours = [i for i in nearest if i != z][:_STRIP]
+        if neighbours:
+            samples = [read_small_sample(source, i, columns) for i in neighbours]
             strips.append(Strip(title, samples))
     return strips
 

@@ -100,8 +100,8 @@ class TableRows:
         if self._numbers:
             numbers = self._read_numbers(rows)
             value = self._read_numbers(np.array([index]))[0]
-            ordered, sizes = _sort_columns(numbers)
-            low, high = (_find_quantile(ordered, sizes, share) for share in (0.05, 0.95))
+            ordered_numbers, sizes = _sort_columns(numbers)
+            low, high = (_find_quantile(ordered_numbers, sizes, share) for share in (0.05, 0.95))
             with np.errstate(invalid="ignore"):  # infinite numbers
                 distance = np.abs(numbers - value) / np.maximum(high - low, 1e-12)
             distance = np.nan_to_num(np.minimum(distance, 1.0), nan=1.0)
@@ -228,8 +228,8 @@ def _compare_shares(given: Any, suggested: Any) -> NDArray[np.float64]:
 def _sort_columns(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """([D,n] each column of [n,D] sorted, infinite where a number is none; [D] how many are one)"""
     is_number = np.isfinite(numbers)
-    ordered = np.sort(np.where(is_number, numbers, np.inf).T, axis=1)
-    return np.ascontiguousarray(ordered), np.count_nonzero(is_number, axis=0)
+    ordered_numbers = np.sort(np.where(is_number, numbers, np.inf).T, axis=1)
+    return np.ascontiguousarray(ordered_numbers), np.count_nonzero(is_number, axis=0)
 
 
 def _find_quantile(

@@ -84,8 +84,10 @@ def read_audit_verdicts(
     verdicts = collect_verdicts(predictions, decisions)
     if verdicts is None:
         return {}
-    known = encode_verdicts(*verdicts, predictions.labels.codes)
-    return {z: bool(known[z]) for z in np.flatnonzero(known >= 0).tolist()}
+    verdicts_by_sample = encode_verdicts(*verdicts, predictions.labels.codes)
+    return {
+        z: bool(verdicts_by_sample[z]) for z in np.flatnonzero(verdicts_by_sample >= 0).tolist()
+    }
 
 
 def collect_verdicts(
@@ -104,9 +106,11 @@ def collect_verdicts(
         np.zeros(len(predictions), np.int8),
         np.full(len(predictions), -1, np.int32),
     )
-    known = encode_verdicts(actions, labels, predictions.labels.codes)
+    encoded_verdicts = encode_verdicts(actions, labels, predictions.labels.codes)
     for z, is_wrong in notes.items():
-        if known[z] != is_wrong:  # a wrong label whose right one nobody named counts as dropped
+        if (
+            encoded_verdicts[z] != is_wrong
+        ):  # a wrong label whose right one nobody named counts as dropped
             actions[z] = DROP if is_wrong else KEEP
     return actions, labels
 

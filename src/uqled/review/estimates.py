@@ -94,13 +94,13 @@ def compute_estimates(flags: FlagList, number: int) -> Estimates | None:
     estimate, answer = current.estimate, current.answer
     if estimate is None or answer.n_errors is None:
         return None
-    known = estimate.known
-    is_open = np.ones(len(current), np.bool_) if known is None else known < 0
-    n_found = 0 if known is None else int(np.count_nonzero(known == 1))
+    verdicts = estimate.known
+    is_open = np.ones(len(current), np.bool_) if verdicts is None else verdicts < 0
+    n_found = 0 if verdicts is None else int(np.count_nonzero(verdicts == 1))
     queue = flags.list_undecided()
     probability = estimate.probability
     next_ones = queue[:NEXT]
-    hundred = list_in_order(flags, "hundred", None)
+    random_hundred = list_in_order(flags, "hundred", None)
     return Estimates(
         method=flags.method,
         number=number,
@@ -114,7 +114,7 @@ def compute_estimates(flags: FlagList, number: int) -> Estimates | None:
         left=_subtract(answer.n_errors, n_found, int(np.count_nonzero(is_open))),
         left_flagged=float(probability[current.mask & is_open].sum()),
         next_errors=(len(next_ones), float(probability[next_ones].sum())),
-        open_hundred=int(np.count_nonzero(state.actions[hundred] == 0)),
+        open_hundred=int(np.count_nonzero(state.actions[random_hundred] == 0)),
         unsure=answer.unsure,
         bulk=offer_bulk(queue, flags.first, current, list_random_verdicts(flags)),
     )
@@ -157,19 +157,19 @@ def offer_bulk(
     candidates.append(("above", queue[lowest >= BULK_PROBABILITY]))
     candidates = [one for one in candidates if len(one[1])]
     promises = promise_errors(
-        after, [chosen for _, chosen in candidates], confidence=BULK_CONFIDENCE
+        after, [samples for _, samples in candidates], confidence=BULK_CONFIDENCE
     )
     offers = []
-    for (kind, chosen), promise in zip(candidates, promises, strict=True):
-        least, low = BULK_SHARE * len(chosen), promise.low
-        if before.unsure or before.probability[chosen].sum() < least:
+    for (kind, samples), promise in zip(candidates, promises, strict=True):
+        least, low = BULK_SHARE * len(samples), promise.low
+        if before.unsure or before.probability[samples].sum() < least:
             if not has_random:
                 continue
-            alike = find_alike_verdicts(after, chosen, decided_at_random)
-            low = min(low, bound_errors(alike, len(chosen), confidence=BULK_CONFIDENCE))
+            alike = find_alike_verdicts(after, samples, decided_at_random)
+            low = min(low, bound_errors(alike, len(samples), confidence=BULK_CONFIDENCE))
         if low >= least:
             errors = replace(promise, low=low)
-            offers.append(BulkOffer(kind, len(chosen), errors, tuple(chosen.tolist())))
+            offers.append(BulkOffer(kind, len(samples), errors, tuple(samples.tolist())))
     return offers
 
 

@@ -55,7 +55,9 @@ class Evidence:
         suggested = int(flags.current.suggested_codes[index])
         with self._lock:  # what is computed for one request serves the others
             columns = self.list_unusual_columns(index, given, suggested)
-            describe = partial(self.describe, flags=flags, leading=[name for name, *_ in columns])
+            describe = partial(
+                self.describe, flags=flags, leading_columns=[name for name, *_ in columns]
+            )
             return {
                 "votes": self._count_votes(index),
                 "typical": {
@@ -88,15 +90,15 @@ class Evidence:
 
     def _list_typical(self, k: int, index: int) -> list[int]:
         """Typical samples of a class, without those that were relabelled or dropped."""
-        rejected = self._state.actions > 1
+        is_rejected = self._state.actions > 1
         candidates = self.similar.list_typical(k, 4 * _TYPICAL)
-        return [i for i in candidates if i != index and not rejected[i]][:_TYPICAL]
+        return [i for i in candidates if i != index and not is_rejected[i]][:_TYPICAL]
 
     def describe(
-        self, indices: list[int], flags: FlagList, leading: Sequence[str] = ()
+        self, indices: list[int], flags: FlagList, leading_columns: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
         """Samples beside another one, or of a class, as the page gets them: of a table's row, the
-        columns in `leading` come first."""
+        columns in `leading_columns` come first."""
         labels, is_flagged = self._predictions.labels, flags.current.mask
         return [
             {
@@ -104,7 +106,7 @@ class Evidence:
                 "id": self._predictions.ids[i],
                 "given": int(labels.codes[i]),
                 "flagged": bool(is_flagged[i]),
-                "preview": read_preview(self._source, i, leading=leading),
+                "preview": read_preview(self._source, i, leading=leading_columns),
                 **self._state.describe(i),
             }
             for i in indices

@@ -92,24 +92,26 @@ class FlagList:
     @cached_property
     def random_order(self) -> NDArray[np.intp]:
         """The flags before any decision, in a random order that is always the same."""
-        ranked = self.first.ranked
-        return ranked[np.random.default_rng(0).permutation(len(ranked))].astype(np.intp)
+        ranked_samples = self.first.ranked
+        return ranked_samples[np.random.default_rng(0).permutation(len(ranked_samples))].astype(
+            np.intp
+        )
 
     @property
     def is_listed(self) -> NDArray[np.bool_]:
         """[N] flagged now and undecided, or flagged at first or now and decided, or labelled unlike
         a duplicate."""
-        decided = self.state.actions > 0
+        is_decided = self.state.actions > 0
         at_first = self.first.mask.copy()
         at_first[self.first.contradicted_labels.rows] = True
-        listed: NDArray[np.bool_] = self.current.mask | (at_first & decided)
-        listed[self.current.contradicted_labels.rows] = True
-        return listed
+        is_in_list: NDArray[np.bool_] = self.current.mask | (at_first & is_decided)
+        is_in_list[self.current.contradicted_labels.rows] = True
+        return is_in_list
 
     def list_undecided(self) -> NDArray[np.intp]:
         """What is still to decide: labels that contradict a duplicate, then the most suspect."""
-        listed = self.current.suspects
-        undecided: NDArray[np.intp] = listed[self.state.actions[listed] == 0].astype(np.intp)
+        suspects = self.current.suspects
+        undecided: NDArray[np.intp] = suspects[self.state.actions[suspects] == 0].astype(np.intp)
         return undecided
 
     @property
@@ -124,23 +126,23 @@ class FlagList:
     def order(self, query: ListQuery) -> NDArray[np.intp]:
         """The samples that a query lists, before its filters."""
         if query.chosen is not None:
-            chosen = np.flatnonzero(query.chosen)
-            return chosen[np.argsort(self.current.scores[chosen], kind="stable")]
+            indices = np.flatnonzero(query.chosen)
+            return indices[np.argsort(self.current.scores[indices], kind="stable")]
         tier = None if query.tier is None else TIERS.index(query.tier)
         return list_in_order(self, query.order, tier)
 
     def matches(self, query: ListQuery, indices: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which of the samples the filters of a query let through."""
-        matching = np.ones(len(indices), np.bool_)
+        matches = np.ones(len(indices), np.bool_)
         if query.given is not None:
-            matching &= self._predictions.labels.codes[indices] == query.given
+            matches &= self._predictions.labels.codes[indices] == query.given
         if query.suggested is not None:
-            matching &= self.current.suggested_codes[indices] == query.suggested
+            matches &= self.current.suggested_codes[indices] == query.suggested
         if query.reason is not None:
-            matching &= self.get_reasons(indices) == REASONS.index(query.reason)
+            matches &= self.get_reasons(indices) == REASONS.index(query.reason)
         if query.state is not None:
-            matching &= self.state.is_in_state(indices, query.state)
-        return matching
+            matches &= self.state.is_in_state(indices, query.state)
+        return matches
 
     def find_queue(self, query: ListQuery) -> int:
         """The place of the first undecided sample; the list's length where none is."""
@@ -149,21 +151,25 @@ class FlagList:
 
     def select(self, query: ListQuery) -> NDArray[np.intp]:
         """All samples of a query, in its order."""
-        ordered = self.order(query)
-        return ordered[self.matches(query, ordered)]
+        indices = self.order(query)
+        return indices[self.matches(query, indices)]
 
     def read_page(
         self, query: ListQuery, *, start: int, size: int, backwards: bool = False
     ) -> ListPage:
         """`size` samples from place `start` on, or the last ones before it."""
-        ordered = self.order(query)
-        places = np.flatnonzero(self.matches(query, ordered))
+        ordered_indices = self.order(query)
+        places = np.flatnonzero(self.matches(query, ordered_indices))
         at = int(np.searchsorted(places, start))
         first, last = (max(0, at - size), at) if backwards else (at, at + size)
-        chosen = places[first:last]
-        undecided = self.state.is_in_state(ordered[places], "undecided")
+        shown_places = places[first:last]
+        undecided = self.state.is_in_state(ordered_indices[places], "undecided")
         return ListPage(
-            ordered[chosen], chosen, first, len(places), int(np.count_nonzero(undecided))
+            ordered_indices[shown_places],
+            shown_places,
+            first,
+            len(places),
+            int(np.count_nonzero(undecided)),
         )
 
     def get_reasons(self, indices: NDArray[np.intp]) -> NDArray[np.int8]:
@@ -175,8 +181,10 @@ class FlagList:
                 names = find_reasons(about.labels.codes, about.pred_probs, about.passes, unknown)
                 self._reasons[unknown] = [REASONS.index(name) for name in names]
             reasons = self._reasons[indices]
-        contradicted = np.isin(indices, self.current.contradicted_labels.rows)  # follows decisions
-        reasons[contradicted] = REASONS.index(CONTRADICTED)
+        is_contradicted = np.isin(
+            indices, self.current.contradicted_labels.rows
+        )  # follows decisions
+        reasons[is_contradicted] = REASONS.index(CONTRADICTED)
         return reasons
 
     def describe_samples(
@@ -220,14 +228,14 @@ class FlagList:
 
     def _get_error_probability(self, index: int) -> float | None:
         """How probable it is that the label is wrong; of a decided sample, before the decision."""
-        decided = self.state.actions[index] > 0
-        errors = self.first if decided else self.current
+        is_decided = self.state.actions[index] > 0
+        errors = self.first if is_decided else self.current
         return None if errors.probability is None else round(float(errors.probability[index]), 4)
 
     def count_states(self) -> dict[str, int]:
         """How many of the listed samples are in each state."""
-        listed = self.is_listed
-        numbers = np.bincount(self.state.actions[listed], minlength=4).tolist()
+        is_in_list = self.is_listed
+        numbers = np.bincount(self.state.actions[is_in_list], minlength=4).tolist()
         keys = ("undecided", "keep", "relabel", "drop")
         return {"flagged": sum(numbers), **dict(zip(keys, numbers, strict=True))}
 
@@ -273,9 +281,9 @@ class FlagList:
 def _find_top_classes(probs: NDArray[np.float64], n: int) -> NDArray[np.intp]:
     """[N,n] the most probable classes of rows [N,K], equal ones in the order of the classes; rows
     of 1,000 classes are not sorted for five of them."""
-    left, rows = probs.copy(), np.arange(len(probs))
+    remaining_probs, rows = probs.copy(), np.arange(len(probs))
     top = np.empty((len(probs), min(n, probs.shape[1])), np.intp)
     for at in range(top.shape[1]):
-        top[:, at] = left.argmax(axis=1)
-        left[rows, top[:, at]] = -1.0
+        top[:, at] = remaining_probs.argmax(axis=1)
+        remaining_probs[rows, top[:, at]] = -1.0
     return top

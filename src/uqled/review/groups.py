@@ -89,8 +89,8 @@ def group_like(
     together = np.concatenate([np.array([index], np.intp), others])
     coordinates = _get_coordinates(together, predictions, vectors)
     distance = ((coordinates - coordinates[0]) ** 2).sum(axis=1)
-    chosen = together[np.argsort(distance, kind="stable")[:MAX_GROUP]]
-    return _describe_group(together, chosen, flags, predictions, flags.current.probability)
+    members = together[np.argsort(distance, kind="stable")[:MAX_GROUP]]
+    return _describe_group(together, members, flags, predictions, flags.current.probability)
 
 
 def _make_group(
@@ -100,13 +100,13 @@ def _make_group(
     probability: Any,
     vectors: Vectors | None,
 ) -> Group:
-    chosen = _order_by_likeness(indices[:MAX_GROUP], predictions, vectors)
-    return _describe_group(indices, chosen, flags, predictions, probability)
+    members = _order_by_likeness(indices[:MAX_GROUP], predictions, vectors)
+    return _describe_group(indices, members, flags, predictions, probability)
 
 
 def _describe_group(
     indices: NDArray[np.intp],
-    chosen: NDArray[np.intp],
+    members: NDArray[np.intp],
     flags: FlagList,
     predictions: Predictions,
     probability: Any,
@@ -115,9 +115,9 @@ def _describe_group(
     return Group(
         given=classes.pop() if len(classes) == 1 else None,
         suggested=int(flags.current.suggested_codes[indices[0]]),
-        indices=chosen,
-        n_more=len(indices) - len(chosen),
-        errors=None if probability is None else float(probability[chosen].sum()),
+        indices=members,
+        n_more=len(indices) - len(members),
+        errors=None if probability is None else float(probability[members].sum()),
     )
 
 

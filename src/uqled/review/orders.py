@@ -29,17 +29,17 @@ def list_in_order(flags: FlagList, order: Order, tier: int | None) -> _Indices:
     if order == "audit":
         return flags.audit_indices
     if order in ("random", "hundred"):
-        ordered = flags.random_order[: _HUNDRED if order == "hundred" else None]
-        return ordered if tier is None else ordered[flags.tier_numbers[ordered] == tier]
-    listed = flags.is_listed
+        samples = flags.random_order[: _HUNDRED if order == "hundred" else None]
+        return samples if tier is None else samples[flags.tier_numbers[samples] == tier]
+    is_in_list = flags.is_listed
     undecided = flags.list_undecided()
     if tier is not None:
-        listed = flags.tier_numbers == tier  # what is worth a look is no flag
-        undecided = _sort_by_score(flags, np.flatnonzero(listed & (flags.state.actions == 0)))
-    decided = flags.state.list_decided(listed)
+        is_in_list = flags.tier_numbers == tier  # what is worth a look is no flag
+        undecided = _sort_by_score(flags, np.flatnonzero(is_in_list & (flags.state.actions == 0)))
+    decided_samples = flags.state.list_decided(is_in_list)
     if order == "worth":
         undecided = undecided[np.argsort(-measure_worth(flags, undecided), kind="stable")]
-    return np.concatenate([decided, undecided])
+    return np.concatenate([decided_samples, undecided])
 
 
 def measure_worth(flags: FlagList, undecided: _Indices) -> NDArray[np.float64]:
@@ -55,8 +55,8 @@ def measure_worth(flags: FlagList, undecided: _Indices) -> NDArray[np.float64]:
     pairs = codes.astype(np.int64) * K + flags.current.suggested_codes
     mine = pairs[undecided]
     unique, inverse, counts = np.unique(mine, return_inverse=True, return_counts=True)
-    done, n_of = np.unique(pairs[flags.state.actions > 0], return_counts=True)
-    decided = dict(zip(done.tolist(), n_of.tolist(), strict=True))
+    decided_pairs, n_of = np.unique(pairs[flags.state.actions > 0], return_counts=True)
+    decided = dict(zip(decided_pairs.tolist(), n_of.tolist(), strict=True))
     n_done = np.array([decided.get(pair, 0) for pair in unique.tolist()])
     variance = p * (1 - p)
     by_pair = np.lexsort((-variance, inverse))  # in each pair, the most uncertain first

@@ -86,13 +86,13 @@ def collect_results(suite: Suite, cells: Cells) -> Results:
                 initial.append(row)
                 if "similarity" in content:
                     similarity.setdefault(data.display_name, np.array(content["similarity"]))
-    retrained = []
+    stage2_rows = []
     for cell in list_stage2_cells(suite, suite.methods):
         if cells.is_finished(cell, describe_cell(suite, cell)):
             rate = np.nan if cell.rate is None else cell.rate
             row = {"dataset": titles[cell.data], "rate": rate, "seed": cell.seed}
             row |= {"treatment": cell.treatment, "method": cell.method}
-            retrained.append(row | cells.read(cell))
+            stage2_rows.append(row | cells.read(cell))
     stage1 = _collect_detections(suite, cells, list_stage1_cells(suite))
     return Results(
         suite.name,
@@ -100,7 +100,7 @@ def collect_results(suite: Suite, cells: Cells) -> Results:
         _collect_detections(suite, cells, list_pilot_cells(suite)),
         stage1,
         pd.DataFrame(initial, columns=list(_INITIAL)),
-        pd.DataFrame(retrained, columns=list(_RETRAINING)),
+        pd.DataFrame(stage2_rows, columns=list(_RETRAINING)),
         _collect_matrices(suite, cells, "matrix"),
         _collect_matrices(suite, cells, "realised"),
         similarity,
@@ -136,10 +136,10 @@ def rank_pilot(suite: Suite, cells: Cells) -> PilotRanking | None:
 
     Those above the baseline are kept, and the best of the others until `pilot_keeps` are.
     """
-    wanted = list_pilot_cells(suite)
-    if not all(cells.is_finished(cell, describe_cell(suite, cell)) for cell in wanted):
+    pilot_cells = list_pilot_cells(suite)
+    if not all(cells.is_finished(cell, describe_cell(suite, cell)) for cell in pilot_cells):
         return None
-    by_method = _collect_detections(suite, cells, wanted).groupby("method")["f1"].mean()
+    by_method = _collect_detections(suite, cells, pilot_cells).groupby("method")["f1"].mean()
     mean = {method: float(by_method.get(method, 0.0)) for method in suite.methods}
     best = sorted(set(suite.methods) - {BASELINE}, key=lambda m: (-mean[m], suite.methods.index(m)))
     winners = sum(mean[method] > mean[BASELINE] for method in best)

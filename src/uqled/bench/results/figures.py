@@ -187,16 +187,16 @@ def draw_rates(mean_f1: Mapping[str, Mapping[Rate, SeedSample]]) -> Figure:
     """Mean F1 over methods against the noise rate, a line per data set."""
     with _open_figure(5.4, 3.4) as (figure, axes):
         for place, (name, by_rate) in enumerate(mean_f1.items()):
-            known = {r: s for r, s in by_rate.items() if r is not None}
+            samples_by_rate = {r: s for r, s in by_rate.items() if r is not None}
             axes.errorbar(
-                [float(r) for r in known],
-                [100 * s.mean for s in known.values()],
-                yerr=[100 * np.nan_to_num(s.sd) for s in known.values()],
+                [float(r) for r in samples_by_rate],
+                [100 * s.mean for s in samples_by_rate.values()],
+                yerr=[100 * np.nan_to_num(s.sd) for s in samples_by_rate.values()],
                 fmt="o-",
                 markersize=5,
                 linewidth=1.4,
                 color=_RATES[place % len(_RATES)],
-                fillstyle=_choose_fill(known.values()),
+                fillstyle=_choose_fill(samples_by_rate.values()),
                 label=_clean_text(name),
             )
         rates = sorted({r for by_rate in mean_f1.values() for r in by_rate if r is not None})
@@ -300,19 +300,19 @@ def name_files(names: Iterable[str]) -> dict[str, str]:
     for name in names:
         stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_STEM] or "data"
         number = len(stems)
-        chosen = stem
-        while chosen in stems.values():
+        unique_stem = stem
+        while unique_stem in stems.values():
             number += 1
-            chosen = f"{stem}-{number}"
-        stems[name] = chosen
+            unique_stem = f"{stem}-{number}"
+        stems[name] = unique_stem
     return stems
 
 
 def group_cleaned_and_noisy(results: Results, name: str) -> dict[Rate, dict[str, SeedSample]]:
     """Accuracy after removal, and of training on the noisy labels."""
-    cleaned = group_samples(select_treatment(results.stage2, "remove"), name, "accuracy")
+    accuracy_by_rate = group_samples(select_treatment(results.stage2, "remove"), name, "accuracy")
     noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
-    return {rate: {**column, **noisy.get(rate, {})} for rate, column in cleaned.items()}
+    return {rate: {**column, **noisy.get(rate, {})} for rate, column in accuracy_by_rate.items()}
 
 
 @contextmanager
@@ -346,11 +346,11 @@ def _add_f1_lines(axes: Axes) -> None:
     for level in np.arange(step, 100, step):
         below = 2 * across - level
         up = np.where(below > 0, level * across / np.where(below > 0, below, 1), np.inf)
-        seen = (up >= low) & (up <= high)
-        if not seen.any():
+        is_visible = (up >= low) & (up <= high)
+        if not is_visible.any():
             continue
-        axes.plot(across[seen], up[seen], color=_GRID, linewidth=0.9, zorder=0)
-        x, y = across[seen][-1], up[seen][-1]
+        axes.plot(across[is_visible], up[is_visible], color=_GRID, linewidth=0.9, zorder=0)
+        x, y = across[is_visible][-1], up[is_visible][-1]
         if x > left + 0.12 * (right - left):  # further left it would cover the numbers of the axis
             axes.text(x, y, f" F1 {level:g}", fontsize=7, alpha=0.7, va="bottom", ha="right")
     axes.grid(visible=False)

@@ -40,10 +40,10 @@ def _split_method(method: str) -> tuple[str, int, str]:
 
 def sort_methods(methods: Iterable[str]) -> list[str]:
     """The paper's methods in its order, each followed by its other reading, then the rest."""
-    known = {method: place for place, method in enumerate(PAPER_METHODS)}
+    places = {method: place for place, method in enumerate(PAPER_METHODS)}
 
     def place(method: str) -> tuple[int, str]:
-        return known.get(method.removesuffix(GIVEN_ENDING), len(known)), method
+        return places.get(method.removesuffix(GIVEN_ENDING), len(places)), method
 
     return sorted(set(methods), key=place)
 

@@ -122,12 +122,14 @@ def _has_other_methods(table: ResultTable, paper_methods: set[str]) -> bool:
 
 def build_correlation_rows(analyses: Sensitivity) -> list[CorrelationRow]:
     """The correlations of the second and third analysis, within data sets too."""
-    named: list[tuple[str, Analysis]] = [
+    titled_analyses: list[tuple[str, Analysis]] = [
         ("Data sets: accuracy before cleaning (noisy labels) and mean F1", analyses.initial),
         ("Data sets: accuracy on clean labels and mean F1", analyses.initial_clean),
         ("Methods: mean F1 and accuracy after cleaning, over data sets", analyses.final),
     ]
-    named += [(f"Methods: the same within {name}", one) for name, one in analyses.within.items()]
+    titled_analyses += [
+        (f"Methods: the same within {name}", one) for name, one in analyses.within.items()
+    ]
     of_methods = [analyses.final, *analyses.within.values()]
     return [
         CorrelationRow(
@@ -135,7 +137,7 @@ def build_correlation_rows(analyses: Sensitivity) -> list[CorrelationRow]:
             _format_correlation(one.correlation, one),
             "" if one not in of_methods or has_enough_span(one) else UNJUDGED,
         )
-        for name, one in named
+        for name, one in titled_analyses
         if one.points
     ]
 

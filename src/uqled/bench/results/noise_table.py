@@ -28,10 +28,10 @@ def list_flips(results: Results) -> pd.DataFrame:
         scores = results.similarity.get(name)
         for rate, matrix in sorted(by_rate.items()):
             intended = matrix.probabilities
-            measured = results.realised.get(name, {}).get(rate)
+            realised_matrix = results.realised.get(name, {}).get(rate)
             realised = np.full(intended.shape, math.nan)
-            if measured is not None:
-                realised = measured.probabilities
+            if realised_matrix is not None:
+                realised = realised_matrix.probabilities
             wrong = 1 - intended.diagonal()
             for true, given in np.argwhere((intended > 0) | (realised > 0)):
                 if true == given:
@@ -51,7 +51,7 @@ def build_noise_table(results: Results) -> ResultTable:
     """
     flips = list_flips(results)
     rates = sorted(flips["rate"].unique())
-    known = [column for column in _COLUMNS[4:] if flips[column].notna().any()]
+    filled_columns = [column for column in _COLUMNS[4:] if flips[column].notna().any()]
     blocks = []
     for name, own in flips.groupby("dataset", sort=False):
         pairs = own.groupby(["true", "given"], sort=False)
@@ -59,7 +59,7 @@ def build_noise_table(results: Results) -> ResultTable:
         rows = tuple(
             Row(
                 " \N{RIGHTWARDS ARROW} ".join(pair),
-                _build_cells(pairs.get_group(pair), known, rates),
+                _build_cells(pairs.get_group(pair), filled_columns, rates),
             )
             for pair in order[:_MOST_PAIRS]
         )
@@ -73,8 +73,8 @@ def build_noise_table(results: Results) -> ResultTable:
         "class that was to get this wrong label at each noise rate, and that did. All in per "
         "cent, of the first seed.",
         (
-            ("Pair", tuple(column for column in known if column not in _BY_RATE)),
-            *((column.capitalize(), heads) for column in known if column in _BY_RATE),
+            ("Pair", tuple(column for column in filled_columns if column not in _BY_RATE)),
+            *((column.capitalize(), heads) for column in filled_columns if column in _BY_RATE),
         ),
         tuple(blocks),
         "noise",

@@ -48,14 +48,14 @@ def write_results(results: Results, folder: Path) -> list[Path]:
     }
     texts = format_texts(results, analyses)
     texts["results.html"] = render_page(results, analyses, pictures, matrices)
-    written = []
+    paths = []
     for name, text in texts.items():
         with replace_file(folder / name) as part:
             part.write_text(text, encoding="utf-8", newline="\n")
-        written.append(folder / name)
+        paths.append(folder / name)
     for stem, picture in {**pictures, **matrices}.items():
-        written += picture.write(folder / "figures", stem)
-    return written
+        paths += picture.write(folder / "figures", stem)
+    return paths
 
 
 def draw_matrix_figures(results: Results) -> dict[str, Figure]:
@@ -92,8 +92,8 @@ def format_sensitivity(analyses: Sensitivity, about: Mapping[str, Any]) -> str:
         format_markdown_row(["", "n", "r", "t", "p", "95% interval"]),
         format_markdown_row(["---", *["---:"] * 5]),
         *(
-            format_markdown_row([escape_markdown(_join_note(tested)), *tested.cells])
-            for tested in build_correlation_rows(analyses)
+            format_markdown_row([escape_markdown(_join_note(row)), *row.cells])
+            for row in build_correlation_rows(analyses)
         ),
     ]
     if note := format_same_images(about, analyses.initial.points):
@@ -107,8 +107,10 @@ def _join_note(row: CorrelationRow) -> str:
 
 def format_same_images(about: Mapping[str, Any], names: Iterable[str]) -> str:
     """A sentence on those of the named data sets that share their images; empty if none do."""
-    named = set(names)
-    groups = [[one for one in group if one in named] for group in about.get("same_images", ())]
+    current_names = set(names)
+    groups = [
+        [one for one in group if one in current_names] for group in about.get("same_images", ())
+    ]
     return " ".join(
         f"{join_words(map(escape_markdown, group))} are the same images with different networks, "
         f"and count as {len(group)} data sets: their points are not independent."
@@ -134,9 +136,9 @@ def format_texts(results: Results, analyses: Sensitivity) -> dict[str, str]:
 
 
 def _format_table_files(stem: str, tables: list[ResultTable], csv: str) -> dict[str, str]:
-    filled = [table for table in tables if table.blocks] or tables[:1]
+    filled_tables = [table for table in tables if table.blocks] or tables[:1]
     return {
-        f"{stem}.md": "\n".join(map(format_markdown, filled)),
-        f"{stem}.tex": "\n".join(map(format_latex, filled)),
+        f"{stem}.md": "\n".join(map(format_markdown, filled_tables)),
+        f"{stem}.tex": "\n".join(map(format_latex, filled_tables)),
         f"{stem}.csv": csv,
     }

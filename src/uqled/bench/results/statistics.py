@@ -142,8 +142,8 @@ def group_samples(
     values: dict[Rate, dict[str, dict[int, float]]] = {}
     if frame.empty:
         return {}
-    chosen = frame[(frame["dataset"] == dataset) & frame[measure].notna()]
-    names = chosen["method"], chosen["rate"], chosen["seed"], chosen[measure]
+    rows = frame[(frame["dataset"] == dataset) & frame[measure].notna()]
+    names = rows["method"], rows["rate"], rows["seed"], rows[measure]
     for method, rate, seed, value in zip(*(one.tolist() for one in names), strict=True):
         key = None if rate is None or math.isnan(rate) else round(float(rate), 6)
         by_seed = values.setdefault(key, {}).setdefault(str(method), {})
@@ -219,17 +219,17 @@ def compute_improvements(by_rate: SamplesByRate) -> dict[Rate, dict[str, SeedSam
 
 def find_leaders(column: SamplesByMethod) -> Leaders:
     """Who has the highest mean, and if it is outside the spread: see `BOLD_RULE`."""
-    known = {m: sample for m, sample in column.items() if not math.isnan(sample.mean)}
+    samples = {m: sample for m, sample in column.items() if not math.isnan(sample.mean)}
     nobody = Leaders(frozenset(), False)
-    if len(known) < 2:
+    if len(samples) < 2:
         return nobody
-    means = {m: sample.mean for m, sample in known.items()}
-    if all(sample.n for sample in known.values()):  # means over other seeds are no match
-        seeds = set.intersection(*(set(sample.by_seed) for sample in known.values()))
+    means = {m: sample.mean for m, sample in samples.items()}
+    if all(sample.n for sample in samples.values()):  # means over other seeds are no match
+        seeds = set.intersection(*(set(sample.by_seed) for sample in samples.values()))
         if not seeds:
             return nobody
         means = {
-            m: _compute_mean(s.by_seed[seed] for seed in sorted(seeds)) for m, s in known.items()
+            m: _compute_mean(s.by_seed[seed] for seed in sorted(seeds)) for m, s in samples.items()
         }
     top = max(means.values())
     names = frozenset(m for m, mean in means.items() if math.isclose(mean, top, abs_tol=1e-12))
@@ -262,8 +262,8 @@ def compute_correlation(x: Iterable[float], y: Iterable[float]) -> Correlation |
 def list_datasets(results: Results) -> list[str]:
     """Every data set there is anything about, in the order in which the frames name them."""
     frames = results.stage1, results.stage2, results.pilot, results.initial
-    named = [str(name) for frame in frames if not frame.empty for name in frame["dataset"]]
-    return list(dict.fromkeys([*named, *results.matrices]))
+    dataset_names = [str(name) for frame in frames if not frame.empty for name in frame["dataset"]]
+    return list(dict.fromkeys([*dataset_names, *results.matrices]))
 
 
 def list_evidence(results: Results) -> list[str]:
@@ -276,8 +276,8 @@ def select_treatment(stage2: pd.DataFrame, treatment: str) -> pd.DataFrame:
     """The rows of one treatment; training on noisy or clean labels gets its name as the method."""
     if stage2.empty:
         return stage2
-    chosen = stage2[stage2["treatment"] == treatment]
-    return chosen.assign(method=treatment) if treatment in ("noisy", "clean") else chosen
+    rows = stage2[stage2["treatment"] == treatment]
+    return rows.assign(method=treatment) if treatment in ("noisy", "clean") else rows
 
 
 def compute_means(results: Results, names: Iterable[str] | None = None) -> Means:
@@ -287,12 +287,12 @@ def compute_means(results: Results, names: Iterable[str] | None = None) -> Means
     noisy: dict[str, float] = {}
     clean: dict[str, float] = {}
     paired: dict[str, dict[str, float]] = {}
-    removed = select_treatment(results.stage2, "remove")
+    retrained_rows = select_treatment(results.stage2, "remove")
     for name in list_evidence(results) if names is None else names:
         for where, frame, measure in (
             (f1, results.stage1, "f1"),
-            (paired, _select_retrained_detections(results.stage1, removed), "f1"),
-            (final, removed, "accuracy"),
+            (paired, _select_retrained_detections(results.stage1, retrained_rows), "f1"),
+            (final, retrained_rows, "accuracy"),
         ):
             averages = average_over_rates(group_samples(frame, name, measure))
             if averages:
@@ -309,19 +309,21 @@ def compute_means(results: Results, names: Iterable[str] | None = None) -> Means
     return Means(f1, final, noisy, clean, paired)
 
 
-def _select_retrained_detections(stage1: pd.DataFrame, removed: pd.DataFrame) -> pd.DataFrame:
+def _select_retrained_detections(
+    stage1: pd.DataFrame, retrained_rows: pd.DataFrame
+) -> pd.DataFrame:
     """The detections that stage 2 went on with: same data set, rate, seed and method."""
-    if stage1.empty or removed.empty:
+    if stage1.empty or retrained_rows.empty:
         return stage1.iloc[:0]
     keys = ["dataset", "rate", "seed", "method"]
-    return stage1.merge(removed[keys], on=keys)
+    return stage1.merge(retrained_rows[keys], on=keys)
 
 
 def analyse_sensitivity(results: Results, averages: Means | None = None) -> Sensitivity:
     """The three analyses; `averages` are the printed ones where only those are known."""
-    known = averages or compute_means(results)
-    of_final = known.f1_of_final
-    methods = _list_compared_methods(known.f1)
+    means = averages or compute_means(results)
+    of_final = means.f1_of_final
+    methods = _list_compared_methods(means.f1)
     mean_f1: dict[str, dict[Rate, SeedSample]] = {}
     for name in list_evidence(results):
         by_rate = group_samples(results.stage1, name, "f1")
@@ -332,34 +334,34 @@ def analyse_sensitivity(results: Results, averages: Means | None = None) -> Sens
         }
     f1 = {
         d: _compute_mean(by[m] for m in methods)
-        for d, by in known.f1.items()
+        for d, by in means.f1.items()
         if set(methods) <= set(by)
     }
     return Sensitivity(
         tuple(methods),
         {name: by_rate for name, by_rate in mean_f1.items() if by_rate},
-        _make_analysis({d: (known.noisy[d], f1[d]) for d in f1 if methods and d in known.noisy}),
-        _make_analysis({d: (known.clean[d], f1[d]) for d in f1 if methods and d in known.clean}),
-        analyse_final_accuracy(known),
+        _make_analysis({d: (means.noisy[d], f1[d]) for d in f1 if methods and d in means.noisy}),
+        _make_analysis({d: (means.clean[d], f1[d]) for d in f1 if methods and d in means.clean}),
+        analyse_final_accuracy(means),
         {
-            d: _make_analysis({m: (of_final[d][m], known.final[d][m]) for m in both})
+            d: _make_analysis({m: (of_final[d][m], means.final[d][m]) for m in both})
             for d in of_final
-            if (both := [m for m in of_final[d] if m in known.final.get(d, {})])
+            if (both := [m for m in of_final[d] if m in means.final.get(d, {})])
         },
     )
 
 
-def analyse_final_accuracy(known: Means) -> Analysis:
+def analyse_final_accuracy(means: Means) -> Analysis:
     """F1 against final accuracy across methods, averaged over the data sets that have them all."""
-    f1 = known.f1_of_final
-    both = {d: _select_shared_methods(f1[d], known.final[d]) for d in f1 if d in known.final}
+    f1 = means.f1_of_final
+    both = {d: _select_shared_methods(f1[d], means.final[d]) for d in f1 if d in means.final}
     methods = _list_compared_methods(both)
-    shared = [d for d in both if set(methods) <= set(both[d])]
+    shared_names = [d for d in both if set(methods) <= set(both[d])]
     return _make_analysis(
         {
             m: (
-                _compute_mean(f1[d][m] for d in shared),
-                _compute_mean(known.final[d][m] for d in shared),
+                _compute_mean(f1[d][m] for d in shared_names),
+                _compute_mean(means.final[d][m] for d in shared_names),
             )
             for m in methods
         }

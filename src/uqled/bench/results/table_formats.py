@@ -109,8 +109,8 @@ def format_markdown_cell(cell: TableCell) -> str:
 
 def escape_markdown(text: str) -> str:
     """A name that is no markup: a bar would end the cell."""
-    escaped = "".join("\\" + c if c in "\\|*_`[]>" else c for c in text)
-    return escaped.replace("<", "&lt;")  # not every renderer knows \\<
+    escaped_text = "".join("\\" + c if c in "\\|*_`[]>" else c for c in text)
+    return escaped_text.replace("<", "&lt;")  # not every renderer knows \\<
 
 
 def _format_latex_cell(cell: TableCell) -> str:

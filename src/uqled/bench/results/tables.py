@@ -127,7 +127,7 @@ def build_stage2_table(results: Results) -> ResultTable:
     blocks = []
     for name in list_datasets(results):
         noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
-        for treatment, done in (("remove", ""), ("relabel", _RELABELLED)):
+        for treatment, title_ending in (("remove", ""), ("relabel", _RELABELLED)):
             frame = select_treatment(results.stage2, treatment)
             accuracy, changed = (group_samples(frame, name, m) for m in ("accuracy", "changed"))
             facts, before = _build_fact_rows(results, name, noisy, rates), noisy
@@ -135,7 +135,7 @@ def build_stage2_table(results: Results) -> ResultTable:
                 facts, before = [], {rate: noisy[rate] for rate in accuracy if rate in noisy}
             if accuracy or before or facts:
                 note, rows = _build_stage2_rows(accuracy, changed, before, rates)
-                blocks.append(Block(name + done, note, (*facts, *rows)))
+                blocks.append(Block(name + title_ending, note, (*facts, *rows)))
     heads = _build_heads(rates)
     return ResultTable(
         "Stage 2: accuracy after cleaning",
@@ -154,7 +154,7 @@ def build_gain_table(results: Results) -> ResultTable:
     blocks = []
     for name in list_datasets(results):
         noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
-        for treatment, done in (("remove", ""), ("relabel", _RELABELLED)):
+        for treatment, title_ending in (("remove", ""), ("relabel", _RELABELLED)):
             by_rate = group_samples(select_treatment(results.stage2, treatment), name, "accuracy")
             gain: dict[Rate, dict[str, SeedSample]] = {
                 rate: {m: subtract_samples(s, noisy[rate]["noisy"]) for m, s in column.items()}
@@ -184,7 +184,7 @@ def build_gain_table(results: Results) -> ResultTable:
                 )
                 for m in _list_methods(by_rate)
             ]
-            blocks.append(Block(name + done, _format_seeds(usual), tuple(rows)))
+            blocks.append(Block(name + title_ending, _format_seeds(usual), tuple(rows)))
     return ResultTable(
         "Stage 2: gain from cleaning",
         "Accuracy after cleaning minus accuracy of training on the noisy labels, in percentage "
@@ -332,14 +332,16 @@ def _build_fact_rows(
     blank = [TableCell("")] * len(rates)
     once = [TableCell("")] * len(rates) if len(rates) > 1 else []
     row = Row("Clean labels", (*once, _format_spread(clean), *blank), "fact")
-    lost = {r: subtract_samples(clean, column["noisy"]) for r, column in noisy.items()}
-    if not lost:
+    loss_by_rate = {r: subtract_samples(clean, column["noisy"]) for r, column in noisy.items()}
+    if not loss_by_rate:
         return [row]
     usual = _count_usual_seeds([noisy])
-    cells = [_format_signed_spread(lost.get(rate), usual.get(rate, 0)) for rate in rates]
+    cells = [_format_signed_spread(loss_by_rate.get(rate), usual.get(rate, 0)) for rate in rates]
     if len(rates) > 1:
         cells.append(
-            _format_signed_spread(average_samples(lost.values()) if len(lost) > 1 else None)
+            _format_signed_spread(
+                average_samples(loss_by_rate.values()) if len(loss_by_rate) > 1 else None
+            )
         )
     return [row, Row("Clean minus noisy (points)", (*cells, *blank), "fact")]
 
@@ -390,11 +392,15 @@ def _format_count(sample: SeedSample | None) -> TableCell:
 
 def _count_usual_seeds(parts: Iterable[SamplesByRate]) -> SeedCounts:
     """At each rate, the number of seeds that most cells of a block have."""
-    seen: dict[Rate, Counter[int]] = {}
+    counts_by_rate: dict[Rate, Counter[int]] = {}
     for by in parts:
         for rate, column in by.items():
-            seen.setdefault(rate, Counter()).update(s.n for s in column.values() if s.n)
-    return {rate: max(count, key=lambda n: (count[n], n)) for rate, count in seen.items() if count}
+            counts_by_rate.setdefault(rate, Counter()).update(s.n for s in column.values() if s.n)
+    return {
+        rate: max(count, key=lambda n: (count[n], n))
+        for rate, count in counts_by_rate.items()
+        if count
+    }
 
 
 def _format_seeds(usual: SeedCounts) -> str:
@@ -417,9 +423,9 @@ def _list_rates(frame: pd.DataFrame) -> list[Rate]:
     """Every rate of a frame, the labels' own errors last; clean training has none."""
     if frame.empty:
         return []
-    chosen = frame[frame["treatment"] != "clean"] if "treatment" in frame else frame
-    known = sorted({round(float(rate), 6) for rate in chosen["rate"].dropna()})
-    return [*known, *([None] if chosen["rate"].isna().any() else [])]
+    rows = frame[frame["treatment"] != "clean"] if "treatment" in frame else frame
+    rates = sorted({round(float(rate), 6) for rate in rows["rate"].dropna()})
+    return [*rates, *([None] if rows["rate"].isna().any() else [])]
 
 
 def _merge_rates(parts: Iterable[Mapping[Rate, object]]) -> list[Rate]:

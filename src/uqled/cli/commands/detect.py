@@ -23,7 +23,7 @@ from uqled.errors import InputError
 
 def detect(
     files: FileOptions,
-    reading: OwnDataOptions,
+    data_options: OwnDataOptions,
     how: MethodOptions,
     decision: DecisionOptions,
     parts: PartOptions,
@@ -67,7 +67,7 @@ def detect(
         uqled detect --labels s3://b/labels --pred-probs s3://b/probs --out s3://b/result --plan
     """
     if files.data is None:
-        reading.refuse_without_data()
+        data_options.refuse_without_data()
     if folder is None and no_decisions:
         raise InputError("no_decisions", "is for runs only", "Leave it out, or name a run")
     options = vars(how) | {"progress": output.progress}
@@ -79,5 +79,5 @@ def detect(
         files.refuse_beside_run()
         return detect_in_run(folder, options, decision, out, use_decisions=not no_decisions)
     if files.makes_run:
-        return detect_in_new_run(files, reading, out, options, decision, output)
+        return detect_in_new_run(files, data_options, out, options, decision, output)
     return detect_in_files(files, out, options, decision)

@@ -13,7 +13,7 @@ from uqled.detect.methods.registry import ALL, DEFAULT_METHOD
 
 def find(
     data: DataArgument,
-    reading: DataOptions,
+    data_options: DataOptions,
     model: ModelOptions,
     decision: DecisionOptions,
     cluster: FoldOptions,
@@ -41,7 +41,9 @@ def find(
 
     point = decision.operating_point()
     request = check_request(method, inputs=model.name_inputs(), **point)
-    loaded, predictions = load_and_predict(data, out, reading, model, cluster, output, seed=seed)
+    samples, predictions = load_and_predict(
+        data, out, data_options, model, cluster, output, seed=seed
+    )
     errors = find_label_errors(
         predictions, method=ALL, headline=method, progress=output.progress, **point
     )
@@ -51,7 +53,7 @@ def find(
     unlabelled = run.unlabelled_path if run.unlabelled_path.exists() else None
     with output.stage("writing the report"):
         page = write_report(
-            errors, predictions.path / "report.html", predictions, top=60, samples=loaded
+            errors, predictions.path / "report.html", predictions, top=60, samples=samples
         )
     metrics = errors.measure_methods(predictions.truth)
     text = describe_answer(errors.answer, ids=predictions.ids, metrics=metrics)
@@ -63,7 +65,7 @@ def find(
     if len(errors.suspects):
         lines.append(f"To decide about the flagged samples: uqled review {predictions.path}")
     if unlabelled is not None:
-        n = len(loaded.unlabelled)
+        n = len(samples.unlabelled)
         lines.insert(1, f"The {n:,} samples without a label are predicted in {unlabelled}")
     return CommandOutput(
         "\n".join(lines),

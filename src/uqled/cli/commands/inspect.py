@@ -11,7 +11,7 @@ from uqled.cli.predicting import describe_data, describe_finding
 
 
 def inspect(
-    data: DataArgument, reading: DataOptions, output: OutputOptions, seed: Seed = 0
+    data: DataArgument, data_options: DataOptions, output: OutputOptions, seed: Seed = 0
 ) -> CommandOutput:
     """Show what the data holds and what is plainly wrong with it, without a model.
 
@@ -26,9 +26,9 @@ def inspect(
     from uqled.data.inspection import inspect as inspect_data
 
     # Images that cannot be read are among what is found.
-    reading = replace(reading, skip_unreadable=True)
-    loaded = reading.load(data, seed=seed, progress=output.progress)
+    data_options = replace(data_options, skip_unreadable=True)
+    dataset = data_options.load(data, seed=seed, progress=output.progress)
     with output.stage("inspecting the data"):
-        inspection = inspect_data(loaded)
+        inspection = inspect_data(dataset)
     findings = list(map(describe_finding, inspection.findings)) or ["Nothing is plainly wrong."]
-    return CommandOutput("\n".join([*describe_data(loaded), *findings]), inspection.to_json())
+    return CommandOutput("\n".join([*describe_data(dataset), *findings]), inspection.to_json())

@@ -11,7 +11,7 @@ from uqled.cli.predicting import load_and_predict
 
 def predict(
     data: DataArgument,
-    reading: DataOptions,
+    data_options: DataOptions,
     model: ModelOptions,
     cluster: FoldOptions,
     output: OutputOptions,
@@ -27,7 +27,7 @@ def predict(
         uqled predict reviews.csv --label sentiment --model logistic --folds 10
         uqled predict photos/ --engine ray --ray-address auto --gpus-per-fold 1
     """
-    _, predictions = load_and_predict(data, out, reading, model, cluster, output, seed=seed)
+    _, predictions = load_and_predict(data, out, data_options, model, cluster, output, seed=seed)
     number, accuracy, run = len(predictions), predictions.accuracy, str(predictions.path)
     return CommandOutput(
         f"{number:,} samples, {accuracy:.2%} predicted as labelled, in {run}",

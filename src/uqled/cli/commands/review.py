@@ -52,11 +52,11 @@ def review(
     """
     from uqled.review.serve import open_review, print_address
 
-    with ExitStack() as opening:
-        opening.enter_context(output.stage("opening the run", says_end=False))
+    with ExitStack() as stack:
+        stack.enter_context(output.stage("opening the run", says_end=False))
 
         def announce(address: str) -> None:
-            opening.close()
+            stack.close()
             if output.as_json:
                 print_json("review", result={"address": address})
             else:

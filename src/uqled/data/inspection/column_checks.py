@@ -119,9 +119,9 @@ def _find_other_forms(data: Dataset, features: Any, leaks: list[str]) -> list[tu
         values, unique = pd.factorize(features[name])
         if str(name) in leaks or len(unique) != K or np.mean(values < 0) > _MISSING_SHARE:
             continue
-        known = values >= 0
-        counts = np.bincount(values[known] * K + codes[known], minlength=K * K).reshape(K, K)
-        share = float(counts.max(axis=1).sum() / known.sum())
+        is_known = values >= 0
+        counts = np.bincount(values[is_known] * K + codes[is_known], minlength=K * K).reshape(K, K)
+        share = float(counts.max(axis=1).sum() / is_known.sum())
         is_paired = len(set(counts.argmax(axis=1))) == K
         if is_paired and share >= _FORM_SHARE and share > (1 + majority) / 2:
             forms.append((str(name), share))

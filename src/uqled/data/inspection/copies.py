@@ -45,10 +45,10 @@ def find_labelled_copies(data: Dataset) -> NDArray[np.intp]:
     sets = find_equal_samples(together)
     if repeats_by_chance(together, sets):
         return copies
-    known, unknown = np.split(sets, [len(data)])
-    order = np.argsort(known, kind="stable")
-    starts = np.searchsorted(known[order], unknown, "left")
-    ends = np.searchsorted(known[order], unknown, "right")
+    labelled_sets, unknown = np.split(sets, [len(data)])
+    order = np.argsort(labelled_sets, kind="stable")
+    starts = np.searchsorted(labelled_sets[order], unknown, "left")
+    ends = np.searchsorted(labelled_sets[order], unknown, "right")
     for at, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
         rows = order[start:end]
         if unknown[at] >= 0 and len(np.unique(data.labels.codes[rows])) == 1:

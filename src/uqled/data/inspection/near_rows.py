@@ -27,16 +27,16 @@ def list_near_keys(data: Dataset) -> Iterator[Sequence[Hashable | None] | RowKey
         return
     texts = data.texts
     if texts is not None:
-        folded = map(fold_text, texts)
-        yield [text if text.count(" ") >= _WORDS - 1 else None for text in folded]
+        folded_texts = map(fold_text, texts)
+        yield [text if text.count(" ") >= _WORDS - 1 else None for text in folded_texts]
     columns = _list_columns(data)
-    ignored = _list_ignored(data, columns)
+    ignored_columns = _list_ignored(data, columns)
     for is_rounded in (True, False):  # 1.2349 and 1.2351 agree only one way
         hashes = [_hash_rounded_column(column, is_rounded=is_rounded) * _make_multiplier(at)
                   for at, column in enumerate(columns)]  # fmt: skip
         whole: RowKeys = np.sum(hashes, axis=0, dtype=np.uint64)
         probabilities = [measure_match_probability(one) for one in hashes]
-        for left_out in ignored:
+        for left_out in ignored_columns:
             others = [p for at, p in enumerate(probabilities) if at not in left_out]
             is_rare_by_chance = expect_equal_pairs(others, len(data)) < _CHANCE_PAIRS
             if len(others) >= _FEW_COLUMNS and is_rare_by_chance:
@@ -118,10 +118,10 @@ def _hash_rounded_column(values: Any, *, is_rounded: bool) -> RowKeys:
         return _hash_values(shorten_numbers(numbers, is_rounded=is_rounded))
     # Each distinct value is folded once.
     numbers, unique = pd.factorize(column.astype(object).map(str, na_action="ignore"))
-    folded = _hash_values(
+    folded_hashes = _hash_values(
         [*(fold_text(value) for value in unique), ""]
     )  # the last one stands for missing values
-    return folded[numbers]
+    return folded_hashes[numbers]
 
 
 def shorten_numbers(numbers: NDArray[np.float64], *, is_rounded: bool) -> NDArray[np.float64]:
@@ -134,10 +134,10 @@ def shorten_numbers(numbers: NDArray[np.float64], *, is_rounded: bool) -> NDArra
     step = 10.0 ** (np.floor(np.log10(size)) - _DIGITS + 1)
     short = np.where(np.isfinite(numbers), numbers, 0.0) / step
     short = np.round(short) if is_rounded else np.trunc(short + np.copysign(1e-9, short))
-    shortened: NDArray[np.float64] = np.where(
+    rounded_numbers: NDArray[np.float64] = np.where(
         np.isfinite(numbers), np.round(short * step, 12) + 0.0, numbers
     )
-    return shortened
+    return rounded_numbers
 
 
 def _hash_values(values: Any) -> RowKeys:

@@ -137,9 +137,10 @@ def _hash_shingles(lists: list[list[str]]) -> Iterator[NDArray[np.uint64]]:
     )
     for _ in range(_HASHES):
         factors = random.integers(1, 2**63, _SHINGLE, np.uint64) | np.uint64(1)
-        padded = np.concatenate([numbers, np.zeros(_SHINGLE, np.intp)]).astype(np.uint64)
+        padded_numbers = np.concatenate([numbers, np.zeros(_SHINGLE, np.intp)]).astype(np.uint64)
         values = sum(
-            (padded[at : at + len(numbers)] * factors[at] for at in range(_SHINGLE)), np.uint64(0)
+            (padded_numbers[at : at + len(numbers)] * factors[at] for at in range(_SHINGLE)),
+            np.uint64(0),
         )
         values ^= values >> np.uint64(31)
         values *= random.integers(1, 2**63, 1, np.uint64) | np.uint64(1)

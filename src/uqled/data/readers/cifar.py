@@ -48,10 +48,10 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     members = _list_archive(place) if folder is None else _list_folder(folder)
     kind = "CIFAR-10" if "batches.meta" in members else "CIFAR-100"
     meta, names_key, labels_key = _LAYOUTS[kind]
-    chosen = choose_split(request.split, ["train", "test"], place)
+    split = choose_split(request.split, ["train", "test"], place)
     if kind == "CIFAR-100":
-        batches = [chosen]
-    elif chosen == "test":
+        batches = [split]
+    elif split == "test":
         batches = ["test_batch"]
     else:
         batches = [f"data_batch_{n}" for n in range(1, 6)]
@@ -67,7 +67,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     pixels = np.concatenate([part[0] for part in parts]).reshape(-1, 3, 32, 32)
     images = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))
     labels = encode_column(np.concatenate([part[1] for part in parts]), names=names)
-    ids = make_ids(f"{chosen}/{name}" for part in parts for name in part[2])
+    ids = make_ids(f"{split}/{name}" for part in parts for name in part[2])
     return RawDataset("images", images, labels, ids)
 
 

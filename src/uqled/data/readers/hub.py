@@ -74,9 +74,9 @@ def read_features(schema: Any, subject: str) -> dict[str, Any]:
 
     `subject` is the table as errors name it.
     """
-    written = (schema.metadata or {}).get(b"huggingface", b"{}")
+    metadata = (schema.metadata or {}).get(b"huggingface", b"{}")
     try:
-        about = parse_json(written)
+        about = parse_json(metadata)
         features = (about.get("info") or {}).get("features") or {}
         if not isinstance(features, dict):
             raise TypeError(f"its features are a {type(features).__name__}")
@@ -90,10 +90,12 @@ def read_class_names(schema: Any, subject: str) -> dict[str, list[str]]:
     names = {}
     for column, feature in read_features(schema, subject).items():
         if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":
-            listed = feature.get("names")
-            if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+            class_names = feature.get("names")
+            if not isinstance(class_names, list) or not all(
+                isinstance(one, str) for one in class_names
+            ):
                 raise _describe_bad_metadata(subject, f"the classes of {column!r} have no names")
-            names[column] = listed
+            names[column] = class_names
     return names
 
 

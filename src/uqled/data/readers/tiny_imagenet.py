@@ -35,18 +35,18 @@ def _matches(source: Source) -> bool:
 def _read(source: Source, request: ReadRequest) -> RawDataset:
     """`train/<wnid>/images`, or `val/images` with `val/val_annotations.txt`."""
     tree = _find_tree(source)
-    chosen = choose_split(request.split, ["train", "val"], tree.place)
+    split = choose_split(request.split, ["train", "val"], tree.place)
     wnids = tree.subtree("train").top_folders
-    if chosen == "val" and tree.has("val/val_annotations.txt"):
+    if split == "val" and tree.has("val/val_annotations.txt"):
         rows = [line.split("\t") for line in tree.read_lines("val/val_annotations.txt")]
         class_of_file = {f"val/images/{row[0]}": row[1] for row in rows if len(row) > 1}
         files = [file for file in class_of_file if tree.has(file)]
         labels = [class_of_file[file] for file in files]
     else:
-        files = [f for f in tree.files if f.startswith(f"{chosen}/") and is_image_name(f)]
+        files = [f for f in tree.files if f.startswith(f"{split}/") and is_image_name(f)]
         labels = [file.split("/")[1] for file in files]
     if not files:
-        raise FileError(name_source(tree.place), f"has no images in {chosen}", "Unpack it again")
+        raise FileError(name_source(tree.place), f"has no images in {split}", "Unpack it again")
     return RawDataset(
         "images",
         EncodedImages(tree.read_image, make_object_array(files), tree.find_file),

@@ -35,7 +35,11 @@ _TEXT = {
 def refuse_foreign_file(path: Path | str, start: bytes) -> None:
     """Refuse a file that is no table of text, by its first bytes."""
     plain = start[:1000].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    known = next((about for mark, about in _BINARY.items() if start.startswith(mark)), None)
-    known = known or next((about for mark, about in _TEXT.items() if plain.startswith(mark)), None)
-    if known is not None:
-        raise FileError(name_file(path), known[0], known[1].format(name=Path(path).name))
+    description = next((about for mark, about in _BINARY.items() if start.startswith(mark)), None)
+    description = description or next(
+        (about for mark, about in _TEXT.items() if plain.startswith(mark)), None
+    )
+    if description is not None:
+        raise FileError(
+            name_file(path), description[0], description[1].format(name=Path(path).name)
+        )

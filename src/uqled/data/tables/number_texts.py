@@ -101,14 +101,14 @@ def parse_number_texts(values: Any) -> Any:
 
 def _choose_separators(digits: Iterable[str]) -> tuple[str, str] | None:
     """(thousands, decimal) by which all of them are numbers."""
-    written = list(digits)
-    if all(_PLAIN.fullmatch(text) for text in written):
+    characters = list(digits)
+    if all(_PLAIN.fullmatch(text) for text in characters):
         return "", "."
-    if all(_PLAIN.fullmatch(text) or _COMMA_THOUSANDS.fullmatch(text) for text in written):
+    if all(_PLAIN.fullmatch(text) or _COMMA_THOUSANDS.fullmatch(text) for text in characters):
         return ",", "."
-    if all(_DECIMAL_COMMA.fullmatch(text) for text in written):
+    if all(_DECIMAL_COMMA.fullmatch(text) for text in characters):
         return "", ","
-    if all(_DECIMAL_COMMA.fullmatch(text) or _DOT_THOUSANDS.fullmatch(text) for text in written):
+    if all(_DECIMAL_COMMA.fullmatch(text) or _DOT_THOUSANDS.fullmatch(text) for text in characters):
         return ".", ","
     return None
 

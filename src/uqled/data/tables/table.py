@@ -134,7 +134,7 @@ def read_table(table: Table, request: ReadRequest) -> RawDataset:
             is_unlabelled=is_unlabelled if is_unlabelled.any() else None,
             columns=(label, *columns),
             groups=_read_groups(table, request.group, rows),
-            locate_rows=lambda chosen: table.locate_rows([int(rows[row]) for row in chosen]),
+            locate_rows=lambda some_rows: table.locate_rows([int(rows[row]) for row in some_rows]),
             index=index,
         )
 
@@ -169,15 +169,17 @@ def _select_split(table: Table, split: str | None) -> NDArray[np.intp]:
 
 def _choose_columns(table: Table, label: Column, request: ReadRequest) -> list[Column]:
     """What each column but the label is: as the user says, or else as its values show."""
-    wanted = _list_requested_inputs(table, label, request)
+    requested_inputs = _list_requested_inputs(table, label, request)
     columns = []
-    for name in dict.fromkeys([*(wanted or ()), *table.names]):  # named ones in their order
+    for name in dict.fromkeys(
+        [*(requested_inputs or ()), *table.names]
+    ):  # named ones in their order
         if name == label.name:
             continue
         if name in request.columns:
             role = request.columns[name]
             column = Column(name, role, role in USED_ROLES, USER_CHOICE)
-        elif wanted is not None and name not in wanted:
+        elif requested_inputs is not None and name not in requested_inputs:
             column = Column(name, "ignore", False, "not among the inputs")
         elif name == request.group:
             column = Column(name, "group", False, "groups that stay together")
@@ -185,7 +187,7 @@ def _choose_columns(table: Table, label: Column, request: ReadRequest) -> list[C
             column = Column(name, "image", True)
         else:
             column = infer_table_column(table.frame, name)
-            if wanted is not None and not column.is_used:
+            if requested_inputs is not None and not column.is_used:
                 column = _force_use(table, column)
         columns.append(column)
     if not any(column.is_used for column in columns) and request.kind is None:
@@ -199,8 +201,8 @@ def _choose_columns(table: Table, label: Column, request: ReadRequest) -> list[C
 def _list_requested_inputs(table: Table, label: Column, request: ReadRequest) -> list[str] | None:
     if request.inputs is None:
         return None
-    wanted = [request.inputs] if isinstance(request.inputs, str) else list(request.inputs)
-    for name in wanted:
+    names = [request.inputs] if isinstance(request.inputs, str) else list(request.inputs)
+    for name in names:
         if name not in table.names or name == label.name:
             raise InputError(
                 "inputs",
@@ -208,7 +210,7 @@ def _list_requested_inputs(table: Table, label: Column, request: ReadRequest) ->
                 f"({label.name!r} is the label)",
                 "Choose among the others",
             )
-    return wanted
+    return names
 
 
 def _force_use(table: Table, column: Column) -> Column:

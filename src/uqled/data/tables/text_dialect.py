@@ -100,8 +100,8 @@ def detect_encoding(path: Path | str) -> tuple[str, str, tuple[int, ...]]:
     UTF-8 where it is valid, or valid but for a few bytes; otherwise the likeliest other one."""
     with open_decompressed(path) as stream:
         start = stream.read(_GUESSED_BYTES)
-        if (known := _find_bom(start)) is not None:
-            return known, "strict", ()
+        if (bom := _find_bom(start)) is not None:
+            return bom, "strict", ()
         if b"\0" in start:
             raise FileError(
                 name_file(path),
@@ -192,9 +192,9 @@ def guess_encoding(sample: bytes) -> str:
 
 def decode_text(data: bytes) -> str:
     """A text in whatever encoding it has."""
-    known = _find_bom(data[:4])
+    bom = _find_bom(data[:4])
     try:
-        return data.decode(known or "utf-8")
+        return data.decode(bom or "utf-8")
     except UnicodeDecodeError:
         text = data.decode("utf-8", "surrogateescape")
         n_foreign = sum("\udc80" <= character <= "\udcff" for character in text)

@@ -35,26 +35,26 @@ def promise_errors(
     total = sum(estimate.spread.values())
     weights = {k: w / total for k, w in estimate.spread.items() if w > _NEGLIGIBLE * total}
     promises = []
-    for chosen in groups:
+    for group in groups:
         mask = np.zeros(len(estimate.probability), np.bool_)
-        mask[chosen] = True
+        mask[group] = True
         errors = estimate.sum_over(mask, confidence=confidence)
-        n_right = [corrections.count_right(estimate.readings[k][chosen]) for k in weights]
+        n_right = [corrections.count_right(estimate.readings[k][group]) for k in weights]
         each = np.concatenate([weight * corrections.weights for weight in weights.values()])
-        most = _find_quantile(np.concatenate(n_right), each, confidence, len(chosen))
-        low = min(errors.value, float(len(chosen) - most))
+        most = _find_quantile(np.concatenate(n_right), each, confidence, len(group))
+        low = min(errors.value, float(len(group) - most))
         promises.append(Estimate(errors.value, low, errors.high))
     return promises
 
 
 def find_alike_verdicts(
-    estimate: ErrorEstimate, chosen: NDArray[np.intp], decided_at_random: NDArray[np.intp]
+    estimate: ErrorEstimate, samples: NDArray[np.intp], decided_at_random: NDArray[np.intp]
 ) -> NDArray[np.int8]:
     """[m] the verdicts (1 wrong, 0 right) on samples drawn at random that are as suspect as those
-    of `chosen` [n], whatever was decided about them."""
+    of `samples` [n], whatever was decided about them."""
     assert estimate.known is not None
     forecast = estimate.forecast
-    low, high = forecast[chosen].min(), forecast[chosen].max()
+    low, high = forecast[samples].min(), forecast[samples].max()
     of_random = forecast[decided_at_random]
     is_alike = (of_random >= low) & (of_random <= high)
     verdicts: NDArray[np.int8] = estimate.known[decided_at_random[is_alike]]
@@ -90,20 +90,20 @@ class _Corrections:
         """Those around the one that fits the verdicts best, each as probable as the verdicts make
         it: where all of them say `wrong`, the fit's covariance does not tell that corrections are
         impossible which would make half of them right."""
-        best, known = estimate.correction, estimate.known
-        if best is None or known is None:
+        best, verdicts = estimate.correction, estimate.known
+        if best is None or verdicts is None:
             return cls(np.ones(1), np.zeros(1), 0.0, np.ones(1))
         root = np.linalg.cholesky(best.covariance)
         grid = np.stack([part.ravel() for part in np.meshgrid(_STEPS, _STEPS)])
         slopes, shifts = np.array([[best.slope], [best.shift]]) + root @ grid
         log_weights = -((slopes - 1) ** 2 + shifts**2) / 2  # what `OddsCorrection.fit` supposes
         all_equal = cls(slopes, shifts, best.least, log_weights)
-        is_known, total = known >= 0, sum(estimate.weights.values())
+        is_known, total = verdicts >= 0, sum(estimate.weights.values())
         forecast = np.zeros(int(np.count_nonzero(is_known)))
         for name, weight in estimate.weights.items():
             forecast += weight / total * estimate.readings[name][is_known]
         for verdict in (0, 1):
-            values, counts = _count_values(forecast[known[is_known] == verdict])
+            values, counts = _count_values(forecast[verdicts[is_known] == verdict])
             p = np.clip(all_equal.apply(values), _SLIP, 1 - _SLIP)
             log_weights += np.log(p if verdict else 1 - p) @ counts
         weights = np.exp(log_weights - log_weights.max())

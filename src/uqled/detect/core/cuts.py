@@ -198,10 +198,10 @@ class Cuts:
         rows = np.arange(len(groups))
         best_first = counts.reshape(starts.shape)[:, ::-1]
         quotas = self.quotas[groups]
-        running = np.cumsum(best_first, axis=1)
-        at = np.argmax(running >= quotas[:, None], axis=1)
+        running_counts = np.cumsum(best_first, axis=1)
+        at = np.argmax(running_counts >= quotas[:, None], axis=1)
         in_range = best_first[rows, at]
-        quotas = quotas - (running[rows, at] - in_range)
+        quotas = quotas - (running_counts[rows, at] - in_range)
         at = self._n_ranges - 1 - at
         ends = np.append(starts[:, 1:] - np.uint64(1), self.high[groups, None], axis=1)
         return replace(

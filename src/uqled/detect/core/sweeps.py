@@ -99,7 +99,7 @@ class Sweeps:
     def collect_class_statistics(self, members: Collection[Member]) -> ClassStatistics:
         """Sweep 1. If passes are read, their entropy and mutual information are measured too."""
         sources = list_sources(members)
-        limited = list_measures(members)
+        measures_with_limits = list_measures(members)
         N, K = self.N, self.K
         with_passes = any(source != "softmax" for source in sources)
         read: list[ProbabilitySource] = list(sources)
@@ -110,10 +110,10 @@ class Sweeps:
         )
         statistics.self_confidence = {s: np.empty(N) for s in read if not isinstance(s, int)}
         if with_passes:
-            measures: list[Measure] = ["entropy", "mutual-information", *limited]
+            measures: list[Measure] = ["entropy", "mutual-information", *measures_with_limits]
             statistics.uncertainty = {measure: np.empty(N) for measure in measures}
         statistics.confidence_sums = {source: ExactSums(K) for source in read}
-        statistics.uncertainty_sums = {measure: ExactSums(K) for measure in limited}
+        statistics.uncertainty_sums = {measure: ExactSums(K) for measure in measures_with_limits}
         every: dict[Any, ExactSums] = {**statistics.confidence_sums, **statistics.uncertainty_sums}
 
         def process_block(block: tuple[int, int]) -> dict[Any, NDArray[np.int64]]:
@@ -130,7 +130,7 @@ class Sweeps:
                 assert self.inputs.passes is not None
                 columns = {name: column[at] for name, column in statistics.uncertainty.items()}
                 measure_block(data, self.inputs.passes.n_passes, columns, self.inputs.kernels)
-                for measure in limited:
+                for measure in measures_with_limits:
                     self.inputs.kernels.add_class_sums(data.labels, columns[measure], sums[measure])
             return sums
 
@@ -267,17 +267,17 @@ class Sweeps:
         return rows.is_zero_copy and self.K * rows.dtype.itemsize >= _LONG_ROW
 
     def fill_heaps(
-        self, heaps: dict[Member, TopPerPair], offered: Mapping[Member, Bools] | None = None
+        self, heaps: dict[Member, TopPerPair], is_offered: Mapping[Member, Bools] | None = None
     ) -> dict[Member, TopPerPair]:
-        """Sweep 3, given heaps with their first cuts, over all rows or those `offered` [N]."""
+        """Sweep 3, given heaps with their first cuts, over all rows or those `is_offered` [N]."""
         sources = list_sources(heaps)
         pool: SimpleQueue[dict[Member, TopPerPair]] = SimpleQueue()
         pool.put(heaps)
         for _ in range(self.engine.threads - 1):
             pool.put({member: top.copy_empty() for member, top in heaps.items()})
 
-        if offered is None:
-            offered = dict.fromkeys(heaps, np.ones(self.N, np.bool_))
+        if is_offered is None:
+            is_offered = dict.fromkeys(heaps, np.ones(self.N, np.bool_))
 
         def process_block(block: tuple[int, int]) -> None:
             data = self.inputs.read_block(sources, *block)
@@ -285,7 +285,7 @@ class Sweeps:
             try:
                 for member, top in own.items():
                     top.add_rows(
-                        data.rows[member.source], data.labels, offered[member][slice(*block)],
+                        data.rows[member.source], data.labels, is_offered[member][slice(*block)],
                         block[0], self.inputs.single_precision,
                     )  # fmt: skip
             finally:

@@ -184,6 +184,14 @@ class Method:
         """If its flags depend on whose threshold of uncertainty counts."""
         return self.members(1, "candidate") != self.members(1, "given")
 
-    def joint_member(self, entropy_class: EntropyClass) -> Member:
-        """The member whose joint it reports."""
-        return self.joint_limit(entropy_class) if self.joint_limit else Member(self.source)
+    def choose_source(self, auto: PlainSource | None) -> PlainSource:
+        """Whose probabilities it reports; `auto` are those that a probabilistic method chose."""
+        return auto if self.is_probabilistic and auto is not None else self.source
+
+    def joint_member(
+        self, entropy_class: EntropyClass, source: PlainSource | None = None
+    ) -> Member:
+        """The member whose joint it reports; `source` replaces its own."""
+        if self.joint_limit is not None:
+            return self.joint_limit(entropy_class)
+        return Member(source or self.source)

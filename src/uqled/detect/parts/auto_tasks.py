@@ -224,13 +224,13 @@ def find_auto_flags(
 
 
 def estimate_flags(
-    levels: Levels, flags: AutoFlags, flagged: Mapping[str, int]
+    levels: Levels, flags: AutoFlags, flag_sums: Mapping[str, int]
 ) -> tuple[Estimate, Estimate | None, Estimate | None, str | None]:
-    """For the answer: (n_errors, precision, recall, unsure). `flagged` are the number of flags and
-    the sums over them, in units as those of `levels`."""
+    """For the answer: (n_errors, precision, recall, unsure). `flag_sums` are the number of flags
+    and the sums over them, in the units of `levels`."""
     names = [name for name in levels.errors if name not in _MORE]
     every = {name: int(sums.sum()) for name, sums in levels.errors.items()}
-    N, n = int(levels.counts.sum()), flagged["flags"]
+    N, n = int(levels.counts.sum()), flag_sums["flags"]
     best = levels.best_f1(flags.explanations.weights)
     at_best = {name: int(sums[best:].sum()) for name, sums in levels.errors.items()}
     n_best = int(levels.counts[best:].sum())
@@ -238,8 +238,8 @@ def estimate_flags(
         _interval(at_best, n_best, names).as_share_of(n_best),
         _interval(at_best, n_best, names, confidence=0.95).as_share_of(n_best),
     )
-    real = _interval(flagged, n, names, confidence=choose_confidence(unsure)).as_share_of(n)
-    recalls = [flagged[k] / max(every[k], 1) for k in (*names, "mean")]
+    real = _interval(flag_sums, n, names, confidence=choose_confidence(unsure)).as_share_of(n)
+    recalls = [flag_sums[k] / max(every[k], 1) for k in (*names, "mean")]
     n_errors = _interval(every, N, names)
     if not n:
         return n_errors, None, None, unsure

@@ -135,13 +135,15 @@ def estimate_cost(detection: PreparedDetection, engine: Engine) -> CostPlan:
     context, rows = detection.context, detection.rows
     context.store.refuse_another(detection.fingerprint)
     N, row_bytes = rows[0].shape[-2], sum(r.row_bytes for r in rows)
-    stored = sum(_count_stored_bytes(a) for a in (context.labels, context.softmax, context.passes))
+    stored_bytes = sum(
+        _count_stored_bytes(a) for a in (context.labels, context.softmax, context.passes)
+    )
     return CostPlan(
         samples=N,
         parts=len(detection.parts),
         workers=engine.workers,
-        stored=stored,
-        to_read=3 * stored,
+        stored=stored_bytes,
+        to_read=3 * stored_bytes,
         to_write=N * (_count_sample_bytes(context) - _LEAD_BYTES + _RESULT_BYTES),
         worker=_estimate_worker_bytes(detection, row_bytes),
         driver=_PROCESS_BYTES + _estimate_driver_bytes(detection, engine.workers),
@@ -197,8 +199,8 @@ def _estimate_driver_bytes(detection: PreparedDetection, workers: int) -> int:
     K, N = len(detection.context.values), detection.rows[0].shape[-2]
     members = len(detection.context.plan.members)
     pairs, groups = min(K * K, N), min(K * K, int(_FLAGGED_SHARE * N)) * members
-    waiting = 2 * workers + len(detection.parts).bit_length() + 6
-    return pairs * 8 * 3 * 4 * members + waiting * 8 * bound_round_counts(groups)
+    waiting_results = 2 * workers + len(detection.parts).bit_length() + 6
+    return pairs * 8 * 3 * 4 * members + waiting_results * 8 * bound_round_counts(groups)
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,9 @@ def _run_trials(detection: PreparedDetection, engine: Engine) -> tuple[Trial, in
 
 def run_trial(detection: PreparedDetection, part: Part) -> Trial:
     """Read some rows twice, and treat them as a whole data set."""
-    reading, again = (_measure_seconds(tasks.read_part, detection.context, part) for _ in range(2))
+    reading_seconds, again = (
+        _measure_seconds(tasks.read_part, detection.context, part) for _ in range(2)
+    )
     samples = part.stop - part.start
     with TemporaryDirectory() as folder:  # where the task runs
         for size in (max(1, int(_FIRST_SHARE * samples)), samples):
@@ -251,7 +255,7 @@ def run_trial(detection: PreparedDetection, part: Part) -> Trial:
             seconds = time.perf_counter() - began
         sizes = {path.name: path.stat().st_size for path in Path(folder, str(size)).rglob("0*")}
     written_bytes = sum(sizes.values()) + (_OFFERS - 1) * sizes.get("000000-sweep-3.bin", 0)
-    return Trial(reading, again, engine.seconds, seconds - engine.seconds, written_bytes)
+    return Trial(reading_seconds, again, engine.seconds, seconds - engine.seconds, written_bytes)
 
 
 class _TimedThread(Threads):

@@ -60,48 +60,48 @@ class Driver:
         if classes is None and few.dtype.kind not in "iu":
             values = self._map_parts("labels", tasks.find_distinct_labels, operator.or_, labels, K)
             few = np.array(sorted(values))
-        known = arrays.encode_labels(few, n_classes=K, classes=classes)
-        return known.values, known.names
+        first_labels = arrays.encode_labels(few, n_classes=K, classes=classes)
+        return first_labels.values, first_labels.names
 
     def run(self, context: TaskContext) -> dict[str, Any]:
         """Three sweeps and what lies between them; the content of `result.json`."""
         request, name = context.request, "sweep 1 of 3, class statistics"
         with_auto = request.asks_for_probabilities
-        limits = (
+        statistics = (
             self._map_parts(name, collect_statistics_and_candidates, merge_results, context, self.N)
             if with_auto
             else self._map_parts(name, tasks.collect_part_statistics, merge_results, context)
         )
-        limits.compute_thresholds()
-        self._refuse_one_class(limits, context)
+        statistics.compute_thresholds()
+        self._refuse_one_class(statistics, context)
         joint_counts: JointCounts = self._map_parts(
             "sweep 2 of 3, confident joint",
             tasks.count_part_joints,
             merge_results,
             context,
-            limits,
+            statistics,
         )
         joints: dict[Member, PairCounts] = {}
         numbers: dict[Member, Quotas] = {}
         for member, pairs in joint_counts.pairs.items():
             counter = PairCounter(pairs.n_classes)
             counter.merge(pairs)
-            joints[member] = calibrate_joint(counter.get_joint(), limits.class_counts)
+            joints[member] = calibrate_joint(counter.get_joint(), statistics.class_counts)
             numbers[member] = compute_quotas(
                 joints[member],
-                limits.class_counts,
+                statistics.class_counts,
                 min_examples_per_class=request.min_examples_per_class,
                 frac_noise=request.frac_noise,
             )
         groups = PairGroups({member: numbers[member].pairs for member in context.plan.selecting})
-        rankings = self._ranking_cuts(context, limits, numbers)
+        rankings = self._ranking_cuts(context, statistics, numbers)
         cuts = self._cuts(context, groups)
         auto = levels = None
         if with_auto:
             auto, levels = find_auto_flags(self._map_parts, context, self.N, joints, request.point)
         right = joint_counts.right
         at_chance = {
-            name: are_counts_at_chance(limits.class_counts, counts)
+            name: are_counts_at_chance(statistics.class_counts, counts)
             for name, counts in right.items()
         }
         results = GlobalResults(numbers, joints, at_chance, groups, cuts, rankings, auto)
@@ -110,14 +110,12 @@ class Driver:
             part_results.write_part_issues,
             merge_results,
             context,
-            limits,
+            statistics,
             results,
         )
         headline = request.headline
-        source, member = headline.method.source, headline.method.joint_member(request.entropy_class)
-        if headline.method.is_probabilistic and auto is not None:
-            source, member = auto.source, Member(auto.source)
-        joint = joints[member]
+        source = headline.method.choose_source(None if auto is None else auto.source)
+        joint = joints[headline.method.joint_member(request.entropy_class, source)]
         K = joint.n_classes
         context.store.write_joint((K, K), joint.given, joint.true, joint.counts)
         n_errors = precision = recall = unsure = None
@@ -195,7 +193,7 @@ class Driver:
         return list(zip([0, *ends], ends, strict=False))
 
     def _ranking_cuts(
-        self, context: TaskContext, limits: ClassStatistics, numbers: dict[Member, Quotas]
+        self, context: TaskContext, statistics: ClassStatistics, numbers: dict[Member, Quotas]
     ) -> dict[Ranking, Cuts]:
         """Where rankings of all samples, or of all of a class, end."""
         cuts_by_ranking: dict[Ranking, Cuts] = {}
@@ -204,7 +202,7 @@ class Driver:
                 quotas = numbers[SOFTMAX].per_class
             else:
                 number = self._map_parts(
-                    None, part_results.count_off_diagonal, operator.add, context, limits
+                    None, part_results.count_off_diagonal, operator.add, context, statistics
                 )
                 quotas = np.array([number], np.int64)
             ask = partial(
@@ -213,7 +211,7 @@ class Driver:
                 part_results.count_ranking_round,
                 merge_results,
                 context,
-                limits,
+                statistics,
                 ranking,
             )
             cuts_by_ranking[ranking] = find_cuts(quotas, ask)
@@ -237,9 +235,9 @@ class Driver:
                 advance=lambda part: advance(part.stop - part.start),
             )
 
-    def _refuse_one_class(self, limits: ClassStatistics, context: TaskContext) -> None:
-        if np.count_nonzero(limits.class_counts) < 2 and not self.alone:
-            only = context.names[int(limits.class_counts.argmax())]
+    def _refuse_one_class(self, statistics: ClassStatistics, context: TaskContext) -> None:
+        if np.count_nonzero(statistics.class_counts) < 2 and not self.alone:
+            only = context.names[int(statistics.class_counts.argmax())]
             raise InputError(
                 "labels",
                 f"contain one class only ({only!r}, {self.N} samples)",

@@ -97,11 +97,11 @@ class PartEvidence(SweepEvidence):
 
 
 def write_part_issues(
-    context: TaskContext, limits: ClassStatistics, results: GlobalResults, part: Part
+    context: TaskContext, statistics: ClassStatistics, results: GlobalResults, part: Part
 ) -> Tally:
     """Write the part's rows of the result."""
     store = context.store
-    evidence = _read_evidence(context, limits, part, results)
+    evidence = _read_evidence(context, statistics, part, results)
     labels = Labels(evidence.labels, context.values, context.names)
     by_method = [make_result(choice, evidence, labels) for choice in context.request.choices]
     if not store.has_issues(part.number):
@@ -127,7 +127,7 @@ def write_part_issues(
 
 def _read_evidence(
     context: TaskContext,
-    limits: ClassStatistics,
+    statistics: ClassStatistics,
     part: Part,
     results: GlobalResults | None = None,
 ) -> PartEvidence:
@@ -166,7 +166,7 @@ def _read_evidence(
         auto, flagged = results.auto.read_part(context, part)
     return PartEvidence(
         context.read_labels(part),
-        read_statistics(context, limits, part),
+        read_statistics(context, statistics, part),
         joints,
         {} if results is None else dict(results.quotas),
         selected,
@@ -180,17 +180,17 @@ def _read_evidence(
     )
 
 
-def count_off_diagonal(context: TaskContext, limits: ClassStatistics, part: Part) -> int:
+def count_off_diagonal(context: TaskContext, statistics: ClassStatistics, part: Part) -> int:
     """How many samples are off the diagonal of the confident joint."""
-    return int(np.count_nonzero(_read_evidence(context, limits, part).find_off_diagonal()))
+    return int(np.count_nonzero(_read_evidence(context, statistics, part).find_off_diagonal()))
 
 
 def count_ranking_round(
-    context: TaskContext, limits: ClassStatistics, ranking: Ranking, cuts: Cuts, part: Part
+    context: TaskContext, statistics: ClassStatistics, ranking: Ranking, cuts: Cuts, part: Part
 ) -> RoundCounts:
     """One round of the search for the cut of a ranking."""
     return cuts.count_samples(
-        group_by_ranking(_read_evidence(context, limits, part), ranking, part)
+        group_by_ranking(_read_evidence(context, statistics, part), ranking, part)
     )
 
 

@@ -105,19 +105,19 @@ def find_label_errors_in_parts(
         frac_noise=frac_noise,
         passes_kind=passes_kind,
     )
-    with make_engine(engine, workers=workers) as running:
+    with make_engine(engine, workers=workers) as workplace:
         detection = prepare(
             labels,
             pred_probs,
             passes,
             request,
             out=out,
-            engine=running,
+            engine=workplace,
             classes=classes,
             part_rows=part_rows,
             progress=progress,
         )
-        return detection.run(running, Progress(progress))
+        return detection.run(workplace, Progress(progress))
 
 
 @dataclass(frozen=True)

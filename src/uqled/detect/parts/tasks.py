@@ -87,13 +87,15 @@ def collect_part_statistics(context: TaskContext, part: Part) -> ClassStatistics
     )
 
 
-def read_statistics(context: TaskContext, limits: ClassStatistics, part: Part) -> ClassStatistics:
+def read_statistics(
+    context: TaskContext, statistics: ClassStatistics, part: Part
+) -> ClassStatistics:
     """The thresholds of all parts with the columns per sample of this one."""
     names = [f"confidence {source}" for source in context.plain_sources]
     names += [f"uncertainty {measure}" for measure in context.measures]
     read = context.store.read(part.number, "sweep-1", names)
     return replace(
-        limits,
+        statistics,
         self_confidence={s: read[f"confidence {s}"] for s in context.plain_sources},
         uncertainty={measure: read[f"uncertainty {measure}"] for measure in context.measures},
     )
@@ -120,14 +122,14 @@ class JointCounts:
         )
 
 
-def count_part_joints(context: TaskContext, limits: ClassStatistics, part: Part) -> JointCounts:
+def count_part_joints(context: TaskContext, statistics: ClassStatistics, part: Part) -> JointCounts:
     """Pair counts of a part; predicted classes and disagreements go to its file."""
     store, stage, K = context.store, "sweep-2", len(context.values)
     if not store.has(part.number, stage):
         sweeps = context.make_sweeps(part)
         joints = sweeps.count_confident_joints(
             context.plan.members,
-            read_statistics(context, limits, part),
+            read_statistics(context, statistics, part),
             keep_confident=context.plan.keep_confident,
             with_margin=context.plan.with_margin,
         )

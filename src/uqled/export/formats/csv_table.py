@@ -156,5 +156,5 @@ def _spell_labels(
     spelling = corrected.labels.values.astype(str).astype(object)
     for k in np.unique(in_source[in_source >= 0]):  # the most common one, the first among equals
         spelling[k] = Counter(entries[in_source == k].tolist()).most_common(1)[0][0]
-    changed = corrected.codes != in_source
-    return np.where(changed, spelling[corrected.codes], entries)[corrected.rows]
+    is_changed = corrected.codes != in_source
+    return np.where(is_changed, spelling[corrected.codes], entries)[corrected.rows]

@@ -95,10 +95,10 @@ def _read_table(
         return
     name, at = find_image_column(source, samples), 0
     for batch in source.iterate_batches(rows, _BATCH_IMAGES):
-        chosen = corrected.rows[at : at + batch.num_rows]
+        kept_rows = corrected.rows[at : at + batch.num_rows]
         at += batch.num_rows
         place = batch.column_names.index(name)
-        yield batch.set_column(place, name, _read_image_cells(samples, chosen))
+        yield batch.set_column(place, name, _read_image_cells(samples, kept_rows))
 
 
 def _read(corrected: CorrectedLabels, samples: SourceSamples) -> Iterator[Any]:
@@ -107,12 +107,12 @@ def _read(corrected: CorrectedLabels, samples: SourceSamples) -> Iterator[Any]:
 
     step = _BATCH_IMAGES if samples.kind == "images" else _BATCH
     for start in range(0, len(corrected.rows), step):
-        chosen = corrected.rows[start : start + step]
-        ids = pa.array([samples.ids[index] for index in chosen])
+        rows = corrected.rows[start : start + step]
+        ids = pa.array([samples.ids[index] for index in rows])
         if samples.kind == "images":
-            yield pa.table({"id": ids, "image": _read_image_cells(samples, chosen)})
+            yield pa.table({"id": ids, "image": _read_image_cells(samples, rows)})
             continue
-        inputs = samples.read_inputs(chosen)
+        inputs = samples.read_inputs(rows)
         if samples.kind == "texts":
             yield pa.table({"id": ids, "text": pa.array(inputs.tolist(), pa.string())})
         else:
@@ -149,5 +149,5 @@ def _add_labels(batch: Any, label: str, codes: NDArray[Any], features: dict[str,
 
 def _read_features(table: Any, samples: SourceSamples) -> dict[str, Any]:
     """What the source's own metadata says of the columns that it has."""
-    described = read_features(table.schema, name_source(samples.source["place"]))
-    return {name: described[name] for name in table.column_names if name in described}
+    features = read_features(table.schema, name_source(samples.source["place"]))
+    return {name: features[name] for name in table.column_names if name in features}

@@ -94,10 +94,12 @@ class LabelStudioFormat(ExportFormat):
 def list_task_rows(errors: LabelErrors, decisions: Mapping[int, Decision]) -> NDArray[np.int64]:
     """Samples that are flagged or decided, most suspect first; before them what contradicts a
     duplicate."""
-    wanted = errors.mask.copy()
-    wanted[list(decisions)] = True
-    wanted[errors.contradicted_labels.rows] = False
-    return np.concatenate([errors.contradicted_labels.rows, errors.ranking[wanted[errors.ranking]]])
+    is_task = errors.mask.copy()
+    is_task[list(decisions)] = True
+    is_task[errors.contradicted_labels.rows] = False
+    return np.concatenate(
+        [errors.contradicted_labels.rows, errors.ranking[is_task[errors.ranking]]]
+    )
 
 
 def make_labelling_config(kind: str, names: Iterable[str]) -> str:
@@ -168,9 +170,9 @@ def _make_choice(question: str, what: str, answer: str) -> dict[str, Any]:
 
 def _make_annotation(decision: Decision, given: int, what: str, names: list[str]) -> dict[str, Any]:
     label = given if decision.label is None else decision.label
-    dropped = decision.action == "drop"
+    is_dropped = decision.action == "drop"
     answer = (
-        _make_choice(DROP, what, DROPPED) if dropped else _make_choice(LABEL, what, names[label])
+        _make_choice(DROP, what, DROPPED) if is_dropped else _make_choice(LABEL, what, names[label])
     )
     # Label Studio takes imported annotations for ground truth, unless told otherwise; an annotator
     # who disagrees with an earlier decision should be heard.

@@ -56,15 +56,15 @@ class TorchMiniLM:
                 self._apply(x, f"{name}.attention.self.{part}").unflatten(2, (_HEADS, -1))
                 for part in ("query", "key", "value")
             )
-            attended = functional.scaled_dot_product_attention(
+            attention = functional.scaled_dot_product_attention(
                 query.transpose(1, 2),
                 key.transpose(1, 2),
                 value.transpose(1, 2),
                 mask[:, None, None, :],
             )
-            attended = attended.transpose(1, 2).flatten(2)
-            attended = self._apply(attended, f"{name}.attention.output.dense")
-            x = self._normalise(x + attended, f"{name}.attention.output.LayerNorm")
+            attention = attention.transpose(1, 2).flatten(2)
+            attention = self._apply(attention, f"{name}.attention.output.dense")
+            x = self._normalise(x + attention, f"{name}.attention.output.LayerNorm")
             hidden = functional.gelu(self._apply(x, f"{name}.intermediate.dense"))
             hidden = self._apply(hidden, f"{name}.output.dense")
             x = self._normalise(x + hidden, f"{name}.output.LayerNorm")

@@ -31,9 +31,11 @@ class OnnxEncoder:
 
     def encode(self, batch: NDArray[np.uint8]) -> NDArray[np.float32]:
         images = np.stack([_scale(image, self.image_size) for image in batch])
-        normalised = (images.transpose(0, 3, 1, 2) / np.float32(255) - _MEAN) / _STD
+        normalised_images = (images.transpose(0, 3, 1, 2) / np.float32(255) - _MEAN) / _STD
         name = self.session.get_inputs()[0].name
-        output: NDArray[Any] = self.session.run(None, {name: normalised.astype(np.float32)})[0]
+        output: NDArray[Any] = self.session.run(None, {name: normalised_images.astype(np.float32)})[
+            0
+        ]
         if output.ndim not in (2, 4) or len(output) != len(batch):
             raise InputError(
                 "encoder",

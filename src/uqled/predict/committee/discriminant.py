@@ -126,12 +126,12 @@ def predict_held_out(fold: CommitteeFold) -> Floats:
         "discriminant", lambda: _predict_leave_one_out(X, fold.labels, fold.n_classes)
     )
     predictions = probabilities[fold.test]
-    grouped = fold.is_grouped[fold.test]
-    if grouped.any():
+    is_grouped = fold.is_grouped[fold.test]
+    if is_grouped.any():
         train = fold.train
         ridge = choose_ridge(X[train], fold.labels[train], fold.n_classes)
         model = Discriminant.fit(X[train], fold.labels[train], fold.n_classes, ridge=ridge)
-        predictions[grouped] = model.predict(X[fold.test[grouped]])
+        predictions[is_grouped] = model.predict(X[fold.test[is_grouped]])
     return predictions
 
 

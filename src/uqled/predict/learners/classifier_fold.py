@@ -65,18 +65,18 @@ class ClassifierFold:
 
     def predict_by_members(self, passes: int) -> FoldPredictions:
         """The mean of all members of a forest or bagging, and the means of F groups of them."""
-        fitted = self._fit(0)
+        model = self._fit(0)
         self.advance(1)
-        return average_members(fitted, self.X_new, passes, self.classes)
+        return average_members(model, self.X_new, passes, self.classes)
 
     def _fit(self, member: int, rows: NDArray[np.intp] | None = None) -> Any:
-        fitted = set_random_states(self.classifier, (self.seed, member), keep=member == 0)
+        seeded_model = set_random_states(self.classifier, (self.seed, member), keep=member == 0)
         if rows is None:
-            fit_weighted(fitted, self.X, self.labels, self.sample_weight)
+            fit_weighted(seeded_model, self.X, self.labels, self.sample_weight)
         else:
             weight = None if self.sample_weight is None else self.sample_weight[rows]
-            fit_weighted(fitted, _safe_indexing(self.X, rows), self.labels[rows], weight)
-        return fitted
+            fit_weighted(seeded_model, _safe_indexing(self.X, rows), self.labels[rows], weight)
+        return seeded_model
 
     def _predict_probabilities(self, model: Any) -> NDArray[np.float32]:
         present = getattr(model, "classes_", np.unique(self.labels))
@@ -150,8 +150,10 @@ def set_random_states(model: Any, seed: Sequence[int], *, keep: bool = False) ->
     params = model.get_params()
     names = sorted(name for name in params if name.split("__")[-1] == "random_state")
     states = np.random.SeedSequence(seed).generate_state(len(names)) >> 1  # 31 bits
-    drawn = zip(names, states, strict=True)
-    return model.set_params(**{n: int(s) for n, s in drawn if not keep or params[n] is None})
+    states_by_name = zip(names, states, strict=True)
+    return model.set_params(
+        **{n: int(s) for n, s in states_by_name if not keep or params[n] is None}
+    )
 
 
 def fit_weighted(

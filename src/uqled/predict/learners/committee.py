@@ -62,10 +62,15 @@ def make_learner(
             data.groups,
         )
     if data.kind == "table" and (encoder == "features" or (not encoder and are_embeddings(data))):
-        reduced = reduce_features(np.asarray(data.inputs, np.float32))
+        reduced_features = reduce_features(np.asarray(data.inputs, np.float32))
         members = choose_feature_members(data)
         return CommitteeLearner(
-            "committee:features", "features", reduced, members, data.groups, group_appended(data)
+            "committee:features",
+            "features",
+            reduced_features,
+            members,
+            data.groups,
+            group_appended(data),
         )
     if data.kind == "table":  # texts among its columns are words to the classifiers
         make_transformer(data, takes_sparse=True, name="committee")  # refuse infinite values now
@@ -92,9 +97,14 @@ def make_learner(
         ]
     )
     members = choose_feature_members(data)
-    reduced = reduce_features(features)
+    reduced_features = reduce_features(features)
     return CommitteeLearner(
-        f"committee:{encoder}", encoder, reduced, members, data.groups, group_appended(data)
+        f"committee:{encoder}",
+        encoder,
+        reduced_features,
+        members,
+        data.groups,
+        group_appended(data),
     )
 
 

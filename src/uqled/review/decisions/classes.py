@@ -48,9 +48,9 @@ def decide_class(
     target, name = (target if action == "merge" else None), (name if action == "rename" else None)
     with decisions.writing() as connection:
         current = read_class_decisions(decisions)
-        merged = {one.target for one in current.values()}
+        targets = {one.target for one in current.values()}
         others = {i: one for i, one in current.items() if i != index}
-        if action == "merge" and index in merged:
+        if action == "merge" and index in targets:
             raise InputError(
                 "class", f"{names[index]!r} holds merged classes", "Take that back first"
             )
@@ -81,10 +81,10 @@ def read_class_decisions(decisions: Decisions) -> dict[int, ClassDecision]:
 
 def _check_together(decisions: Decisions, current: Mapping[int, ClassDecision]) -> None:
     """Refuse what no reviewer can have said of several classes: a file may have been edited."""
-    merged = {index for index, one in current.items() if one.action == "merge"}
+    merged_classes = {index for index, one in current.items() if one.action == "merge"}
     names = set(decisions.about.classes)
     for one in current.values():
-        if one.target in merged:
+        if one.target in merged_classes:
             problem = f"merges class {one.index} into class {one.target}, which is merged itself"
             raise refuse_row(decisions.path, one.number, problem)
         if one.name in names:

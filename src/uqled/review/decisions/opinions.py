@@ -36,10 +36,10 @@ def give_opinions(decisions: Decisions, items: Sequence[Item], *, reviewer: str)
     A sample must be decided, and by somebody else.
     """
     reviewer = check_name(reviewer)
-    checked = [decisions.check_item(*item) for item in items]
+    checked_items = [decisions.check_item(*item) for item in items]
     with decisions.writing() as connection:
         current = decisions.current()
-        for index, _, _ in checked:
+        for index, _, _ in checked_items:
             if index not in current or current[index].reviewer == reviewer:
                 raise InputError(
                     "items",
@@ -48,7 +48,7 @@ def give_opinions(decisions: Decisions, items: Sequence[Item], *, reviewer: str)
                 )
         last = connection.execute("SELECT max(number) FROM opinions").fetchone()[0] or 0
         now = time.time()
-        for number, (index, action, label) in enumerate(checked, last + 1):
+        for number, (index, action, label) in enumerate(checked_items, last + 1):
             row = (number, index, action, label, reviewer, now)
             connection.execute("INSERT INTO opinions VALUES (?, ?, ?, ?, ?, ?)", row)
 
@@ -84,12 +84,12 @@ def read_opinions(decisions: Decisions) -> dict[int, dict[str, Opinion]]:
 
 
 def measure_agreement(
-    decided: Mapping[int, Decision], opinions: Mapping[int, Mapping[str, Opinion]], codes: Any
+    decisions: Mapping[int, Decision], opinions: Mapping[int, Mapping[str, Opinion]], codes: Any
 ) -> list[Agreement]:
     """How far each pair of reviewers agrees; `codes` [N] are the given labels."""
     pairs: dict[tuple[str, str], list[tuple[int, str, str]]] = {}
     for index, by in opinions.items():
-        first = decided.get(index)
+        first = decisions.get(index)
         for reviewer, opinion in by.items():
             if first is not None and first.reviewer != reviewer:
                 given = int(codes[index])
@@ -102,9 +102,13 @@ def measure_agreement(
     agreements = []
     for names, rows in sorted(pairs.items()):
         left, right = [row[1] for row in rows], [row[2] for row in rows]
-        differing = sorted(index for index, a, b in rows if a != b)
+        differing_samples = sorted(index for index, a, b in rows if a != b)
         kappa = _compute_kappa(left, right)
-        agreements.append(Agreement(names, len(rows), len(rows) - len(differing), kappa, differing))
+        agreements.append(
+            Agreement(
+                names, len(rows), len(rows) - len(differing_samples), kappa, differing_samples
+            )
+        )
     return agreements
 
 

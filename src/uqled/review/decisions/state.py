@@ -55,8 +55,8 @@ class DecisionState:
 
     def list_decided(self, mask: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Those of the samples in `mask` [N] that are decided, in the order of the decisions."""
-        decided = np.flatnonzero(mask & (self.times > 0))
-        return decided[np.argsort(self.times[decided], kind="stable")]
+        samples = np.flatnonzero(mask & (self.times > 0))
+        return samples[np.argsort(self.times[samples], kind="stable")]
 
     def is_in_state(self, indices: NDArray[np.intp], state: State) -> NDArray[np.bool_]:
         """Which of the samples are in that state."""

@@ -67,10 +67,10 @@ class ConflictError(UqledError):
         self.now = list(now)
         """What holds for the samples in question."""
         self.indices = [decision.index for decision in now]
-        listed = ", ".join(map(str, self.indices[:10])) + (" ..." if len(now) > 10 else "")
+        index_list = ", ".join(map(str, self.indices[:10])) + (" ..." if len(now) > 10 else "")
         by = ", ".join(sorted({decision.reviewer for decision in now}))
         super().__init__(
-            f"samples {listed} were decided by {by} in the meantime. Look at them again"
+            f"samples {index_list} were decided by {by} in the meantime. Look at them again"
         )
 
 
@@ -134,41 +134,42 @@ class Decisions:
         items: Sequence[Item],
         *,
         reviewer: str,
-        seen: Mapping[int, int] | None = None,
+        seen_versions: Mapping[int, int] | None = None,
         tab: str = "",
     ) -> list[Decision]:
         """Write decisions (sample, action, class number of a relabel), all or none.
 
-        The action None makes a sample undecided. `seen` are the versions that the reviewer saw, 0
-        where it has none: a newer one raises `ConflictError`. What a sample already has is no
-        change. `tab` tells apart the windows of one reviewer, for `undo`.
+        The action None makes a sample undecided. `seen_versions` are the versions that the reviewer
+        saw, 0 for a sample without a decision: a newer one raises `ConflictError`. The decision
+        that a sample already has is no change. `tab` tells the windows of one reviewer apart, for
+        `undo`.
         """
-        return self.decide_for_reviewers({reviewer: items}, seen=seen, tab=tab)
+        return self.decide_for_reviewers({reviewer: items}, seen_versions=seen_versions, tab=tab)
 
     def decide_for_reviewers(
         self,
         by_reviewer: Mapping[str, Sequence[Item]],
         *,
-        seen: Mapping[int, int] | None = None,
+        seen_versions: Mapping[int, int] | None = None,
         tab: str = "",
     ) -> list[Decision]:
         """The same for several reviewers, each with samples of their own, all or none."""
-        checked = {
+        checked_items = {
             check_name(who): [self.check_item(*item) for item in items]
             for who, items in by_reviewer.items()
         }
-        indices = [index for items in checked.values() for index, _, _ in items]
+        indices = [index for items in checked_items.values() for index, _, _ in items]
         if len(set(indices)) < len(indices):
             raise InputError("items", "name a sample twice", "Decide once per sample")
         with self.writing():
             before = self._latest(indices)
-            if seen is not None:
-                newer = [now for i, now in before.items() if now.version > seen.get(i, 0)]
+            if seen_versions is not None:
+                newer = [now for i, now in before.items() if now.version > seen_versions.get(i, 0)]
                 if newer:
                     raise ConflictError(newer)
             return [
                 decision
-                for who, items in checked.items()
+                for who, items in checked_items.items()
                 for decision in self._write(items, before, who, tab)
             ]
 
@@ -188,11 +189,13 @@ class Decisions:
             self._connection.execute("INSERT INTO undone VALUES (?)", (batch,))
             query = f"SELECT {CHANGE_COLUMNS} FROM changes WHERE batch = ? ORDER BY number"
             items = []
-            for written in list(self._changes(query, (batch,))):
-                if self._find_version(written.index) == written.version:
-                    earlier = self._version(written.index, written.version - 1)
-                    restored = (None, None) if earlier is None else (earlier.action, earlier.label)
-                    items.append((written.index, *restored))
+            for change in list(self._changes(query, (batch,))):
+                if self._find_version(change.index) == change.version:
+                    earlier = self._version(change.index, change.version - 1)
+                    earlier_decision = (
+                        (None, None) if earlier is None else (earlier.action, earlier.label)
+                    )
+                    items.append((change.index, *earlier_decision))
             now = self._latest(index for index, _, _ in items)
             back = self._write(items, now, reviewer, tab or "", undoes=batch)
             return [decision.index for decision in back]

@@ -54,26 +54,30 @@ class ReviewMessages:
         elif kind == "decide":
             index: Any = message.get("index")
             version = message.get("version")
-            seen = {index: version} if type(version) is int and type(index) is int else None
+            seen_versions = (
+                {index: version} if type(version) is int and type(index) is int else None
+            )
             action, label = message.get("action"), message.get("label")
-            self._decisions.decide([(index, action, label)], reviewer=self._reviewer, seen=seen)
+            self._decisions.decide(
+                [(index, action, label)], reviewer=self._reviewer, seen_versions=seen_versions
+            )
         elif kind == "undo":
             self._decisions.undo(self._reviewer)
 
     def _describe_page(self) -> dict[str, Any]:
-        ranked = self._errors.ranked.tolist()
+        ranked_samples = self._errors.ranked.tolist()
         current = self._decisions.current()
         return {
             "kind": "page",
             "start": self._start,
             "size": PAGE,
-            "total": len(ranked),
-            "decided": sum(index in current for index in ranked),
+            "total": len(ranked_samples),
+            "decided": sum(index in current for index in ranked_samples),
             "reviewer": self._reviewer,
             "classes": list(self._errors.labels.names),
             "samples": [
                 self._describe_sample(index, current.get(index))
-                for index in ranked[self._start : self._start + PAGE]
+                for index in ranked_samples[self._start : self._start + PAGE]
             ],
         }
 

@@ -167,11 +167,13 @@ def list_changes(session: ReviewSession, request: Request) -> Any:
     query = request.query_params
     after = read_number(query.get("after", "0"), "after", LARGEST) or 0
     session.state.refresh()
-    changed = {change.index for change in session.decisions.history(after)}
-    many = len(changed) > MAX_CHANGES
+    changed_samples = {change.index for change in session.decisions.history(after)}
+    many = len(changed_samples) > MAX_CHANGES
     return {
         "many": many,
-        "changed": [] if many else [describe_decision(session, index) for index in sorted(changed)],
+        "changed": []
+        if many
+        else [describe_decision(session, index) for index in sorted(changed_samples)],
         **session.describe_progress(session.get_list(query.get("method"))),
     }
 
@@ -232,6 +234,6 @@ def _read_chosen(session: ReviewSession, query: Mapping[str, str]) -> NDArray[np
 
 def _mark(indices: list[int], N: int) -> NDArray[np.bool_]:
     """[N] True for these samples."""
-    chosen = np.zeros(N, np.bool_)
-    chosen[indices] = True
-    return chosen
+    is_chosen = np.zeros(N, np.bool_)
+    is_chosen[indices] = True
+    return is_chosen

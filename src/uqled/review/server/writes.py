@@ -21,24 +21,24 @@ from uqled.review.session import ReviewSession
 
 
 def decide(session: ReviewSession, body: dict[str, Any]) -> Any:
-    items, seen = body.get("items"), body.get("seen")
-    if not isinstance(items, list) or not isinstance(seen, dict) or not items:
+    items, versions = body.get("items"), body.get("seen")
+    if not isinstance(items, list) or not isinstance(versions, dict) or not items:
         raise InputError("items", "or seen is missing", "Send both")
     if not all(isinstance(item, list) and len(item) == 3 for item in items):
         raise InputError("items", "are not [sample, action, class] each", "Send such a list")
     flags = session.get_list(_read_method(body))
-    decided = session.decisions.decide(
+    decisions = session.decisions.decide(
         [_read_item(session, *item) for item in items],
         reviewer=read_field(body, "reviewer"),
-        seen={
+        seen_versions={
             read_number(index, "seen", LARGEST) or 0: read_whole_number(version, "seen")
-            for index, version in seen.items()
+            for index, version in versions.items()
         },
         tab=read_field(body, "tab"),
     )
     session.state.refresh()
     return {
-        "decided": [describe_decision(session, decision.index) for decision in decided],
+        "decided": [describe_decision(session, decision.index) for decision in decisions],
         **session.describe_progress(flags),
     }
 
@@ -59,12 +59,15 @@ def decide_all(session: ReviewSession, body: dict[str, Any]) -> Any:
     suggested = flags.current.suggested_codes
     items = [_read_item(session, i, "relabel", int(suggested[i])) for i in offer.indices]
     latest = session.state.latest
-    seen = {index: latest[index].version for index, _, _ in items if index in latest}
-    decided = session.decisions.decide(
-        items, reviewer=read_field(body, "reviewer"), seen=seen, tab=read_field(body, "tab")
+    seen_versions = {index: latest[index].version for index, _, _ in items if index in latest}
+    decisions = session.decisions.decide(
+        items,
+        reviewer=read_field(body, "reviewer"),
+        seen_versions=seen_versions,
+        tab=read_field(body, "tab"),
     )
     session.state.refresh()
-    return {"number_decided": len(decided), **session.describe_progress(flags)}
+    return {"number_decided": len(decisions), **session.describe_progress(flags)}
 
 
 def undo(session: ReviewSession, body: dict[str, Any]) -> Any:
@@ -113,8 +116,8 @@ def give_opinion(session: ReviewSession, body: dict[str, Any]) -> Any:
         raise InputError("items", "are missing", "Send [sample, action, class] each")
     if not all(isinstance(item, list) and len(item) == 3 for item in items):
         raise InputError("items", "are not [sample, action, class] each", "Send such a list")
-    checked = [_read_item(session, *item) for item in items]
-    give_opinions(session.decisions, checked, reviewer=read_field(body, "reviewer"))
+    checked_items = [_read_item(session, *item) for item in items]
+    give_opinions(session.decisions, checked_items, reviewer=read_field(body, "reviewer"))
     return {"number": len(items)}
 
 
@@ -122,7 +125,7 @@ def change_class(session: ReviewSession, body: dict[str, Any]) -> Any:
     """Merge or rename a class, or leave it as it was."""
     index = read_whole_number(body.get("index"), "index")
     target, name = body.get("target"), body.get("name")
-    decided = decide_class(
+    decisions = decide_class(
         session.decisions,
         index,
         body.get("action"),
@@ -130,4 +133,4 @@ def change_class(session: ReviewSession, body: dict[str, Any]) -> Any:
         target=None if target is None else read_whole_number(target, "target"),
         name=name if isinstance(name, str) else None,
     )
-    return {"decision": describe_class_decision(decided.get(index))}
+    return {"decision": describe_class_decision(decisions.get(index))}

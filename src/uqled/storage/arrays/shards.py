@@ -159,8 +159,8 @@ def open_shards(
     with one such folder per pass; at a local path or an fsspec address. `key`, or `address::key`,
     names an array of a Zarr group or a column of a table. `name` is the array's name in errors.
     """
-    place, named = split_key(address)
-    key = named if key is None else key
+    place, column = split_key(address)
+    key = column if key is None else key
     entry = place.entry()
     if entry is None:
         raise FileError(name_file(place), "does not exist", "Check the path")
@@ -341,10 +341,10 @@ def _refuse_missing_number(folder: Location, names: Sequence[str]) -> None:
         return  # the texts differ, too
     numbers = range(1, len(first), 2)
     total_places = [at for at in numbers[:-1] if first[at + 1].strip("-_. ") == "of"]
-    varying = [at for at in numbers if len({field[at] for field in fields}) > 1]
-    if len(varying) > 1 or not (varying or total_places):
+    varying_places = [at for at in numbers if len({field[at] for field in fields}) > 1]
+    if len(varying_places) > 1 or not (varying_places or total_places):
         return
-    at = (varying or total_places)[0]
+    at = (varying_places or total_places)[0]
     there = {int(field[at]) for field in fields}
     expected_numbers = range(min(there), max(there) + 1)
     if at in total_places:  # 00000-of-00005 says how many there are

@@ -96,13 +96,13 @@ def _refuse_odd_files(place: Location, tree: Sequence[Entry]) -> None:
 
 def _walk_files(folder: Path) -> Iterator[str]:
     """Everything in a folder that is no folder, named from there; each folder once."""
-    seen = set[str]()
+    seen_places = set[str]()
     for parent, below, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(parent)
-        if real in seen:
+        if real in seen_places:
             below.clear()
             continue
-        seen.add(real)
+        seen_places.add(real)
         start = os.path.relpath(parent, folder)
         yield from (name if start == "." else f"{start}/{name}" for name in names)
 

@@ -99,12 +99,12 @@ def _make_page(header: dict[int, Any]) -> Page:
     kind = header.get(_KIND)
     content_field, encoding_field = _PAGE_FIELDS.get(kind, (0, 0))  # type: ignore[arg-type]
     content = header.get(content_field, {})
-    unpacked, values = header.get(_UNPACKED), content.get(_VALUES, 0)
-    for number in (unpacked, header.get(_PACKED), values):
+    unpacked_bytes, values = header.get(_UNPACKED), content.get(_VALUES, 0)
+    for number in (unpacked_bytes, header.get(_PACKED), values):
         if type(number) is not int or number < 0:
             raise ValueError("a page has no size, or a negative one")
     repeats = content.get(encoding_field) == _DELTA_BYTE_ARRAY
-    return Page(kind == _DICTIONARY, values, unpacked or 0, repeats)
+    return Page(kind == _DICTIONARY, values, unpacked_bytes or 0, repeats)
 
 
 def _read_header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:

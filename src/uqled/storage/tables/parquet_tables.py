@@ -51,12 +51,12 @@ def read_parquet_stream(file: BinaryIO, subject: str, columns: list[str] | None 
         fields = [schema.field(schema.get_field_index(name)) for name in columns]
         schema = pa.schema(fields, schema.metadata)
     # Texts in lists stay numbers of a dictionary until it is known how long they all are.
-    if listed := {chunk.path for group in groups for chunk in group if chunk.stays_encoded}:
-        parquet = pq.ParquetFile(file, read_dictionary=sorted(listed))
+    if encoded_paths := {chunk.path for group in groups for chunk in group if chunk.stays_encoded}:
+        parquet = pq.ParquetFile(file, read_dictionary=sorted(encoded_paths))
     tables, total = [schema.empty_table()], 0
     for number, group in enumerate(groups):
-        decoded = max(sum(c.longest_page for c in group), sum(c.listed_bytes for c in group))
-        check_limit("memory_bytes", decoded, subject)
+        decoded_bytes = max(sum(c.longest_page for c in group), sum(c.listed_bytes for c in group))
+        check_limit("memory_bytes", decoded_bytes, subject)
         longest = max((chunk.longest_cell for chunk in group), default=0)
         rows = min(max(get_limit("memory_bytes") // 8 // (longest + 1), 1), _MAX_ROWS)
         for batch in parquet.iter_batches(rows, row_groups=[number], columns=columns):
@@ -117,7 +117,7 @@ def survey_row_groups(parquet: Any, file: BinaryIO) -> Iterator[list[ColumnChunk
 def _survey_column(about: Any, column: StoredColumn, file: BinaryIO) -> ColumnChunk:
     pages = list(list_pages(column, file))
     kind = about.physical_type
-    shared = [page for page in pages if page.is_dictionary or page.repeats_beginnings]
+    shared_pages = [page for page in pages if page.is_dictionary or page.repeats_beginnings]
     return ColumnChunk(
         about.path,
         is_listed=about.max_repetition_level > 0,
@@ -125,6 +125,6 @@ def _survey_column(about: Any, column: StoredColumn, file: BinaryIO) -> ColumnCh
         value_bytes=about.length if kind == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(kind, 1),
         n_values=sum(page.n_values for page in pages if not page.is_dictionary),
         longest_page=max((page.unpacked_bytes for page in pages), default=0),
-        longest_entry=max((page.unpacked_bytes for page in shared), default=0),
+        longest_entry=max((page.unpacked_bytes for page in shared_pages), default=0),
         repeats_beginnings=any(page.repeats_beginnings for page in pages),
     )

@@ -303,9 +303,9 @@ def find_confident_within_limits(
         hits = np.int32(0)
         hit_class = np.int32(0)
         for j in range(K):
-            hit = np.int32(np.int32(key[j] >= thresholds[j]) & np.int32(u <= limits[j]))
-            hits = np.int32(hits + hit)
-            hit_class = np.int32(hit_class + np.int32(hit * np.int32(j)))
+            is_hit = np.int32(np.int32(key[j] >= thresholds[j]) & np.int32(u <= limits[j]))
+            hits = np.int32(hits + is_hit)
+            hit_class = np.int32(hit_class + np.int32(is_hit * np.int32(j)))
         confident[r] = predicted[r] if hits > 1 else (hit_class if hits == 1 else -1)
 
 
@@ -333,11 +333,11 @@ def find_alternatives(rows: Rows, labels: Ints, other: Ints, given: Rows, best: 
         top = np.int32(-1)
         for j in range(K):
             top = max(top, np.int32(-1) if np.int32(j) == label else _make_single_key(row[j]))
-        chosen = np.int32(K)
+        best_class = np.int32(K)
         for j in range(K):
             is_top = (_make_single_key(row[j]) == top) & (np.int32(j) != label)
-            chosen = min(chosen, np.int32(j) if is_top else np.int32(K))
-        other[r], given[r], best[r] = chosen, row[label], row[chosen]
+            best_class = min(best_class, np.int32(j) if is_top else np.int32(K))
+        other[r], given[r], best[r] = best_class, row[label], row[best_class]
 
 
 @compile_kernel
@@ -352,10 +352,10 @@ def count_votes(keys: Ints, first: int, step: int, F: int, labels: Ints, counts:
             top = key[0]
             for j in range(K):
                 top = max(top, key[j])
-            chosen = K
+            best_class = K
             for j in range(K):
-                chosen = min(chosen, np.int32(j) if key[j] == top else K)
-            predicted[f] = chosen
-            counts[0] += chosen != labels[r]
+                best_class = min(best_class, np.int32(j) if key[j] == top else K)
+            predicted[f] = best_class
+            counts[0] += best_class != labels[r]
             for g in range(f):
-                counts[1] += predicted[g] != chosen
+                counts[1] += predicted[g] != best_class

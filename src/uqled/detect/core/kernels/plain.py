@@ -92,18 +92,23 @@ def scan_rows(
     predicted[:] = _find_largest(key_columns)
     confident[:] = _choose_confident(key_columns >= thresholds[:, None], predicted)
     given, top = _take_class(rows, labels), _take_class(rows, predicted)
-    raised = given + np.float32(SLACK) if single_precision else given.astype(np.float64) + SLACK
-    raised, top = raised.astype(np.float64, copy=False), top.astype(np.float64, copy=False)
-    agrees[:] = (raised > top) | ((raised == top) & (labels <= predicted))
+    raised_given = (
+        given + np.float32(SLACK) if single_precision else given.astype(np.float64) + SLACK
+    )
+    raised_given, top = (
+        raised_given.astype(np.float64, copy=False),
+        top.astype(np.float64, copy=False),
+    )
+    agrees[:] = (raised_given > top) | ((raised_given == top) & (labels <= predicted))
     return -1 if tolerance == np.inf else _find_bad_column(columns, tolerance)
 
 
 def find_confident_within_limits(
     keys: Ints, thresholds: Ints, uncertainty: Rows, limits: Rows, predicted: Ints, confident: Ints
 ) -> None:
-    reached = _transpose(keys) >= thresholds[:, None]
-    reached &= uncertainty <= limits[:, None]
-    confident[:] = _choose_confident(reached, predicted)
+    is_reached = _transpose(keys) >= thresholds[:, None]
+    is_reached &= uncertainty <= limits[:, None]
+    confident[:] = _choose_confident(is_reached, predicted)
 
 
 def count_pairs(labels: Ints, confident: Ints, counts: Ints) -> None:
@@ -223,11 +228,11 @@ def select_rows(
         pairs = slice(class_offsets[given], class_offsets[given + 1])
         columns = rows[some].T.astype(dtype)
         margin = (columns[targets[pairs]] - columns[given]).astype(np.float64, copy=False)
-        reached = margin >= cuts[pairs, None]
+        is_reached = margin >= cuts[pairs, None]
         room = np.diff(heap_offsets[pairs.start : pairs.stop + 1])
-        for q in np.flatnonzero(np.count_nonzero(reached, axis=1) > 2 * room):  # sort fewer
-            reached[q] &= margin[q] >= np.partition(margin[q], -room[q])[-room[q]]
-        pair, sample = np.nonzero(reached)
+        for q in np.flatnonzero(np.count_nonzero(is_reached, axis=1) > 2 * room):  # sort fewer
+            is_reached[q] &= margin[q] >= np.partition(margin[q], -room[q])[-room[q]]
+        pair, sample = np.nonzero(is_reached)
         candidates.append((pair + pairs.start, margin[pair, sample], some[sample] + first_index))
     _keep_top(candidates, heap_offsets, sizes, margins, indices)
     full = (sizes == np.diff(heap_offsets)) & (sizes > 0)
@@ -252,8 +257,8 @@ def raise_cuts(
     pairs = np.repeat(np.arange(K), np.diff(class_offsets)) * K + targets
     samples = given.astype(np.int64) * K + predicted
     at = np.minimum(np.searchsorted(pairs, samples), n_pairs - 1)
-    counted = pairs[at] == samples
-    at, lead = at[counted], lead[counted]
+    is_in_pair = pairs[at] == samples
+    at, lead = at[is_in_pair], lead[is_in_pair]
     lead = lead[np.lexsort((-lead, at))]
     counts, quotas = np.bincount(at, minlength=n_pairs), np.diff(heap_offsets)
     full = (counts >= quotas) & (quotas > 0)
