@@ -194,7 +194,8 @@ with Decisions(path, n_samples=200_000, classes=["a", "b"]) as decisions:
         shared = i % 100 // 2  # both write to these
         while True:
             try:
-                [done] = decisions.decide([(shared, "relabel", first)], reviewer=name, seen_versions=seen)
+                item = (shared, "relabel", first)
+                [done] = decisions.decide([item], reviewer=name, seen_versions=seen)
                 seen[shared] = done.version
                 break
             except ConflictError as conflict:
