@@ -48,6 +48,6 @@ class Client:
         status, _, answer = self.request("POST", path, body, **options)
         return status, json.loads(answer) if answer.startswith(b"{") else answer
 
-    def decide(self, *items, seen=None, reviewer="ana", **options):
-        body = {"items": items, "seen": seen or {}, "reviewer": reviewer, "tab": "t"}
+    def decide(self, *items, seen_versions=None, reviewer="ana", **options):
+        body = {"items": items, "seen": seen_versions or {}, "reviewer": reviewer, "tab": "t"}
         return self.post("api/decide", body, **options)
