@@ -184,12 +184,12 @@ def make_image_sets(data: Path | None, n: int) -> dict[str, list[bytes]]:
 
 def measure_decoders(contents: list[bytes], threads: int, repeats: int) -> dict[str, Any]:
     """Seconds of each way, taking turns, and how far its pixels are from Pillow's."""
-    known = list_decoders()
+    decoders = list_decoders()
     ways: dict[str, Callable[[], NDArray[np.uint8]]] = {
         "uqled": lambda: decode_with_loader(contents, threads)
     } | {
         name: lambda decode=decode: decode_into_array(decode, contents, threads)  # type: ignore[misc]
-        for name, (_, decode) in known.items()
+        for name, (_, decode) in decoders.items()
     }
     expected = np.stack([decode_with_pillow(data) for data in contents[:200]]).astype(int)
     result: dict[str, Any] = {}

@@ -215,7 +215,7 @@ def start_up() -> dict[str, Any]:
     )
     pbnr = call.replace("METHOD", "method='cl-pbnr'")
     auto = call.replace("p[0], METHOD", "p[0]")
-    everything = call.replace("METHOD", "p[1:], method='all'")
+    all_methods_call = call.replace("METHOD", "p[1:], method='all'")
     importing = "import time\nbegan = time.perf_counter()\n{}\nprint(time.perf_counter() - began)"
     results: dict[str, list[float]] = {}
     for _ in range(3):
@@ -225,7 +225,7 @@ def start_up() -> dict[str, Any]:
         ):
             results.setdefault(name, []).append(_run_part(code))
         for name, code in (
-            ("cl-pbnr", pbnr), ("auto", auto), ("all methods", everything),
+            ("cl-pbnr", pbnr), ("auto", auto), ("all methods", all_methods_call),
         ):  # fmt: skip
             with tempfile.TemporaryDirectory() as cache:
                 first = _run_part(code, NUMBA_CACHE_DIR=cache)
@@ -366,16 +366,16 @@ def measure_parts(names: Sequence[str], scale: float, result: dict[str, Any]) ->
         began = time.perf_counter()
         print(f"{name} ...", file=sys.stderr, flush=True)
         if name != "avx2":
-            measured = measure_part(name, scale)
+            measurement = measure_part(name, scale)
         elif limits:
             settings = " ".join(f"{k}='{v}'" for k, v in limits.items())
-            repeated = {k: measure_part(k, scale, **limits) for k in ("cifar", "hundred")}
-            measured = {"limits": settings, **repeated}
+            measurements = {k: measure_part(k, scale, **limits) for k in ("cifar", "hundred")}
+            measurement = {"limits": settings, **measurements}
         else:  # a processor without AVX-512 was measured as it is
             result.pop(name, None)
             continue
         minutes = (time.perf_counter() - began) / 60
-        result[name] = {"machine": about, "minutes": minutes, **measured}
+        result[name] = {"machine": about, "minutes": minutes, **measurement}
         print(f"{name}: {minutes:.1f} minutes", file=sys.stderr, flush=True)
 
 

@@ -25,27 +25,28 @@ def build_paper_check() -> str:
     """The whole file."""
     results, averages = read_paper_results(), read_paper_means()
     figures, checks = list_printed_numbers(), check_tables()
-    counted = count_statements(build_view(results, averages))
-    failed = [figure for figure in figures if figure.verdict == NOT]
-    broken = [(one, tally) for one, tally in counted if one.every and not tally.holds]
+    tallies = count_statements(build_view(results, averages))
+    failures = [figure for figure in figures if figure.verdict == NOT]
+    broken_statements = [(one, tally) for one, tally in tallies if one.every and not tally.holds]
     rounding = [figure for figure in figures if figure.verdict == ROUNDING]
     parts = [
         "# The paper against its own tables",
         f"{SOURCE}. Made by `benchmarks/paper_check.py` from the numbers that the paper prints; "
         "nothing here is a measurement of ours.",
         f"Of {len(figures)} printed numbers, {_count_verdicts(figures, FOLLOWS)} follow from the "
-        f"stage tables, {len(rounding)} agree within rounding, {len(failed)} do not follow. Of "
-        f"{sum(one.every for one, _ in counted)} statements about every case, {len(broken)} have "
-        f"exceptions. Of {sum(one.of for one in checks)} checks of the tables with themselves, "
+        f"stage tables, {len(rounding)} agree within rounding, {len(failures)} do not follow. Of "
+        f"{sum(one.every for one, _ in tallies)} statements about every case, "
+        f"{len(broken_statements)} have exceptions. Of "
+        f"{sum(one.of for one in checks)} checks of the tables with themselves, "
         f"{sum(one.held for one in checks)} hold.",
         "## Numbers that do not follow",
-        _format_figures(failed),
+        _format_figures(failures),
         "## Statements with exceptions",
-        _format_statements(broken),
+        _format_statements(broken_statements),
         "## Statements about every case without exception",
-        _format_statements([(one, tally) for one, tally in counted if one.every and tally.holds]),
+        _format_statements([(one, tally) for one, tally in tallies if one.every and tally.holds]),
         "## Statements that are not about every case, counted",
-        _format_statements([(one, tally) for one, tally in counted if not one.every]),
+        _format_statements([(one, tally) for one, tally in tallies if not one.every]),
         format_sensitivity(analyse_sensitivity(results, averages), results.about).strip(),
         "From the printed Mean columns of the two stage tables, without further rounding.",
         "## Numbers that agree within rounding",

@@ -38,11 +38,11 @@ def predict_with_uqled(data: Any, out: Path, seed: int) -> dict[str, float]:
         data, "small", folds=FOLDS, passes=PASSES, epochs=EPOCHS, batch_size=BATCH, lr=RATE,
         augment="none", out=out, seed=seed, progress=False,
     )  # fmt: skip
-    trained = time.perf_counter() - began
+    training_seconds = time.perf_counter() - began
     errors = find_label_errors(predictions, method="cl-mcd")
     return {
         "seconds": time.perf_counter() - began,
-        "training": trained,
+        "training": training_seconds,
         "accuracy": predictions.accuracy,
         "mean of passes": _compute_accuracy(predictions.passes.mean(axis=0), data.labels.codes),
         "flagged": errors.n_flagged,
@@ -116,11 +116,11 @@ def predict_by_hand(data: Any, seed: int, *, careful: bool) -> dict[str, float]:
         test_set = TensorDataset(torch.from_numpy(images[test]), torch.from_numpy(labels[test]))
         draws = wrapper.predict_on_dataset(test_set, iterations=PASSES, verbose=False)  # [m,K,F]
         passes[:, test] = softmax(draws, axis=1).transpose(2, 0, 1)
-    trained = time.perf_counter() - began
+    training_seconds = time.perf_counter() - began
     flags = find_label_issues(labels, passes.mean(axis=0))
     return {
         "seconds": time.perf_counter() - began,
-        "training": trained,
+        "training": training_seconds,
         "accuracy": _compute_accuracy(probs, labels),
         "mean of passes": _compute_accuracy(passes.mean(axis=0), labels),
         "flagged": int(flags.sum()),
@@ -251,10 +251,10 @@ def main() -> None:
             results[who].append(_run_child(*common, "--seed", str(seed), "--who", who))
             print(who, results[who][-1], file=sys.stderr, flush=True)
     size = "1000" if arguments.small else "10000"
-    probed = _run_child("--data", str(arguments.data), "--n", size, "--who", "probe")
+    probe = _run_child("--data", str(arguments.data), "--n", size, "--who", "probe")
     packages = ("uqled", "torch", "lightning-fabric", "skorch", "baal", "cleanlab")
     about = machine.describe_machine(packages)
-    result = {"machine": about, "n": n, "pipelines": results, "probe": probed}
+    result = {"machine": about, "n": n, "pipelines": results, "probe": probe}
     if arguments.small:
         print(format_page(result))
     else:

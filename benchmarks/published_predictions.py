@@ -93,9 +93,9 @@ def format_page(result: dict[str, Any]) -> str:
         ]
         for method in networks[0]["methods"]:
             rows = [one["methods"][method] for one in networks]
-            flagged = _format_row([row["flagged"] for row in rows], "{:,.0f}")
+            flag_row = _format_row([row["flagged"] for row in rows], "{:,.0f}")
             cells = [_format_row([row[key] for row in rows], "{:.3f}") for key in SHOWN]
-            lines.append(f"| {format_method(method)} | {flagged} | {' | '.join(cells)} |")
+            lines.append(f"| {format_method(method)} | {flag_row} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

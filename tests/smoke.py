@@ -29,10 +29,10 @@ def write_table(path: Path) -> None:
 def run_command(*words: str, code: int = 0) -> dict:
     """The result of a command, which must end with this exit code."""
     command = [sys.executable, "-W", "error::DeprecationWarning:uqled", "-m", "uqled", *words]
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
-    if done.returncode != code:
-        raise SystemExit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
-    return json.loads(done.stdout)["result"]
+    process = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    if process.returncode != code:
+        raise SystemExit(f"{' '.join(words)}: exit code {process.returncode}\n{process.stderr}")
+    return json.loads(process.stdout)["result"]
 
 
 def main() -> None:

@@ -23,12 +23,12 @@ def run_accidents(tmp_path, *options, before=()):
     """The result and what it printed: a line for each command and accident."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
     command = [*before, sys.executable, "-m", "fuzzing.accidents", *map(str, options)]
-    ended = subprocess.run(
+    process = subprocess.run(
         command, cwd=tmp_path, env=environment | {"TMPDIR": str(tmp_path)}, check=False,
         capture_output=True, text=True,
     )  # fmt: skip
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
 
 
 def test_commands_survive_accidents(tmp_path):

@@ -24,11 +24,11 @@ def run_fuzzer(tmp_path, *options, program=("-m", "fuzzing")):
     }
     result = tmp_path / "result.json"
     command = [sys.executable, *program, "--result", result, *options]
-    ended = subprocess.run(
+    process = subprocess.run(
         list(map(str, command)), env=environment, check=False, capture_output=True, text=True
     )
-    output = ended.stdout + ended.stderr
-    return ended.returncode, output, json.loads(result.read_text()) if result.exists() else {}
+    output = process.stdout + process.stderr
+    return process.returncode, output, json.loads(result.read_text()) if result.exists() else {}
 
 
 #: Readers that no target reaches, and why.
@@ -49,8 +49,10 @@ NOT_FUZZED = {
 def test_damaged_input_ends_in_an_answer_or_in_our_own_error(tmp_path):
     files = tmp_path / "files.txt"
     code, output, result = run_fuzzer(tmp_path, "--share", 0.05, "--files", files)
-    reached = {name.rpartition(f"{os.sep}uqled{os.sep}")[2] for name in files.read_text().split()}
-    missing = set(list_readers()) - {name.replace(os.sep, "/") for name in reached}
+    reached_files = {
+        name.rpartition(f"{os.sep}uqled{os.sep}")[2] for name in files.read_text().split()
+    }
+    missing = set(list_readers()) - {name.replace(os.sep, "/") for name in reached_files}
     assert [name for name in sorted(missing) if not name.startswith(tuple(NOT_FUZZED))] == []
     assert code == 0, output
     assert len(result) > 40

@@ -44,10 +44,8 @@ def test_packages_of_benchmarks_are_not_pinned_for_users():
 
 def test_the_pythons_of_the_classifiers_are_tested():
     matrix = read_yaml(".github/workflows/tests.yml")["jobs"]["systems"]["strategy"]["matrix"]
-    classified = [
-        line.rsplit(" ", 1)[1] for line in PROJECT["classifiers"] if "Python :: 3." in line
-    ]
-    assert matrix["python"] == classified
+    versions = [line.rsplit(" ", 1)[1] for line in PROJECT["classifiers"] if "Python :: 3." in line]
+    assert matrix["python"] == versions
     assert {name.split("-")[0] for name in matrix["os"]} == {"ubuntu", "macos", "windows"}
 
 
@@ -77,9 +75,9 @@ def test_files_for_other_tools_follow_their_schemas(schema, pattern):
     pytest.importorskip("check_jsonschema")
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
     paths = list(map(str, ROOT.glob(pattern)))
-    done = subprocess.run([*command, *paths], capture_output=True, text=True, check=False)
+    process = subprocess.run([*command, *paths], capture_output=True, text=True, check=False)
     assert paths
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 def test_only_the_last_step_may_publish():
@@ -98,14 +96,14 @@ def test_the_citation_has_this_version_and_the_paper():
 
 def test_the_sdist_holds_what_the_tests_look_at():
     hatch = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    included = hatch["targets"]["sdist"]["include"]
-    for path in included:
+    sdist_files = hatch["targets"]["sdist"]["include"]
+    for path in sdist_files:
         assert list(ROOT.glob(path)), path
     texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
-    named = {name for text in texts for name in re.findall(r'ROOT / "([\w.-]+)', text)}
-    assert {"README.md", ".dockerignore", "Makefile"} <= named
-    for name in named:
-        assert any(Path(name).match(path) for path in included) or name == "pyproject.toml", name
+    named_files = {name for text in texts for name in re.findall(r'ROOT / "([\w.-]+)', text)}
+    assert {"README.md", ".dockerignore", "Makefile"} <= named_files
+    for name in named_files:
+        assert any(Path(name).match(path) for path in sdist_files) or name == "pyproject.toml", name
 
 
 def test_what_is_downloaded_for_the_demo_is_said_before():
@@ -113,8 +111,8 @@ def test_what_is_downloaded_for_the_demo_is_said_before():
     spec = importlib.util.spec_from_file_location("announce", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    failed, tried = doctest.testmod(module)
-    assert failed == 0
+    n_failed, tried = doctest.testmod(module)
+    assert n_failed == 0
     assert tried > 3
     makefile = (ROOT / "Makefile").read_text()
     assert makefile.index(".ci/announce.py torch") < makefile.index("$(INSTALL) torch")
@@ -133,11 +131,11 @@ def test_the_image_has_the_python_and_the_pins_of_the_tests():
     assert f"torch=={torch}" in makefile
     [extras] = re.findall(r"/source\[([\w,]+)\]", dockerfile)
     assert set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
-    sent = (ROOT / ".dockerignore").read_text().splitlines()
+    ignored_lines = (ROOT / ".dockerignore").read_text().splitlines()
     for line in re.findall(r"^COPY (.+) \S+$", dockerfile, re.MULTILINE):
         for name in line.split():
             assert (ROOT / name).exists(), name
-            assert f"!{name}" in sent, f".dockerignore keeps {name} from the image"
+            assert f"!{name}" in ignored_lines, f".dockerignore keeps {name} from the image"
 
 
 def load_package_metadata():
@@ -168,8 +166,8 @@ def test_no_placeholder_stands_for_an_address():
 def test_every_page_of_the_site_has_its_place():
     """`make docs` fails where a page is not in the navigation, or is there and does not exist."""
     text = (ROOT / "mkdocs.yml").read_text()
-    listed = re.findall(r"[\w/-]+\.md$", text.split("\nnav:")[1], flags=re.MULTILINE)
+    listed_pages = re.findall(r"[\w/-]+\.md$", text.split("\nnav:")[1], flags=re.MULTILINE)
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    assert sorted(listed) == sorted({"index.md", *pages})
+    assert sorted(listed_pages) == sorted({"index.md", *pages})
     # What mkdocs_hooks.py adds from outside docs/ is linked to, and in no list.
     assert re.search(r"^not_in_nav: /repository/", text, flags=re.MULTILINE)

@@ -32,14 +32,14 @@ GUIDES = [path for path in DOCUMENTS if path.parent.name != "tutorials"]
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
 def test_examples_in_documents_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    failed, _ = doctest.testfile(str(path), module_relative=False)
-    assert failed == 0
+    n_failed, _ = doctest.testfile(str(path), module_relative=False)
+    assert n_failed == 0
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_run(name):
-    failed, _ = doctest.testmod(importlib.import_module(name))
-    assert failed == 0
+    n_failed, _ = doctest.testmod(importlib.import_module(name))
+    assert n_failed == 0
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
@@ -80,7 +80,7 @@ def test_the_help_states_which_agreements_there_are():
 
 def test_commands_in_documents_exist():
     makefile = (ROOT / "Makefile").read_text()
-    known = {
+    known_names = {
         name: {flag for option in command.params for flag in option.opts}
         for name, command in commands().items()
     }
@@ -91,9 +91,9 @@ def test_commands_in_documents_exist():
                 if words[:1] == ["make"]:
                     assert f"\n{words[1]}:" in makefile, line
                 if words[:1] == ["uqled"]:
-                    assert words[1] in known, line
+                    assert words[1] in known_names, line
                     flags = {word for word in words[2:] if word.startswith("--")}
-                    assert flags <= known[words[1]], line
+                    assert flags <= known_names[words[1]], line
 
 
 def test_public_names_exist():
@@ -121,13 +121,13 @@ def test_rooms_import_only_from_their_left():
     ground = {"errors", "limits", "arrays", "uncertainty", "progress", "storage", "answer"}
     ground |= {"model_quality", "engines", "terminal", "registry"}
     source = ROOT / "src" / "uqled"
-    allowed = {room: ground | set(order[: place + 1]) for place, room in enumerate(order)}
-    allowed |= dict.fromkeys(ground, ground)
-    everything = {path.stem for path in source.iterdir() if path.name[:1] != "_"} - {
+    allowed_rooms = {room: ground | set(order[: place + 1]) for place, room in enumerate(order)}
+    allowed_rooms |= dict.fromkeys(ground, ground)
+    all_modules = {path.stem for path in source.iterdir() if path.name[:1] != "_"} - {
         "py"
     }  # py.typed
-    assert everything == allowed.keys()
-    for room, rooms in allowed.items():
+    assert all_modules == allowed_rooms.keys()
+    for room, rooms in allowed_rooms.items():
         for path in [source / f"{room}.py", *(source / room).rglob("*.py")]:
             if path.exists():
                 names = imported_rooms(path) - DOORS.get(str(path.relative_to(source)), set())

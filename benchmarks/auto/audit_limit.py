@@ -68,7 +68,7 @@ def measure_set(one: quality.LoadedSet) -> dict[str, Any]:
 def write_page(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
     close_rates = {row["set"]: row["audit"]["close"] for row in _read_quality()}
     both = [(row, close_rates[row["set"]]) for row in rows if row["set"] in close_rates]
-    bound = [row["close"] for row, _ in both]
+    closest = [row["close"] for row, _ in both]
     lines = [
         "# What no audit of forty looks can do",
         "",
@@ -78,8 +78,8 @@ def write_page(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
         f"On {len(both)} sets with at least {LEAST_NOISE:.0%} wrong labels, the number of wrong "
         f"labels is within {quality.CLOSE:.0%} in {np.mean([c for _, c in both]):.0%} of `auto`'s "
         f"audits. An audit that knew the truth about the score would have it in "
-        f"{np.mean(bound):.0%} of its draws. In most draws it is that close on "
-        f"{sum(c > 0.5 for _, c in both)} sets; at the bound, on {sum(c > 0.5 for c in bound)}.",
+        f"{np.mean(closest):.0%} of its draws. In most draws it is that close on "
+        f"{sum(c > 0.5 for _, c in both)} sets; at the bound, on {sum(c > 0.5 for c in closest)}.",
         "",
         "| set | samples | errors | least relative deviation | within a quarter, at the bound "
         "| measured |",

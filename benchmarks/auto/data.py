@@ -48,8 +48,8 @@ def load_samples(
     elif one.data == "topics":
         topics = rng.dirichlet(np.full(WORDS, 0.05), one.K)
         true = rng.integers(0, one.K, one.N)
-        mixed = 0.3 * topics[true] + 0.7 * rng.dirichlet(np.full(one.K, 0.2), one.N) @ topics
-        X = rng.poisson(40 * mixed)
+        features = 0.3 * topics[true] + 0.7 * rng.dirichlet(np.full(one.K, 0.2), one.N) @ topics
+        X = rng.poisson(40 * features)
     elif one.data == "wine":
         from sklearn.datasets import load_wine
 
@@ -208,9 +208,9 @@ def compute_image_features(
     else:
         import uqled.data
 
-        loaded = uqled.data.load(str(data / "tiny-imagenet-20.zip"), split="train")
-        some = np.arange(0, len(loaded.labels), 2)
-        images, true = np.asarray(loaded.inputs)[some], np.asarray(loaded.labels.codes)[some]
+        dataset = uqled.data.load(str(data / "tiny-imagenet-20.zip"), split="train")
+        some = np.arange(0, len(dataset.labels), 2)
+        images, true = np.asarray(dataset.inputs)[some], np.asarray(dataset.labels.codes)[some]
     X = compute_features(
         images,
         "efficientnet-lite0",

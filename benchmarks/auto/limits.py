@@ -76,13 +76,13 @@ def bound_gain(wrong: Floats, to_beat: Floats) -> float:
     """
     N = wrong.shape[1]
     flags, errors = np.arange(N + 1), wrong.sum(axis=1)
-    bound = np.full(N + 1, np.inf)
+    bounds = np.full(N + 1, np.inf)
     for weights in make_mixtures(len(wrong)):
         hits = np.append(0.0, np.cumsum(np.sort(weights @ wrong)[::-1]))
         sizes = weights.sum() * flags + weights @ errors
         beaten = (weights @ to_beat) * flags + weights @ (to_beat * errors)
-        np.minimum(bound, (2 * hits - beaten) / np.maximum(sizes, 1e-12), out=bound)
-    return float(bound.max())
+        np.minimum(bounds, (2 * hits - beaten) / np.maximum(sizes, 1e-12), out=bounds)
+    return float(bounds.max())
 
 
 def measure_set(one: quality.LoadedSet) -> dict[str, Any]:

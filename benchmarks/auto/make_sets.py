@@ -33,7 +33,7 @@ def make_set(one: Set, data: Path, out: Path) -> Path:
     path = out / f"{one.name}.npz"
     if path.exists():
         return path
-    started = time.perf_counter()
+    began = time.perf_counter()
     rng = np.random.default_rng([one.seed, one.N, one.K])
     X, true, human = load_samples(one, data, out, rng)
     K = int(true.max()) + 1
@@ -43,7 +43,7 @@ def make_set(one: Set, data: Path, out: Path) -> Path:
     np.savez(rough, probs=softmax, passes=passes, labels=labels, true_labels=true)
     rough.rename(path)
     print(
-        f"{one.name}: {time.perf_counter() - started:.0f} s, noise {np.mean(labels != true):.3f}, "
+        f"{one.name}: {time.perf_counter() - began:.0f} s, noise {np.mean(labels != true):.3f}, "
         f"accuracy {np.mean(softmax.argmax(1) == true):.3f}",
         flush=True,
     )
@@ -124,11 +124,11 @@ def compute_predictions(one: Set, X: Floats, labels: Ints, K: int) -> tuple[Floa
     softmax = predict_out_of_fold(one.model, X, labels, K, seed=one.seed)
     passes = []
     for f in range(one.F):
-        resampled = one.passes == "bootstrap"
+        is_bootstrap = one.passes == "bootstrap"
         trees = 10 if one.passes == "trees" else 40
         passes.append(
             predict_out_of_fold(
-                one.model, X, labels, K, seed=one.seed + f + 1, bootstrap=resampled, trees=trees
+                one.model, X, labels, K, seed=one.seed + f + 1, bootstrap=is_bootstrap, trees=trees
             )
         )
     return softmax, np.array(passes, np.float32)

@@ -146,7 +146,7 @@ def measure_set(one: LoadedSet) -> dict[str, Any]:
             rankings[name] = np.empty(len(is_error))
             rankings[name][by_method[name].ranking] = -places
     rankings["auto"] = -auto.scores
-    ranked = np.cumsum(is_error[np.argsort(auto.scores, kind="stable")])
+    errors_by_rank = np.cumsum(is_error[np.argsort(auto.scores, kind="stable")])
     return {
         "set": one.name,
         "part": one.part,
@@ -163,7 +163,7 @@ def measure_set(one: LoadedSet) -> dict[str, Any]:
             "auto": compute_f1(auto.mask, is_error),
         },
         "agreed": compute_f1(auto.tier == TIERS[0], is_error),
-        "best cut": float((2 * ranked / (places + 1 + ranked[-1])).max()),
+        "best cut": float((2 * errors_by_rank / (places + 1 + errors_by_rank[-1])).max()),
         "errors": int(is_error.sum()),
         "number": [number.value, number.low, number.high],
         "wide": [wide.low, wide.high],
@@ -262,42 +262,43 @@ def list_criteria(rows: list[dict[str, Any]]) -> list[str]:
     def share(hits: list[Any]) -> str:
         return f"{sum(map(bool, hits))} of {len(hits)}"
 
-    ranked = [row["ap"]["auto"] - find_best_ranking(row)[1] for row in rows]
+    ap_gains = [row["ap"]["auto"] - find_best_ranking(row)[1] for row in rows]
     plain = [row["ap"]["auto"] - row["ap"]["self-confidence"] for row in rows]
     gaps = [row["f1"]["auto"] - find_best_of_six(row)[1] for row in rows]
     below = [row["f1"]["auto"] - row["f1"]["cl-pbnr"] for row in rows]
     with_passes = [row for row in rows if row["F"]]
-    fixed = {k: float(np.mean([row["f1"][k] for row in with_passes])) for k in (*SIX, "argmax")}
-    best = max(fixed, key=lambda n: fixed[n])
+    mean_f1 = {k: float(np.mean([row["f1"][k] for row in with_passes])) for k in (*SIX, "argmax")}
+    best = max(mean_f1, key=lambda n: mean_f1[n])
     own = float(np.mean([row["f1"]["auto"] for row in with_passes]))
-    covered = [row["number"][1] <= row["errors"] <= row["number"][2] for row in rows]
+    is_covered = [row["number"][1] <= row["errors"] <= row["number"][2] for row in rows]
     widely = [row["wide"][0] <= row["errors"] <= row["wide"][1] for row in rows]
     sure = [row for row in rows if not row["unsure"]]
     right = [abs(row["precision"] - row["stated precision"][0]) <= STATED for row in sure]
     noisy = [row for row in rows if row["noise"] >= 0.01]
     unsure = [row for row in rows if row["unsure"]]
-    agreed = [row["agreed"] for row in unsure]
+    agreement = [row["agreed"] for row in unsure]
     mean = {
         k: np.mean([row["audit"][k] for row in rows])
         for k in ("covers 80", "covers 95", "precision covers 80", "precision covers 95", "f1")
     }
     return [
         f"- Average precision at least the best of the other rankings, whichever that is, minus "
-        f"{SLACK}: {share([g >= -SLACK for g in ranked])}; least {min(ranked):+.3f}, mean "
-        f"{np.mean(ranked):+.3f}; against self-confidence alone {np.mean(plain):+.3f} in the mean.",
+        f"{SLACK}: {share([g >= -SLACK for g in ap_gains])}; least {min(ap_gains):+.3f}, mean "
+        f"{np.mean(ap_gains):+.3f}; against self-confidence alone {np.mean(plain):+.3f} in the "
+        "mean.",
         f"- F1 at least the best of the six, whichever that is, minus {SLACK}: "
         f"{share([g >= -SLACK for g in gaps])}; minus {FAR}: {share([g >= -FAR for g in gaps])}; "
         f"least {min(gaps):+.3f}, mean {np.mean(gaps):+.3f}.",
         f"- F1 at least that of `cl-pbnr` minus {SLACK}: {share([g >= -SLACK for g in below])}.",
         f"- Mean F1 where there are passes: {own:.3f}; the best fixed method is {best} with "
-        f"{fixed[best]:.3f}; difference {own - fixed[best]:+.3f}.",
-        f"- The 80 % interval covers the number of errors: {share(covered)}, the 95 % one: "
+        f"{mean_f1[best]:.3f}; difference {own - mean_f1[best]:+.3f}.",
+        f"- The 80 % interval covers the number of errors: {share(is_covered)}, the 95 % one: "
         f"{share(widely)}.",
         f"- Says 'unsure': {share([row['unsure'] for row in rows])}; stated precision within 5 "
         f"points where it is told as a number: {share(right)}.",
         f"- Where it is unsure, the flags have a mean F1 of "
         f"{np.mean([row['f1']['auto'] for row in unsure]):.3f}, and those on which all "
-        f"explanations agree (the first tier) alone {np.mean(agreed):.3f}.",
+        f"explanations agree (the first tier) alone {np.mean(agreement):.3f}.",
         f"- After an audit of {AUDIT} ({DRAWS} draws per set): the 80 % interval of the number "
         f"covers {mean['covers 80']:.0%}, the 95 % one {mean['covers 95']:.0%}; of the precision "
         f"{mean['precision covers 80']:.0%} and {mean['precision covers 95']:.0%}. Where at least "

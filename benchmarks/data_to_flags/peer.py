@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 def predict_by_peer(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """[N,K] out-of-fold probabilities."""
-    scaled = StandardScaler().fit_transform(features)
+    scaled_features = StandardScaler().fit_transform(features)
     model = LogisticRegression(max_iter=200)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that 200 steps are not quite the end
-        return cross_val_predict(model, scaled, labels, cv=4, method="predict_proba")
+        return cross_val_predict(model, scaled_features, labels, cv=4, method="predict_proba")

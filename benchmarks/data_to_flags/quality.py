@@ -75,11 +75,11 @@ def iterate_cases(
         noises = [*raters, *(f"{kind} {rate:.0%}" for rate in rates for kind in KINDS)]
         if all(is_done(f"{name}, {noise}") for noise in noises):
             continue
-        loaded = load_set(folder, n, seed)
-        if loaded is None:
+        dataset = load_set(folder, n, seed)
+        if dataset is None:
             print(f"{name}: its encoder is not installed", file=sys.stderr)
             continue
-        data, people = loaded
+        data, people = dataset
         true = data.labels.codes.copy()
         features = compute_peer_features(data)
         for rater in raters:
@@ -89,10 +89,12 @@ def iterate_cases(
         for rate in rates:
             for kind in KINDS:
                 labels = true.copy()
-                flipped = rng.choice(len(true), round(rate * len(true)), replace=False)
-                steps = rng.integers(1, data.n_classes, len(flipped))
-                random = (true[flipped] + steps) % data.n_classes
-                labels[flipped] = random if kind == "symmetric" else confused[true[flipped]]
+                flipped_rows = rng.choice(len(true), round(rate * len(true)), replace=False)
+                steps = rng.integers(1, data.n_classes, len(flipped_rows))
+                random = (true[flipped_rows] + steps) % data.n_classes
+                labels[flipped_rows] = (
+                    random if kind == "symmetric" else confused[true[flipped_rows]]
+                )
                 yield NoisyCase(
                     f"{name}, {kind} {rate:.0%}", data.with_labels(labels), true, features
                 )

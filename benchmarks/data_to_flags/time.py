@@ -169,15 +169,15 @@ def main() -> None:
         "samples": arguments.samples,
         "repeats": arguments.repeats,
     }
-    kept = {}
+    kept_results = {}
     if arguments.only:
         earlier = json.loads((RESULTS / "data_to_flags_time.json").read_text())
         different = [key for key in about if key != "code" and earlier.get(key) != about[key]]
         if different:
             parser.error(f"what was measured of the others differs in {', '.join(different)}")
-        kept = earlier["measured"]
+        kept_results = earlier["measured"]
     results = {
-        name: kept[name]
+        name: kept_results[name]
         if arguments.only and name not in arguments.only
         else measure_set(name, arguments)
         for name in SETS

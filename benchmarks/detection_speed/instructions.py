@@ -10,8 +10,8 @@ _HASWELL = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse4.2"
 
 def limit_to_avx2() -> dict[str, str]:
     """Environment variables for a process; empty where the processor has no AVX-512 anyway."""
-    features, dispatched = _read_numpy_features()
-    wide = [name for name in dispatched if name == "X86_V4" or name.startswith("AVX512")]
+    features, targets = _read_numpy_features()
+    wide = [name for name in targets if name == "X86_V4" or name.startswith("AVX512")]
     present = [name for name in wide if features.get(name)]
     if not present:
         return {}

@@ -122,23 +122,23 @@ class Statement:
         About every case: one clear exception is enough against it; for it, every case that has a
         spread must be clear, and those of one seed must agree. Otherwise more than half decide.
         """
-        repeated = tally.of - tally.once
+        n_repeated = tally.of - tally.once
         if self.every:
-            held = tally.clearly == repeated and tally.held == tally.of
-            failed = tally.against > 0
+            does_hold = tally.clearly == n_repeated and tally.held == tally.of
+            does_fail = tally.against > 0
         else:
-            held = 2 * tally.clearly > repeated and 2 * tally.held > tally.of
-            failed = 2 * tally.against > repeated
-        if failed:
+            does_hold = 2 * tally.clearly > n_repeated and 2 * tally.held > tally.of
+            does_fail = 2 * tally.against > n_repeated
+        if does_fail:
             return FAILS
-        return HOLDS if held and repeated else OPEN
+        return HOLDS if does_hold and n_repeated else OPEN
 
 
 def build_view(results: Results, averages: Means | None = None) -> View:
     """Samples over seeds of everything that the tests look at."""
     names = list_evidence(results)
-    removed, noisy = (select_treatment(results.stage2, what) for what in ("remove", "noisy"))
-    f1, precision, recall, flagged, aupr = (
+    retrained_rows, noisy = (select_treatment(results.stage2, what) for what in ("remove", "noisy"))
+    f1, precision, recall, n_flagged, aupr = (
         {name: group_samples(results.stage1, name, measure) for name in names}
         for measure in ("f1", "precision", "recall", "flagged", "aupr")
     )
@@ -147,9 +147,9 @@ def build_view(results: Results, averages: Means | None = None) -> View:
         f1,
         precision,
         recall,
-        flagged,
+        n_flagged,
         aupr,
-        {name: group_samples(removed, name, "accuracy") for name in names},
+        {name: group_samples(retrained_rows, name, "accuracy") for name in names},
         {
             name: {
                 r: column["noisy"] for r, column in group_samples(noisy, name, "accuracy").items()

@@ -74,11 +74,11 @@ def _check_harmonic_means() -> Iterable[tuple[bool, str]]:
 def _check_row_means(table: str, measure: str) -> Iterable[tuple[bool, str]]:
     for row in read_printed_table(table).to_dict("records"):
         value = math.fsum(parse_number(row[f"{measure} {rate:g}"]) for rate in RATES) / len(RATES)
-        printed = parse_number(row[f"{measure} mean"])
+        printed_value = parse_number(row[f"{measure} mean"])
         where = f"{row['dataset']}, {format_method_short(row['method'])}"
         yield (
-            abs(printed - value) <= 0.1 + 1e-9,
-            f"{where}: {format_number(printed, 1)}, {format_number(value, 2)}",
+            abs(printed_value - value) <= 0.1 + 1e-9,
+            f"{where}: {format_number(printed_value, 1)}, {format_number(value, 2)}",
         )
 
 

@@ -90,8 +90,8 @@ def _write_sentences(f1: Mapping[str, SeedSample], recall: Mapping[str, SeedSamp
             how = "clearly " if side != "within the spread of" else ""
             place = f"{how.capitalize()}{side if how else side.capitalize()}"
             text += f" {place} CL-PBNR in F1, in points: {join_words(names)}."
-    missed = 1 - recall[BASELINE].mean
-    return text + f" CL-PBNR misses {format_percent(missed)}% of the wrong labels."
+    missed_share = 1 - recall[BASELINE].mean
+    return text + f" CL-PBNR misses {format_percent(missed_share)}% of the wrong labels."
 
 
 def _collect_samples(networks: list[Mapping[str, Any]], measure: str) -> dict[str, SeedSample]:

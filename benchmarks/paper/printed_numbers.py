@@ -76,20 +76,22 @@ def _read_numbers(values: Values) -> Numbers:
 def _check_stage1_figures(tables: PrintedTables, averages: Means) -> list[Figure]:
     f1, figures = averages.f1, []
     gains = {"MNIST": 2.1, "CIFAR-10": 14.3, "CIFAR-100": 8.2, "Tiny-ImageNet": 6.6}
-    for name, printed in gains.items():
-        quote = f"The mean performance over CL-PBNR increases by ... {printed}pp for {name}"
+    for name, printed_value in gains.items():
+        quote = f"The mean performance over CL-PBNR increases by ... {printed_value}pp for {name}"
         best = max(PROPOSED, key=f1[name].__getitem__)
         note = f"the best algorithm's Mean ({format_method_short(best)}) minus CL-PBNR's"
-        figures.append(check_points(STAGE_1, quote, printed, compute_gain(f1[name], best), note))
-    for name, printed in {
+        figures.append(
+            check_points(STAGE_1, quote, printed_value, compute_gain(f1[name], best), note)
+        )
+    for name, printed_value in {
         "MNIST": 1.0,
         "CIFAR-10": 7.6,
         "CIFAR-100": 3.8,
         "Tiny-ImageNet": 2.2,
     }.items():
-        quote = f"the mean performance over CL-PBNR increases by ... {printed}pp for {name}"
+        quote = f"the mean performance over CL-PBNR increases by ... {printed_value}pp for {name}"
         figures.append(
-            check_points(STAGE_1, quote, printed, compute_gain(f1[name], "cl-mcd"), "CL-MCD")
+            check_points(STAGE_1, quote, printed_value, compute_gain(f1[name], "cl-mcd"), "CL-MCD")
         )
     two = ("cl-mcd-e", "alg-ens-3")
     least = min(
@@ -196,16 +198,16 @@ def _check_stage2_figures(tables: PrintedTables, averages: Means) -> list[Figure
             "Mean columns" + (f"; not: {'; '.join(fails)}" if fails else ""),
         )
     )
-    for name, printed in {"MNIST": 0.2, "CIFAR-10": 7.1, "CIFAR-100": 3.5}.items():
+    for name, printed_value in {"MNIST": 0.2, "CIFAR-10": 7.1, "CIFAR-100": 3.5}.items():
         quote = (
             "compared to training on the original training datasets, amounting to up to ... "
-            f"{printed}pp for {name}"
+            f"{printed_value}pp for {name}"
         )
         best = max(PROPOSED, key=final[name].__getitem__)
         gain = compute_gain(final[name], best, than=averages.noisy[name])
-        figures.append(check_points(STAGE_2, quote, printed, gain, format_method_short(best)))
+        figures.append(check_points(STAGE_2, quote, printed_value, gain, format_method_short(best)))
     over_pbnr = "improved the mean performance ... over the CL-PBNR algorithm by up to ... "
-    for name, printed, quote in (
+    for name, printed_value, quote in (
         ("MNIST", 0.3, over_pbnr + "0.3pp for MNIST"),
         ("CIFAR-10", 0.9, over_pbnr + "0.9pp for CIFAR-10"),
         ("CIFAR-100", 2.6, over_pbnr + "2.6pp for CIFAR-100"),
@@ -214,7 +216,11 @@ def _check_stage2_figures(tables: PrintedTables, averages: Means) -> list[Figure
         best = max(PROPOSED, key=final[name].__getitem__)
         figures.append(
             check_points(
-                STAGE_2, quote, printed, compute_gain(final[name], best), format_method_short(best)
+                STAGE_2,
+                quote,
+                printed_value,
+                compute_gain(final[name], best),
+                format_method_short(best),
             )
         )
     tiny = "Tiny-ImageNet"
@@ -257,8 +263,8 @@ def _check_stage2_figures(tables: PrintedTables, averages: Means) -> list[Figure
         ),
     ):
         where = f"{name} at {rate:g}, {format_method_short(method)}"
-        accuracy, flagged = tables.cleaned[name][rate], tables.flagged[name][rate]
-        share = 1 - flagged[method] / flagged[BASELINE]
+        accuracy, n_flagged = tables.cleaned[name][rate], tables.flagged[name][rate]
+        share = 1 - n_flagged[method] / n_flagged[BASELINE]
         figures += [
             check_points(
                 STAGE_2, better_quote, better_by, compute_relative_gain(accuracy, method), where
@@ -273,7 +279,7 @@ def _check_sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
     small = read_printed_table("sensitivity").to_dict("records")
     initial, final = analyses.initial, analyses.final
     for row in small:
-        of, printed = row["of"], float(row["printed"])
+        of, printed_value = row["of"], float(row["printed"])
         what = row["quantity"].partition(" of ")[0].replace("f1", "F1")
         if row["quantity"] == "mean f1 per rate":
             value = analyses.mean_f1[of][float(row["rate"])].mean
@@ -284,7 +290,9 @@ def _check_sensitivity_figures(analyses: Sensitivity) -> list[Figure]:
         else:
             value = final.points[of][row["quantity"] == "final accuracy"]
             where, quote = "F1 and final accuracy", f"{format_method_short(of)}, {what}"
-        figures.append(check_points(f"{TABLE} of {where}", quote, printed, shift_value(value)))
+        figures.append(
+            check_points(f"{TABLE} of {where}", quote, printed_value, shift_value(value))
+        )
     for what, analysis, r, t, p in (
         ("initial accuracy and F1", initial, 0.98, 6.37, 0.02),
         ("F1 and final accuracy", final, 0.98, 10.03, 0.001),
@@ -332,7 +340,7 @@ def _check_discussion_figures(tables: PrintedTables) -> list[Figure]:
             "cells in which an algorithm's F1 is not above CL-PBNR's",
         )
     ]
-    for printed, method, quote in (
+    for printed_value, method, quote in (
         (
             *(12.2, "cl-mcd"),
             "the average precision increases by 12.2% across all noise rates and datasets",
@@ -350,7 +358,7 @@ def _check_discussion_figures(tables: PrintedTables) -> list[Figure]:
             check_points(
                 DISCUSSION,
                 quote,
-                printed,
+                printed_value,
                 partial(average_precision_gain, tables, method),
                 "each data set's mean precision, relative to CL-PBNR's, then averaged; ratio of "
                 f"overall means {format_number(100 * overall, 1)}, mean of all ratios "
@@ -381,17 +389,17 @@ def _check_example_figures() -> list[Figure]:
             },
         ),
     ):
-        removed = recall * wrong / precision
-        correct = removed * (1 - precision)
+        n_removed = recall * wrong / precision
+        correct = n_removed * (1 - precision)
         note = (
             f"{format_number(wrong, 0)} wrong labels among {format_number(total, 0)}; "
             f"recall {recall:.0%}, precision {precision:.0%}"
         )
-        values = (removed, correct, total - wrong - correct)
-        for (quote, printed), value in zip(quotes.items(), values, strict=True):
+        values = (n_removed, correct, total - wrong - correct)
+        for (quote, printed_value), value in zip(quotes.items(), values, strict=True):
             figures.append(
                 check_number(
-                    *("Discussion, efficiency", quote, printed, hold_constant(value)),
+                    *("Discussion, efficiency", quote, printed_value, hold_constant(value)),
                     decimals=0,
                     note=note,
                 )

@@ -82,7 +82,7 @@ def _read_rows(table: str) -> list[dict[str, Any]]:
 
 
 def _build_stage1() -> pd.DataFrame:
-    flagged = {(row["dataset"], row["method"]): row for row in _read_rows("stage2")}
+    stage2_rows = {(row["dataset"], row["method"]): row for row in _read_rows("stage2")}
     rows = []
     for row in _read_rows("stage1"):
         name, method, N = row["dataset"], row["method"], SAMPLES[row["dataset"]]
@@ -90,7 +90,7 @@ def _build_stage1() -> pd.DataFrame:
             rows.append(
                 {"dataset": name, "rate": rate, "seed": 0, "method": method}
                 | {"n": N, "wrong": round(rate * N)}
-                | {"flagged": int(flagged[name, method][f"flagged {rate:g}"])}
+                | {"flagged": int(stage2_rows[name, method][f"flagged {rate:g}"])}
                 | {
                     m: parse_number(row[f"{m} {rate:g}"]) / 100
                     for m in ("precision", "recall", "f1")

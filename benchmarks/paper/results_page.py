@@ -149,18 +149,17 @@ def _build_what_was_run(suite: Suite, results: Results) -> list[str]:
         ).items():
             second[rate or 0.0] = max(second[rate or 0.0], column["noisy"].n)
     seeds = ", ".join(f"{n} at {format_rate(rate)}" for rate, n in sorted(second.items()))
-    relabelled = {
+    relabelled_rates = {
         r for n in list_datasets(results) for r in group_by_treatment(results, n, "relabel")
     }
     stage2 = f" Number of seeds in stage 2: {seeds}." if second else ""
-    if relabelled:
-        stage2 += (
-            f" Flagged samples are also relabelled at {join_words(map(format_rate, relabelled))}."
-        )
-    left = set(suite.stage2.methods or suite.methods if suite.stage2 else ())
-    left -= set(results.stage2["method"])
-    if left and second:
-        names = join_words(sorted(map(format_method, left)))
+    if relabelled_rates:
+        names = join_words(map(format_rate, relabelled_rates))
+        stage2 += f" Flagged samples are also relabelled at {names}."
+    methods_left = set(suite.stage2.methods or suite.methods if suite.stage2 else ())
+    methods_left -= set(results.stage2["method"])
+    if methods_left and second:
+        names = join_words(sorted(map(format_method, methods_left)))
         stage2 += f" Stage 2 has no result for {names}."
     return [
         "## What was run",

@@ -79,11 +79,11 @@ def _list_both_higher(view: View) -> Iterable[Case]:
         _list_higher(view.recall, PROPOSED, BASELINE),
         strict=True,
     ):
-        failed = [case for case in (precision, recall) if not case.held]
+        failures = [case for case in (precision, recall) if not case.held]
         text = f"recall: {recall.text}" if precision.held else f"precision: {precision.text}"
-        if failed:
+        if failures:
             yield replace(
-                precision, held=False, is_clear=any(c.is_clear for c in failed), text=text
+                precision, held=False, is_clear=any(c.is_clear for c in failures), text=text
             )
         else:
             yield replace(precision, is_clear=precision.is_clear and recall.is_clear, text=text)
@@ -346,8 +346,8 @@ STATEMENTS = (
 
 def count_statements(view: View) -> list[tuple[Statement, CaseTally]]:
     """Every statement of which there is a case to count."""
-    counted = [(statement, statement.tally(view)) for statement in STATEMENTS]
-    return [(statement, tally) for statement, tally in counted if tally.of]
+    tallies = [(statement, statement.tally(view)) for statement in STATEMENTS]
+    return [(statement, tally) for statement, tally in tallies if tally.of]
 
 
 def _find_least_rise(values: list[SeedSample]) -> SeedSample:

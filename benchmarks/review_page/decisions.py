@@ -62,15 +62,15 @@ def count_actions(session: ReviewSession) -> tuple[int, int, int]:
         suggested = group.suggested
         fits = [i for i in indices if truth[i] == suggested]
         keeps = [i for i in indices if truth[i] == given[i]]
-        chosen = fits if len(fits) >= len(keeps) else keeps
-        outside = [i for i in indices if i not in chosen]
+        choices = fits if len(fits) >= len(keeps) else keeps
+        outside = [i for i in indices if i not in choices]
         later |= set(outside)
         actions += len(outside) + 1
-        n_decided += len(chosen)
-        if not chosen:
+        n_decided += len(choices)
+        if not choices:
             continue
-        action = ("relabel", suggested) if chosen is fits else ("keep", None)
-        items: Any = [(i, *action) for i in chosen]
+        action = ("relabel", suggested) if choices is fits else ("keep", None)
+        items: Any = [(i, *action) for i in choices]
         session.decisions.decide(items, reviewer="script")
     single = len(flags.list_undecided())
     return n_decided + single, actions + single, single

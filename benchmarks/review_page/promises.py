@@ -81,14 +81,14 @@ def review(predictions: Predictions, errors: LabelErrors, way: str) -> Iterator[
         flags = session.get_list("auto")
         for order, most in WAYS[way]:
             for _ in range(most // STEP):
-                listed = list_in_order(flags, order, None)  # type: ignore[arg-type]
-                chosen = listed[flags.state.actions[listed] == 0][:STEP]
-                if not len(chosen):
+                order_of_samples = list_in_order(flags, order, None)  # type: ignore[arg-type]
+                next_samples = order_of_samples[flags.state.actions[order_of_samples] == 0][:STEP]
+                if not len(next_samples):
                     break
                 decisions.decide(
                     [
                         (i, "keep", None) if truth[i] == given[i] else (i, "relabel", int(truth[i]))
-                        for i in chosen.tolist()
+                        for i in next_samples.tolist()
                     ],
                     reviewer="script",
                 )
@@ -110,11 +110,11 @@ def judge_offers(predictions: Predictions, errors: LabelErrors, way: str) -> dic
     is_wrong = predictions.truth != predictions.labels.codes
     offers = [offer for offers in review(predictions, errors, way) for offer in offers]
     numbers = [int(is_wrong[list(offer.indices)].sum()) for offer in offers]
-    kept = [n >= floor(one.errors.low) for n, one in zip(numbers, offers, strict=True)]
+    is_kept = [n >= floor(one.errors.low) for n, one in zip(numbers, offers, strict=True)]
     shares = [n / offer.n for n, offer in zip(numbers, offers, strict=True)]
     return {
         "offers": len(offers),
-        "kept": sum(kept),
+        "kept": sum(is_kept),
         "labels": sum(offer.n for offer in offers),
         "wrong": sum(numbers),
         "expected": float(sum(offer.errors.value for offer in offers)),

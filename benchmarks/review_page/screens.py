@@ -103,7 +103,7 @@ def make_run(folder: Path, flagged: int) -> tuple[Run, Dataset]:
     return run, data
 
 
-class Client:
+class PageClient:
     """One connection that stays open, as a browser's does."""
 
     def __init__(self, address: str) -> None:
@@ -137,7 +137,7 @@ class Client:
         """Another connection asks for the estimate all the time while the block runs."""
 
         def ask(is_over: threading.Event) -> None:
-            other = Client(self.address)
+            other = PageClient(self.address)
             while not is_over.is_set():
                 other.get("api/estimates")
             other.connection.close()
@@ -154,7 +154,7 @@ def time_opening(run: Run, data: Dataset) -> float:
     """Seconds from the command until the first list is there."""
     began = time.perf_counter()
     with serve_review(run, data=data, port=0) as address:
-        client = Client(address)
+        client = PageClient(address)
         client.get("api/start")
         seconds = time.perf_counter() - began
         client.connection.close()
@@ -180,7 +180,7 @@ def time_screens(
     page.close()
 
 
-def time_requests(clients: list[Client], turn: int, times: Times) -> None:
+def time_requests(clients: list[PageClient], turn: int, times: Times) -> None:
     """Decisions and estimates of both, in turns."""
     both = list(enumerate(clients))[:: 1 if turn % 2 else -1]
     first = 2 * DECISIONS * turn
@@ -218,16 +218,17 @@ def measure_review(sizes: tuple[int, int], repeats: int) -> dict[str, Any]:
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         runs = []
-        for flagged in sizes:
-            (place / str(flagged)).mkdir()
-            runs.append(make_run(place / str(flagged), flagged))
+        for n_flagged in sizes:
+            (place / str(n_flagged)).mkdir()
+            runs.append(make_run(place / str(n_flagged), n_flagged))
         for turn in range(4):
             for which, run in enumerate(runs):
                 seconds = time_opening(*run)
                 if turn:  # compiled and read once before
                     times["opening a run"][which].append(seconds)
         clients = [
-            Client(stack.enter_context(serve_review(run, data=data, port=0))) for run, data in runs
+            PageClient(stack.enter_context(serve_review(run, data=data, port=0)))
+            for run, data in runs
         ]
         for client in clients:
             client.wait_for_map()

@@ -120,8 +120,8 @@ def measure_out_of_core(setting: ScaleSetting) -> dict[str, Any]:
         make_data(setting.work, N, K, F, setting.shard_bytes // (4 * K)), setting.keep
     ) as data:
         data.drop()
-        planned = run_child("plan", data, out=str(setting.work / "out"), **plans)
-        say(f"  planned: {planned['seconds']:.1f} s, {planned['memory'] / 1e9:.2f} GB")
+        plan = run_child("plan", data, out=str(setting.work / "out"), **plans)
+        say(f"  planned: {plan['seconds']:.1f} s, {plan['memory'] / 1e9:.2f} GB")
         reading, direct, detections = [], [], []
         for number in range(setting.repeats):
             data.drop()
@@ -166,13 +166,13 @@ def measure_out_of_core(setting: ScaleSetting) -> dict[str, Any]:
         "peak_memory": machine.summarize_times([one["peak_memory"] for one in detections]),
         "plan": {
             name: {
-                "planned": planned[name],
+                "planned": plan[name],
                 "measured": number,
-                "error": planned[name] / number - 1,
+                "error": plan[name] / number - 1,
             }
             for name, number in memory.items()
         },
-        "planning_seconds": planned["took"],
+        "planning_seconds": plan["took"],
     }
 
 
@@ -287,16 +287,16 @@ def estimate_needs() -> dict[str, Any]:
 
     result = {}
     for name, N, K in page.IMAGINED:
-        imagined = prepare_parts(
+        parts = prepare_parts(
             _ImaginaryInput((N,), np.int64), _ImaginaryInput((N, K)), _ImaginaryInput((5, N, K)),
             out="nowhere", engine=Threads(1),
         )  # fmt: skip
-        cost = estimate_cost(imagined, Threads(2))
+        cost = estimate_cost(parts, Threads(2))
         result[name] = {
             "N": N,
             "K": K,
             "F": 5,
-            "parts": len(imagined.parts),
+            "parts": len(parts.parts),
             "worker": cost.worker,
             "driver": cost.driver,
         }

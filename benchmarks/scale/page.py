@@ -215,9 +215,9 @@ def _format_growth(result: dict[str, Any]) -> list[str]:
     for name, letter in GROWTH.items():
         if r := result.get(name):
             first = r["points"][0]
-            fixed = ", ".join(f"{x} = {first[x]:,}" for x in ("N", "K", "F") if x != letter)
+            fixed_sizes = ", ".join(f"{x} = {first[x]:,}" for x in ("N", "K", "F") if x != letter)
             times = "; ".join(f"{p[letter]:,}: {p['seconds']['median']:.3g} s" for p in r["points"])
-            rows.append(f"| {letter} ({fixed}) | {times} | {r['exponent']['median']:.2f} |")
+            rows.append(f"| {letter} ({fixed_sizes}) | {times} | {r['exponent']['median']:.2f} |")
     if r := result.get("workers"):
         times = "; ".join(
             f"{name}: {p['seconds']['median']:.3g} s" for name, p in r.items() if name != "machine"

@@ -125,10 +125,11 @@ def _plot_groups(
             places = [start + i + shift for i in range(len(samples))]
             axis.plot(places, [100 * one.mean for one in samples], color=colour, linewidth=0.8)
             for x, sample in zip(places, samples, strict=True):
-                repeated = sample.n > 1
+                is_repeated = sample.n > 1
                 axis.errorbar(
-                    x, 100 * sample.mean, yerr=100 * sample.sd if repeated else None, marker=mark,
-                    color=colour, markerfacecolor=colour if repeated else "white", capsize=2,
+                    x, 100 * sample.mean, yerr=100 * sample.sd if is_repeated else None,
+                    marker=mark, color=colour, capsize=2,
+                    markerfacecolor=colour if is_repeated else "white",
                     markersize=5, linestyle="none",
                 )  # fmt: skip
         axis.plot([], [], color=colour, marker=mark, linewidth=0.8, markersize=5, label=label)

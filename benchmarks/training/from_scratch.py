@@ -250,11 +250,13 @@ def make_noisy(cell: ScratchCell, data: Dataset, similar: NDArray[np.float64]) -
 def join_folds(folds: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
     """All folds' arrays in the order of the samples, whose numbers are `part`."""
     order = np.argsort(np.concatenate([fold["part"] for fold in folds]))
-    joined = {}
+    results_by_seed = {}
     for name, first in folds[0].items():
         axis = 1 if first.ndim == 3 else 0  # passes come first
-        joined[name] = np.concatenate([fold[name] for fold in folds], axis).take(order, axis)
-    return joined
+        results_by_seed[name] = np.concatenate([fold[name] for fold in folds], axis).take(
+            order, axis
+        )
+    return results_by_seed
 
 
 def compute_cell(
@@ -271,22 +273,30 @@ def compute_cell(
     """
     noisy = make_noisy(cell, data, similar)
     cell_folder = cell.choose_folder(work)
-    wanted = [
+    wanted_cells = [
         k
         for k in range(cell.setting.folds)
         if not partial or _make_fold_path(cell_folder, k).exists()
     ]
-    if not wanted:
+    if not wanted_cells:
         return
-    folds = [predict_fold(cell, data, noisy, fold, cell_folder) for fold in wanted]
-    joined = join_folds(folds)
-    rows = joined["part"]
+    folds = [predict_fold(cell, data, noisy, fold, cell_folder) for fold in wanted_cells]
+    fold_results = join_folds(folds)
+    rows = fold_results["part"]
     true = data.labels.codes[rows]
     noisy = replace(noisy, labels=noisy.labels[rows], is_error=noisy.is_error[rows])
     scores = score_sources(
-        joined["softmax"], joined["reestimated"], joined["passes"], true, noisy, METHODS
+        fold_results["softmax"],
+        fold_results["reestimated"],
+        fold_results["passes"],
+        true,
+        noisy,
+        METHODS,
     )
-    others = {"by-torch": joined["torch"], "passes-reestimated": joined["passes-reestimated"]}
+    others = {
+        "by-torch": fold_results["torch"],
+        "passes-reestimated": fold_results["passes-reestimated"],
+    }
     scores["accuracy"] |= measure_accuracies(others, true)
     cell.path.parent.mkdir(parents=True, exist_ok=True)
     write_json(

@@ -80,12 +80,14 @@ def find_flags(
 ) -> dict[str, NDArray[np.bool_]]:
     """[N] flags of the methods, from the predictions of the cell's folds."""
     folder = cell.choose_folder(work)
-    joined = join_folds(
+    fold_results = join_folds(
         [predict_fold(cell, data, noisy, fold, folder) for fold in range(cell.setting.folds)]
     )
-    labels = name_classes(noisy.labels, joined["softmax"].shape[1])
-    flags = compute_flags(PAPER_METHODS, labels, joined["softmax"], joined["passes"])
-    reestimated = compute_flags((BASELINE,), labels, joined["reestimated"], joined["passes"])
+    labels = name_classes(noisy.labels, fold_results["softmax"].shape[1])
+    flags = compute_flags(PAPER_METHODS, labels, fold_results["softmax"], fold_results["passes"])
+    reestimated = compute_flags(
+        (BASELINE,), labels, fold_results["reestimated"], fold_results["passes"]
+    )
     return {name: one.mask for name, one in flags.items()} | {
         REESTIMATED: reestimated[BASELINE].mask
     }

@@ -105,10 +105,10 @@ def test_the_paper_has_so_many_cells():
     assert len(list_stage2_cells(suite, suite.methods)) == trainings
     todo = list_unfinished_cells(suite, Cells(Path(os.devnull)), list_stage1_cells(suite))
     assert len(todo) == 4 * 3 + 4 * 3 * 3 * (4 + 1)  # pre-trainings, folds and detections
-    done: set[Cell] = set()
+    done_cells: set[Cell] = set()
     for cell in todo:
-        assert set(list_needed_cells(suite, cell)) <= done
-        done.add(cell)
+        assert set(list_needed_cells(suite, cell)) <= done_cells
+        done_cells.add(cell)
     assert len({cell.name for cell in todo}) == len(todo)
 
 
@@ -169,8 +169,8 @@ def smoke(tmp_path_factory):
 def test_smoke_has_every_cell(smoke):
     suite, out, results, written = smoke
     cells = Cells(out)
-    wanted = [*list_stage1_cells(suite), *list_stage2_cells(suite, suite.methods)]
-    assert not list_unfinished_cells(suite, cells, wanted)
+    expected = [*list_stage1_cells(suite), *list_stage2_cells(suite, suite.methods)]
+    assert not list_unfinished_cells(suite, cells, expected)
     assert len(results.stage1) == 2 * 2 * len(suite.methods)
     assert len(results.pilot) == len(results.stage1)
     assert len(results.stage2) == len(list_stage2_cells(suite, suite.methods))
@@ -335,20 +335,20 @@ def test_another_method_costs_no_other_training(tmp_path, monkeypatch):
     more = SMALLEST.replace('"cl-mcd"]', '"cl-mcd", "other:none"]')
     more = more.replace('methods = ["cl-pbnr"]', 'methods = ["cl-pbnr", "other:none"]')
     suite = suite_of(tmp_path, more)
-    wanted = [*list_stage1_cells(suite), *list_stage2_cells(suite, suite.methods)]
-    todo = list_unfinished_cells(suite, Cells(out), wanted)
+    expected = [*list_stage1_cells(suite), *list_stage2_cells(suite, suite.methods)]
+    todo = list_unfinished_cells(suite, Cells(out), expected)
     assert [(cell.kind, cell.method) for cell in todo] == [
         ("detection", ""),
         ("retraining", "other:none"),
     ]
     results, _ = run_benchmark(Benchmark(suite, tmp_path, out), workers=Workers(1), progress=False)
     assert results.stage1.set_index("method")["flagged"]["other:none"] == 0
-    assert not list_unfinished_cells(suite, Cells(out), wanted)
+    assert not list_unfinished_cells(suite, Cells(out), expected)
     monkeypatch.setattr(
         "uqled.bench.cell_graph.hash_method_source", lambda name: "new" if ":" in name else None
     )
     with pytest.raises(uqled.InputError, match="source"):  # its retraining is of the old one
-        list_unfinished_cells(suite, Cells(out), wanted)
+        list_unfinished_cells(suite, Cells(out), expected)
 
 
 def test_other_data_is_refused(tmp_path):

@@ -22,16 +22,16 @@ class TestStatistics:
         x, noise = np.random.default_rng(n).normal(size=(2, n))
         y = 0.5 * x + noise
         result = statistics.compute_correlation(x, y)
-        known = stats.pearsonr(x, y)
+        reference = stats.pearsonr(x, y)
         assert result is not None
-        assert result.r == pytest.approx(known.statistic)
+        assert result.r == pytest.approx(reference.statistic)
         assert result.r == pytest.approx(r_regression(x[:, None], y)[0])
-        assert result.p == pytest.approx(known.pvalue)
+        assert result.p == pytest.approx(reference.pvalue)
         assert result.t == pytest.approx(
             stats.linregress(x, y).slope / stats.linregress(x, y).stderr
         )
         if n > 3:
-            assert (result.low, result.high) == pytest.approx(known.confidence_interval(0.95))
+            assert (result.low, result.high) == pytest.approx(reference.confidence_interval(0.95))
 
     def test_correlation_of_too_little_is_none(self) -> None:
         assert statistics.compute_correlation([1, 2], [1, 2]) is None
@@ -42,10 +42,10 @@ class TestStatistics:
 
     def test_mean_and_spread_are_pandas(self) -> None:
         frame = stage1_frame()
-        known = frame.groupby(["rate", "method"])["f1"].agg(["mean", "std", "count"])
+        reference = frame.groupby(["rate", "method"])["f1"].agg(["mean", "std", "count"])
         for rate, by_method in statistics.group_samples(frame, "mnist", "f1").items():
             for method, sample in by_method.items():
-                row = known.loc[(rate, method)]
+                row = reference.loc[(rate, method)]
                 assert (sample.mean, sample.sd) == pytest.approx((row["mean"], row["std"]))
                 assert sample.n == row["count"] == 3
 

@@ -111,12 +111,12 @@ class TestTables:
             chosen = chosen if rate is None else chosen[chosen["rate"] == rate]
             return chosen.set_index("seed")["accuracy"]
 
-        known = accuracy("clean", None) - accuracy("noisy", 0.1)
-        assert number_of(lost.cells[0].text) == pytest.approx(100 * known.mean(), abs=0.051)
+        reference = accuracy("clean", None) - accuracy("noisy", 0.1)
+        assert number_of(lost.cells[0].text) == pytest.approx(100 * reference.mean(), abs=0.051)
         gain = tables.build_gain_table(results).blocks[0].rows
         (row,) = [row for row in gain if row.name == "CL-MCD"]
-        known = accuracy("remove", 0.1, "cl-mcd") - accuracy("noisy", 0.1)
-        assert number_of(row.cells[0].text) == pytest.approx(100 * known.mean(), abs=0.051)
+        reference = accuracy("remove", 0.1, "cl-mcd") - accuracy("noisy", 0.1)
+        assert number_of(row.cells[0].text) == pytest.approx(100 * reference.mean(), abs=0.051)
         ratio = accuracy("remove", 0.1, "cl-mcd") / accuracy("remove", 0.1, "cl-pbnr") - 1
         assert number_of(row.cells[3].text) == pytest.approx(100 * ratio.mean(), abs=0.051)
 
@@ -177,10 +177,12 @@ class TestTables:
     def test_csv_holds_means_and_spreads(self) -> None:
         frame = stage1_frame(("a", "b"))
         result = pd.read_csv(io.StringIO(tables.format_stage1_csv(frame)))
-        known = frame.groupby(["dataset", "method", "rate"])[["f1", "aupr"]].agg(["mean", "std"])
-        assert len(result) == len(known)
+        reference = frame.groupby(["dataset", "method", "rate"])[["f1", "aupr"]].agg(
+            ["mean", "std"]
+        )
+        assert len(result) == len(reference)
         for _, row in result.iterrows():
-            line = known.loc[(row["dataset"], row["method"], row["rate"])]
+            line = reference.loc[(row["dataset"], row["method"], row["rate"])]
             assert row["f1_mean"] == pytest.approx(line["f1", "mean"], rel=1e-5)
             assert row["aupr_sd"] == pytest.approx(line["aupr", "std"], rel=1e-5)
         second = pd.read_csv(io.StringIO(tables.format_stage2_csv(stage2_frame())))

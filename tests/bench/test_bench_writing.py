@@ -62,21 +62,21 @@ class TestDrawing:
 class TestWriting:
     def test_all_files_are_written_and_the_same_every_time(self, tmp_path: Path) -> None:
         results = build_results(pilot=stage1_frame(rates=(0.1,), seeds=(0,)))
-        shuffled = {
+        shuffled_results = {
             name: getattr(results, name).sample(frac=1, random_state=3)
             for name in ("pilot", "stage1", "stage2", "initial")
         }
         first = write_results(results, tmp_path / "a")
-        second = write_results(replace(results, **shuffled), tmp_path / "b")
+        second = write_results(replace(results, **shuffled_results), tmp_path / "b")
         names = [path.relative_to(tmp_path / "a") for path in first]
         assert names == [path.relative_to(tmp_path / "b") for path in second]
         for one, other in zip(first, second, strict=True):
             assert one.read_bytes() == other.read_bytes(), one.name
-        known = {
+        expected_files = {
             f"{s}.{end}" for s in ("stage1", "stage2", "pilot") for end in ("md", "tex", "csv")
         }
-        known |= {"sensitivity.md", "results.html"}
-        assert known <= {str(name) for name in names}
+        expected_files |= {"sensitivity.md", "results.html"}
+        assert expected_files <= {str(name) for name in names}
         figures = {name.stem for name in names if name.parent.name == "figures"}
         assert {"stage1-relative-mnist", "stage1-plane-mnist", "stage2-relative-mnist"} <= figures
         assert {"sensitivity-rates", "sensitivity-final", "transition-mnist-0.1"} <= figures
@@ -115,7 +115,7 @@ class TestWriting:
         frame = stage1_frame(("<b>set</b>",), methods=["cl-pbnr", "<script>x</script>", "$a_b"])
         write_results(build_results(stage1=frame, name="<i>"), tmp_path)
         text = (tmp_path / "results.html").read_text(encoding="utf-8")
-        reader = Reader()
+        reader = ElementReader()
         reader.feed(text)
         assert reader.open == []
         assert reader.outside == []
@@ -144,7 +144,7 @@ class TestWriting:
         assert r"within \*c\*" in text
 
 
-class Reader(HTMLParser):
+class ElementReader(HTMLParser):
     """Which elements a page has, which stay open, and what it would load from elsewhere."""
 
     def __init__(self) -> None:

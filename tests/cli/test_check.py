@@ -232,8 +232,8 @@ def check_commands(text):
     for line in lines:
         words = shlex.split(line.split(" || ")[0].split(" > ")[0])
         name = words[1] if words[0] == "uqled" else "check"
-        known = {flag for one in commands[name].params for flag in one.opts}
-        assert {word for word in words if word.startswith("--")} <= known, line
+        options = {flag for one in commands[name].params for flag in one.opts}
+        assert {word for word in words if word.startswith("--")} <= options, line
     return len(lines)
 
 

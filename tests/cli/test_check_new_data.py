@@ -78,7 +78,7 @@ def make_images(root, n, wrong=0.0, seed=0):
     return names
 
 
-class Means:
+class BrightnessEncoder:
     """An encoder of images by their brightness."""
 
     kind, key, batch_size = "images", "means", 64
@@ -88,7 +88,7 @@ class Means:
 
 
 def make_means(_name, _options):
-    return Means()
+    return BrightnessEncoder()
 
 
 def invoke(*words):
@@ -135,16 +135,16 @@ def test_labels_of_new_samples_do_not_train_the_model(table_run, tmp_path):
     """The same rows with other labels get the same probabilities."""
     predictions = Run.open(table_run).predictions()
     run_errors = find_label_errors(predictions, method="auto")
-    known = reopen_samples(predictions)
+    run_data = reopen_samples(predictions)
     frame, _ = make_table(90, seed=3)
     frame.to_csv(tmp_path / "new.csv", index=False)
-    right = load_new_samples(tmp_path / "new.csv", known)
+    right = load_new_samples(tmp_path / "new.csv", run_data)
     frame["species"] = SPECIES[(np.arange(90) + 1) % 3]
     frame.to_csv(tmp_path / "new.csv", index=False)
-    wrong = load_new_samples(tmp_path / "new.csv", known)
+    wrong = load_new_samples(tmp_path / "new.csv", run_data)
     trusted = select_trusted(run_errors)
     one, other = (
-        predict_new_samples(predictions, known, data, trusted, progress=False)
+        predict_new_samples(predictions, run_data, data, trusted, progress=False)
         for data in (right, wrong)
     )
     np.testing.assert_array_equal(one.pred_probs, other.pred_probs)
@@ -267,12 +267,12 @@ def test_features_of_an_encoder(tmp_path, monkeypatch):
     assert {sample["id"] for sample in content["most_suspect"]} == wrong
     # Neighbours vote by their labels: those of new samples have no vote.
     predictions = Run.open(out).predictions()
-    known = reopen_samples(predictions)
-    new = load_new_samples(tmp_path / "new", known)
+    run_data = reopen_samples(predictions)
+    new = load_new_samples(tmp_path / "new", run_data)
     other = new.with_labels(1 - new.labels.codes)
-    trusted = np.ones(len(known), bool)
+    trusted = np.ones(len(run_data), bool)
     one, two = (
-        predict_new_samples(predictions, known, data, trusted, progress=False)
+        predict_new_samples(predictions, run_data, data, trusted, progress=False)
         for data in (new, other)
     )
     np.testing.assert_array_equal(one.pred_probs, two.pred_probs)

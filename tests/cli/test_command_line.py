@@ -305,11 +305,11 @@ def test_options_of_the_output_go_before_the_command_too(table, tmp_path, monkey
     assert document["result"]["samples"] == 120
     monkeypatch.chdir(tmp_path)
     Path("uqled.toml").write_text("foulds = 3\n")
-    refused = invoke("--json", "predict", table)
-    assert refused.exit_code == 2
-    assert "'foulds', which is not an option" in json.loads(refused.stdout)["error"]["message"]
+    result = invoke("--json", "predict", table)
+    assert result.exit_code == 2
+    assert "'foulds', which is not an option" in json.loads(result.stdout)["error"]["message"]
     same = invoke("predict", table, "--json")
-    assert json.loads(same.stdout) == json.loads(refused.stdout)
+    assert json.loads(same.stdout) == json.loads(result.stdout)
 
 
 def test_quiet_and_verbose(table, tmp_path):
@@ -320,8 +320,8 @@ def test_quiet_and_verbose(table, tmp_path):
     loud = invoke(*words, "--out", tmp_path / "b", "-v")
     assert "--label species" in loud.stderr
     assert re.search(r"predict took \d+\.\d s", loud.stderr)
-    failed = invoke("find", "nowhere.csv", "-v")
-    assert "Traceback" in failed.stderr
+    result = invoke("find", "nowhere.csv", "-v")
+    assert "Traceback" in result.stderr
 
 
 def test_the_label_that_was_recognised_is_said(table, tmp_path):
@@ -383,14 +383,14 @@ def test_a_missing_package_is_said_before_the_work(table, tmp_path):
         "from uqled.cli import app; app()\n"
     )
     for words in (["find", table, "--model", "resnet50"], ["demo"]):
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", code, *map(str, words), "--out", str(tmp_path / "run")],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert done.returncode == 2, done.stderr
-        assert "uqled[torch]" in done.stderr
+        assert process.returncode == 2, process.stderr
+        assert "uqled[torch]" in process.stderr
         slowly = f"uqled {words[0]}"  # is said after a second
-        assert len([line for line in done.stderr.splitlines() if line != slowly]) == 1
+        assert len([line for line in process.stderr.splitlines() if line != slowly]) == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -405,11 +405,11 @@ def test_images_without_pytorch_are_refused_before_they_are_decoded(tmp_path):
         "from uqled.cli import app; app()\n"
     )
     words = ["find", str(folder), "--out", str(tmp_path / "run")]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2, done.stderr
-    assert "uqled[torch]" in done.stderr
+    assert process.returncode == 2, process.stderr
+    assert "uqled[torch]" in process.stderr
     assert not (tmp_path / "run").exists()
 
 

@@ -127,8 +127,8 @@ def test_corrected_frames(frame, errors):
         errors.apply_to([1, 2])
     with pytest.raises(InputError, match=r"frame is a lazy LazyFrame. Collect it first"):
         errors.apply_to(pl.LazyFrame({"species": ["Adelie"]}))
-    shuffled = frame.sample(frac=1, random_state=0)
-    assert errors.corrected(shuffled).loc["bird 3", "species"] == "Adelie"
+    shuffled_data = frame.sample(frac=1, random_state=0)
+    assert errors.corrected(shuffled_data).loc["bird 3", "species"] == "Adelie"
 
 
 def find_by_forest(own, **options):

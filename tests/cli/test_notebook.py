@@ -225,29 +225,34 @@ def test_somebody_was_faster(ask, result):
 
 def test_decisions_reach_the_frame(ask, result, tmp_path):
     """What was decided in the widget is in `apply_to` and `corrected`."""
-    frame, ranked = make_frame(), result.ranked.tolist()
-    suggested, others = result.corrected(frame)["label"], ranked[3:]
+    frame, ranked_samples = make_frame(), result.ranked.tolist()
+    suggested, others = result.corrected(frame)["label"], ranked_samples[3:]
     assert "decision" not in result.apply_to(frame)
-    kept, chosen, dropped = ranked[:3]
+    kept_sample, chosen_sample, dropped_sample = ranked_samples[:3]
     for index, action, label in (
-        (kept, "keep", None), (chosen, "relabel", int(result.labels.codes[chosen])),
-        (dropped, "drop", None),
+        (kept_sample, "keep", None),
+        (chosen_sample, "relabel", int(result.labels.codes[chosen_sample])),
+        (dropped_sample, "drop", None),
     ):  # fmt: skip
         assert ask(kind="decide", index=index, action=action, label=label)["error"] is None
     table = result.apply_to(frame)
-    assert table.loc[ranked[:3], "decision"].tolist() == ["keep", "relabel", "drop"]
+    assert table.loc[ranked_samples[:3], "decision"].tolist() == ["keep", "relabel", "drop"]
     assert table["decision"].notna().sum() == 3
-    assert table.loc[ranked, "is_label_issue"].tolist() == [False, *[True] * (len(ranked) - 1)]
-    assert table.loc[chosen, "suggested_label"] == frame.loc[chosen, "label"]
+    assert table.loc[ranked_samples, "is_label_issue"].tolist() == [
+        False,
+        *[True] * (len(ranked_samples) - 1),
+    ]
+    assert table.loc[chosen_sample, "suggested_label"] == frame.loc[chosen_sample, "label"]
     fixed = result.corrected(frame)
-    assert fixed.index.tolist() == [row for row in range(120) if row != dropped]
+    assert fixed.index.tolist() == [row for row in range(120) if row != dropped_sample]
     assert (
-        fixed.loc[[kept, chosen], "label"].tolist() == frame.loc[[kept, chosen], "label"].tolist()
+        fixed.loc[[kept_sample, chosen_sample], "label"].tolist()
+        == frame.loc[[kept_sample, chosen_sample], "label"].tolist()
     )
     assert fixed.loc[others, "label"].tolist() == suggested[others].tolist()
     careful = result.corrected(frame, unreviewed="keep")
-    assert careful["label"].tolist() == frame["label"].drop(dropped).tolist()
-    assert len(result.corrected(frame, unreviewed="drop")) == 120 - len(ranked) + 2
+    assert careful["label"].tolist() == frame["label"].drop(dropped_sample).tolist()
+    assert len(result.corrected(frame, unreviewed="drop")) == 120 - len(ranked_samples) + 2
     with pytest.raises(uqled.InputError, match="unreviewed is 'burn'"):
         result.corrected(frame, unreviewed="burn")
     for _ in range(3):
@@ -257,7 +262,7 @@ def test_decisions_reach_the_frame(ask, result, tmp_path):
     own = replace(result, run=None)
     own.review(tmp_path / "own.sqlite", reviewer="ann")
     with Decisions(tmp_path / "own.sqlite") as decisions:
-        decisions.decide([(dropped, "drop", None)], reviewer="ann")
+        decisions.decide([(dropped_sample, "drop", None)], reviewer="ann")
     assert len(own.corrected(frame)) == 119
     assert len(own.corrected(pl.from_pandas(frame))) == 119
     assert len(result.corrected(frame)) == 120

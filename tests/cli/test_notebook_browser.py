@@ -72,8 +72,8 @@ def lab(tmp_path):
 
 
 def test_decisions_by_mouse(lab, tmp_path):
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page()
         page.set_default_timeout(120_000)
         dialogs = []

@@ -113,9 +113,9 @@ def test_every_command_works_on_such_a_run(news, with_data):
                 assert response.status == 200
                 return json.loads(response.read())
 
-        listed = ask("GET", "api/samples?size=5")["samples"]
-        assert {row["index"] for row in listed} == {4, 9, 30}
-        first = listed[0]
+        listed_samples = ask("GET", "api/samples?size=5")["samples"]
+        assert {row["index"] for row in listed_samples} == {4, 9, 30}
+        first = listed_samples[0]
         items = [[first["index"], "relabel", first["suggested"]]]
         ask("POST", "api/decide", {"items": items, "seen": {}, "reviewer": "ana", "tab": "t"})
     audit = invoke("audit", "run", "--size", "10")

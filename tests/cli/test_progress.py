@@ -104,10 +104,10 @@ def test_what_an_interrupted_run_had_done_is_no_speed(clock, before):
     clock[0] += 10
     stage.advance(1)
     assert stage.seconds_left is None  # one step is no speed
-    for done in range(before + 2, before + 102):
+    for n_done in range(before + 2, before + 102):
         clock[0] += 10
         stage.advance(1)
-        assert stage.seconds_left == pytest.approx(10 * (1_000 - done))
+        assert stage.seconds_left == pytest.approx(10 * (1_000 - n_done))
 
 
 def test_many_reports_take_little_memory_and_keep_the_estimate(clock):
@@ -269,12 +269,12 @@ def test_a_terminal_has_a_bar_before_the_first_report():
 
 
 def test_a_notebook_shows_lines(monkeypatch):
-    class Stream(io.StringIO):
+    class KernelStream(io.StringIO):
         """As a kernel replaces standard error."""
 
-    monkeypatch.setattr(sys, "stderr", Stream())
+    monkeypatch.setattr(sys, "stderr", KernelStream())
     assert Progress()._make_view is None
-    Stream.__module__ = "ipykernel.iostream"
+    KernelStream.__module__ = "ipykernel.iostream"
     assert Progress()._make_view is not None
     assert Progress(False)._make_view is None
 

@@ -101,9 +101,9 @@ def test_files_that_are_left_out_print_nothing_that_steers(tmp_path):
     assert result.exit_code == 2
     assert "2 unreadable of 10 images" in result.output
     check_output(result)
-    with pytest.raises(FileError) as caught:
+    with pytest.raises(FileError) as error_info:
         uqled.load(place)
-    assert not STEERING.search(str(caught.value))
+    assert not STEERING.search(str(error_info.value))
 
 
 def test_every_word_of_the_command_line_passes_one_place():

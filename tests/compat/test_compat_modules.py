@@ -270,8 +270,8 @@ def test_what_is_not_here_is_said(module):
         text = here if hasattr(ours, name) else not_here
         assert re.search(rf"\b{name}\b", text), name
         if hasattr(ours, name):
-            known = inspect.signature(getattr(ours, name)).parameters
-            extra = known.keys() - inspect.signature(getattr(theirs, name)).parameters.keys()
+            reference = inspect.signature(getattr(ours, name)).parameters
+            extra = reference.keys() - inspect.signature(getattr(theirs, name)).parameters.keys()
             assert not extra, name
 
 
@@ -285,11 +285,11 @@ def test_predictions_that_cleanlab_makes_itself(blobs):
             got = count.estimate_confident_joint_and_cv_pred_proba(
                 X, y, calibrate=calibrate, **options
             )
-            known = cleanlab.count.estimate_confident_joint_and_cv_pred_proba(
+            reference = cleanlab.count.estimate_confident_joint_and_cv_pred_proba(
                 X, y, calibrate=calibrate, **options
             )
-            np.testing.assert_array_equal(got[0], known[0])
-            np.testing.assert_allclose(got[1], known[1], atol=1e-12)
+            np.testing.assert_array_equal(got[0], reference[0])
+            np.testing.assert_allclose(got[1], reference[1], atol=1e-12)
 
 
 def test_the_baselines_of_cleanlab(data):

@@ -33,14 +33,14 @@ def own_cache(tmp_path, monkeypatch):
 def test_unreadable_files_are_all_listed(tmp_path, decoder):
     broken = broken_files()
     folder = classes_of(tmp_path, [(name, content) for name, (content, _) in broken.items()])
-    with pytest.raises(FileError, match="6 unreadable of 12 images") as refused:
+    with pytest.raises(FileError, match="6 unreadable of 12 images") as error_info:
         load(folder)
     for name, (_, reason) in broken.items():
-        lines = [line.strip() for line in str(refused.value).splitlines()]
+        lines = [line.strip() for line in str(error_info.value).splitlines()]
         (result,) = [line for line in lines if line.startswith(f"1/{name}: ")]
         assert reason in result.lower(), decoder
         assert len(result) > len(f"1/{name}: ")
-    assert "skip_unreadable" in str(refused.value)
+    assert "skip_unreadable" in str(error_info.value)
 
 
 def test_unreadable_files_can_be_skipped(tmp_path, decoder):
@@ -72,10 +72,10 @@ def test_sound_headers_are_not_taken_for_sound_images(tmp_path, own_cache):
 
 def test_only_so_many_unreadable_files_are_listed(tmp_path):
     folder = classes_of(tmp_path, [(f"{n:03}.png", b"") for n in range(70)])
-    with pytest.raises(FileError, match="70 unreadable") as refused:
+    with pytest.raises(FileError, match="70 unreadable") as error_info:
         load(folder)
-    assert str(refused.value).count("is empty") == 50
-    assert "and 20 more" in str(refused.value)
+    assert str(error_info.value).count("is empty") == 50
+    assert "and 20 more" in str(error_info.value)
 
 
 def test_nothing_but_unreadable_files(tmp_path):

@@ -124,9 +124,9 @@ def test_folders_that_cannot_be_used(tmp_path):
 def test_a_zip_of_folders(tmp_path):
     class_tree(tmp_path / "pets")
     shutil.make_archive(str(tmp_path / "packed"), "zip", tmp_path, "pets")
-    plain, packed = load(tmp_path / "pets"), load(tmp_path / "packed.zip")
-    assert packed.fingerprint == plain.fingerprint
-    assert packed.ids.tolist() == plain.ids.tolist()
+    plain, dataset = load(tmp_path / "pets"), load(tmp_path / "packed.zip")
+    assert dataset.fingerprint == plain.fingerprint
+    assert dataset.ids.tolist() == plain.ids.tolist()
     (tmp_path / "broken.zip").write_bytes((tmp_path / "packed.zip").read_bytes()[:200])
     with pytest.raises(FileError, match="cannot be read"):
         load(tmp_path / "broken.zip")

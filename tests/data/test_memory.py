@@ -60,10 +60,12 @@ def test_frames_are_alike(tmp_path, convert):
 def test_the_frames_own_index_is_the_id():
     frame = FRAME.set_axis([f"bird {i}" for i in range(120)])
     assert load(frame, label="species").ids[:2].tolist() == ["bird 0", "bird 1"]
-    shuffled = FRAME.sample(frac=1, random_state=0)
-    data = load(shuffled, label="species")
-    assert data.ids.tolist() == list(map(str, shuffled.index))
-    missing = shuffled.assign(species=shuffled.species.where(shuffled.index != 7, None))
+    shuffled_data = FRAME.sample(frac=1, random_state=0)
+    data = load(shuffled_data, label="species")
+    assert data.ids.tolist() == list(map(str, shuffled_data.index))
+    missing = shuffled_data.assign(
+        species=shuffled_data.species.where(shuffled_data.index != 7, None)
+    )
     data = load(missing, label="species")
     assert data.unlabelled == ("7",)
     assert "7" not in data.ids.tolist()
@@ -126,7 +128,7 @@ def test_columns_of_other_libraries_are_texts():
         load(pd.DataFrame([[1, 2, 0]], columns=["a", "a", "label"]))
 
 
-class Endless(torch.utils.data.Dataset):
+class UnboundedRows(torch.utils.data.Dataset):
     """As people write them: no IndexError at the end."""
 
     classes = ("no", "yes")
@@ -142,24 +144,24 @@ class Endless(torch.utils.data.Dataset):
 
 
 def test_torch_data_sets_are_read_to_their_length():
-    for samples in (Endless(), torch.utils.data.DataLoader(Endless(), batch_size=4)):
+    for samples in (UnboundedRows(), torch.utils.data.DataLoader(UnboundedRows(), batch_size=4)):
         data = load(samples)
         assert (data.kind, data.inputs.shape) == ("images", (6, 4, 4, 3))
         assert data.inputs[:, 0, 0, 0].tolist() == [0, 26, 51, 76, 102, 128]
         assert data.labels.codes.tolist() == [0, 1] * 3
         assert data.labels.names == ("no", "yes")
-    vectors = load(Endless(lambda i: torch.tensor([i, 1.0])))
+    vectors = load(UnboundedRows(lambda i: torch.tensor([i, 1.0])))
     assert (vectors.kind, vectors.inputs.tolist()[2]) == ("table", [2, 1])
-    assert load(Endless(lambda i: f"text {i}")).inputs[3] == "text 3"
-    pictures = load(Endless(lambda i: Image.new("RGB", (4, 4), (i, 0, 0))))
+    assert load(UnboundedRows(lambda i: f"text {i}")).inputs[3] == "text 3"
+    pictures = load(UnboundedRows(lambda i: Image.new("RGB", (4, 4), (i, 0, 0))))
     assert pictures.inputs[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 4, 5]
     with pytest.raises(InputError, match=r"from -2 to 3.*Leave the normalisation out"):
-        load(Endless(lambda i: torch.full((3, 4, 4), i - 2.0)))
+        load(UnboundedRows(lambda i: torch.full((3, 4, 4), i - 2.0)))
     with pytest.raises(InputError, match="inputs of different shapes"):
-        load(Endless(lambda i: torch.zeros(3, 4, 4 + i)))
+        load(UnboundedRows(lambda i: torch.zeros(3, 4, 4 + i)))
 
 
-class Stream(torch.utils.data.IterableDataset):
+class EndlessStream(torch.utils.data.IterableDataset):
     def __iter__(self):
         while True:
             yield torch.zeros(2), 0
@@ -168,14 +170,14 @@ class Stream(torch.utils.data.IterableDataset):
 @pytest.mark.parametrize(
     ("samples", "words"),
     [
-        (Stream(), "place is a Stream"),
-        (torch.utils.data.DataLoader(Stream()), "without a length"),
+        (EndlessStream(), "place is a EndlessStream"),
+        (torch.utils.data.DataLoader(EndlessStream()), "without a length"),
         (iter([1]), "place is a list_iterator. Pass a path, a pandas"),
         (7, "place is a int. Pass a path"),
         (None, "place is a NoneType"),
         (pl.LazyFrame({"label": [1]}), "Collect it first"),
         ({"a": [1, 2], "label": [1]}, "cannot be read"),
-        (Endless(lambda i: i / 0), "place is a Endless that cannot be read"),
+        (UnboundedRows(lambda i: i / 0), "place is a UnboundedRows that cannot be read"),
         ([], "label is None"),
         (b"photos", "place is a bytes. Pass a path"),
         (scipy.sparse.eye(3).tocsr(), "place is a sparse csr_matrix. Make it dense"),

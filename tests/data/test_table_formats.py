@@ -71,9 +71,9 @@ def test_csv_of_any_kind_comes_back(tmp_path_factory, table, separator, quoting,
         pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": pack_zst}
         path.write_bytes(pack.get(packing, bytes)(content))
     options = {} if encoding in DETECTED else {"encoding": encoding}
-    loaded = load(path, label="label", inputs="text", separator=separator, **options)
-    assert loaded.inputs.tolist() == texts
-    assert [loaded.labels.names[k] for k in loaded.labels.codes] == labels
+    dataset = load(path, label="label", inputs="text", separator=separator, **options)
+    assert dataset.inputs.tolist() == texts
+    assert [dataset.labels.names[k] for k in dataset.labels.codes] == labels
 
 
 FORMATS = (
@@ -107,10 +107,10 @@ def test_every_format_gives_back_what_was_written(tmp_path_factory, draw, name):
     )
     path = tmp_path_factory.mktemp("t") / name
     write_any(frame, path)
-    loaded = load(path, label="label", inputs="text")
-    assert loaded.inputs.tolist() == frame["text"].tolist()
-    assert [loaded.labels.names[k] for k in loaded.labels.codes] == labels
-    assert len(loaded.unlabelled) == 0
+    dataset = load(path, label="label", inputs="text")
+    assert dataset.inputs.tolist() == frame["text"].tolist()
+    assert [dataset.labels.names[k] for k in dataset.labels.codes] == labels
+    assert len(dataset.unlabelled) == 0
     if frame["size"].notna().any():
         table = load(path, label="label", inputs=["size"], columns={"size": "number"})
         np.testing.assert_array_equal(table.inputs["size"].astype(float), frame["size"])

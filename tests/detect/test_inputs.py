@@ -134,10 +134,10 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused_by_name(case):
     arguments, message = REFUSED[case]
-    with pytest.raises(uqled.InputError, match=message) as caught:
+    with pytest.raises(uqled.InputError, match=message) as error_info:
         uqled.find_label_errors(*arguments, method="all")
-    assert caught.value.fix  # every refusal says what to do
-    assert isinstance(caught.value, ValueError)
+    assert error_info.value.fix  # every refusal says what to do
+    assert isinstance(error_info.value, ValueError)
 
 
 @pytest.mark.parametrize("tolerated", [1.0009, 0.9991])

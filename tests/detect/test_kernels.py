@@ -235,8 +235,8 @@ def test_heaps_keep_the_best_of_each_pair(run, order, with_bounds, with_cuts):
         )  # fmt: skip
         assert heaps[0].tolist() == [0, 0, 0]
         for q, (i, j, quota) in enumerate([(0, 1, 7), (0, 2, 4), (1, 0, 30)]):
-            known = np.sort(lead[(labels[here] == i) & (predicted[here] == j)])[::-1]
-            assert cuts[q] == (known[quota - 1] if len(known) >= quota else -np.inf)
+            reference = np.sort(lead[(labels[here] == i) & (predicted[here] == j)])[::-1]
+            assert cuts[q] == (reference[quota - 1] if len(reference) >= quota else -np.inf)
 
     halves = []
     for start, stop in ((0, 20), (20, N)):

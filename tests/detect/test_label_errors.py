@@ -32,12 +32,12 @@ def test_the_order_of_the_columns_can_be_given(predictions):
     order = [3, 1, 4, 0, 2]
     names = np.array(["ant", "bee", "cat", "dog", "eel"])
     expected = uqled.find_label_errors(predictions.labels, predictions.softmax, method="cl-pbnr")
-    shuffled, labels = predictions.softmax[:, order], names[predictions.labels]
-    given = uqled.find_label_errors(labels, shuffled, method="cl-pbnr", classes=names[order])
-    frame = pd.DataFrame(shuffled, columns=names[order])
+    shuffled_data, labels = predictions.softmax[:, order], names[predictions.labels]
+    given = uqled.find_label_errors(labels, shuffled_data, method="cl-pbnr", classes=names[order])
+    frame = pd.DataFrame(shuffled_data, columns=names[order])
     from_frame = uqled.find_label_errors(labels, frame, method="cl-pbnr")
     category = pd.Series(pd.Categorical(labels, categories=names[order]))
-    from_category = uqled.find_label_errors(category, shuffled, method="cl-pbnr")
+    from_category = uqled.find_label_errors(category, shuffled_data, method="cl-pbnr")
     for result in (given, from_frame, from_category):
         assert (result.mask == expected.mask).all()
         assert (result.suggested == names[expected.suggested]).all()

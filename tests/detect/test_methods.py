@@ -79,8 +79,8 @@ def test_only_the_registry_knows_the_names_of_methods():
             continue
         code = re.sub(r'"""(.*?)"""|#[^\n]*', "", path.read_text(), flags=re.DOTALL)
         code = re.sub(r"\.argmax\b|argmax\(", "", code)  # NumPy's
-        known = re.findall(rf"(?<![\w-])(?:{names})(?![\w-])", code)
-        assert bool(known) == (path == suite), f"{path} knows {known}"
+        method_names = re.findall(rf"(?<![\w-])(?:{names})(?![\w-])", code)
+        assert bool(method_names) == (path == suite), f"{path} knows {method_names}"
 
 
 def test_the_docstring_of_detection_names_every_method():

@@ -28,9 +28,9 @@ def test_results_come_in_the_order_of_the_items(threads, n):
     expected = [f"{i}," for i in range(n)]
     with Threads(threads) as engine:
         assert list(engine.map(slowly, range(n))) == expected
-        done = []
-        assert engine.reduce(slowly, range(n), join, advance=done.append) == "".join(expected)
-        assert done == list(range(n))
+        done_items = []
+        assert engine.reduce(slowly, range(n), join, advance=done_items.append) == "".join(expected)
+        assert done_items == list(range(n))
 
 
 @pytest.mark.parametrize("threads", [1, 3])

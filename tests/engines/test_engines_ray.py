@@ -104,11 +104,11 @@ def test_the_same_as_threads_in_the_same_order(workers, n):
         assert tasks.workers == (workers or 2)
         expected = list(threads.map(add_prefix, range(n), arguments=("a",)))
         assert list(tasks.map(add_prefix, range(n), arguments=("a",))) == expected
-        done = []
+        done_items = []
         assert tasks.reduce(
-            add_prefix, iter(range(n)), join, arguments=("a",), advance=done.append
+            add_prefix, iter(range(n)), join, arguments=("a",), advance=done_items.append
         ) == "".join(expected)
-        assert sorted(done) == list(range(n))
+        assert sorted(done_items) == list(range(n))
     assert ray.is_initialized()  # it was there before, and is left running
 
 
@@ -165,14 +165,14 @@ def test_no_more_run_at_a_time_than_workers_asked_for(tmp_path):
 
 def test_own_errors_come_out_as_themselves_and_the_first_of_them(engine):
     for first in (0, 5):
-        with pytest.raises(uqled.FileError) as caught:
+        with pytest.raises(uqled.FileError) as error_info:
             list(engine.map(fails_from, range(12), arguments=(first,)))
-        assert type(caught.value) is uqled.FileError
-        assert caught.value.argument == f"file {first}"
-        with pytest.raises(uqled.FileError) as caught:
+        assert type(error_info.value) is uqled.FileError
+        assert error_info.value.argument == f"file {first}"
+        with pytest.raises(uqled.FileError) as error_info:
             engine.reduce(fails_from, range(12), join, arguments=(first,))
-        assert type(caught.value) is uqled.FileError
-        assert caught.value.argument == f"file {first}"
+        assert type(error_info.value) is uqled.FileError
+        assert error_info.value.argument == f"file {first}"
     with pytest.raises(ZeroDivisionError):
         list(engine.map(divmod, [1, 0], arguments=(1,)))
     with pytest.raises(TypeError, match="can only concatenate"):
@@ -208,11 +208,11 @@ def test_a_node_that_is_lost_in_the_middle(cluster):
     third = cluster.add_node(**NODE)
     cluster.wait_for_nodes()
     tasks = RayTasks(3)
-    done = []
+    done_items = []
 
     def lose(item):
-        done.append(item)
-        if len(done) == 8:
+        done_items.append(item)
+        if len(done_items) == 8:
             threading.Thread(target=cluster.remove_node, args=(third, False)).start()
 
     before = alive()
@@ -222,7 +222,7 @@ def test_a_node_that_is_lost_in_the_middle(cluster):
         time.sleep(0.2)
     assert alive() == before - 1
     assert (total == sum(range(24))).all()
-    assert sorted(done) == list(range(24))
+    assert sorted(done_items) == list(range(24))
 
 
 def test_results_do_not_pile_up_in_the_driver(engine):

@@ -76,10 +76,13 @@ def test_decisions_win_over_flags():
         7: decision(7, "relabel", 2),  # what it already is
     }
     for unreviewed in ("drop", "relabel", "keep"):
-        done = correct_labels(
+        corrected_labels = correct_labels(
             encode_labels(CODES), found_errors(CODES, WRONG), decisions, unreviewed=unreviewed
         )
-        by = {c.index: (c.action, c.label, c.because, c.reviewer) for c in done.corrections}
+        by = {
+            c.index: (c.action, c.label, c.because, c.reviewer)
+            for c in corrected_labels.corrections
+        }
         flagged = {
             "drop": {8: ("drop", None, "cl-pbnr", None)},
             "relabel": {8: ("relabel", 0, "cl-pbnr", None)},
@@ -90,17 +93,17 @@ def test_decisions_win_over_flags():
             5: ("drop", None, "decision", "ann"),
             6: ("relabel", 1, "decision", "ann"),
         }
-        assert (done.n_overruled, done.n_unreviewed) == (1, 1)
+        assert (corrected_labels.n_overruled, corrected_labels.n_unreviewed) == (1, 1)
 
 
 def test_what_is_gone_is_not_counted_as_left():
     labels, errors = encode_labels(CODES), found_errors(CODES, WRONG)
     flagged = np.flatnonzero(errors.mask).tolist()
     decisions = {i: decision(i, "keep") for i in flagged[1:]}
-    done = correct_labels(labels, errors, decisions, missing=flagged[:2])
-    assert done.n_unreviewed == 0  # the only undecided one is gone
-    assert "left as they are" not in describe_corrections(done)
-    assert "2  dropped by missing file" in describe_corrections(done)
+    corrected_labels = correct_labels(labels, errors, decisions, missing=flagged[:2])
+    assert corrected_labels.n_unreviewed == 0  # the only undecided one is gone
+    assert "left as they are" not in describe_corrections(corrected_labels)
+    assert "2  dropped by missing file" in describe_corrections(corrected_labels)
 
 
 @given(
@@ -115,19 +118,19 @@ def test_changes_say_all_and_lead_back(codes, answers, wrong, unreviewed):
         i: decision(i, "relabel", what) if isinstance(what, int) else decision(i, what)
         for i, what in answers.items()
     }
-    done = correct_labels(
+    corrected_labels = correct_labels(
         encode_labels(codes), found_errors(codes, wrong), decisions, unreviewed=unreviewed
     )
     # Whoever has the given labels and the changes can do it alone, without this package.
     series = pd.Series(codes)
-    for change in done.corrections:
+    for change in corrected_labels.corrections:
         if change.label is None:
             series = series.drop(change.index)
         else:
             assert series[change.index] == change.given != change.label
             series[change.index] = change.label
-    assert series.tolist() == done.codes[done.rows].tolist()
-    assert restore_labels(done.corrections, series.to_numpy()).tolist() == codes
+    assert series.tolist() == corrected_labels.codes[corrected_labels.rows].tolist()
+    assert restore_labels(corrected_labels.corrections, series.to_numpy()).tolist() == codes
 
 
 def test_what_cannot_be_is_refused():
@@ -162,10 +165,10 @@ def test_flags_nobody_looked_at_are_kept_unless_asked_otherwise(tmp_path):
 
 def test_summary_counts():
     decisions = {0: decision(0, "keep"), 5: decision(5, "drop")}
-    done = correct_labels(
+    corrected_labels = correct_labels(
         encode_labels(CODES), found_errors(CODES, WRONG), decisions, unreviewed="relabel"
     )
-    lines = [" ".join(line.split()) for line in describe_corrections(done).splitlines()]
+    lines = [" ".join(line.split()) for line in describe_corrections(corrected_labels).splitlines()]
     assert lines[0] == "3 of 9 samples change, 8 are left"
     assert "2 relabelled by cl-pbnr" in lines
     assert "1 dropped by decision" in lines

@@ -227,10 +227,10 @@ def test_annotations_become_decisions_once(tmp_path):
     dry = CliRunner().invoke(app, [*words, "--dry-run"])
     assert "3 samples are annotated (1 keep, 1 relabel, 1 drop); 3 decisions would be" in dry.output
     assert current(run) == {}
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    assert "3 decisions written" in done.output
-    assert "1 tasks have no answer" in done.output
+    command_result = CliRunner().invoke(app, words)
+    assert command_result.exit_code == 0, command_result.output
+    assert "3 decisions written" in command_result.output
+    assert "1 tasks have no answer" in command_result.output
     one = "Label Studio user 1"
     assert current(run) == {
         1: ("relabel", 1, one), 9: ("keep", None, "bea@example.org"), 17: ("drop", None, one)
@@ -329,9 +329,9 @@ def test_json_of_any_shape_is_refused_by_name(tmp_path, broken):
     run = image_run(tmp_path)
     path = tmp_path / "broken.json"
     path.write_bytes(broken)
-    with pytest.raises(FileError, match=r"file '.*broken\.json' ") as caught:
+    with pytest.raises(FileError, match=r"file '.*broken\.json' ") as error_info:
         import_annotations(path, Run.open(run).predictions())
-    assert len(str(caught.value)) < 1_000
+    assert len(str(error_info.value)) < 1_000
     assert current(run) == {}
 
 
@@ -407,8 +407,8 @@ import_annotations(sys.argv[2], Run.open(sys.argv[1]).predictions())
 
 def test_a_kill_in_the_middle_leaves_all_as_it_was(tmp_path):
     run, path = said_by_three(tmp_path)
-    done = subprocess.run([sys.executable, "-c", DIES, str(run), str(path)], check=False)
-    assert done.returncode == -signal.SIGKILL
+    process = subprocess.run([sys.executable, "-c", DIES, str(run), str(path)], check=False)
+    assert process.returncode == -signal.SIGKILL
     assert current(run) == {}
 
 

@@ -32,16 +32,16 @@ class Killed(BaseException):
 
 def kill_at_rename(monkeypatch, number):
     """Stop at the rename of this number, counted from 1; returns what was renamed before."""
-    rename, done = os.replace, []
+    rename, renames = os.replace, []
 
     def count(old, new):
-        if len(done) + 1 == number:
+        if len(renames) + 1 == number:
             raise Killed
-        done.append(Path(new).name)
+        renames.append(Path(new).name)
         rename(old, new)
 
     monkeypatch.setattr(os, "replace", count)
-    return done
+    return renames
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
@@ -51,13 +51,13 @@ def test_a_kill_at_any_rename_loses_nothing(tmp_path, monkeypatch, number):
     export(run, "csv", out)
     old, given = out.read_bytes(), restore_given_labels(out).tolist()
     with monkeypatch.context() as patch:
-        done = kill_at_rename(patch, number)
+        was_killed = kill_at_rename(patch, number)
         try:
             export(run, "csv", out, overwrite=True, unreviewed="relabel")
         except Killed:
             assert number < 5
     names = [note.name, out.name, f"{out.name}.changes.csv", note.name]
-    assert done == names[: number - 1]
+    assert was_killed == names[: number - 1]
     if number in (2, 3, 4):  # what is there belongs together or not: nobody is misled
         with pytest.raises(FileError, match="was interrupted"):
             restore_given_labels(out)
@@ -92,8 +92,8 @@ def test_a_killed_process_leaves_the_old_data(tmp_path):
     out = tmp_path / "clean.csv"
     export(run, "csv", out)
     old = out.read_bytes()
-    done = subprocess.run([sys.executable, "-c", DIES, str(run), str(out)], check=False)
-    assert done.returncode == -signal.SIGKILL
+    process = subprocess.run([sys.executable, "-c", DIES, str(run), str(out)], check=False)
+    assert process.returncode == -signal.SIGKILL
     assert out.read_bytes() == old
     assert len(list(tmp_path.glob(".uqled-*"))) == 3
     export(run, "csv", out, overwrite=True, unreviewed="keep")

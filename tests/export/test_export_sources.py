@@ -194,10 +194,10 @@ def test_a_split_is_chosen_as_it_was(tmp_path):
     run = make_run(tmp_path / "run", uqled.load(tmp_path / "data.csv", split="1"), {})
     for to in ("csv", "parquet"):
         export(run, to, tmp_path / f"out.{to}")
-    wanted = [i for i in range(12) if i % 3]
+    kept_rows = [i for i in range(12) if i % 3]
     assert pd.read_csv(tmp_path / "out.csv", dtype=str)["split"].tolist() == ["01"] * 8
-    assert pd.read_csv(tmp_path / "out.csv")["x"].tolist() == wanted
-    assert pd.read_parquet(tmp_path / "out.parquet")["x"].tolist() == wanted
+    assert pd.read_csv(tmp_path / "out.csv")["x"].tolist() == kept_rows
+    assert pd.read_parquet(tmp_path / "out.parquet")["x"].tolist() == kept_rows
 
 
 # ---- a run whose source leads elsewhere

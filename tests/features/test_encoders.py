@@ -175,9 +175,9 @@ def test_a_killed_computation_continues(letters, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         encode(texts, "letters", tmp_path)
     assert not are_features_cached(texts, "letters", cache_folder=tmp_path)
-    continued = letters()
+    continued_run = letters()
     features = encode(texts, "letters", tmp_path)
-    assert sum(continued.calls) == 3  # two blocks of four were finished
+    assert sum(continued_run.calls) == 3  # two blocks of four were finished
     letters()
     np.testing.assert_array_equal(features, encode(texts, "letters"))
     assert are_features_cached(texts, "letters", cache_folder=tmp_path)

@@ -24,7 +24,7 @@ from typing import Any
 
 from fuzzing.case import require
 from fuzzing.children import ANSWER, REFUSAL, Child, run_child
-from fuzzing.scenarios import SCENARIOS, Stage
+from fuzzing.scenarios import SCENARIOS, ScenarioStage
 from fuzzing.targets.runs import make_table_run, request
 from fuzzing.watch import take_snapshot
 
@@ -32,7 +32,7 @@ _CAPABILITY_VERSION = 0x2008_0522  # of the system call, 64 bits of rights
 _DAY = 86_400.0
 
 
-def kill_command(stage: Stage, rounds: int, rng: Random) -> dict[str, int]:
+def kill_command(stage: ScenarioStage, rounds: int, rng: Random) -> dict[str, int]:
     """SIGKILL at random moments, some of them while a killed command is repeated."""
     kills = attempts = 0
     while kills < rounds:
@@ -49,7 +49,7 @@ def kill_command(stage: Stage, rounds: int, rng: Random) -> dict[str, int]:
     return {"kills": kills}
 
 
-def fill_disk(stage: Stage, rounds: int, rng: Random) -> dict[str, int]:
+def fill_disk(stage: ScenarioStage, rounds: int, rng: Random) -> dict[str, int]:
     """No room for all that the command writes; some of it may fit."""
     refusals = 0
     for _ in range(rounds):
@@ -97,7 +97,7 @@ class DiskLimit:
             resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 
 
-def forbid_writing(stage: Stage, rounds: int, rng: Random) -> dict[str, int]:  # noqa: ARG001
+def forbid_writing(stage: ScenarioStage, rounds: int, rng: Random) -> dict[str, int]:  # noqa: ARG001
     """A folder that its owner may read but not write."""
     stage.begin()
     before = take_snapshot(stage.folder)
@@ -124,7 +124,7 @@ def without_privileges(function: Callable[[], Any]) -> None:
     function()
 
 
-def run_twice(stage: Stage, rounds: int, rng: Random) -> dict[str, int]:
+def run_twice(stage: ScenarioStage, rounds: int, rng: Random) -> dict[str, int]:
     """Two processes at once: each gets its result, or is told that another one is at work."""
     refusals = 0
     for _ in range(rounds):
@@ -142,7 +142,7 @@ def run_twice(stage: Stage, rounds: int, rng: Random) -> dict[str, int]:
     return {"refusals": refusals}
 
 
-def set_clock_back(stage: Stage, rounds: int, rng: Random) -> dict[str, int]:
+def set_clock_back(stage: ScenarioStage, rounds: int, rng: Random) -> dict[str, int]:
     """A killed command is continued when it is earlier than it was, and ever earlier."""
     for _ in range(rounds):
         stage.begin()
@@ -170,7 +170,7 @@ def with_clock_going_back(function: Callable[[], Any]) -> None:
     function()
 
 
-def read_log(stage: Stage) -> str:
+def read_log(stage: ScenarioStage) -> str:
     return stage.log.read_text(errors="replace")[-4_000:]
 
 
@@ -182,7 +182,7 @@ def explain(check: Callable[[], Any], accident: str) -> None:
         raise AssertionError(f"{accident}: {error}") from error
 
 
-ACCIDENTS: dict[str, Callable[[Stage, int, Random], dict[str, int]]] = {
+ACCIDENTS: dict[str, Callable[[ScenarioStage, int, Random], dict[str, int]]] = {
     "kills": kill_command,
     "full-disk": fill_disk,
     "read-only": forbid_writing,
@@ -297,7 +297,7 @@ def disturb(
     if name == "review":
         yield f"kills {kill_review(kills, rng, scratch, logs / 'log')}"
         return
-    stage = Stage(next(one for one in SCENARIOS if one.name == name), scratch, logs / "log")
+    stage = ScenarioStage(next(one for one in SCENARIOS if one.name == name), scratch, logs / "log")
     for kind in kinds:
         counts = ACCIDENTS[kind](stage, kills if kind == "kills" else arguments.rounds, rng)
         yield f"{kind} {counts}"

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from fuzzing.case import Outcome, Scene, Target
+from fuzzing.case import CaseOutcome, Scene, Target
 from fuzzing.workers import Worker
 
 _BATCH_SECONDS = 15.0  # of a worker, about: then another target's turn
@@ -35,7 +35,7 @@ def load_fonts() -> None:
 
 
 @dataclass
-class Tally:
+class CaseTally:
     """What became of a target's cases."""
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -55,8 +55,8 @@ class Campaign:
     def __init__(self, targets: Sequence[Target], seed: int, scratch: Path, failures: Path) -> None:
         self.targets, self.seed = list(targets), seed
         self.scratch, self.failures_folder = scratch, failures
-        self.tallies = {target.name: Tally() for target in targets}
-        self.failures: list[Outcome] = []
+        self.tallies = {target.name: CaseTally() for target in targets}
+        self.failures: list[CaseOutcome] = []
         self.files: set[str] = set()
         """Sources that reading sound input called."""
         self._next = dict.fromkeys(self.tallies, 0)
@@ -71,7 +71,7 @@ class Campaign:
             except Exception as error:
                 problem, detail = f"its input cannot be made: {error}", traceback.format_exc()
                 self.failures.append(
-                    Outcome(target.name, self.seed, 0, "failure", 0, problem, detail)
+                    CaseOutcome(target.name, self.seed, 0, "failure", 0, problem, detail)
                 )
                 self.tallies[target.name].kinds["failure"] += 1
                 self.targets.remove(target)
@@ -160,7 +160,7 @@ class Campaign:
             if worker.growth > GROWTH_BYTES:
                 problem = f"memory grows by {worker.growth >> 20} MiB"
                 self.failures.append(
-                    Outcome(worker.target.name, self.seed, -1, "failure", 0, problem)
+                    CaseOutcome(worker.target.name, self.seed, -1, "failure", 0, problem)
                 )
                 tally.kinds["failure"] += 1
 
@@ -194,7 +194,7 @@ class Campaign:
             )
         total = sum(tally.cases for tally in self.tallies.values())
         lines.append(f"\n{total:,} cases, {len(self.failures):,} failures, seed {self.seed}")
-        groups: dict[tuple[str, str], list[Outcome]] = {}
+        groups: dict[tuple[str, str], list[CaseOutcome]] = {}
         for outcome in self.failures:
             groups.setdefault((outcome.target, outcome.problem), []).append(outcome)
         for (target, problem), same in groups.items():

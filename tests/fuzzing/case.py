@@ -68,7 +68,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseOutcome:
     """How a case ended."""
 
     target: str
@@ -99,7 +99,7 @@ class Bench:
         seed: int,
         number: int,
         tell_damage: Callable[[str], None] = lambda _: None,
-    ) -> Outcome:
+    ) -> CaseOutcome:
         rng = Random(f"{target.name} {seed} {number}")
         self._prepare(target)
         damage = ""
@@ -118,7 +118,7 @@ class Bench:
             wrong.append(f"takes {(measure_peak() - peak) >> 20} MiB")
         if wrong:
             kind, problem, detail = "failure", wrong[0], "\n".join([*wrong, detail])
-        return Outcome(target.name, seed, number, kind, seconds, problem, detail, damage)
+        return CaseOutcome(target.name, seed, number, kind, seconds, problem, detail, damage)
 
     def _prepare(self, target: Target) -> None:
         for folder in (self.input, self.out, self.work, self.scratch / "cache"):

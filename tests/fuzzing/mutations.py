@@ -305,7 +305,7 @@ def damage_tree(
     `names` are the files to choose among (all unless given), `paths` what links may lead to.
     Returns what was done.
     """
-    done = []
+    mutations = []
     for _ in range(rng.choice((1, 1, 1, 2))):
         files = sorted(
             path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()
@@ -321,10 +321,10 @@ def damage_tree(
             before = file.read_bytes()
             after = mutate(rng, file, before)
             file.write_bytes(after)
-            done.append(f"{name}: {len(before)} -> {len(after)} bytes")
+            mutations.append(f"{name}: {len(before)} -> {len(after)} bytes")
         else:
-            done.append(f"{name}: {_replace_entry(rng, file, files, paths)}")
-    return "; ".join(done)
+            mutations.append(f"{name}: {_replace_entry(rng, file, files, paths)}")
+    return "; ".join(mutations)
 
 
 def _replace_entry(rng: Random, file: Path, files: Sequence[Path], paths: Sequence[str]) -> str:

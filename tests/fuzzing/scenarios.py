@@ -236,7 +236,7 @@ def compare_results(expected: dict[str, Any], result: dict[str, Any]) -> None:
     require(not other, f"{other} differ after the repetition")
 
 
-class Stage:
+class ScenarioStage:
     """A scenario that can be begun anew, and the result of a run that nobody disturbed."""
 
     def __init__(self, scenario: Scenario, scratch: Path, log: Path) -> None:

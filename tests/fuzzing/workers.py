@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fuzzing.case import LIMITS, Bench, Outcome, Target, save_input
+from fuzzing.case import LIMITS, Bench, CaseOutcome, Target, save_input
 from fuzzing.watch import (
     Watch,
     limit_memory,
@@ -40,7 +40,7 @@ class Worker:
         failures: Path,
     ) -> None:  # fmt: skip
         self.target, self.seed = target, seed
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[CaseOutcome] = []
         self.growth = 0
         """Bytes that the process has more at its end than after its first cases."""
         self._left = list(numbers)
@@ -106,11 +106,11 @@ class Worker:
         elif "growth" in message:
             self.growth = message["growth"]
         else:
-            outcome = Outcome(**message)
+            outcome = CaseOutcome(**message)
             self._note(outcome)
             self._current = None
 
-    def _note(self, outcome: Outcome) -> None:
+    def _note(self, outcome: CaseOutcome) -> None:
         self.outcomes.append(outcome)
         self._left.remove(outcome.number)
         if outcome.kind == "failure":
@@ -153,7 +153,7 @@ class Worker:
         where = next((line for line in detail.splitlines() if "uqled/" in line), "").strip()[-120:]
         seconds = time.monotonic() - self._since
         self._note(
-            Outcome(
+            CaseOutcome(
                 self.target.name, self.seed, number, "failure", seconds,
                 f"{problem} {where}".strip(), detail, self._damage,
             )
@@ -178,7 +178,7 @@ class Worker:
         limit_memory(_ROOM_BYTES)
         bench = Bench(self._scratch, self._templates, Watch())
         first, settled = 0, min(20, len(self._left) // 2)
-        for done, number in enumerate(list(self._left)):
+        for n_done, number in enumerate(list(self._left)):
             _say(writer, {"start": number})
             outcome = bench.run(
                 self.target, self.seed, number, lambda what: _say(writer, {"damage": what})
@@ -189,7 +189,7 @@ class Worker:
                     self._failures / f"{self.target.name}-{self.seed}-{number}" / "input",
                 )
             _say(writer, outcome.as_dict())
-            if done == settled:
+            if n_done == settled:
                 gc.collect()
                 first = measure_resident()
         gc.collect()

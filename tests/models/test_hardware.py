@@ -22,8 +22,8 @@ def processor(monkeypatch):
     def pretend(flags, returncode):
         hardware.survives_bfloat16.cache_clear()
         monkeypatch.setattr(hardware, "_read_processor_flags", lambda: flags)
-        ended = SimpleNamespace(returncode=returncode)
-        monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
+        process = SimpleNamespace(returncode=returncode)
+        monkeypatch.setattr(subprocess, "run", lambda *_, **__: process)
 
     yield pretend
     hardware.survives_bfloat16.cache_clear()

@@ -205,8 +205,8 @@ def test_a_training_continued_from_a_checkpoint_has_the_same_statistics(
     with pytest.raises(KeyboardInterrupt):
         cross_validate(digits(), behind, out=tmp_path, **QUICK)
     monkeypatch.setattr(training, "_write_history", write)
-    continued = cross_validate(digits(), behind, out=tmp_path, **QUICK)
-    assert (continued.pred_probs == runs["re-estimated"].pred_probs).all()
+    continued_run = cross_validate(digits(), behind, out=tmp_path, **QUICK)
+    assert (continued_run.pred_probs == runs["re-estimated"].pred_probs).all()
 
 
 @pytest.mark.slow

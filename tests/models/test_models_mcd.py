@@ -66,7 +66,7 @@ def test_what_lies_before_dropout_runs_once_and_the_rest_for_every_pass():
     assert [calls[name] for name in [*often, "pool", "classifier"]] == [6] * 11  # 5 and the softmax
 
 
-class Block(nn.Module):
+class ForwardBlock(nn.Module):
     def __init__(self, forward):
         super().__init__()
         self.one, self.two, self.three = (nn.Linear(6, 6) for _ in range(3))
@@ -125,7 +125,7 @@ def sizes(m, x):
 )
 def test_networks_of_all_sorts(forward, reason):
     torch.manual_seed(1)
-    assert_same(Block(forward), torch.randn(5, 6), reason=reason)
+    assert_same(ForwardBlock(forward), torch.randn(5, 6), reason=reason)
 
 
 def test_dropout_that_overwrites_its_input():
@@ -134,11 +134,11 @@ def test_dropout_that_overwrites_its_input():
 
 
 def test_a_part_that_cannot_be_traced_is_no_hindrance_before_dropout():
-    model = nn.Sequential(Branching(), nn.Dropout2d(0.3), nn.Flatten(), nn.Linear(32, 3))
+    model = nn.Sequential(BranchingConvolution(), nn.Dropout2d(0.3), nn.Flatten(), nn.Linear(32, 3))
     assert_same(model, torch.randn(3, 2, 4, 4), reason=None)
 
 
-class Branching(nn.Module):
+class BranchingConvolution(nn.Module):
     def __init__(self):
         super().__init__()
         self.layer = nn.Conv2d(2, 2, 3, padding=1)
@@ -230,7 +230,7 @@ def test_networks_that_would_give_the_same_answer_every_time_are_refused():
     with pytest.raises(InputError, match="p above 0"):
         stochastic_passes(nn.Sequential(nn.Dropout(0.0), nn.Linear(6, 2)), x, 2, seed=0)
     with pytest.raises(InputError, match="uses none of them"):
-        stochastic_passes(Block(lambda m, x: m.one(x)), x, 2, seed=0)
+        stochastic_passes(ForwardBlock(lambda m, x: m.one(x)), x, 2, seed=0)
 
 
 def test_senseless_requests_are_refused():

@@ -153,8 +153,8 @@ def test_every_kind_of_column_is_read(column, tmp_path):
     frame, y = mixed_frame()
     data = Dataset.from_arrays(frame[[column, "nothing"]], y)
     predictions = fit_predict("logistic", data, tmp_path, passes=1)
-    known = frame[column].notna().to_numpy()[::4] & (np.arange(len(y))[::4] > 0)
-    assert (predictions.pred_probs.argmax(axis=1) == y[::4])[known].all()
+    has_value = frame[column].notna().to_numpy()[::4] & (np.arange(len(y))[::4] > 0)
+    assert (predictions.pred_probs.argmax(axis=1) == y[::4])[has_value].all()
 
 
 def test_a_pipeline_gets_the_frame_itself(tmp_path):

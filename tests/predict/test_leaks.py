@@ -80,9 +80,9 @@ def test_a_killed_run_continues(kind, tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             predict(kind, inputs, labels, tmp_path / "killed")
     assert len(written) == 2
-    continued = predict(kind, inputs, labels, tmp_path / "killed")
-    np.testing.assert_array_equal(whole.pred_probs, continued.pred_probs)
-    np.testing.assert_array_equal(whole.passes, continued.passes)
+    continued_run = predict(kind, inputs, labels, tmp_path / "killed")
+    np.testing.assert_array_equal(whole.pred_probs, continued_run.pred_probs)
+    np.testing.assert_array_equal(whole.passes, continued_run.passes)
 
 
 def test_many_small_groups_share_folds_too(monkeypatch):

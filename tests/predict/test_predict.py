@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import uqled
-from small_training import QUICK, digits, same, tiny
+from small_training import QUICK, StopError, digits, same, tiny
 from uqled.arrays import Labels
 from uqled.predict.crossval import cross_validate, split_stratified
 from uqled.predict.learner import FoldPredictions
@@ -155,17 +155,14 @@ def test_a_killed_run_continues_to_the_same_arrays(tmp_path, moment, whole_run):
         Run.open(out).predictions()
     first = out / "folds" / "0" / "pred_probs.npy"
     written = first.stat().st_mtime_ns if first.exists() else None
-    continued = cross_validate(digits(), tiny, out=out, **{**QUICK, "epochs": 4})
-    same(continued, whole_run)
+    continued_run = cross_validate(digits(), tiny, out=out, **{**QUICK, "epochs": 4})
+    same(continued_run, whole_run)
     if written is not None:
         assert first.stat().st_mtime_ns == written  # the finished fold was not trained again
 
 
 def test_a_checkpoint_is_continued_and_not_repeated(tmp_path, monkeypatch):
     from uqled.predict import training
-
-    class StopError(Exception):
-        pass
 
     write, epochs = training._write_history, []
 

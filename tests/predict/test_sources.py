@@ -44,9 +44,9 @@ def predict_fold(model, *, passes=5, uncertainty="auto", y=Y, seed=0, classes=(0
 def test_groups_of_trees(kind):
     forest = kind(10, random_state=3, max_depth=3)
     fold = predict_fold(forest, passes=3)
-    fitted = clone(forest).fit(X[TRAIN], Y[TRAIN])
-    np.testing.assert_allclose(fold.pred_probs, fitted.predict_proba(X[TEST]), atol=1e-6)
-    trees = np.stack([tree.predict_proba(X[TEST]) for tree in fitted.estimators_])
+    fitted_model = clone(forest).fit(X[TRAIN], Y[TRAIN])
+    np.testing.assert_allclose(fold.pred_probs, fitted_model.predict_proba(X[TEST]), atol=1e-6)
+    trees = np.stack([tree.predict_proba(X[TEST]) for tree in fitted_model.estimators_])
     naive = [trees[:3].mean(axis=0), trees[3:6].mean(axis=0), trees[6:].mean(axis=0)]
     np.testing.assert_allclose(fold.passes, naive, atol=1e-6)
     assert not np.array_equal(fold.passes[0], fold.passes[1])
@@ -62,12 +62,12 @@ def test_members_of_bagging_that_missed_classes(base):
     model = BaggingClassifier(base, 20, max_samples=5, max_features=4, random_state=0)
     y = np.array(["x", "b", "m"])[Y]
     fold = predict_fold(model, passes=4, y=y, classes=["a", "b", "m", "x"])
-    fitted = clone(model).fit(X[TRAIN], y[TRAIN])
-    assert fitted.classes_.tolist() == ["b", "m", "x"]
-    seen = {len(member.classes_) for member in fitted.estimators_}
+    fitted_model = clone(model).fit(X[TRAIN], y[TRAIN])
+    assert fitted_model.classes_.tolist() == ["b", "m", "x"]
+    seen = {len(member.classes_) for member in fitted_model.estimators_}
     assert min(seen) < 3, "the case that this test is about"
     np.testing.assert_allclose(
-        fold.pred_probs[:, 1:], fitted.predict_proba(X[TEST]), rtol=1e-5, atol=1e-6
+        fold.pred_probs[:, 1:], fitted_model.predict_proba(X[TEST]), rtol=1e-5, atol=1e-6
     )
     np.testing.assert_allclose(fold.passes.mean(axis=0), fold.pred_probs, atol=1e-6)
     assert (fold.pred_probs[:, 0] == 0).all()
@@ -98,8 +98,8 @@ def test_forests_take_missing_values():
     fold = predict_classifier_fold(
         model, holes[TRAIN], Y[TRAIN], holes[TEST], classes=np.arange(3), passes=2
     )
-    fitted = clone(model).fit(holes[TRAIN], Y[TRAIN])
-    np.testing.assert_allclose(fold.pred_probs, fitted.predict_proba(holes[TEST]), atol=1e-6)
+    fitted_model = clone(model).fit(holes[TRAIN], Y[TRAIN])
+    np.testing.assert_allclose(fold.pred_probs, fitted_model.predict_proba(holes[TEST]), atol=1e-6)
 
 
 def test_more_passes_than_members():
@@ -113,7 +113,7 @@ def test_more_passes_than_members():
 # -- several fits -------------------------------------------------------------------------------
 
 
-class Recorder(GaussianNB):
+class FitRecorder(GaussianNB):
     """Notes what it was fitted on; stops at a chosen fit."""
 
     fits: list[tuple[np.ndarray, np.ndarray]] = []  # noqa: RUF012
@@ -128,8 +128,8 @@ class Recorder(GaussianNB):
 
 @pytest.fixture
 def recorder(monkeypatch):
-    monkeypatch.setattr(Recorder, "fits", [])
-    return Recorder()
+    monkeypatch.setattr(FitRecorder, "fits", [])
+    return FitRecorder()
 
 
 def test_bootstrap_keeps_the_classes(recorder):
@@ -182,16 +182,16 @@ def test_interrupted_fits_continue(recorder, tmp_path, monkeypatch):
     whole = predict_fold(recorder, folder=tmp_path)
     assert not list(tmp_path.iterdir()), "finished fits are removed"
     recorder.fits.clear()
-    monkeypatch.setattr(Recorder, "stop_at", 3)
+    monkeypatch.setattr(FitRecorder, "stop_at", 3)
     with pytest.raises(KeyboardInterrupt):
         predict_fold(recorder, folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
-    monkeypatch.setattr(Recorder, "stop_at", None)
+    monkeypatch.setattr(FitRecorder, "stop_at", None)
     recorder.fits.clear()
-    continued = predict_fold(recorder, folder=tmp_path)
+    continued_run = predict_fold(recorder, folder=tmp_path)
     assert len(recorder.fits) == 2
-    np.testing.assert_array_equal(continued.pred_probs, whole.pred_probs)
-    np.testing.assert_array_equal(continued.passes, whole.passes)
+    np.testing.assert_array_equal(continued_run.pred_probs, whole.pred_probs)
+    np.testing.assert_array_equal(continued_run.passes, whole.passes)
 
 
 @pytest.mark.parametrize("uncertainty", ["members", "ensemble", "bootstrap"])

@@ -20,7 +20,7 @@ QUOTES = "\"'><script>alert(2)</script>"
 VOID = {"meta", "img", "input", "br", "wbr"}
 
 
-class Page(HTMLParser):
+class ParsedPage(HTMLParser):
     """A page as a browser would take it apart: elements, attributes, visible text."""
 
     def __init__(self, text):
@@ -61,7 +61,7 @@ class Page(HTMLParser):
 
 
 def page_of(path):
-    page = Page(path.read_text("utf-8"))
+    page = ParsedPage(path.read_text("utf-8"))
     refuse_what_is_not_self_contained(path.read_text("utf-8"), page)
     return page
 
@@ -91,11 +91,13 @@ def hostile_run(tmp_path, data, texts=None):
     names = [HOSTILE, QUOTES, "a&b;", "</style></svg>", "\u202eright to left"]
     frame = pd.DataFrame({"text": texts, "label": np.array(names)[data.labels]})
     frame.to_csv(tmp_path / "data.csv", index=False)
-    loaded = load(tmp_path / "data.csv", kind="texts")
-    order = [names.index(name) for name in loaded.labels.names]  # sorted by name when loaded
+    dataset = load(tmp_path / "data.csv", kind="texts")
+    order = [names.index(name) for name in dataset.labels.names]  # sorted by name when loaded
     run = Run.begin(tmp_path / "run", {"made": "up"})
-    N = len(loaded)
-    run.write_data(loaded.labels, loaded.ids.tolist(), None, np.zeros(N, np.int32), loaded.source)
+    N = len(dataset)
+    run.write_data(
+        dataset.labels, dataset.ids.tolist(), None, np.zeros(N, np.int32), dataset.source
+    )
     run.write_fold(
         0,
         data.softmax[:, order].astype(np.float32),

@@ -66,19 +66,22 @@ def test_the_estimated_number_of_errors(data, tmp_path):
         assert f"{tier.name} {tier.n_samples:,} {words} of them are wrong, estimated" in text
     errors = detect_all(data, method="cl-mcd")
     text = page_of(errors.report(tmp_path / "r.html")).text
-    counted = 600 - np.trace(errors.joint)
-    assert f"labels wrong, estimated {counted} {counted / 600:.2%}, by the noise matrix" in text
+    n_off_diagonal = 600 - np.trace(errors.joint)
+    assert (
+        f"labels wrong, estimated {n_off_diagonal} {n_off_diagonal / 600:.2%}, by the noise matrix"
+        in text
+    )
 
 
 def test_shares_that_are_known_for_certain_are_no_interval(data, tmp_path):
     errors = detect_all(data)
-    decided = errors.with_verdicts({int(i): True for i in errors.ranked})
-    while not (decided.estimate.known[decided.mask] == 1).all():  # the flags follow
-        flagged = np.flatnonzero(decided.mask)
-        decided = errors.with_verdicts({int(i): True for i in flagged})
-    lines = describe_answer(decided.answer)
-    page = page_of(decided.report(tmp_path / "r.html")).text
-    n = decided.tiers[0].n_samples
+    decided_errors = errors.with_verdicts({int(i): True for i in errors.ranked})
+    while not (decided_errors.estimate.known[decided_errors.mask] == 1).all():  # the flags follow
+        flagged_rows = np.flatnonzero(decided_errors.mask)
+        decided_errors = errors.with_verdicts({int(i): True for i in flagged_rows})
+    lines = describe_answer(decided_errors.answer)
+    page = page_of(decided_errors.report(tmp_path / "r.html")).text
+    n = decided_errors.tiers[0].n_samples
     assert f"{n:,}  almost certainly wrong (all of them are wrong, as reviewers decided)" in lines
     assert f"almost certainly wrong {n:,} all of them are wrong, as decided" in page
     assert "all flags are real; they include " in lines

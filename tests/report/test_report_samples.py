@@ -40,8 +40,8 @@ def test_the_gallery_shows_the_most_suspect_with_reason_and_truth(data, tmp_path
         assert f"{z} rank {at + 1}, flagged by {methods} of {len(errors.by_method)} methods" in card
         mark = f"really wrong: {data.true[z]}" if data.is_error[z] else "given label is right"
         assert mark in card
-    counted = [f"{reason} {(why == reason).sum()}" for reason in set(why)]
-    assert all(one in page.text for one in counted)
+    counts = [f"{reason} {(why == reason).sum()}" for reason in set(why)]
+    assert all(one in page.text for one in counts)
 
 
 def test_small_pictures_are_kept_pixel_by_pixel(tmp_path):

@@ -59,12 +59,12 @@ def test_every_commit_is_flushed(decisions):
 
 def test_a_newer_version_is_a_conflict_and_nothing_is_written(decisions):
     decisions.decide([(7, "keep", None)], reviewer="ana", seen_versions={7: 0})
-    with pytest.raises(ConflictError, match="samples 7 were decided by ana") as caught:
+    with pytest.raises(ConflictError, match="samples 7 were decided by ana") as error_info:
         decisions.decide(
             [(6, "drop", None), (7, "drop", None)], reviewer="bo", seen_versions={6: 0, 7: 0}
         )
-    assert caught.value.indices == [7]
-    assert caught.value.now[0].action == "keep"
+    assert error_info.value.indices == [7]
+    assert error_info.value.now[0].action == "keep"
     assert states(decisions) == {7: ("keep", None)}
     with pytest.raises(ConflictError):  # a version that was not named counts as not seen
         decisions.decide([(7, "drop", None)], reviewer="bo", seen_versions={})
@@ -289,39 +289,45 @@ def test_pages_together_are_the_ranking(errors, predictions, state):
     for method, one in errors.by_method.items():
         flags, _ = make_list(errors, predictions, state, method)
         assert pages(flags, ListQuery(method), 7) == one.ranked.tolist()
-        shuffled = pages(flags, ListQuery(method, order="random"), 7)
-        assert sorted(shuffled) == sorted(one.ranked.tolist())
-        assert len(shuffled) < 3 or shuffled != one.ranked.tolist()
+        shuffled_data = pages(flags, ListQuery(method, order="random"), 7)
+        assert sorted(shuffled_data) == sorted(one.ranked.tolist())
+        assert len(shuffled_data) < 3 or shuffled_data != one.ranked.tolist()
 
 
 def test_filters_keep_what_they_say(errors, predictions, state):
     flags, _ = make_list(errors, predictions, state)
-    ranked, given, best = errors.ranked.tolist(), errors.labels.codes, errors.best
+    ranked_samples, given, best = errors.ranked.tolist(), errors.labels.codes, errors.best
     why = find_reasons(given, None, predictions.passes, errors.ranked)
-    a, b = ranked[0], ranked[2]
+    a, b = ranked_samples[0], ranked_samples[2]
     decide(state, (b, "drop", None))
     decide(state, (a, "keep", None))
-    listed = [b, a, *(z for z in ranked if z not in (a, b))]  # the decided first, as decided
-    reason_of = dict(zip(ranked, why, strict=True))
+    listed_samples = [
+        b,
+        a,
+        *(z for z in ranked_samples if z not in (a, b)),
+    ]  # the decided first, as decided
+    reason_of = dict(zip(ranked_samples, why, strict=True))
     expected = {
-        ListQuery(errors.method): listed,
-        ListQuery(errors.method, given=1): [z for z in listed if given[z] == 1],
-        ListQuery(errors.method, suggested=2): [z for z in listed if best[z] == 2],
+        ListQuery(errors.method): listed_samples,
+        ListQuery(errors.method, given=1): [z for z in listed_samples if given[z] == 1],
+        ListQuery(errors.method, suggested=2): [z for z in listed_samples if best[z] == 2],
         ListQuery(errors.method, given=1, suggested=2): [
-            z for z in listed if given[z] == 1 and best[z] == 2
+            z for z in listed_samples if given[z] == 1 and best[z] == 2
         ],
-        ListQuery(errors.method, state="undecided"): listed[2:],
+        ListQuery(errors.method, state="undecided"): listed_samples[2:],
         ListQuery(errors.method, state="decided"): [b, a],
         ListQuery(errors.method, state="keep"): [a],
         ListQuery(errors.method, state="drop"): [b],
         ListQuery(errors.method, state="relabel"): [],
     } | {
-        ListQuery(errors.method, reason=reason): [z for z in listed if reason_of[z] == reason]
+        ListQuery(errors.method, reason=reason): [
+            z for z in listed_samples if reason_of[z] == reason
+        ]
         for reason in REASONS
     }
     assert {query.state for query in expected} == {None, *STATES}
-    for query, wanted in expected.items():
-        assert pages(flags, query, 5) == wanted, query
+    for query, expected_now in expected.items():
+        assert pages(flags, query, 5) == expected_now, query
 
 
 def test_a_decision_does_not_make_the_next_page_skip_samples(errors, predictions, state):
@@ -338,11 +344,11 @@ def test_a_decision_does_not_make_the_next_page_skip_samples(errors, predictions
 def test_the_list_follows_the_decisions(errors, predictions, state):
     """As `find_label_errors` with the same verdicts; what is decided stays where it is."""
     flags, current = make_list(errors, predictions, state)
-    ranked = errors.ranked.tolist()
-    decided = ranked[:40]
-    for i in decided:  # right, all of them: the model was wrong
+    ranked_samples = errors.ranked.tolist()
+    decided_samples = ranked_samples[:40]
+    for i in decided_samples:  # right, all of them: the model was wrong
         decide(state, (i, "keep", None))
-    assert flags.list_undecided().tolist() == ranked[40:]  # nothing waits for the estimate
+    assert flags.list_undecided().tolist() == ranked_samples[40:]  # nothing waits for the estimate
     current.update()
     expected = find_label_errors(predictions, verdicts=state.decisions.verdicts(len(predictions)))
     assert current.get("auto").mask.tolist() == expected.mask.tolist()
@@ -352,10 +358,10 @@ def test_the_list_follows_the_decisions(errors, predictions, state):
         flags_by_method=current.get("auto").answer.flags_by_method,
         n_as_predicted=current.get("auto").answer.n_as_predicted,
     )
-    undecided = [i for i in expected.ranked.tolist() if i not in decided]
-    listed = flags.read_page(ListQuery("auto"), start=0, size=1000).indices.tolist()
-    assert listed == decided + undecided
-    assert set(undecided) != set(ranked[40:])  # the verdicts changed the list
+    undecided = [i for i in expected.ranked.tolist() if i not in decided_samples]
+    listed_samples = flags.read_page(ListQuery("auto"), start=0, size=1000).indices.tolist()
+    assert listed_samples == decided_samples + undecided
+    assert set(undecided) != set(ranked_samples[40:])  # the verdicts changed the list
     other = current.get("argmax")  # a method without probabilities keeps its flags
     assert other.mask.tolist() == errors.by_method["argmax"].mask.tolist()
     assert other.estimate.number == expected.estimate.number
@@ -403,8 +409,8 @@ def test_groups_hold_every_undecided_flag_once(errors, predictions, state):
     decide(state, (int(errors.ranked[0]), "keep", None))
     groups, n = list_groups(flags, predictions, 1000)
     assert n == len(groups)
-    listed = [i for group in groups for i in group.indices.tolist()]
-    assert sorted(listed) == sorted(errors.ranked[1:].tolist())
+    listed_samples = [i for group in groups for i in group.indices.tolist()]
+    assert sorted(listed_samples) == sorted(errors.ranked[1:].tolist())
     for group in groups:
         assert set(errors.best[group.indices]) == {group.suggested}
         given = set(predictions.labels.codes[group.indices].tolist())

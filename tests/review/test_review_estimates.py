@@ -251,8 +251,8 @@ def test_a_decision_does_not_wait_for_the_estimate(server, monkeypatch):
     assert client.decide([1, "drop", None])[0] == 200
     estimates = []
     path = "api/estimates"
-    asking = threading.Thread(target=lambda: estimates.append(client.json(path)["estimates"]))
-    asking.start()
+    thread = threading.Thread(target=lambda: estimates.append(client.json(path)["estimates"]))
+    thread.start()
     try:
         assert begun.wait(20)
         began = time.monotonic()
@@ -263,7 +263,7 @@ def test_a_decision_does_not_wait_for_the_estimate(server, monkeypatch):
         assert not estimates
     finally:
         go_on.set()
-        asking.join(20)
+        thread.join(20)
     assert estimates[0]["number"] == 1  # of when it was begun; the page asks again
     assert client.json("api/estimates")["estimates"]["number"] == 2
 
@@ -272,8 +272,8 @@ def test_an_offer_is_accepted_as_a_whole_and_taken_back_as_one(server):
     run, client = server
     errors = find_label_errors(run.predictions(), method="all")
     assert client.json("api/estimates")["estimates"]["bulk"] == []
-    shuffled = client.json("api/samples?order=hundred&size=40")["samples"]
-    items = right(run.predictions(), [row["index"] for row in shuffled])
+    shuffled_data = client.json("api/samples?order=hundred&size=40")["samples"]
+    items = right(run.predictions(), [row["index"] for row in shuffled_data])
     assert client.decide(*map(list, items))[0] == 200
     before = read_verdicts(run.predictions())
     estimates = client.json("api/estimates")["estimates"]

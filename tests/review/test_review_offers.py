@@ -39,15 +39,21 @@ def offers(first, current, decided_at_random=()):
 def test_many_are_offered_where_the_estimate_carries_them():
     probability = np.r_[np.full(120, 0.99), np.full(80, 0.4)]
     sure = make_estimate(probability)
-    found = offers(sure, sure)
-    assert set(found) == {("next", 10), ("next", 25), ("next", 50), ("next", 100), ("above", 120)}
-    above = found["above", 120]
+    both_offers = offers(sure, sure)
+    assert set(both_offers) == {
+        ("next", 10),
+        ("next", 25),
+        ("next", 50),
+        ("next", 100),
+        ("above", 120),
+    }
+    above = both_offers["above", 120]
     assert above.errors.value == pytest.approx(118.8)
     assert [above.errors] == promise_errors(sure, [np.arange(120)], confidence=0.95)
     assert above.errors.low == 117  # Poisson of 1.2 right labels exceeds 3 in one of thirty times
     assert sorted(above.indices) == list(range(120))
     for n in (50, 100):
-        assert found["next", n].errors.low >= 0.9 * n
+        assert both_offers["next", n].errors.low >= 0.9 * n
 
 
 def test_nothing_is_offered_where_the_estimate_does_not_carry_it():

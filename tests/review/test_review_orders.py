@@ -26,9 +26,11 @@ def test_each_tier_lists_its_samples(tmp_path):
     session, errors = open_session(run)
     with serve_review(run, port=0) as address:
         client = Client(address)
-        listed = {name: list_page(client, f"tier={name.replace(' ', '+')}") for name in TIERS}
+        listed_samples = {
+            name: list_page(client, f"tier={name.replace(' ', '+')}") for name in TIERS
+        }
         counts = {one["name"]: one["n"] for one in client.json("api/start")["overview"]["tiers"]}
-        first = listed["worth a look"][0]
+        first = listed_samples["worth a look"][0]
         client.decide([first, "keep", None])
         assert list_page(client, "tier=worth+a+look")[0] == first  # decided ones stay in front
         start = client.json("api/samples?tier=worth+a+look&from=queue")
@@ -37,9 +39,9 @@ def test_each_tier_lists_its_samples(tmp_path):
     for name in TIERS:
         expected = np.flatnonzero(errors.tier == name)
         by_score = expected[np.argsort(errors.scores[expected], kind="stable")]
-        assert listed[name] == by_score.tolist()
+        assert listed_samples[name] == by_score.tolist()
         assert counts[name] == len(expected)
-    assert not errors.mask[listed["worth a look"]].any()
+    assert not errors.mask[listed_samples["worth a look"]].any()
     session.decisions.close()
 
 
@@ -101,8 +103,8 @@ def test_an_audit_on_the_page_is_that_of_the_command(tmp_path):
         assert client.get("api/audit")[0] == 405
         status, answer = client.post("api/audit", {})
         assert (status, answer["audit"]["judged"]) == (200, 0)
-        listed = list_page(client, "order=audit")
-        for i in listed[:6]:
+        listed_samples = list_page(client, "order=audit")
+        for i in listed_samples[:6]:
             action = "keep" if predictions.truth[i] == predictions.labels.codes[i] else "drop"
             client.decide([i, action, None])
         page_audit = client.json("api/estimates")["audit"]
@@ -111,9 +113,9 @@ def test_an_audit_on_the_page_is_that_of_the_command(tmp_path):
 
     errors = find_label_errors(predictions)
     audit = open_audit(run.path, errors, predictions.ids, 1, 99)  # goes on with the same
-    assert audit.indices.tolist() == listed
+    assert audit.indices.tolist() == listed_samples
     result = estimate_audit(errors, audit, read_audit_verdicts(predictions))
     assert page_audit["errors"] == pytest.approx(vars(result.n_errors[0.8]))
     assert (page_audit["judged"], page_audit["wrong"]) == (6, result.n_wrong)
     with serve_review(run, port=0) as address:  # it is there again
-        assert list_page(Client(address), "order=audit") == listed
+        assert list_page(Client(address), "order=audit") == listed_samples

@@ -196,8 +196,8 @@ def test_answers_forbid_scripts_frames_and_referrers(client):
         assert headers["x-content-type-options"] == "nosniff"
         assert "server" not in headers
         assert "access-control-allow-origin" not in headers
-    refused = client.request("GET", "/", whole_path=True)[1]
-    assert refused["referrer-policy"] == "no-referrer"
+    response = client.request("GET", "/", whole_path=True)[1]
+    assert response["referrer-policy"] == "no-referrer"
     assert client.get("api/start")[1]["cache-control"] == "no-store"
     assert "immutable" in client.get("thumbnail/0")[1]["cache-control"]
 

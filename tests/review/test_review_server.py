@@ -55,8 +55,8 @@ def test_samples_come_most_suspect_first(client, run):
     assert start["queue"] == 0
     assert start["methods"] == {name: one.n_flagged for name, one in errors.by_method.items()}
     other = client.json("api/samples?size=5&method=argmax")
-    ranked = errors.by_method["argmax"].ranked
-    assert [row["index"] for row in other["samples"]] == ranked[:5].tolist()
+    ranked_samples = errors.by_method["argmax"].ranked
+    assert [row["index"] for row in other["samples"]] == ranked_samples[:5].tolist()
 
 
 def test_pictures_are_the_data_sets_own(client, run):
@@ -269,13 +269,13 @@ def test_the_command_prints_the_address_and_ends_with_ctrl_c(run):
 
 
 def test_the_browser_is_opened_without_the_token_on_a_command_line(monkeypatch):
-    opened = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
+    addresses = []
+    monkeypatch.setattr("webbrowser.open", addresses.append)
     with serve._open_browser("http://127.0.0.1:1/secret/"):
-        while not opened:
+        while not addresses:
             time.sleep(0.01)
-        assert "secret" not in opened[0]
-        file = Path(unquote(urlsplit(opened[0]).path))
+        assert "secret" not in addresses[0]
+        file = Path(unquote(urlsplit(addresses[0]).path))
         assert "url=http://127.0.0.1:1/secret/" in file.read_text()
         assert file.stat().st_mode & 0o077 == 0
     assert not file.exists()

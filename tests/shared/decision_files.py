@@ -12,19 +12,19 @@ from uqled.review.decisions import Decisions
 
 def within(seconds, function, *args):
     """What the function raises, or None; fails if it does not end in time."""
-    caught = []
+    error_info = []
 
     def call():
         try:
             function(*args)
         except BaseException as error:
-            caught.append(error)
+            error_info.append(error)
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(seconds)
     assert not thread.is_alive(), "it hangs"
-    return caught[0] if caught else None
+    return error_info[0] if error_info else None
 
 
 def write_decisions(path):

@@ -32,7 +32,7 @@ with serve_review(sys.argv[1], port=0) as address:
 
 
 @dataclass(frozen=True)
-class Answer:
+class RawAnswer:
     """One answer; a header that was sent twice has its values in a list."""
 
     status: int
@@ -40,7 +40,7 @@ class Answer:
     body: bytes
 
 
-class Target:
+class PageServer:
     """Where a page is served, and the pieces of a right request to it."""
 
     def __init__(self, address):
@@ -95,7 +95,7 @@ def split_answers(content):
         else:
             length = int(headers.get("content-length", len(content)))
             body, content = content[:length], content[length:]
-        answers.append(Answer(int(first.split()[1]), headers, body))
+        answers.append(RawAnswer(int(first.split()[1]), headers, body))
     return answers
 
 
@@ -127,11 +127,11 @@ def process(script, *words):
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024)),  # noqa: PLW1509
-    ) as started:
+    ) as driver:
         try:
-            yield started
+            yield driver
         finally:
-            started.kill()
+            driver.kill()
 
 
 def wait_until(condition, seconds=20):

@@ -36,9 +36,9 @@ def argmax(row):
 
 
 def agrees(row, given):
-    raised = [float(p) for p in row]
-    raised[given] += SLACK
-    return argmax(raised) == given
+    raised_row = [float(p) for p in row]
+    raised_row[given] += SLACK
+    return argmax(raised_row) == given
 
 
 def thresholds(labels, probs):
@@ -143,15 +143,15 @@ def quotas(joint, labels, min_examples=1, frac_noise=1.0):
     pairs, classes = [], []
     for i in range(K):
         n = sum(1 for given in labels if given == i)
-        kept = max(joint[i][i], min_examples)
+        new_diagonal = max(joint[i][i], min_examples)
         nonzero = max(sum(1 for c in joint[i] if c) - 1, 1)
-        taken = (kept - joint[i][i]) / nonzero
-        off = [max(c - taken, 0.0) if j != i else 0.0 for j, c in enumerate(joint[i])]
-        flagged = [c * frac_noise for c in off]
-        staying = int(kept + sum(o - f for o, f in zip(off, flagged, strict=True)))
+        reduction = (new_diagonal - joint[i][i]) / nonzero
+        off = [max(c - reduction, 0.0) if j != i else 0.0 for j, c in enumerate(joint[i])]
+        flag_counts = [c * frac_noise for c in off]
+        n_staying = int(new_diagonal + sum(o - f for o, f in zip(off, flag_counts, strict=True)))
         enough = n > min_examples
-        pairs.append([int(f) if enough else 0 for f in flagged])
-        classes.append(max(n - staying, 0) if enough else 0)
+        pairs.append([int(f) if enough else 0 for f in flag_counts])
+        classes.append(max(n - n_staying, 0) if enough else 0)
     return pairs, classes
 
 
@@ -170,22 +170,22 @@ def cl_pbnr(labels, probs, entropy_class=None, min_examples=1, frac_noise=1.0, v
     guess = guesses(labels, probs, entropy_class, values)
     joint = calibrate(confident_joint(labels, guess, K), labels)
     pairs, _ = quotas(joint, labels, min_examples, frac_noise)
-    flagged = set()
+    flags = set()
     for i in range(K):
         for j in range(K):
-            flagged.update(best_of_pair(labels, probs, i, j, pairs[i][j]))
-    return np.array([z in flagged and not agrees(probs[z], labels[z]) for z in range(len(labels))])
+            flags.update(best_of_pair(labels, probs, i, j, pairs[i][j]))
+    return np.array([z in flags and not agrees(probs[z], labels[z]) for z in range(len(labels))])
 
 
 def cl_pbc(labels, probs, min_examples=1, frac_noise=1.0):
     K = probs.shape[1]
     joint = calibrate(confident_joint(labels, guesses(labels, probs), K), labels)
     _, numbers = quotas(joint, labels, min_examples, frac_noise)
-    flagged = set()
+    flags = set()
     for i in range(K):
         own = [z for z in range(len(labels)) if labels[z] == i]
-        flagged.update(sorted(own, key=lambda z: (float(probs[z][i]), z))[: numbers[i]])
-    return np.array([z in flagged and not agrees(probs[z], labels[z]) for z in range(len(labels))])
+        flags.update(sorted(own, key=lambda z: (float(probs[z][i]), z))[: numbers[i]])
+    return np.array([z in flags and not agrees(probs[z], labels[z]) for z in range(len(labels))])
 
 
 def cl_joint(labels, probs):
@@ -271,8 +271,8 @@ def contradictions(passes, labels):
 
 def raise_to_power(probs, given, power):
     """The given class's probability, where all are raised to a power and their sum is 1 again."""
-    raised = [math.exp(power * math.log(p)) for p in probs]
-    return raised[given] / sum(raised)
+    powers = [math.exp(power * math.log(p)) for p in probs]
+    return powers[given] / sum(powers)
 
 
 def band_counts(labels, probs, bands, least_rows):

@@ -49,9 +49,9 @@ def _run_python(path, text, names):
 def _run_console(text):
     steps = re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]
     for step in steps:
-        command, _, wanted = step.partition("\n")
+        command, _, expected = step.partition("\n")
         while command.endswith("\\"):  # a command of several lines
-            more, _, wanted = wanted.partition("\n")
+            more, _, expected = expected.partition("\n")
             command = command[:-1] + more
         environment = os.environ | {"COLUMNS": "100", "PYTHONPATH": os.pathsep.join(sys.path)}
         environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -64,6 +64,6 @@ def _run_console(text):
         everything = f"{command}\n{result.stdout}{result.stderr}"
         code = re.search(r"# exit code (\d)", command)
         assert result.returncode == int(code[1] if code else 0), everything
-        matches = doctest.OutputChecker().check_output(wanted, result.stdout, _FLAGS)
-        assert not wanted.strip() or matches, everything
+        matches = doctest.OutputChecker().check_output(expected, result.stdout, _FLAGS)
+        assert not expected.strip() or matches, everything
     return len(steps)

@@ -68,9 +68,9 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
         "except FileError as error:\n    print(error)\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "a.npy")]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    assert "a.npy' cannot be written" in ended.stdout
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert "a.npy' cannot be written" in process.stdout
 
 
 def test_only_abandoned_temporary_files_are_removed(tmp_path):
@@ -84,8 +84,8 @@ def test_only_abandoned_temporary_files_are_removed(tmp_path):
     with replace_file(tmp_path / "new.txt") as part:
         remove_leftovers(tmp_path)
         part.write_text("new")
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {*names, ".uqled-folder", ".uqled-link", "new.txt"}
+    files_left = {path.name for path in tmp_path.iterdir()}
+    assert files_left == {*names, ".uqled-folder", ".uqled-link", "new.txt"}
 
 
 def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path):
@@ -127,8 +127,8 @@ for number in range(20):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_of_two_runs_begun_at_once_in_one_folder_one_is_refused(tmp_path):
     command = [sys.executable, "-c", RACE, str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
 
 
 def test_a_run_that_another_process_began_just_now_is_not_taken(tmp_path, monkeypatch):

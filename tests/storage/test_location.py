@@ -168,10 +168,12 @@ def test_another_process_reads_what_was_pickled(folder):
         pytest.skip("another process has another memory")
     (folder / "a").write(b"hello")
     code = "import pickle, sys; print(pickle.load(sys.stdin.buffer).read().decode())"
-    sent = pickle.dumps(folder / "a")
-    assert len(sent) < 300
-    done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True)
-    assert done.stdout == b"hello\n"
+    pickled_location = pickle.dumps(folder / "a")
+    assert len(pickled_location) < 300
+    process = subprocess.run(
+        [sys.executable, "-c", code], input=pickled_location, capture_output=True, check=True
+    )
+    assert process.stdout == b"hello\n"
 
 
 def test_threads_read_at_the_same_time(folder):

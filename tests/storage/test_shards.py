@@ -156,19 +156,19 @@ def test_a_large_row_group_is_no_block(tmp_path, monkeypatch):
 def test_reading_on_decodes_nothing_twice(tmp_path, monkeypatch):
     pq.write_table(columns(PROBS), tmp_path / "a.parquet", row_group_size=200)
     result = open_shards(tmp_path / "a.parquet", ndim=2, name="x")
-    begun = []
+    beginnings = []
     original = parquet_files._Cursor._start_group
     monkeypatch.setattr(
         parquet_files._Cursor,
         "_start_group",
-        lambda self, group: (begun.append(group), original(self, group)),
+        lambda self, group: (beginnings.append(group), original(self, group)),
     )
     for start in range(0, N, 25):
         assert np.array_equal(result[start : start + 25], PROBS[start : start + 25])
-    assert begun == [0, 1]
+    assert beginnings == [0, 1]
     assert np.array_equal(result[30:40], PROBS[30:40])
     assert np.array_equal(result[90:140], PROBS[90:140])
-    assert begun == [0, 1, 0]
+    assert beginnings == [0, 1, 0]
 
 
 def test_opening_reads_headers_only(tmp_path, monkeypatch):
@@ -210,14 +210,14 @@ def test_another_process_reads_what_was_pickled(tmp_path, layout):
         "import pickle, sys, numpy as np; found = pickle.load(sys.stdin.buffer);"
         "sys.stdout.buffer.write(np.asarray(found).tobytes())"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         input=pickle.dumps(result),
         capture_output=True,
         check=True,
         cwd="/",
     )
-    assert done.stdout == whole.tobytes()
+    assert process.stdout == whole.tobytes()
 
 
 def test_many_shards_pickle_small(tmp_path):

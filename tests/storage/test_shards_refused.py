@@ -251,9 +251,9 @@ REFUSED = {
 def test_refused_by_name(tmp_path, case):
     ndim, make, message = REFUSED[case]
     address = make(tmp_path)
-    with pytest.raises(FileError, match=message) as caught:
+    with pytest.raises(FileError, match=message) as error_info:
         open_shards(address, ndim=ndim, name="x")
-    assert caught.value.fix
+    assert error_info.value.fix
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ _MEASURES = ("f1", "precision", "recall")
 def build_entropy(results: Results) -> list[str]:
     """Both readings of the threshold, and which of them looks like the paper, rate by rate."""
     rows: list[list[str]] = []
-    printed = read_paper_results().stage1
+    paper_rows = read_paper_results().stage1
     clearer, signs, trends = Counter[str](), Counter[str](), Counter[str]()
     for name in list_evidence(results):
         clearer.update(_compare_readings(results, name))
@@ -44,7 +44,7 @@ def build_entropy(results: Results) -> list[str]:
         if not all(gaps.values()):
             continue
         other = find_paper_dataset(name)
-        paper = _compute_entropy_gaps(printed, other, "cl-mcd-e") if other else {}
+        paper = _compute_entropy_gaps(paper_rows, other, "cl-mcd-e") if other else {}
         for rate in gaps["candidate"]:
             cells = [
                 format_signed(by[rate][measure].mean) if rate in by else DASH

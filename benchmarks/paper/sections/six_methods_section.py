@@ -30,8 +30,8 @@ def build_six_methods(results: Results) -> list[str]:
         if other is None or not ours:
             continue
         title = escape_markdown(name) + ("" if other == name else f" (in the paper: {other})")
-        printed = group_samples(paper, other, "f1")
-        parts += [f"**{title}**", _build_table(ours, printed, means[other])]
+        paper_samples = group_samples(paper, other, "f1")
+        parts += [f"**{title}**", _build_table(ours, paper_samples, means[other])]
     if not parts:
         return []
     return [

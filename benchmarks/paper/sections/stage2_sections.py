@@ -59,7 +59,7 @@ def build_stage2(results: Results, names: Iterable[str]) -> list[str]:
 
 def _compare_treatments(results: Results) -> str:
     """Relabelling against removal, and the best of either against doing nothing."""
-    counted, best = Counter[str](), []
+    counts, best = Counter[str](), []
     for name in list_evidence(results):
         relabelled, removed = (
             group_by_treatment(results, name, what) for what in ("relabel", "remove")
@@ -69,7 +69,7 @@ def _compare_treatments(results: Results) -> str:
                 if m in removed.get(rate, {}):
                     gap = subtract_samples(relabelled[rate][m], removed[rate][m])
                     side = "relabel" if gap.mean > 0 else "remove"
-                    counted[side if is_clear(gap) else "open"] += 1
+                    counts[side if is_clear(gap) else "open"] += 1
         noisy = group_samples(select_treatment(results.stage2, "noisy"), name, "accuracy")
         clean = group_samples(select_treatment(results.stage2, "clean"), name, "accuracy").get(
             None, {}
@@ -85,12 +85,12 @@ def _compare_treatments(results: Results) -> str:
                 f"{format_spread(loss)} points, the best removal ({format_method(top)}) "
                 f"gains {format_points(gain)}"
             )
-    total = sum(counted.values())
+    total = sum(counts.values())
     text = "".join(f"- {line}.\n" for line in best)
     if total:
         text = (
-            f"Relabelling is clearly better than removal in {counted['relabel']} of {total} cases "
-            f"(data set, rate and method), clearly worse in {counted['remove']}; {counted['open']} "
+            f"Relabelling is clearly better than removal in {counts['relabel']} of {total} cases "
+            f"(data set, rate and method), clearly worse in {counts['remove']}; {counts['open']} "
             f"are within the spread.\n\n{text}"
         )
     return text.strip()
@@ -106,9 +106,9 @@ def build_stage2_block(results: Results, name: str) -> list[str]:
     )  # fmt: skip
     table = build_stage2_table(alone)
     heads = list(table.groups[0][1])
-    removed = table.blocks[0]
-    relabelled = {row.name: row for block in table.blocks[1:] for row in block.rows}
-    rates = [i for i, _ in enumerate(heads) if has_cell(relabelled.values(), i)]
+    removal_block = table.blocks[0]
+    rows_by_method = {row.name: row for block in table.blocks[1:] for row in block.rows}
+    rates = [i for i, _ in enumerate(heads) if has_cell(rows_by_method.values(), i)]
     rates = [i for i in rates if heads[i] != "Mean"]
     paper, other = read_paper_means(), find_paper_dataset(name)
     ours = average_over_rates(group_by_treatment(results, name, "remove"))
@@ -117,9 +117,9 @@ def build_stage2_block(results: Results, name: str) -> list[str]:
     ).get("noisy")
     names = {format_method(m) + (" (baseline)" if m == BASELINE else ""): m for m in ours}
     rows = []
-    for row in removed.rows:
+    for row in removal_block.rows:
         m = names.get(row.name)
-        again = relabelled.get(row.name) if row.kind != "fact" and m else None
+        again = rows_by_method.get(row.name) if row.kind != "fact" and m else None
         cells = [format_markdown_cell(again.cells[i]) if again else "" for i in rates]
         gain = [format_signed(subtract_samples(ours[m], noisy).mean) if m and noisy else ""]
         gain.append("")
@@ -132,7 +132,7 @@ def build_stage2_block(results: Results, name: str) -> list[str]:
     )
     return [
         f"### {escape_markdown(name)}, cleaned",
-        format_note(removed),
+        format_note(removal_block),
         format_table(
             [
                 *("", *heads, *(f"relabelled, {heads[i]}" for i in rates)),

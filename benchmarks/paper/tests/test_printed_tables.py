@@ -38,9 +38,9 @@ class TestPublished:
             return frame
 
         monkeypatch.setattr(consistency, "read_printed_table", read_changed_tables)
-        failed = {check.what for check in consistency.check_tables() if check.exceptions}
-        assert "F1 is the harmonic mean of the printed precision and recall" in failed
-        assert "a Mean of stage 1 is the mean of its row" in failed
+        failures = {check.what for check in consistency.check_tables() if check.exceptions}
+        assert "F1 is the harmonic mean of the printed precision and recall" in failures
+        assert "a Mean of stage 1 is the mean of its row" in failures
 
     def test_numbers_that_do_not_follow(self) -> None:
         verdicts = {
@@ -70,16 +70,14 @@ class TestPublished:
         initial, final = analysis.initial.correlation, analysis.final.correlation
         assert initial is not None
         assert final is not None
-        printed = [
-            formatting.format_number(value, 2) for value in (initial.r, initial.t, initial.p)
-        ]
-        assert printed == ["0.98", "6.37", "0.02"]
-        printed = [
+        values = [formatting.format_number(value, 2) for value in (initial.r, initial.t, initial.p)]
+        assert values == ["0.98", "6.37", "0.02"]
+        values = [
             formatting.format_number(final.r, 2),
             formatting.format_number(final.t, 2),
             formatting.format_number(final.p, 3),
         ]
-        assert printed == ["0.98", "10.03", "0.001"]
+        assert values == ["0.98", "10.03", "0.001"]
         assert (initial.n, final.n) == (4, 6)
 
     def test_the_papers_mean_f1_table(self) -> None:

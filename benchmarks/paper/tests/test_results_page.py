@@ -59,13 +59,13 @@ def make_results(folder: Path, gains: dict[str, float], *, relabel: float = 0.0)
             }
         elif cell.kind in ("pilot", "detection"):
             assert cell.rate is not None
-            judged = {}
+            verdicts = {}
             for place, method in enumerate(SUITE.methods):
                 gain = gains.get(method, 0.0) + SEEDS[cell.seed] * (1 + place / 10)
                 p = r = 0.5 + level + cell.rate / 10 + gain
-                judged[method] = {"precision": p, "recall": r, "f1": p, "aupr": p, "flagged": 90}
-                judged[method]["f05"] = compute_f05(p, r)
-            content = {"n": 1000, "wrong": round(1000 * cell.rate), "methods": judged}
+                verdicts[method] = {"precision": p, "recall": r, "f1": p, "aupr": p, "flagged": 90}
+                verdicts[method]["f05"] = compute_f05(p, r)
+            content = {"n": 1000, "wrong": round(1000 * cell.rate), "methods": verdicts}
             content |= {"given_accuracy": 0.8, "true_accuracy": 0.9, "classes": ["a", "b"]}
             content |= {"sources": dict.fromkeys(SUITE.methods)}
         elif cell.kind == "retraining":
@@ -99,14 +99,14 @@ def test_what_the_page_links_to_is_there() -> None:
 
 
 def test_no_fold_is_committed() -> None:
-    ignored = (STORED / ".gitignore").read_text()
+    gitignore = (STORED / ".gitignore").read_text()
     for pattern in ("fold-*.npz", "pretraining.npz", "work/"):
-        assert pattern in ignored
+        assert pattern in gitignore
 
 
 def test_sentences_follow_the_numbers(tmp_path: Path) -> None:
-    proposed = ("cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
-    better = dict(zip(proposed, (0.02, 0.03, 0.02, 0.02, 0.05), strict=True))
+    methods = ("cl-mcd", "cl-mcd-e", "cl-mcd-ens", "alg-ens-2", "alg-ens-3")
+    better = dict(zip(methods, (0.02, 0.03, 0.02, 0.02, 0.05), strict=True))
     for_it = build_page(make_results(tmp_path / "for", better, relabel=0.02), PUBLISHED)
     worse = {name: -gain for name, gain in better.items()}
     against = build_page(make_results(tmp_path / "against", worse, relabel=-0.02), PUBLISHED)
@@ -116,14 +116,14 @@ def test_sentences_follow_the_numbers(tmp_path: Path) -> None:
         part = text.split(f"{head}:")[1].split("\n\n")[1]
         assert f"- {first} (" in part
     assert SUITE.stage2 is not None
-    counted = [data for data in SUITE.data if not data.contaminated]
-    cells = len(counted) * len(SUITE.rates)
-    n = cells * len(proposed)
+    clean_sets = [data for data in SUITE.data if not data.contaminated]
+    cells = len(clean_sets) * len(SUITE.rates)
+    n = cells * len(methods)
     assert f"{first} ({n} of {n} clearly)" in for_it
     assert f"{first} (0 of {n} clearly, {n} clearly not)" in against
     assert "Alg-Ens (agreement 3) has the highest mean F1" in for_it
     assert "clearly ahead of every other method; +5.0 " in for_it
-    n = len(counted) * len(SUITE.stage2.relabel) * len(SUITE.stage2.methods or SUITE.methods)
+    n = len(clean_sets) * len(SUITE.stage2.relabel) * len(SUITE.stage2.methods or SUITE.methods)
     assert f"Relabelling is clearly better than removal in {n} of {n}" in for_it
     assert f"clearly worse in {n};" in against
     assert f"The candidate reading has the clearly higher F1 in {cells} of {cells}" in for_it
@@ -150,9 +150,9 @@ def test_a_benchmark_that_is_not_finished_says_so(tmp_path: Path) -> None:
     text = build_page(folder, PUBLISHED)
     assert "**The benchmark is not finished: " in text
     assert not re.search(r"\bnan\b", text, re.IGNORECASE)
-    nothing = tmp_path / "nothing"
-    (nothing / "cells").mkdir(parents=True)
-    assert "0 of " in build_page(nothing, PUBLISHED)
+    no_folder = tmp_path / "nothing"
+    (no_folder / "cells").mkdir(parents=True)
+    assert "0 of " in build_page(no_folder, PUBLISHED)
 
 
 def test_published_predictions_are_judged_by_their_spread() -> None:

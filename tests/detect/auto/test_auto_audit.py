@@ -156,10 +156,10 @@ def test_a_part_of_an_audit_is_an_audit_and_all_samples_are_a_census(reviewed_da
     assert "25 that are left" in estimate.advice or "Enough" in estimate.advice
     census = uqled.audit_sample(errors, len(errors))
     every = {z: bool(wrong) for z, wrong in enumerate(is_error)}
-    known = uqled.estimate_audit(errors, census, every)
-    assert known.n_errors[0.95].low == known.n_errors[0.95].high == is_error.sum()
-    assert known.precision[0.8].value == pytest.approx(is_error[errors.mask].mean())
-    assert known.advice.startswith("Enough")
+    reference = uqled.estimate_audit(errors, census, every)
+    assert reference.n_errors[0.95].low == reference.n_errors[0.95].high == is_error.sum()
+    assert reference.precision[0.8].value == pytest.approx(is_error[errors.mask].mean())
+    assert reference.advice.startswith("Enough")
     with pytest.raises(InputError, match="none of the audit's samples"):
         uqled.estimate_audit(errors, Audit(np.array([1]), np.array([0.5])), {2: True})
 

@@ -89,13 +89,13 @@ def test_best_f1_is_best_in_the_mean_of_the_readings():
 @pytest.mark.parametrize("wanted", [0.2, 0.5, 0.7, 0.9])
 def test_precision_and_recall_are_kept_by_the_longest_and_the_shortest_prefix(wanted):
     result = estimate()
-    ranked = np.sort(result.probability)[::-1]
+    ranked_samples = np.sort(result.probability)[::-1]
     n = length_of(OperatingPoint("precision", wanted), result)
-    assert n == 0 or ranked[:n].mean() >= wanted - 1e-12
-    assert n == len(ranked) or ranked[: n + 1].mean() < wanted
+    assert n == 0 or ranked_samples[:n].mean() >= wanted - 1e-12
+    assert n == len(ranked_samples) or ranked_samples[: n + 1].mean() < wanted
     n = length_of(OperatingPoint("recall", wanted), result)
-    assert ranked[:n].sum() >= wanted * ranked.sum() * (1 - 1e-9)
-    assert ranked[: n - 1].sum() < wanted * ranked.sum()
+    assert ranked_samples[:n].sum() >= wanted * ranked_samples.sum() * (1 - 1e-9)
+    assert ranked_samples[: n - 1].sum() < wanted * ranked_samples.sum()
 
 
 def test_no_flags_reach_a_precision_that_none_has():
@@ -200,8 +200,8 @@ def test_verdicts_correct_what_all_readings_have_wrong():
 
 def test_a_relabelling_to_the_given_class_is_no_error():
     codes = np.array([0, 1, 2, 2])
-    known = probability.encode_verdicts([2, 2, 3, 0], [0, 0, 0, 0], codes)
-    assert known.tolist() == [0, 1, 1, -1]
+    verdicts = probability.encode_verdicts([2, 2, 3, 0], [0, 0, 0, 0], codes)
+    assert verdicts.tolist() == [0, 1, 1, -1]
 
 
 def test_a_verdict_that_all_foretold_changes_little():

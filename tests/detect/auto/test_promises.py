@@ -14,10 +14,10 @@ def make_estimate(probability, n_right, n_wrong):
     """An estimate of these probabilities, with verdicts on samples of 0.9 behind them."""
     n = n_right + n_wrong
     readings = {"a": np.r_[probability, np.full(n, 0.9)]}
-    known = np.full(len(readings["a"]), -1, np.int8)
-    known[len(probability) :] = np.r_[np.zeros(n_right), np.ones(n_wrong)]
+    verdicts = np.full(len(readings["a"]), -1, np.int8)
+    verdicts[len(probability) :] = np.r_[np.zeros(n_right), np.ones(n_wrong)]
     weights = {"a": 1.0}
-    return ErrorEstimate(readings, weights, weights).with_known_verdicts(known)
+    return ErrorEstimate(readings, weights, weights).with_known_verdicts(verdicts)
 
 
 def draw_numbers(n, n_right, n_wrong, draws=200_000):

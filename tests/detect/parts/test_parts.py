@@ -44,24 +44,24 @@ def test_cuts_are_those_of_sorting(seed: int, ties: bool, places: int, room: int
     values = rng.integers(-3, 4, n) / 3.0 if ties else rng.random(n) * 2 - 1
     index = np.unique(rng.integers(0, 10**9, n))
     group, values = group[: len(index)], values[: len(index)]
-    wanted = rng.integers(0, 60, G).astype(np.int64)
+    quotas = rng.integers(0, 60, G).astype(np.int64)
     offers = [
         GroupedSamples(group[k::places], values_to_keys(values[k::places]), index[k::places])
         for k in range(places)
     ]
     with mock.patch.object(cuts_module, "_COUNTS", room):  # few ranges or many
         cuts = find_cuts(
-            wanted, lambda c: reduce(merge_results, [c.count_samples(o) for o in offers])
+            quotas, lambda c: reduce(merge_results, [c.count_samples(o) for o in offers])
         )
     result = set[int]().union(*(o.index[cuts.select(o)].tolist() for o in offers))
     expected: set[int] = set()
     for g in range(G):
         mine = np.flatnonzero(group == g)
-        best = mine[np.lexsort((index[mine], -values[mine]))][: wanted[g]]
+        best = mine[np.lexsort((index[mine], -values[mine]))][: quotas[g]]
         expected |= set(index[best].tolist())
-        if 0 < wanted[g] <= len(mine):
+        if 0 < quotas[g] <= len(mine):
             assert cuts.get_lower_bounds()[g] <= values[best].min()
-        elif wanted[g]:
+        elif quotas[g]:
             assert cuts.get_lower_bounds()[g] == -np.inf
     assert result == expected
 

@@ -190,10 +190,10 @@ def test_a_node_lost_in_the_middle(tmp_path: Path, cluster: Any) -> None:
     labels, softmax, passes = make_inputs(6)
     third = cluster.add_node(**NODE)
     cluster.wait_for_nodes()
-    done, before = threading.Event(), []
+    is_done, before = threading.Event(), []
 
     def lose() -> None:
-        while not done.is_set():
+        while not is_done.is_set():
             if len(list((tmp_path / "out").glob("work/*-sweep-2.bin"))) >= 4:
                 before.append(alive())
                 cluster.remove_node(third, False)
@@ -206,7 +206,7 @@ def test_a_node_lost_in_the_middle(tmp_path: Path, cluster: Any) -> None:
         watched = Slow(labels, tmp_path)
         errors = detect((watched, softmax, passes), tmp_path, part_rows=PART_ROWS // 2, workers=3)
     finally:
-        done.set()
+        is_done.set()
         losing.join()
     assert_same(errors, (labels, softmax, passes))
     assert before == [3]  # it was there until then
@@ -224,9 +224,9 @@ def test_a_shard_cut_between_sweeps_is_named(tmp_path: Path) -> None:
     content, times = file.read_bytes(), file.stat()
     watched = Truncating(labels, tmp_path, at=("count_part_joints", 2))
     inputs = watched, folder, Kept(passes)
-    with pytest.raises(FileError, match=r"part-1\.npy' ends at byte 900") as caught:
+    with pytest.raises(FileError, match=r"part-1\.npy' ends at byte 900") as error_info:
         detect(inputs, tmp_path)
-    assert type(caught.value) is FileError
+    assert type(error_info.value) is FileError
     left = {path.name for path in (tmp_path / "out").iterdir()}
     assert left == {"detection.json", "work"}  # no row of a result
     with pytest.raises(FileError, match="not finished"):

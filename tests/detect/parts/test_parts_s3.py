@@ -166,9 +166,9 @@ def test_the_command(bucket: Location, upload: Any) -> None:
     assert planned.exit_code == 0, planned.output
     assert "to read" in planned.output
     assert not Location.of(out).exists()
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
+    command_result = CliRunner().invoke(app, words)
+    assert command_result.exit_code == 0, command_result.output
     expected = find_label_errors(*arrays, method="alg-ens")
-    assert f"{expected.n_flagged:,} of 300 labels flagged" in done.output
+    assert f"{expected.n_flagged:,} of 300 labels flagged" in command_result.output
     table = pd.concat(ErrorsInParts.open(out).frames(), ignore_index=True)
     assert (table["is_label_issue"].to_numpy() == expected.mask).all()

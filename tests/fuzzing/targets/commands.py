@@ -164,8 +164,10 @@ def _find_again(scene: Scene) -> None:
     require(len(errors.mask) == len(errors.data), "a mask of another length")
     table = errors.unlabelled
     if table is not None and len(table):
-        known = set(errors.data.labels.values.tolist())
-        require(set(table["predicted_label"]) <= known, "a class that the data does not have")
+        class_values = set(errors.data.labels.values.tolist())
+        require(
+            set(table["predicted_label"]) <= class_values, "a class that the data does not have"
+        )
 
 
 COMMAND_TARGETS = [

@@ -136,12 +136,12 @@ def _make_cells(folder: Path) -> None:
     cells = Cells(folder / "out")
     origin = {"code": "abc", "cpu": "a processor", "cores": 2, "memory_gib": 1.0, "python": "3.11"}
     origin |= {"versions": {"numpy": "2"}, "seconds": 36.0}
-    wanted = [
+    expected = [
         *list_pilot_cells(suite),
         *list_stage1_cells(suite),
         *list_stage2_cells(suite, suite.methods),
     ]
-    for cell in list_unfinished_cells(suite, cells, wanted):
+    for cell in list_unfinished_cells(suite, cells, expected):
         arrays: dict[str, Any] = {}
         content: dict[str, Any] = {"accuracy": 0.9 + cell.seed / 100}
         if cell.kind == "pretraining":
@@ -180,8 +180,8 @@ def _read_cells(scene: Scene) -> None:
                     cells.read_arrays(needed)
     elif what < 0.6:
         cells.check_fingerprint("digits", "abc")
-        wanted = [*list_stage1_cells(suite), *list_stage2_cells(suite, suite.methods)]
-        list_unfinished_cells(suite, cells, wanted)
+        expected = [*list_stage1_cells(suite), *list_stage2_cells(suite, suite.methods)]
+        list_unfinished_cells(suite, cells, expected)
     else:
         results = collect_results(suite, cells)
         require(len(results.stage1.columns) > 0, "no columns")

@@ -47,18 +47,18 @@ def test_every_way_to_pack(tmp_path, method):
 )
 def test_names_that_leave_the_folder_are_refused(tmp_path, name):
     path = zip_of(tmp_path / "a.zip", [(name, b"x")])
-    with pytest.raises(FileError, match="whose name leads outside of the archive") as refused:
+    with pytest.raises(FileError, match="whose name leads outside of the archive") as error_info:
         load(path)
-    assert repr(name) in str(refused.value)
+    assert repr(name) in str(error_info.value)
 
 
 def test_names_without_end_are_refused(tmp_path):
     """Each folder on the way is listed: a name of 60 kB would be 900 MB."""
     path = zip_of(tmp_path / "a.zip", [("x/" * 30_000 + "x.png", b"x")])
-    started = time.monotonic()
+    driver = time.monotonic()
     with pytest.raises(FileError, match="name of 60,005 characters in 30,001 folders"):
         load(path)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - driver < 2
 
 
 def test_a_name_that_comes_twice_is_refused(tmp_path):
@@ -138,11 +138,11 @@ def test_encrypted_and_foreign_members_are_unreadable_images(tmp_path):
     for at in (content.rindex(b"b/0.png") - 46 + 10, content.index(b"b/0.png") - 30 + 8):
         content[at] = 97  # a way to pack that Python does not know
     path.write_bytes(content)
-    with pytest.raises(FileError, match="2 unreadable of 4 images") as refused:
+    with pytest.raises(FileError, match="2 unreadable of 4 images") as error_info:
         load(path)
-    assert "a/1.png: is encrypted" in str(refused.value)
+    assert "a/1.png: is encrypted" in str(error_info.value)
     assert "b/0.png: cannot be read (That compression method is not supported)" in str(
-        refused.value
+        error_info.value
     )
     assert load(path, skip_unreadable=True).ids.tolist() == ["a/0.png", "b/1.png"]
 
@@ -313,20 +313,20 @@ def test_folders_that_lead_to_each_other(tmp_path):
     for name in "ab":
         for n in range(5):
             (tmp_path / "in" / name / f"link{n}").symlink_to(tmp_path / "in")
-    started = time.monotonic()
+    driver = time.monotonic()
     assert len(load(tmp_path / "in")) == 4
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - driver < 2
 
 
 def test_a_folder_that_may_not_be_listed(tmp_path, monkeypatch):
     with zipfile.ZipFile(zip_of(tmp_path / "a.zip")) as archive:
         archive.extractall(tmp_path / "in")
-    listed = os.scandir
+    scandir = os.scandir
 
     def refuse(path):
         if str(path).endswith("b"):
             raise PermissionError(13, "Permission denied", str(path))
-        return listed(path)
+        return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(FileError, match=r"in/b' cannot be read \(Permission denied\)"):
@@ -369,14 +369,14 @@ def test_damaged_archives_end_in_our_own_errors(tmp_path, cifar):
         place = path.parent if path.parent.name == "idx" else path
         for n in range(60):
             path.write_bytes(mutate(sound, rng, n))
-            started = time.monotonic()
+            driver = time.monotonic()
             with warnings.catch_warnings(), override_limits(memory_bytes=2**27):
                 warnings.simplefilter("ignore")
                 try:
                     load(place, cache=False, skip_unreadable=True)
                 except UqledError:
                     refused += 1
-            assert time.monotonic() - started < 5, path.name
+            assert time.monotonic() - driver < 5, path.name
         assert refused > 5, path.name
         path.write_bytes(sound)
 

@@ -68,7 +68,7 @@ def test_a_mask_that_masks_nothing_is_none():
 # -- endless --------------------------------------------------------------------------------------
 
 
-class Endless(TorchDataset):
+class EndlessDataset(TorchDataset):
     """A map-style data set without a stop, as most are: it answers any number."""
 
     def __init__(self, values):
@@ -80,12 +80,12 @@ class Endless(TorchDataset):
         return self.values[index % len(self.values)]
 
 
-class EndlessWithLength(Endless):
+class EndlessWithLength(EndlessDataset):
     def __len__(self):
         return len(self.values)
 
 
-class Stream(IterableDataset):
+class RefusedStream(IterableDataset):
     def __iter__(self):
         raise AssertionError("iterated")
 
@@ -109,8 +109,8 @@ def naturals():
 
 
 ENDLESS = {
-    "a data set without a length": lambda: Endless(LABELS),
-    "a stream": Stream,
+    "a data set without a length": lambda: EndlessDataset(LABELS),
+    "a stream": RefusedStream,
     "a generator": naturals,
     "an iterator": lambda: iter(naturals()),
     "a loader": lambda: DataLoader(EndlessWithLength(LABELS)),
@@ -129,9 +129,9 @@ def test_what_does_not_end_is_refused_and_not_iterated(kind):
         lambda array: uqled.label_quality_scores(array, SOFTMAX),
         uqled.uncertainty.entropy,
     ):
-        with pytest.raises(uqled.InputError) as caught:
+        with pytest.raises(uqled.InputError) as error_info:
             function(ENDLESS[kind]())
-        assert caught.value.fix
+        assert error_info.value.fix
 
 
 def test_a_data_set_with_a_length_is_read_within_it():

@@ -23,10 +23,10 @@ from uqled.storage.arrays.numpy_files import open_npz
 @pytest.mark.filterwarnings("ignore")
 def test_headers_that_are_none(tmp_path, case):
     path = with_member(tmp_path / "a.npz", "y.npy", pack_npy(HEADERS[case], bytes(32)))
-    started = time.monotonic()
+    driver = time.monotonic()
     with pytest.raises(FileError, match=r"a\.npz"):
         load(path)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - driver < 2
 
 
 def test_a_header_of_gigabytes(tmp_path):

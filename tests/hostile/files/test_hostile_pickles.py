@@ -117,9 +117,9 @@ GROWN_TYPE = (
     ],
 )
 def test_forged_batches_are_refused_by_name(cifar, data, message):
-    with pytest.raises(FileError, match=message) as refused:
+    with pytest.raises(FileError, match=message) as error_info:
         load_with(cifar, batch(data))
-    assert "data_batch_1" in str(refused.value)
+    assert "data_batch_1" in str(error_info.value)
 
 
 def test_a_dictionary_cannot_be_filled_with_one_of_many_keys(cifar):
@@ -173,16 +173,16 @@ def test_archives_that_somebody_pickled_again(cifar, protocol, order, keys):
 )
 def test_batches_of_another_shape(cifar, change, message):
     sound = {b"data": PIXELS, b"labels": [0, 1, 2, 0], b"filenames": [b"a", b"b", b"c", b"d"]}
-    with pytest.raises(FileError, match=message) as refused:
+    with pytest.raises(FileError, match=message) as error_info:
         load_with(cifar, python2_pickle(sound | change))
-    assert "data_batch_1" in str(refused.value)
+    assert "data_batch_1" in str(error_info.value)
 
 
 def test_damaged_batches_are_refused_or_read(cifar):
     """Mutations of a sound file: our own error or data of the right shape, and quickly."""
     sound = (cifar / "data_batch_1").read_bytes()
     short = sound[:200] + sound[-700:]  # most bytes are pixels, which may be anything
-    rng, refused, started = np.random.default_rng(0), [], time.monotonic()
+    rng, refused, driver = np.random.default_rng(0), [], time.monotonic()
     for n in range(300):
         content = bytearray(sound if n % 2 else short)
         for at in rng.integers(0, len(content), 1 + n % 4):
@@ -195,4 +195,4 @@ def test_damaged_batches_are_refused_or_read(cifar):
             refused.append(str(error))
     assert len(refused) > 150
     assert all("data_batch_1" in message for message in refused)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - driver < 30

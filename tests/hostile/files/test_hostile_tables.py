@@ -229,10 +229,10 @@ def test_pipes_and_devices_in_a_column_of_paths_are_refused(tmp_path, pipe, tabl
         {"file": ["zero.png", "pipe.png", "text.png", str(pipe)], "label": [0, 1, 0, 1]}
     )
     frame.to_csv(tmp_path / table) if table == "a.csv" else frame.to_parquet(tmp_path / table)
-    with pytest.raises(FileError, match=r"has 4 unreadable of 4 images") as caught:
+    with pytest.raises(FileError, match=r"has 4 unreadable of 4 images") as error_info:
         load(tmp_path / table, inputs="file", kind="images", cache=False)
-    assert str(caught.value).count("is not a regular file") == 3
-    assert "secret" not in str(caught.value)
+    assert str(error_info.value).count("is not a regular file") == 3
+    assert "secret" not in str(error_info.value)
 
 
 # ---- limits

@@ -236,7 +236,7 @@ def test_damaged_archives_of_arrays_are_named(suite, folder):
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("test_probs.npy", b"y")
     planted = folder / "planted"
-    objects = np.array([Planted(str(planted))], dtype=object)
+    objects = np.array([PickledCommand(str(planted))], dtype=object)
     for content in (
         b"", good[:-30], good[: len(good) // 2], b"PK\x03\x04" + bytes(100),
         pack_npz(test_probs=objects), twice.getvalue(),
@@ -251,7 +251,7 @@ def test_damaged_archives_of_arrays_are_named(suite, folder):
             Cells(folder).read_arrays(PRETRAINING)
 
 
-class Planted:
+class PickledCommand:
     def __init__(self, path):
         self.path = path
 

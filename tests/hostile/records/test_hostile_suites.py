@@ -47,11 +47,11 @@ def read(tmp_path, content: str | bytes) -> Suite:
 
 def refuse(tmp_path, content: str | bytes, problem: str) -> str:
     """The error that a suite is refused with, which names the suite."""
-    with pytest.raises(uqled.InputError, match=problem) as caught:
+    with pytest.raises(uqled.InputError, match=problem) as error_info:
         read(tmp_path, content)
-    assert "own.toml" in str(caught.value)
-    assert caught.value.fix
-    return str(caught.value)
+    assert "own.toml" in str(error_info.value)
+    assert error_info.value.fix
+    return str(error_info.value)
 
 
 def test_the_suite_that_the_tests_change_is_one(tmp_path):

@@ -202,7 +202,7 @@ def test_a_checkpoint_that_is_no_file_is_not_waited_for(half, whole_training):
         train_weights(half)
 
 
-class Planted:
+class FolderMaker:
     """Makes a folder when it is unpickled: stands for a command."""
 
     def __init__(self, path):
@@ -214,7 +214,12 @@ class Planted:
 
 def test_a_forged_checkpoint_runs_nothing(half, whole_training):
     planted = str(half / "ran")
-    forged = {"model": Planted(planted), "optimiser": {}, "epochs": 1, "history": [[1, 0.5, 0.5]]}
+    forged = {
+        "model": FolderMaker(planted),
+        "optimiser": {},
+        "epochs": 1,
+        "history": [[1, 0.5, 0.5]],
+    }
     torch.save(forged, half / "checkpoint.pt")
     assert_equal(train_weights(half), whole_training)
     assert not os.path.exists(planted)  # noqa: PTH110
@@ -227,22 +232,22 @@ def test_a_checkpoint_that_unpacks_to_too_much_is_not_read(half):
 
 
 def test_an_optimiser_of_ones_own_continues_too(tmp_path, monkeypatch):
-    class Own(nn.Sequential):
+    class OwnOptimizer(nn.Sequential):
         def configure_optimizers(self):
             return torch.optim.AdamW(self.parameters(), lr=0.01)
 
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     killed.mkdir()
-    whole_training = train_weights(whole, model=Own(*small()))
+    whole_training = train_weights(whole, model=OwnOptimizer(*small()))
     with stop_when(monkeypatch, training, "write_checkpoint", after=1):
-        train_weights(killed, model=Own(*small()))
+        train_weights(killed, model=OwnOptimizer(*small()))
     epochs = []
     write = training._write_history
     monkeypatch.setattr(
         training, "_write_history", lambda f, rows: (epochs.append(len(rows)), write(f, rows))
     )
-    assert_equal(train_weights(killed, model=Own(*small())), whole_training)
+    assert_equal(train_weights(killed, model=OwnOptimizer(*small())), whole_training)
     assert epochs == [3]
 
 

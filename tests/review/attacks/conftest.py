@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from http_raw import Target
+from http_raw import PageServer
 from review_runs import image_run
 from uqled.review.decisions import Decisions
 from uqled.review.serve import serve_review
@@ -18,7 +18,7 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(run):
     with serve_review(run, port=0) as address:
-        yield Target(address)
+        yield PageServer(address)
 
 
 @pytest.fixture(autouse=True)

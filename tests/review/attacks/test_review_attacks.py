@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 
-from http_raw import DROP, Target, request_decision
+from http_raw import DROP, PageServer, request_decision
 from uqled.limits import override_limits
 from uqled.review.serve import serve_review
 
@@ -196,7 +196,7 @@ def test_heads_have_a_limit(page):
 
 def test_the_limit_of_bodies_can_be_raised(run):
     with override_limits(request_bytes=len(DROP) - 1), serve_review(run, port=0) as address:
-        page = Target(address)
+        page = PageServer(address)
         pairs = [("Host", page.host), ("Origin", f"http://{page.host}"), ("Connection", "close")]
         assert page.status(request_decision(page, pairs=pairs)) == 413
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 
-from http_raw import SERVER, Target, process, read_answers, request_decision, wait_until
+from http_raw import SERVER, PageServer, process, read_answers, request_decision, wait_until
 from uqled.limits import override_limits
 from uqled.review.serve import serve_review
 from uqled.review.server import connections
@@ -51,7 +51,7 @@ def test_half_open_connections_do_not_block_the_page(run):
     if hard != resource.RLIM_INFINITY and hard < 1300:
         pytest.skip("too few open files are allowed")
     with process(SERVER, run.path) as server, ExitStack() as stack:
-        page = Target(server.stdout.readline().strip())
+        page = PageServer(server.stdout.readline().strip())
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1300), hard))
         stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         half = page.head("api/start")[:-2]
@@ -74,7 +74,7 @@ def test_half_open_connections_do_not_block_the_page(run):
 
 def test_the_number_of_connections_is_a_limit(run):
     with override_limits(connections=5), serve_review(run, port=0) as address, ExitStack() as stack:
-        page = Target(address)
+        page = PageServer(address)
         held = [stack.enter_context(closing(page.connect())) for _ in range(30)]
         wait_until(lambda: sum(map(is_open, held)) <= 5)
         assert [is_open(one) for one in held[-4:]] == [True] * 4  # the oldest make room
@@ -112,7 +112,7 @@ def test_slow_heads_and_bodies_are_cut_off(run, monkeypatch):
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
     monkeypatch.setattr(connections, "BODY_SECONDS", 0.5)
     with serve_review(run, port=0) as address:
-        page = Target(address)
+        page = PageServer(address)
         own = [("Host", page.host), ("Origin", f"http://{page.host}")]
         starts = {
             "nothing": b"",

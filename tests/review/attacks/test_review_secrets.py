@@ -19,7 +19,7 @@ pytest.importorskip("starlette")
 
 from PIL import Image, PngImagePlugin
 
-from http_raw import DROP, SERVER, Target, process, request_decision, wait_until
+from http_raw import DROP, SERVER, PageServer, process, request_decision, wait_until
 from review_runs import finish, image_run
 from uqled.data import load
 from uqled.review import serve
@@ -65,7 +65,7 @@ def test_pictures_are_what_was_read_whatever_the_files_are_now(tmp_path):
     data = load(inside / "table.csv", cache=False)
     run = finish(tmp_path / "run", data, wrong=0.4)
     with serve_review(run, port=0) as address:
-        page = Target(address)
+        page = PageServer(address)
         for i in range(30):  # what the page was started with
             (outside / f"{i}.png").unlink()
             (outside / f"{i}.png").symlink_to("/etc/passwd")
@@ -96,7 +96,7 @@ def test_a_damaged_file_is_answered_as_an_error(tmp_path):
     """503, so that the page keeps the decision and says why, and goes on when it is mended."""
     run = image_run(tmp_path, N=60)
     with serve_review(run, port=0) as address:
-        page = Target(address)
+        page = PageServer(address)
         own = [("Host", page.host), ("Origin", f"http://{page.host}"), ("Connection", "close")]
         assert page.status(request_decision(page, pairs=own)) == 200
         edit(run, "UPDATE changes SET sample = 99 WHERE number = 1")
@@ -123,7 +123,7 @@ def test_a_damaged_file_is_answered_as_an_error(tmp_path):
 def test_the_token_is_in_no_log_whatever_goes_wrong(run):
     """The server says nothing of refused requests, and of its own mistakes not the address."""
     with process(SERVER, run.path) as server:
-        page = Target(server.stdout.readline().strip())
+        page = PageServer(server.stdout.readline().strip())
         own = [("Host", page.host), ("Origin", f"http://{page.host}")]
         command = Path(f"/proc/{server.pid}/cmdline")
         assert not command.exists() or page.token not in command.read_text()
@@ -171,7 +171,7 @@ def test_the_browser_is_started_without_the_token(run, tmp_path, monkeypatch):
         wait_until(lambda: seen.exists() and seen.read_text().endswith("]"))
         text = seen.read_text()
         assert "uqled-review-" in text
-        assert Target(address).token not in text
+        assert PageServer(address).token not in text
 
 
 def test_the_file_that_opens_the_browser_is_removed(monkeypatch, tmp_path):

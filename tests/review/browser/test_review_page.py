@@ -101,14 +101,17 @@ def test_the_estimate_and_the_list_follow_the_decisions(open_page, address, run)
         page.keyboard.press(key)
     after = shown_estimates(page, after="after 10 decisions")
     assert after == expected_estimates(run, decided) != before
-    listed = [int(card.get_attribute("data-index")) for card in page.locator(".card").all()]
-    assert listed[:10] == list(decided)  # what is decided stays where it is
+    listed_samples = [int(card.get_attribute("data-index")) for card in page.locator(".card").all()]
+    assert listed_samples[:10] == list(decided)  # what is decided stays where it is
     actions = np.zeros(len(run.predictions()), np.int8)
     actions[list(decided)] = list(decided.values())
     current = find_label_errors(run.predictions(), verdicts=(actions, np.full(len(actions), -1)))
     undecided = [i for i in current.ranked.tolist() if i not in decided]
     here = active(page)
-    assert listed[10:] == [here, *(i for i in undecided if i != here)][: len(listed) - 10]
+    assert (
+        listed_samples[10:]
+        == [here, *(i for i in undecided if i != here)][: len(listed_samples) - 10]
+    )
     assert "after 10 decisions" in page.locator("#order-note").inner_text()
     assert f"{after[0][1]} wrong labels in all" in page.locator("#order-note").inner_text()
 

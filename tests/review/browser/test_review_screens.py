@@ -97,8 +97,8 @@ def test_a_lasso_on_the_map_fills_the_grid_and_a_click_opens_a_sample(open_page,
     page.wait_for_selector("#list:not([hidden]) .card")
     inside = np.flatnonzero(x > right)
     until(page, f"document.querySelector('#where').textContent.endsWith(' of {len(inside)}')")
-    listed = {int(card.get_attribute("data-index")) for card in page.locator(".card").all()}
-    assert listed <= set(inside.tolist())
+    listed_samples = {int(card.get_attribute("data-index")) for card in page.locator(".card").all()}
+    assert listed_samples <= set(inside.tolist())
     page.locator("#as-map").click()
     page.wait_for_selector("#map:not([hidden])")
     lone = int(np.argmin(x))

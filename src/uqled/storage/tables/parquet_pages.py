@@ -29,7 +29,7 @@ _COLUMN_FIELDS = (5, 7, 9, 11)
 
 
 @dataclass(frozen=True)
-class Page:
+class ParquetPage:
     """What the header of a page says."""
 
     is_dictionary: bool
@@ -82,7 +82,7 @@ def _make_column(about: dict[int, Any]) -> StoredColumn:
     return StoredColumn(start, packed_bytes, n_values)
 
 
-def list_pages(column: StoredColumn, file: BinaryIO) -> Iterator[Page]:
+def list_pages(column: StoredColumn, file: BinaryIO) -> Iterator[ParquetPage]:
     """The pages of a column in a row group, as far as a decoder reads them."""
     at, values = column.start, 0
     end = at + column.packed_bytes
@@ -95,7 +95,7 @@ def list_pages(column: StoredColumn, file: BinaryIO) -> Iterator[Page]:
         yield page
 
 
-def _make_page(header: dict[int, Any]) -> Page:
+def _make_page(header: dict[int, Any]) -> ParquetPage:
     kind = header.get(_KIND)
     content_field, encoding_field = _PAGE_FIELDS.get(kind, (0, 0))  # type: ignore[arg-type]
     content = header.get(content_field, {})
@@ -104,7 +104,7 @@ def _make_page(header: dict[int, Any]) -> Page:
         if type(number) is not int or number < 0:
             raise ValueError("a page has no size, or a negative one")
     repeats = content.get(encoding_field) == _DELTA_BYTE_ARRAY
-    return Page(kind == _DICTIONARY, values, unpacked_bytes or 0, repeats)
+    return ParquetPage(kind == _DICTIONARY, values, unpacked_bytes or 0, repeats)
 
 
 def _read_header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
