@@ -1,4 +1,4 @@
-"""uqled finds wrong labels in classification data, and asks how sure the model is."""
+"""uqled finds wrong labels in classification data, using the model's uncertainty."""
 
 from __future__ import annotations
 

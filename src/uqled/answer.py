@@ -84,7 +84,7 @@ class FlaggedSample:
     error_probability: float | None
     """None where `auto` was not run."""
     tier: str = ""
-    """How sure it is, such as `probably wrong`; empty where `auto` was not run."""
+    """The name of its tier, such as `probably wrong`; empty where `auto` was not run."""
     duplicate: int | None = None
     """The index of a sample with the same content, or nearly so, and the suggested label, where
     there is one."""
@@ -121,7 +121,7 @@ class Answer:
     is_at_chance: bool = False
     """Whether the model predicts no better than chance: no number of wrong labels is given then."""
     tiers: Sequence[Tier] = ()
-    """The surest first; empty where `auto` was not run, and for a detection in parts."""
+    """The most certain first; empty where `auto` was not run."""
     model: ModelQuality | None = None
     """How good the model is that judged the labels; None where only its predictions are known."""
     n_contradicted: int = 0
@@ -140,7 +140,8 @@ class Answer:
 
     @property
     def prediction_source(self) -> str:
-        """Whose predicted classes `predicted_as_labelled` counts: the softmax's if it was read."""
+        """The source whose predicted classes `predicted_as_labelled` counts: the softmax, if it was
+        read."""
         return "softmax" if "softmax" in self.n_as_predicted else "mean"
 
     @property
@@ -162,7 +163,7 @@ class Answer:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As `result.json` of a detection in parts holds it."""
+        """The answer as a detection in parts stores it in `result.json`."""
         estimates = {"number": self.n_errors, "precision": self.precision, "recall": self.recall}
         return {
             "samples": self.n_samples,
@@ -229,7 +230,7 @@ _ESTIMATE_KEYS = ("value", "low", "high")
 
 #: Why nothing is estimated where the model has learnt nothing.
 AT_CHANCE = "the model predicts no better than chance; check its inputs, or try another model"
-#: The same as a sentence of its own.
+#: The same, as a sentence.
 UNSURE_AT_CHANCE = f"{AT_CHANCE[0].upper()}{AT_CHANCE[1:]}."
 _CHANCE_SAMPLES = 50  # with fewer, a poor accuracy may be bad luck
 
@@ -246,8 +247,8 @@ def count_right(codes: NDArray[Any], predicted: NDArray[Any], n_classes: int) ->
 
 
 def beats_largest_class(counts: NDArray[Any], n_right: int) -> bool:
-    """Whether so many right predictions are more than always predicting the largest class gives,
-    by more than bad luck would explain; `counts` [K] are the numbers of samples."""
+    """Whether `n_right` correct predictions are clearly more than always predicting the largest
+    class would give; `counts` [K] are the numbers of samples."""
     N = int(counts.sum())
     share = counts.max() / N
     standard_error = np.sqrt(share * (1 - share) / N)

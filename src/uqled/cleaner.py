@@ -170,7 +170,7 @@ class LabelCleaner(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type:
         return make_forest() if self.estimator is None else self.estimator
 
     def _check_parameters(self, model: Any) -> str:
-        """The source of passes, once every parameter is known to be usable."""
+        """Check every parameter, and choose the source of passes."""
         arrays.check_whole_number(self.folds, "folds", low=2)
         arrays.check_whole_number(self.passes, "passes", low=1)
         arrays.check_whole_number(self.seed, "seed", low=0)
@@ -239,7 +239,7 @@ def _split_folds(
         )
     splitter = StratifiedKFold(min(folds, largest), shuffle=True, random_state=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about classes smaller than the folds
+        warnings.simplefilter("ignore", UserWarning)  # warns about classes smaller than the folds
         return list(splitter.split(labels.codes, labels.codes))
 
 

@@ -1,4 +1,5 @@
-"""`find`: the whole line in one call, from data in files or memory to a result that knows them."""
+"""`find`: the whole pipeline in one call, from data in files or memory to a result that holds the
+data."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ class DataErrors(LabelErrors):
 
     data: Dataset | None = field(default=None, repr=False)
     findings: tuple[Finding, ...] = field(default=(), repr=False)
-    """What is plainly wrong with the data, found without and with its predictions."""
+    """The findings about the data, with and without its predictions."""
     run: Path | None = field(default=None, repr=False)
     """The folder of the run; None if it was not kept."""
     unlabelled: Any = field(default=None, repr=False)
@@ -57,10 +58,10 @@ class DataErrors(LabelErrors):
     `copy_of`, the labelled sample that it is a copy of (or empty). None if every sample has a
     label."""
     _decision_files: list[Path] = field(default_factory=list, init=False, repr=False)
-    """Those that `review` was given, the last of which counts."""
+    """The files that `review` was given; the last one counts."""
 
     def review(self, decisions: Path | str | None = None, *, reviewer: str | None = None) -> Any:
-        """A widget in a notebook in which a person decides about the flagged samples.
+        """A notebook widget for reviewing the flagged samples.
 
         Decisions go through the kernel, without a port, into the file that `uqled review` and
         `uqled export` use. The widget's `to_frame()` lists them; `apply_to` and `corrected` follow
@@ -107,7 +108,7 @@ class DataErrors(LabelErrors):
         return Decisions(path, n_samples=len(self), classes=self.labels.names, ids=ids)
 
     def _read_decisions(self) -> dict[int, Any]:
-        """What people decided so far, by sample; no file is made where nobody reviewed."""
+        """The decisions so far, by sample; no file is created if nobody has reviewed."""
         path = self.decisions_path
         if path is None or not os.path.lexists(path):
             return {}
@@ -290,7 +291,7 @@ class DataErrors(LabelErrors):
         return next((column.name for column in columns if column.role == "label"), "label")
 
     def _find_rows(self, frame: Any, n: int, ids: Any = None) -> NDArray[np.intp]:
-        """Where each sample lies in a frame: by the frame's own index, or by its place.
+        """The row of each sample in a frame: by the frame's own index, or by position.
 
         `ids` name the samples: all that have a label, unless given.
         """

@@ -1,4 +1,4 @@
-"""How much of a stranger's file is read before it is refused: every limit, in one place.
+"""How much of a stranger's file is read before it is refused: all limits, in one place.
 
 Each limit can be raised where you trust the file, by the environment (`UQLED_LIMIT_IMAGE_PIXELS`)
 or in Python (`with uqled.limits.override_limits(image_pixels=10**9): ...`).
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from uqled.errors import InputError, LimitError
 
 _PREFIX = "UQLED_LIMIT_"
-#: Of anything counted: up to here, whole numbers are exact in JSON and in a browser.
+#: The largest limit: up to here, whole numbers are exact in JSON and in a browser.
 MAX_COUNT = 2**53
 
 
@@ -37,7 +37,7 @@ class Limit:
 
 LIMITS = {
     "image_pixels": Limit(
-        178_956_970,  # at which Pillow, too, stops believing
+        178_956_970,  # Pillow's own limit
         "pixels",
         "One image, before it is decoded: a small file can claim any size.",
     ),
@@ -77,7 +77,7 @@ _overridden: dict[str, int] = {}
 
 
 def get_limit(name: str) -> int:
-    """The value that holds now: an override, the environment's, or the default."""
+    """The current value: an override, the environment's, or the default."""
     if name in _overridden:
         return _overridden[name]
     if text := os.environ.get(_PREFIX + name.upper()):
@@ -98,7 +98,7 @@ def check_limit(name: str, amount: int, subject: str) -> None:
 
 
 def exceed_limit(name: str, amount: str, subject: str, most: int | None = None) -> LimitError:
-    """The error for `subject`, which has `amount` (such as "more than 10") of what is limited."""
+    """The error for `subject`, which exceeds the limit with `amount` (such as "more than 10")."""
     most = get_limit(name) if most is None else most
     return LimitError(
         subject,

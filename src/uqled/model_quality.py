@@ -1,4 +1,4 @@
-"""How good the model is that judges the labels, and what that means for the flags: plain data."""
+"""The quality of the model that judges the labels, and what it means for the flags: plain data."""
 
 from __future__ import annotations
 
@@ -43,25 +43,26 @@ class ModelQuality:
     passes_accuracy: float | None
     """Of the mean of the passes."""
     passes_differ: bool
-    """If softmax and mean of passes differ in accuracy by more than noise."""
+    """Whether the softmax and the mean of the passes differ in accuracy by more than noise."""
     weak_classes: tuple[tuple[str, int, float], ...]
     """(class, samples, share predicted as labelled) of the worst classes, below half of the
     model's own accuracy."""
     members: tuple[MemberQuality, ...] = ()
-    """Of a committee, the best first."""
+    """The members of a committee, the best first."""
     samples: int = 0
     near_duplicates: int = 0
     """Samples that are nearly the same as another, by the model's features."""
 
     @property
     def is_too_weak(self) -> bool:
-        """If most flags will be the model's own errors."""
+        """Whether most flags will be the model's own errors."""
         skill = (self.accuracy - self.base_rate) / max(1 - self.base_rate, 1e-9)
         return self.accuracy < _WEAK_ACCURACY or skill < _WEAK_SKILL
 
     @property
     def may_need_groups(self) -> bool:
-        """If so many samples are nearly the same that they may come from few people or videos."""
+        """Whether so many samples are nearly the same that they may come from few people or
+        videos."""
         return self.near_duplicates > _NEAR_DUPLICATE_SHARE * self.samples
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +70,7 @@ class ModelQuality:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> ModelQuality:
-        """What `to_json` gave; any error if it is anything else."""
+        """The inverse of `to_json`; content of another form raises some error."""
         passes = content["passes_accuracy"]
         return cls(
             str(content["model"]),
@@ -105,7 +106,8 @@ def measure_model_quality(
     members: Mapping[str, float] | None = None,
     near_duplicates: int = 0,
 ) -> ModelQuality:
-    """Of labels [N], softmax [N,K] and passes [F,N,K]; `members` are a committee's weights."""
+    """Measure the model from labels [N], softmax [N,K] and passes [F,N,K]; `members` are a
+    committee's weights."""
     right = pred_probs.argmax(axis=1) == labels
     counts = np.bincount(labels, minlength=len(names))
     hits = np.bincount(labels, right, len(names))
@@ -165,7 +167,7 @@ def describe_weak_classes(quality: ModelQuality) -> str:
 
 
 def list_model_warnings(quality: ModelQuality) -> list[str]:
-    """What speaks against believing the flags, a sentence each."""
+    """The reasons to doubt the flags, one sentence each."""
     warnings = []
     if quality.passes_differ:
         warnings.append(_describe_difference(quality))
@@ -184,7 +186,8 @@ def list_model_warnings(quality: ModelQuality) -> list[str]:
 
 
 def _describe_difference(quality: ModelQuality) -> str:
-    """Which of softmax and mean of passes is worse, what may have damaged it, and what helps."""
+    """Whether the softmax or the mean of the passes is worse, what may have caused it, and what
+    helps."""
     text = "softmax and mean of passes differ by more than noise: "
     if (quality.passes_accuracy or 0) > quality.accuracy:
         return (

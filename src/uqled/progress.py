@@ -1,7 +1,7 @@
-"""Long work says what it is, how far it is and how long it still takes.
+"""Shows long work: what it is, how far it is, and how long it will still take.
 
-A bar on a terminal, plain lines elsewhere; both on standard error, and from a clock of their own:
-a step that reports nothing for an hour is on the screen from its first second.
+A bar on a terminal, plain lines elsewhere; both on standard error, and updated by a thread, so that
+a step that reports nothing for an hour is shown from its first second.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _running: list[Stage] = []  # the innermost last
 class Progress:
     """Shows the stages of long work on standard error.
 
-    `show=None` does as the stage around it; where there is none, it shows a bar on a terminal,
-    prints plain lines in a notebook and is silent elsewhere. `True` prints plain lines elsewhere,
-    too, `False` is silent.
+    `show=None` follows the enclosing stage; without one, it shows a bar on a terminal, prints plain
+    lines in a notebook and is silent elsewhere. `True` prints plain lines elsewhere, too; `False`
+    is silent.
     """
 
     def __init__(self, show: bool | None = None) -> None:
@@ -93,7 +93,7 @@ def _is_notebook() -> bool:
 
 
 def note_activity(text: str) -> None:
-    """Say what the running stage is busy with until it advances, such as compiling."""
+    """Say what the running stage is doing until it advances, such as compiling."""
     if _running:
         _running[-1].activity = text
 
@@ -154,7 +154,8 @@ def _measure_folder(folder: Path) -> int:
 
 
 class Stage:
-    """How far a stage is, and how long it still takes; the arguments are `Progress.stage`'s."""
+    """The progress of a stage, and the time it still needs; the arguments are those of
+    `Progress.stage`."""
 
     def __init__(
         self,
@@ -168,11 +169,11 @@ class Stage:
         self.make_view: Callable[[Stage], _View] | None = None
         self.says_end = True
         self.is_due = False
-        """Whether it has run for so long that it is shown."""
+        """Whether it has run long enough to be shown."""
         self.view: _View | None = None
-        """What shows it, once it is due."""
+        """The display, once it is due."""
         self.activity = ""
-        """What it is busy with, where that is not its own work."""
+        """What it is doing, if that is not its own work."""
         self.began = time.monotonic()
         self._points = [(self.began, done)]
 
@@ -192,7 +193,8 @@ class Stage:
 
     @property
     def seconds_left(self) -> float | None:
-        """By the speed of the later half of what is done; None where there is no telling yet.
+        """The seconds left, from the speed of the later half of the work; None if that is not known
+        yet.
 
         So neither a slow beginning counts, nor what an interrupted run had done before and reports
         at once. Between two reports, the time left runs down, but no further than what is left
@@ -240,7 +242,7 @@ class _View(Protocol):
         """Show how far it is."""
 
     def hide(self) -> None:
-        """Leave the screen to something else until the next update."""
+        """Clear the screen for something else until the next update."""
 
     def close(self) -> None:
         """Leave the screen, and say how long the stage took if that was long."""
@@ -321,7 +323,7 @@ class _Bar:
 
 
 class _Lines:
-    """Plain lines, the rarer the longer the work takes."""
+    """Plain lines, which become rarer the longer the work takes."""
 
     _last: ClassVar[float] = -math.inf
     """When the last line of any stage was printed."""
@@ -357,12 +359,12 @@ def _print_line(text: str) -> None:
 
 
 def describe_end(stage: Stage) -> str:
-    """How long a finished stage took."""
+    """Describe how long a finished stage took."""
     return f"{stage.name}: took {describe_seconds(stage.elapsed_seconds)}"
 
 
 def describe_time(stage: Stage) -> str:
-    """How long a stage has taken and still takes."""
+    """Describe how long a stage has taken and will still take."""
     left = stage.seconds_left
     text = f"{describe_seconds(stage.elapsed_seconds)} so far"
     if left is not None:

@@ -1,4 +1,5 @@
-"""Named things that other packages can add to: one file here, or one entry point there, each.
+"""Registries of named entries, to which other packages can add: one file in uqled or one entry
+point elsewhere for each.
 
 A registry names its own entries by the module that holds them, which is loaded when the entry is
 first asked for. Another package adds an entry with an entry point of the registry's group:
@@ -33,7 +34,7 @@ class Registry(Generic[EntryType]):
     own: Mapping[str, str]
     """The package's own entries: `"package.module:attribute"` by name."""
     argument: str = "name"
-    """What the user calls the choice, for errors."""
+    """The name of the user's argument, for errors."""
     _loaded: dict[str, EntryType] = field(default_factory=dict, repr=False, compare=False)
 
     def names(self) -> list[str]:
@@ -78,13 +79,13 @@ class Registry(Generic[EntryType]):
 
 @lru_cache(maxsize=64)
 def _list_entry_points(group: str, _stamps: object, _reader: object) -> tuple[EntryPoint, ...]:
-    """Reading what every installed package announces takes a large part of a small detection, so
-    it is read again only when a folder of packages has changed."""
+    """Reading the entry points of all installed packages takes a large part of a small detection's
+    time, so they are read again only if a folder of packages has changed."""
     return tuple(entry_points(group=group))
 
 
 def _stamp_search_path() -> tuple[tuple[str, int], ...]:
-    """Where packages are looked for, and when each folder was last changed."""
+    """The folders that packages are imported from, and when each was last changed."""
     stamps = []
     for place in sys.path:
         with suppress(OSError):

@@ -1,7 +1,7 @@
-"""What people pass for an array, as NumPy's: read once, within its length, or refused by name.
+"""Whatever users pass as an array, converted to NumPy: read once, within its length, or refused.
 
-NumPy itself asks any object that looks like a sequence for one item after the other until it says
-stop: a data set of torch need not.
+NumPy iterates any object that looks like a sequence until it raises an error, which a torch data
+set need not do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLAIN = (list, tuple, range, str, bytes, bytearray, memoryview, deque, pyarray)
 
 
 def to_numpy(array: Any, name: str = "the array") -> NDArray[Any]:
-    """A NumPy array of whatever was given, without a copy where that is possible.
+    """Convert to a NumPy array, without a copy where possible.
 
     Raises `ValueError` for rows of different lengths, as NumPy does.
     """
@@ -40,18 +40,18 @@ def to_numpy(array: Any, name: str = "the array") -> NDArray[Any]:
         return np.asarray(array)
     except (ValueError, UqledError):
         raise
-    except Exception as error:  # whatever an object of somebody else raises
+    except Exception as error:  # objects of other libraries can raise anything
         raise _unreadable(array, name, error) from error
 
 
 def refuse_masked(array: Any, name: str) -> None:
-    """Refuse an array with masked places: below the mask lies anything."""
+    """Refuse an array with masked places: the values under the mask are arbitrary."""
     if np.ma.is_masked(array):
         raise InputError(name, "has masked values", "Leave those samples out")
 
 
 def check_tensor(array: Any, name: str) -> None:
-    """Refuse a torch tensor that holds something else than its numbers, one after the other."""
+    """Refuse a torch tensor that is not a plain, dense block of numbers."""
     if not hasattr(array, "detach"):
         return
     if getattr(array, "is_quantized", False):
@@ -77,7 +77,7 @@ def _tensor_in_memory(tensor: Any, name: str) -> NDArray[Any]:
 
 
 def _has_own_array(array: Any) -> bool:
-    """If it hands its content over itself, or has none: numbers, None."""
+    """Whether it converts itself, or has no content: numbers, None."""
     if any(hasattr(type(array), method) for method in _OWN_ARRAYS):
         return True
     if isinstance(array, Mapping | Set):  # NumPy takes them for one object
@@ -86,7 +86,7 @@ def _has_own_array(array: Any) -> bool:
 
 
 def _read_within_length(array: Any, name: str) -> list[Any]:
-    """The items of a sequence, as many as its length says."""
+    """The items of a sequence, read up to its length."""
     is_sequence = hasattr(array, "__getitem__")
     try:
         n = len(array) if is_sequence else None
@@ -105,7 +105,7 @@ def _read_within_length(array: Any, name: str) -> list[Any]:
 
 
 def _check_entries(entries: list[Any] | tuple[Any, ...], name: str) -> None:
-    """Refuse entries that NumPy would iterate, without knowing where they end."""
+    """Refuse entries that NumPy would iterate without knowing where they end."""
     for kind in set(map(type, entries)):
         is_sequence = hasattr(kind, "__getitem__") and hasattr(kind, "__len__")
         is_known_kind = issubclass(kind, (*_PLAIN, Mapping)) or hasattr(kind, "detach")
@@ -124,7 +124,8 @@ def _unreadable(array: Any, name: str, error: BaseException) -> InputError:
 
 
 def check_array_like(array: Any, name: str) -> Any:
-    """What has a shape as it is, anything else as an array; what cannot be rows is refused."""
+    """An object that has a shape, unchanged; anything else as an array. What cannot be rows is
+    refused."""
     refuse_masked(array, name)
     check_tensor(array, name)
     if type(array).__module__.startswith("scipy.sparse"):

@@ -24,9 +24,9 @@ class Labels:
     codes: NDArray[np.int32]
     """[N] class number of each sample, 0 to K-1."""
     values: NDArray[Any]
-    """[K] each class as the user writes it: what `codes` decode to."""
+    """[K] the value of each class as the user writes it: what `codes` decode to."""
     names: tuple[str, ...]
-    """[K] each class as it is shown."""
+    """[K] the name of each class, for display."""
 
     def __post_init__(self) -> None:
         # Compiled loops use class numbers as indices without looking at them again.
@@ -134,14 +134,14 @@ def count_labels(labels: Any) -> int:
     """The number of labels, before anything else is known of them."""
     try:
         return len(labels)
-    except Exception:  # no length, or none that it tells
+    except Exception:  # it has no length, or does not know it
         raise InputError(
             "labels", f"are a {type(labels).__name__}", "Pass one label per sample"
         ) from None
 
 
 def check_two_classes(labels: Labels, name: str = "labels") -> None:
-    """Refuse data in which no label could be another one."""
+    """Refuse data with fewer than two classes: no label could be another one."""
     if len(labels) < 2:
         raise InputError(
             name, f"have {len(labels)} sample", "Label errors need at least two samples to compare"

@@ -1,4 +1,4 @@
-"""Numbers that are passed as options, checked; and any value as errors show it."""
+"""Checks of numbers passed as options, and the display of any value in errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cell of a benchmark may hold: each is checked where it is read.
+"""Checks of what a benchmark cell may hold, made where it is read.
 
 Cells are merged from other machines, sent by other people and edited by hand. Tables, figures and
 later cells rely on what these functions let through.
@@ -46,12 +46,12 @@ def _make_fields_check(fields: Mapping[str, FieldCheck]) -> FieldCheck:
 
 
 def _find_wrong_field(content: Mapping[str, Any], fields: Mapping[str, FieldCheck]) -> str:
-    """The first that is missing or not what it should be; "" if none is."""
+    """The name of the first entry that is missing or wrong; "" if none is."""
     return next((k for k, check in fields.items() if k not in content or not check(content[k])), "")
 
 
 def _is_matrix(value: Any) -> bool:
-    """Of as many rows as columns, none of them zero."""
+    """A square matrix without a zero."""
     return is_list_of(is_list_of(_is_share))(value) and all(
         len(row) == len(value) and sum(row) > 0 for row in value
     )
@@ -78,7 +78,7 @@ _OPTIONAL: dict[str, FieldCheck] = {
 FIELDS: dict[str, dict[str, FieldCheck]] = {
     "pretraining": {
         "accuracy": _is_share,
-        "monitored_accuracy": _is_share_or_nan,  # nothing is monitored of a few samples
+        "monitored_accuracy": _is_share_or_nan,  # too few samples to monitor anything
         "train": _is_count,
         "test": _is_count,
         "classes": is_list_of(is_string),
@@ -101,11 +101,11 @@ FIELDS: dict[str, dict[str, FieldCheck]] = {
         "seconds": _is_number,
     },
 }
-"""Kind of cell -> what it has found; `made`: by what."""
+"""Kind of cell -> its results; `made`: the provenance."""
 
 
 def check_fields(content: Any, kind: str, subject: str, fix: str) -> dict[str, Any]:
-    """The part of a cell's file, if it has all that this kind has."""
+    """A section of a cell's file, if it is complete for this kind of cell."""
     if not isinstance(content, dict):
         raise FileError(subject, f"holds {show_value(content)} instead of its results", fix)
     if wrong := _find_wrong_field(content, FIELDS[kind]):
@@ -133,7 +133,7 @@ def take_array(
     kinds: str,
     subject: str,
 ) -> NDArray[Any]:
-    """One of a cell's arrays, if it has this shape (None: any length) and one of these kinds."""
+    """One of a cell's arrays, if it has this shape (None: any length) and one of these dtypes."""
     if name not in arrays:
         raise FileError(subject, f"lacks its array {name!r}", "Remove it, and it is computed again")
     array = arrays[name]
@@ -157,7 +157,7 @@ def take_numbers(
     most: int,
     subject: str,
 ) -> NDArray[Any]:
-    """The same of whole numbers from 0 up to, but not including, `most`."""
+    """The same for whole numbers from 0 up to, but not including, `most`."""
     array = take_array(arrays, name, shape, "iu", subject)
     if array.size and not (int(array.min()) >= 0 and int(array.max()) < most):
         raise FileError(
@@ -171,7 +171,7 @@ def take_numbers(
 def take_probabilities(
     arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int | None, ...], subject: str
 ) -> NDArray[Any]:
-    """The same of probabilities, none of them missing."""
+    """The same for probabilities, none of them missing."""
     array = take_array(arrays, name, shape, "f", subject)
     if not (np.isfinite(array).all() and array.min(initial=0.0) >= 0):
         raise FileError(

@@ -1,4 +1,4 @@
-"""The matrix of a suite: its cells, what each needs before it, and what makes it the cell it is."""
+"""The cells of a suite, what each cell needs first, and what identifies it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def list_stage2_cells(suite: Suite, methods: Iterable[str]) -> list[Cell]:
 
 
 def list_needed_cells(suite: Suite, cell: Cell) -> list[Cell]:
-    """The cells whose arrays it reads."""
+    """The cells whose arrays this cell reads."""
     pretraining = Cell("pretraining", cell.data, cell.seed)
     clean = Cell("detection", cell.data, cell.seed)
     kind = suite.noise["kind"]
@@ -72,7 +72,9 @@ def list_needed_cells(suite: Suite, cell: Cell) -> list[Cell]:
 
 
 def list_unfinished_cells(suite: Suite, cells: Cells, targets: Iterable[Cell]) -> list[Cell]:
-    """The wanted cells that are not finished, and what they need, each after what it needs.
+    """The requested cells that are not finished and the cells they need, in an order that can be
+    computed. A finished cell counts as missing only where another cell needs its arrays and they
+    are gone.
 
     A cell that is finished counts as missing only where another one needs its arrays and they are
     not there.
@@ -95,7 +97,8 @@ def list_unfinished_cells(suite: Suite, cells: Cells, targets: Iterable[Cell]) -
 
 
 def _has_all_methods(suite: Suite, cells: Cells, cell: Cell) -> bool:
-    """If a finished detection knows all the suite's methods, own functions as they are now.
+    """Whether a finished detection has all the suite's methods, with the current source of your own
+    functions. Otherwise it is repeated from its folds, which needs no training.
 
     One that does not is done again from its folds, which costs no training.
     """
@@ -113,7 +116,7 @@ def list_compared_methods(suite: Suite) -> list[str]:
 
 
 def describe_cell(suite: Suite, cell: Cell) -> dict[str, Any]:
-    """All that changes what the cell finds: data, network, noise, methods."""
+    """Everything that determines the cell's result: data, network, noise, methods."""
     data = suite.get_data(cell.data)
     configuration: dict[str, Any] = {
         "data": _describe_samples(data),
@@ -137,7 +140,8 @@ def describe_cell(suite: Suite, cell: Cell) -> dict[str, Any]:
 
 
 def count_trained_samples(data: SuiteData, suite: Suite, cell: Cell, N: int) -> float:
-    """Samples that the cell trains on, of a training set of N: what its time grows with."""
+    """The number of samples the cell trains on, for a training set of N; its running time grows
+    with it."""
     if cell.kind == "pretraining":
         return 0.8 * N
     if cell.kind == "fold":

@@ -68,13 +68,13 @@ class Cell:
 
 
 class Cells:
-    """The folder of a benchmark, alone in reading and writing it."""
+    """The folder of a benchmark; no other module reads or writes it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def is_finished(self, cell: Cell, configuration: Mapping[str, Any]) -> bool:
-        """If the cell is there; one that was computed otherwise is refused."""
+        """Whether the cell is finished; a cell computed with another configuration is refused."""
         path = self._path("cells", cell, ".json")
         if not path.exists():
             return False
@@ -97,7 +97,7 @@ class Cells:
         return True
 
     def read(self, cell: Cell) -> dict[str, Any]:
-        """What a finished cell found."""
+        """The content of a finished cell."""
         path = self._path("cells", cell, ".json")
         is_clean = cell.kind == "detection" and cell.rate is None
         kind = "clean detection" if is_clean else cell.kind
@@ -129,7 +129,8 @@ class Cells:
         arrays: Mapping[str, NDArray[Any]],
         provenance: Mapping[str, Any],
     ) -> None:
-        """Write a finished cell; `made` is by what and how long, which tables do not show."""
+        """Write a finished cell; `made` is its provenance and duration, which tables do not
+        show."""
         if arrays:
             path = self._path("arrays", cell, ".npz")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +142,7 @@ class Cells:
         self._remove_work(cell.name)
 
     def remove_finished_work(self) -> None:
-        """Remove checkpoints of finished cells, and temporary files, that killed processes left."""
+        """Remove checkpoints of finished cells, and temporary files left by killed processes."""
         for path in self._list_finished():
             self._remove_work(str(path.relative_to(self.folder / "cells").with_suffix("")))
         for parent, _, _ in os.walk(self.folder / "work", topdown=False):
@@ -155,7 +156,7 @@ class Cells:
 
     def _remove_work(self, name: str) -> None:
         work = self.folder / "work" / name
-        # Not through a link that somebody else put there.
+        # Never follow a link that somebody else put there.
         if work.resolve().is_relative_to(self.folder.resolve()):
             shutil.rmtree(work, ignore_errors=True)
 
@@ -169,7 +170,7 @@ class Cells:
         return self.folder / "work" / cell.name
 
     def read_provenance(self) -> Iterator[dict[str, Any]]:
-        """By what each cell was computed, in the order of their names."""
+        """The provenance of each cell, in the order of their names."""
         for path in self._list_finished():
             yield check_fields(_read_cell(path)["made"], "made", name_file(path), _FIX)
 
@@ -188,7 +189,7 @@ class Cells:
         write_json(path, {"fingerprint": fingerprint})
 
     def merge(self, other: Path, *, arrays_of: Collection[str] | None = None) -> int:
-        """Take over the cells that are finished in another folder; return how many.
+        """Copy the finished cells of another folder; return how many.
 
         `arrays_of` names the cells whose arrays come along, as in `detection`; all unless given.
         Cells of other data are refused.

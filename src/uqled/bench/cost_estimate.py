@@ -1,6 +1,7 @@
-"""What a benchmark would cost here: its cells counted, a short training of each network measured.
+"""What a benchmark would cost on this machine: counted cells, and a measured short training of each
+network.
 
-Nothing is computed for all samples: a plan takes seconds, also where the benchmark takes days.
+Nothing is computed for all samples: a plan takes seconds even where the benchmark takes days.
 """
 
 from __future__ import annotations
@@ -28,9 +29,14 @@ from uqled.predict.learners import choose_learner
 from uqled.predict.training_options import resolve_training
 
 FEATURES = "features"
-_SIZES = (16, 64, 256, 1_024)  # samples trained on, until it takes long enough to be measured
+_SIZES = (
+    16,
+    64,
+    256,
+    1_024,
+)  # samples to train on, until it takes long enough to measure
 _LONG_ENOUGH = 1.0  # seconds
-_IMAGES = 32  # whose features are computed
+_IMAGES = 32  # samples whose features are computed
 
 
 class CostRow(NamedTuple):
@@ -41,21 +47,21 @@ class CostRow(NamedTuple):
     total: int
     todo: int
     seconds: float | None
-    """Of one process, for what is to do; None where the data is missing."""
+    """Seconds in one process for the cells that remain; None where the data is missing."""
     samples: float = 0.0
     """Samples that it trains on, each counted once per epoch."""
 
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What is to do, and about how long it takes."""
+    """The cells that remain, and about how long they take."""
 
     rows: list[CostRow]
     jobs: int
 
     @property
     def seconds(self) -> float:
-        """Features are computed first and by all cores, the cells side by side."""
+        """Features are computed first, with all cores; then the cells, side by side."""
         features = sum(row.seconds or 0 for row in self.rows if row.kind == FEATURES)
         cells = sum(row.seconds or 0 for row in self.rows if row.kind != FEATURES)
         return features + cells / self.jobs
@@ -96,9 +102,9 @@ class _Speed:
     samples: int
     """In the training set."""
     epochs: int
-    """Of one training; 1 for what has none."""
+    """Epochs of one training; 1 for a classifier."""
     probes: bool
-    """If the network is a head on features."""
+    """Whether the network is a head on features."""
 
 
 def estimate_benchmark_cost(
@@ -194,7 +200,7 @@ def _measure_training(learner: Any, data: Dataset, N: int, passes: int) -> float
 
 
 def _measure_features(data: SuiteData, both: Dataset, few: Dataset) -> float:
-    """Seconds to compute all features, by those of a few images; 0 if they are kept."""
+    """Seconds to compute all features, estimated from a few images; 0 if they are cached."""
     from uqled.features.computing import are_features_cached, compute_features
     from uqled.predict.learners.network import select_images
     from uqled.predict.learners.probe import make_probe_options, name_encoder
@@ -214,7 +220,7 @@ def _measure_features(data: SuiteData, both: Dataset, few: Dataset) -> float:
 
 
 def _spread_evenly(N: int, n: int) -> Any:
-    """n of N places, evenly spread: sorted data then shows all of its classes."""
+    """n of N positions, evenly spread, so that sorted data contributes all of its classes."""
     return np.unique(np.linspace(0, N - 1, min(n, N)).astype(np.intp))
 
 

@@ -20,7 +20,7 @@ from uqled.detect.methods.registry import list_method_names, list_methods
 from uqled.errors import InputError
 from uqled.storage.reading import first_line
 
-#: Ends a method's name where a sample's uncertainty is compared with that of its given class.
+#: Ending of a method's name if a sample's uncertainty is compared with that of its given class.
 GIVEN_ENDING = "-given"
 
 OwnMethod = Callable[[NDArray[np.int32], NDArray[Any], NDArray[Any]], Any]
@@ -34,13 +34,13 @@ class Flags:
     mask: NDArray[np.bool_]
     """[N] True = flagged."""
     ranking: NDArray[np.int64]
-    """[N] all samples, most suspect first, the flagged before the others."""
+    """[N] all samples, most suspect first, flagged ones before the others."""
     best: NDArray[np.int32]
-    """[N] the class that it suggests."""
+    """[N] the suggested class of each sample."""
 
 
 def check_methods(methods: Sequence[str]) -> None:
-    """Refuse a name that is neither a method's nor a function's."""
+    """Refuse a name that is neither a method nor a function."""
     known_names = list_method_names()
     for name in methods:
         if isinstance(name, str) and ":" in name:
@@ -59,7 +59,7 @@ def check_methods(methods: Sequence[str]) -> None:
 def compute_flags(
     methods: Sequence[str], labels: Labels, pred_probs: NDArray[Any], passes: NDArray[Any]
 ) -> dict[str, Flags]:
-    """Each method's flags, from the same probabilities [N,K] and [F,N,K]."""
+    """The flags of each method, from the same probabilities [N,K] and [F,N,K]."""
     plain = [name for name in methods if ":" not in name]
     flags: dict[str, Flags] = {}
     readings: tuple[tuple[Literal["candidate", "given"], list[str]], ...] = (
@@ -87,7 +87,8 @@ def compute_flags(
 
 
 def hash_method_source(name: str) -> str | None:
-    """A hash of an own function's source: another one flags otherwise. None for uqled's methods."""
+    """A hash of the source of your own function, because another source gives other flags. None for
+    uqled's methods."""
     if ":" not in name:
         return None
     try:
@@ -98,7 +99,7 @@ def hash_method_source(name: str) -> str | None:
 
 
 def pack_flags(flags: dict[str, Flags]) -> dict[str, NDArray[Any]]:
-    """Masks as bits, and each different array of suggested classes once."""
+    """Pack masks as bits, and store equal arrays of suggested classes once."""
     suggested: list[NDArray[np.int32]] = []
     whose = []
     for one in flags.values():
@@ -124,7 +125,7 @@ def unpack_flags(
     shape: tuple[int | None, int] = (None, 2**31),
     subject: str = "the arrays of a detection",
 ) -> dict[str, Flags]:
-    """What `pack_flags` packed; rankings are not kept.
+    """Unpack the result of `pack_flags`, which leaves rankings out.
 
     `shape` is (samples, classes), as far as they are known.
     """

@@ -1,4 +1,4 @@
-"""How right flags are, when the truth is known."""
+"""How good flags are where the truth is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def score_detection(
 ) -> dict[str, float | int]:
     """Precision, recall, F1, F0.5, and the area under precision-recall of the ranking.
 
-    Nothing flagged has precision 0, and no errors at all an area of 0.
+    Without flags the precision is 0; without errors the area is 0.
 
     >>> scores = score_detection(
     ...     np.array([True, True, False]), np.array([1, 0, 2]), np.array([False, True, False])

@@ -33,13 +33,13 @@ from uqled.predict.crossval import make_fold_seed, split_stratified
 from uqled.predict.learner import CombiningLearner, FoldPredictions
 
 CellResult = tuple[dict[str, Any], dict[str, NDArray[Any]]]
-"""What tables need, and the arrays that later cells need."""
+"""The content that tables need, and the arrays that later cells need."""
 
 _MONITORED = 0.2  # of the training set, while pre-training
 
 
 def compute_cell(suite: Suite, cell: Cell, cells: Cells, whole: BenchmarkData) -> CellResult:
-    """The cell's result; `whole` is its data set."""
+    """Compute the result of a cell; `whole` is its data set."""
     phase = {
         "pretraining": _pretrain,
         "pilot": _run_pilot,
@@ -98,7 +98,7 @@ class _Context:
         return probs, take_probabilities(arrays, stack, (passes, n, K), name)
 
     def read_flags(self, cell: Cell, arrays: dict[str, NDArray[Any]], n: int) -> dict[str, Flags]:
-        """What every method flags of n samples, of the arrays of a finished detection."""
+        """The flags of every method for n samples, from the arrays of a finished detection."""
         shape = n, self.whole.data.n_classes
         return unpack_flags(arrays, shape, self.cells.name_arrays(cell))
 
@@ -225,7 +225,7 @@ def _join_folds(context: _Context) -> OutOfSample:
 
 
 def _detect(context: _Context) -> CellResult:
-    """Phases 3 and 4: every method's flags, and how right they are."""
+    """Phases 3 and 4: the flags of every method, and how good they are."""
     joined = _join_folds(context)
     given, pred_probs, passes = joined.given, joined.pred_probs, joined.passes
     if context.cell.rate is None:  # clean labels, looked at before noise is added
@@ -241,7 +241,7 @@ def _detect(context: _Context) -> CellResult:
 
 
 def _retrain(context: _Context) -> CellResult:
-    """Phases 5 and 6: a network trained on what a treatment leaves, and its test accuracy."""
+    """Phases 5 and 6: train a network on the samples that a treatment leaves; its test accuracy."""
     cell, whole = context.cell, context.whole
     n_changed, arrays = 0, dict[str, NDArray[Any]]()
     detection = Cell("detection", cell.data, cell.seed, cell.rate)

@@ -1,4 +1,4 @@
-"""By what a result was made: code version, machine, packages; nothing that names a place."""
+"""How a result was made: code version, machine, packages; nothing that names a place."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def describe_hardware() -> dict[str, Any]:
 
 
 def describe_instructions(flags: set[str]) -> str:
-    """The widest vector instructions of a processor with these flags, and what restricts them."""
+    """The widest vector instructions that these processor flags allow, and what restricts them."""
     names_by_flag = {"avx512f": "AVX-512", "avx2": "AVX2", "sve": "SVE", "asimd": "NEON"}
     widest = next(
         (name for flag, name in names_by_flag.items() if flag in flags), platform.machine()

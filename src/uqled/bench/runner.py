@@ -1,4 +1,4 @@
-"""Running a benchmark: what is to do, and doing it in several processes."""
+"""Runs a benchmark: lists the missing cells and computes them in several processes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def run_benchmark(
     progress: bool = True,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Results, list[Path]]:
-    """Compute the cells that are missing, then write tables, figures and the page.
+    """Compute the missing cells, then write tables, figures and the page.
 
     `tell` gets what a person should know: which methods the pilot dropped, and where the softmax
     and the passes differ.

@@ -1,4 +1,5 @@
-"""A suite: which data, networks, noise and methods a benchmark compares. Read from a TOML file."""
+"""A suite: the data, networks, noise and methods that a benchmark compares, read from a TOML
+file."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class SuiteData:
     name: str
     """Short, for folders: mnist."""
     place: str
-    """What `uqled.data.load` takes, relative to the benchmark's data folder."""
+    """The argument of `uqled.data.load`, relative to the benchmark's data folder."""
     title: str = ""
     """As tables show it; the name if not given."""
     test_place: str | None = None
@@ -41,7 +42,7 @@ class SuiteData:
     split: str | None = None
     test_split: str | None = None
     test_share: float | None = None
-    """Of data without a test part: the share of its samples that becomes one."""
+    """For data without a test split: the share of its samples that becomes one."""
     limit: int | None = None
     """Use only this many training samples."""
     test_limit: int | None = None
@@ -62,7 +63,7 @@ class SuiteData:
     reduced: str = ""
     """A sentence on what was made smaller than in the paper."""
     contaminated: str = ""
-    """Why results on it do not count as clean evidence, if so; shown beside them."""
+    """Why results on this data set are not clean evidence, if they are not; shown beside them."""
 
     @property
     def display_name(self) -> str:
@@ -99,9 +100,10 @@ class Suite:
     methods: tuple[str, ...] = DEFAULT_METHODS
     """Of stage 1: names, or `module:function` of your own."""
     pilot: bool = False
-    """If a pilot on the test sets decides which methods stage 2 looks at."""
+    """Whether a pilot on the test sets decides which methods stage 2 compares."""
     pilot_keeps: int = 1
-    """At least this many methods go on, the best of the pilot first; 1: the baseline alone may."""
+    """At least this many methods enter stage 2, the best of the pilot first; with 1 it may be the
+    baseline alone."""
     clean_first: str | None = None
     """A method whose flags are removed before noise is added."""
     stage2: Stage2 | None = field(default_factory=Stage2)
@@ -192,7 +194,7 @@ def _build_suite(content: dict[str, Any]) -> Suite:
 
 
 def _build_dataclass(kind: Any, options: Mapping[str, Any], where: str) -> Any:
-    """A dataclass of what a file gives; a key that it does not have is refused."""
+    """Make a dataclass from a file's table; an unknown key is refused."""
     _check_type(where, options, dict, "write its options as key = value")
     fields_by_name = {one.name: one for one in fields(kind)}
     for key in options:
@@ -210,7 +212,7 @@ def _build_dataclass(kind: Any, options: Mapping[str, Any], where: str) -> Any:
 
 
 def _freeze_lists(value: Any) -> Any:
-    """Lists as tuples, in tables too: what a data set is made of must be hashable."""
+    """Turn lists into tuples, in tables too: the description of a data set must be hashable."""
     if isinstance(value, list):
         return tuple(value)
     if isinstance(value, dict):
@@ -218,7 +220,7 @@ def _freeze_lists(value: Any) -> Any:
     return value
 
 
-#: What TOML gives for the type of a field, as it is written above.
+#: The TOML type for the type of a field, as annotated above.
 _TOML: dict[Any, type] = {
     "str": str,
     "str | None": str,

@@ -1,4 +1,4 @@
-"""What a suite may say: everything that would fail later is refused when it is read.
+"""Checks of a suite: everything that would fail later is refused when it is read.
 
 A name becomes a folder, a title goes into figures and tables, an option goes to a training that
 begins hours later.
@@ -46,7 +46,7 @@ def check_suite(suite: Suite, baseline: str) -> None:
 
 
 def is_line(text: Any) -> bool:
-    """If this is one line of text: no control character, line break or half of a character."""
+    """Whether this is one line of text: no control character, line break or lone surrogate."""
     return isinstance(text, str) and not any(
         unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in "\ufffe\uffff" for c in text
     )

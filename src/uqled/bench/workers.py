@@ -94,7 +94,8 @@ def _run_here(function: Any, *arguments: Any) -> Future[None]:
 
 
 def _begin_worker(work: Path, turns: Any = None) -> None:
-    """Take a GPU, and hold the folder of checkpoints, with other workers, while this process lives.
+    """Reserve a GPU and lock the folder of checkpoints, shared with other workers, while this
+    process lives.
 
     CUDA has not begun here, so that it sees the one GPU only.
     """
@@ -108,7 +109,7 @@ def _begin_worker(work: Path, turns: Any = None) -> None:
 
 
 def wait_for_workers(work: Path) -> None:
-    """Wait until the workers of a killed benchmark have ended, who would remove what we write."""
+    """Wait until the workers of a killed benchmark have ended; they would remove what we write."""
     deadline = time.monotonic() + _LAST_WORDS
     while True:
         try:
@@ -121,7 +122,7 @@ def wait_for_workers(work: Path) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that made it is gone, so that no cell is computed twice."""
+    """End this process when its parent is gone, so that no cell is computed twice."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -19,8 +19,8 @@ def describe_answer_content(
     findings: Sequence[str] = (),
     **files: Any,
 ) -> dict[str, Any]:
-    """A detection's answer; `findings` are those of the inspection, `files` what was written, by
-    what it is."""
+    """The content of a detection's answer; `findings` are those of the inspection, `files` maps
+    what was written to its path."""
     confidence = answer.precision_confidence
     return {
         "method": answer.method,

@@ -35,7 +35,7 @@ SpellingsOption = Annotated[
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """How samples are read, wherever they lie."""
+    """How samples are read, from any source."""
 
     panel: ClassVar[str] = "Data"
 
@@ -129,7 +129,7 @@ class ReadingOptions:
     ] = False
 
     def as_arguments(self) -> dict[str, Any]:
-        """As `uqled.load` takes them."""
+        """The arguments of `uqled.load`."""
         return {
             **{one.name: getattr(self, one.name) for one in fields(ReadingOptions)},
             "inputs": split_names(self.inputs),
@@ -139,7 +139,7 @@ class ReadingOptions:
 
 @dataclass(frozen=True)
 class OwnDataOptions(ReadingOptions):
-    """How the samples are read that predictions of one's own are about."""
+    """How the samples of your own predictions are read."""
 
     panel: ClassVar[str] = "Data (how --data is read)"
 
@@ -197,7 +197,7 @@ class DataOptions(ReadingOptions):
         progress: bool,
         check_kind: Callable[[Any], None] | None = None,
     ) -> Any:
-        """The data set of that name; `check_kind` is as `uqled.load` takes it."""
+        """Load the data set; `check_kind` is that of `uqled.load`."""
         from uqled.data import load
 
         if self.labels is not None:

@@ -1,4 +1,5 @@
-"""Where `uqled detect` detects: in a run, in files, in files made into a run, or part by part."""
+"""The ways `uqled detect` works: on a run, on files, on files turned into a run, or part by
+part."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from uqled.errors import InputError
 
 
 def is_folder(out: str | None) -> bool:
-    """Whether `--out` names a folder, whose detection works part by part, rather than a table."""
+    """Whether `--out` names a folder, where detection works part by part, rather than a table."""
     return out is not None and not Path(out).suffix
 
 
@@ -26,7 +27,7 @@ def detect_in_new_run(
     decision: DecisionOptions,
     output: OutputOptions,
 ) -> CommandOutput:
-    """Make a run of predictions in files, and detect in it."""
+    """Make a run from predictions in files, and detect in it."""
     if out is None:
         option = "--data" if files.data is not None else "--run"
         raise InputError(
@@ -46,7 +47,7 @@ def _check_table(out: str | None) -> Path | None:
 
 
 def _write_new_run(files: FileOptions, data_options: OwnDataOptions, out: Path) -> list[str]:
-    """Make a run of the predictions in files; what is plainly wrong with its data."""
+    """Make a run from the predictions in files; returns its findings in one line each."""
     from uqled.data.prediction_files import open_labels, open_probabilities
     from uqled.predict.own_predictions import make_run
     from uqled.storage.arrays.shards import split_key
@@ -80,7 +81,7 @@ def _write_new_run(files: FileOptions, data_options: OwnDataOptions, out: Path) 
 def detect_in_files(
     files: FileOptions, out: str | None, options: dict[str, Any], decision: DecisionOptions
 ) -> CommandOutput:
-    """Detect in arrays of files, and write the table if `--out` names one."""
+    """Detect in arrays from files, and write the table if `--out` names one."""
     from uqled.answer import describe_answer
     from uqled.data.prediction_files import open_labels, open_probabilities
     from uqled.detect.find import find_label_errors
@@ -161,9 +162,10 @@ def detect_in_run(
     *,
     use_decisions: bool,
 ) -> CommandOutput:
-    """Detect, write the run's own table unless `--out` names another file, and describe it.
+    """Detect in a run, write its own table unless `--out` names another file, and describe the
+    result.
 
-    Where no operating point is asked for, it is the one that the run was asked for before.
+    Without an operating point, that of the run's last detection is used.
     """
     from uqled.answer import describe_answer
     from uqled.detect.find import find_label_errors

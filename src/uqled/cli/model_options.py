@@ -14,7 +14,7 @@ from uqled.predict.uncertainty import AUTO_SOURCE, SOURCES
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What predicts, and how it is trained."""
+    """The model, and how it is trained."""
 
     panel: ClassVar[str] = "Model"
 
@@ -112,7 +112,7 @@ class ModelOptions:
     ] = False
 
     def name_inputs(self) -> tuple[str, ...]:
-        """What detection is going to get from the model."""
+        """The inputs that detection will get from the model."""
         return ("pred_probs",) if self.uncertainty == "none" else ("pred_probs", "passes")
 
 
@@ -140,7 +140,7 @@ class FoldOptions:
     ray_address: RayAddress = None
 
     def as_arguments(self) -> dict[str, Any]:
-        """As `cross_validate` takes them."""
+        """The arguments of `cross_validate`."""
         return {
             "engine": self.engine,
             "workers": self.workers,

@@ -90,7 +90,7 @@ VerboseFlag = Annotated[
 
 @dataclass(frozen=True)
 class DecisionOptions:
-    """Which samples are flagged: at most one of these, for a method that knows probabilities."""
+    """Which samples are flagged: at most one of these, for a probabilistic method."""
 
     panel: ClassVar[str] = f"Decision (at most one of these, with method {DEFAULT_METHOD})"
 
@@ -133,7 +133,7 @@ class DecisionOptions:
     ] = None
 
     def operating_point(self) -> dict[str, Any]:
-        """As `find_label_errors` takes it; refused now if there is no such."""
+        """The operating point as `find_label_errors` takes it; checked here, before the work."""
         from uqled.detect.auto.estimate import make_operating_point
 
         pair: Any = None if self.cost is None else tuple(self.cost.split(","))
@@ -165,7 +165,7 @@ class OutputOptions:
     verbose: VerboseFlag = False
 
     def join(self, other: OutputOptions | None) -> OutputOptions:
-        """These and others: the options of the output go before the command, too."""
+        """Both together: these options may also stand before the command."""
         if other is None:
             return self
         return OutputOptions(
@@ -174,7 +174,7 @@ class OutputOptions:
 
     @property
     def progress(self) -> bool:
-        """If long work shows how far it is."""
+        """Whether long work shows its progress."""
         return not self.quiet
 
     def stage(self, name: str, *, says_end: bool = True) -> AbstractContextManager[Any]:

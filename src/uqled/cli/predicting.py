@@ -36,7 +36,7 @@ def load_and_predict(
     from uqled.predict.learners import find_learner_maker
     from uqled.storage.run import Run
 
-    # What is misspelt or not installed must not be found out after the data was read.
+    # Refuse a misspelt or missing model before the data is read.
     find_learner_maker(model.model)
     check_counts_and_seed(model.folds, model.passes, seed)
     where = cluster.as_arguments()
@@ -78,7 +78,7 @@ def load_and_predict(
 
 
 def describe_finding(finding: Finding) -> str:
-    """What is plainly wrong, in one line."""
+    """A finding in one line."""
     return escape_controls(str(finding))
 
 

@@ -1,4 +1,4 @@
-"""From a function with groups of options to a command: options expanded, errors in one line."""
+"""Turns a function with groups of options into a command: options expanded, errors in one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXAMPLES = "\n\nExamples:\n"
 
 @dataclass
 class _Command:
-    """A function as a command: its parameters, and what the wrapper must know of them."""
+    """A function as a command: its parameters, and what the wrapper needs to know about them."""
 
     name: str
     function: Callable[..., CommandOutput | None]
@@ -109,8 +109,8 @@ class _Command:
             raise typer.Exit(result.exit_code)
 
     def _show_command(self, output: OutputOptions) -> AbstractContextManager[Any]:
-        """Say that the command works wherever none of its stages does; one that gives no result
-        serves until it is stopped, and says so itself."""
+        """Show that the command is busy whenever none of its stages does. A command without a
+        result serves until it is stopped, and prints its own messages."""
         if get_type_hints(self.function)["return"] is type(None):
             return nullcontext()
         return output.stage(f"uqled {self.name}", says_end=False)
@@ -194,5 +194,5 @@ def _name_flag(name: str, info: Any) -> str:
 
 
 def _take_group(group: type[Any], values: dict[str, Any]) -> Any:
-    """The group of those values that are its fields, which leave `values`."""
+    """Take the fields of a group out of `values`, and make the group."""
     return group(**{one.name: values.pop(one.name) for one in fields(group)})

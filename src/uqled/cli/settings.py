@@ -1,4 +1,4 @@
-"""`uqled.toml`: the options that one repeats.
+"""`uqled.toml`: default options.
 
 model = "forest"        # for every command that has such an option
 

@@ -1,4 +1,4 @@
-"""Errors in the words of the command line: `label='...'` of Python is `--label ...` here."""
+"""Rewords errors for the command line: `label='...'` in Python is `--label ...` here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OTHER_NAMES = {
 
 
 def describe_error(error: UqledError, flags: Mapping[str, str]) -> dict[str, str]:
-    """The error's message, argument, problem and fix, as the user of a command knows these.
+    """The message, argument, problem and fix of an error, in terms of the command's options.
 
     `flags` are the command's: name of the parameter -> as the user types it.
     """
@@ -35,7 +35,7 @@ def describe_error(error: UqledError, flags: Mapping[str, str]) -> dict[str, str
 
 
 def _translate(text: str, names: Mapping[str, str]) -> str:
-    """Every argument that the text names as Python does, as an option.
+    """Write every argument that the text names in Python style as an option.
 
     A name with an underscore is no English word; any other one must be marked as code.
 

@@ -3,8 +3,8 @@ becomes `from uqled.compat.filter import ...`, and `import cleanlab` becomes
 `import uqled.compat as cleanlab`.
 
 Modules: `filter`, `rank`, `count`, `dataset` (numbers about a whole data set), `classification`
-(`CleanLearning`) and `datalab` (`Datalab`, label issues only). The answers are those of cleanlab
-2.9 for data with one label per sample.
+(`CleanLearning`) and `datalab` (`Datalab`, label issues only). The results equal those of
+cleanlab 2.9 for data with one label per sample.
 """
 
 from __future__ import annotations

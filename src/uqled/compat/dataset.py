@@ -56,8 +56,8 @@ def rank_classes_by_label_quality(
     joint: NDArray[Any] | None = None,
     confident_joint: NDArray[Any] | None = None,
 ) -> pd.DataFrame:
-    """One row per class, the worst labels first: numbers and shares of labels that are wrong, and
-    of samples of the class that have another label."""
+    """One row per class, the class with the worst labels first: numbers and shares of wrong labels,
+    and of samples of the class that have another label."""
     if joint is None:
         joint = estimate_joint(labels, pred_probs, confident_joint=confident_joint)
     N = _count_samples(labels, num_examples, confident_joint)

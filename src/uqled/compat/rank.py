@@ -39,7 +39,8 @@ def get_self_confidence_for_each_label(labels: Any, pred_probs: NDArray[Any]) ->
 
 
 def get_normalized_margin_for_each_label(labels: Any, pred_probs: NDArray[Any]) -> NDArray[Any]:
-    """[N] the lead of the label's probability, from 0 to 1; lower = more suspect."""
+    """[N] the margin of the label's probability over the best other class, from 0 to 1; lower =
+    more suspect."""
     return get_label_quality_scores(labels, pred_probs, method="normalized_margin")
 
 

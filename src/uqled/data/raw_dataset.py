@@ -38,7 +38,8 @@ class RawDataset:
     ids: NDArray[Any]
     truth: NDArray[np.int32] | None = None
     is_unlabelled: NDArray[np.bool_] | None = None
-    """[N] where the label is missing and its class number means nothing; None if nowhere."""
+    """[N] True where the label is missing and its class number means nothing; None if no label is
+    missing."""
     columns: tuple[Column, ...] = ()
     """The role of each column of a table."""
     groups: NDArray[Any] | None = None

@@ -1,4 +1,4 @@
-"""A run's samples once more, from where they came from."""
+"""Reads the samples of a run again, from their source."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class ReopenedSource:
     raw: RawDataset
     """All that the source holds; images still encoded where files hold them so."""
     rows: NDArray[np.intp]
-    """[N] where each sample lies in `raw`, ascending."""
+    """[N] the position of each sample in `raw`, ascending."""
     codes: NDArray[np.int32]
     """[N] the run's class number of the label that the source has now; -1 for a class it lacks."""
     predictions: Predictions
     missing: list[str] = field(default_factory=list)
-    """Names of the run's image files that are gone."""
+    """The names of the run's image files that no longer exist."""
     added: list[str] = field(default_factory=list)
     """Names of image files that the run does not have."""
 
@@ -57,7 +57,7 @@ class ReopenedSource:
 
     @cached_property
     def relabelled_rows(self) -> NDArray[np.intp]:
-        """Samples whose label in the source is another one than when the run was made."""
+        """Samples whose label in the source has changed since the run was made."""
         return np.flatnonzero(self.codes != self.before)
 
     def describe_changes(self) -> str:
@@ -73,7 +73,7 @@ class ReopenedSource:
         return f"{len(changed_rows):,} of {len(self.rows):,} labels ({', '.join(examples)}{more})"
 
     def describe_files(self) -> list[str]:
-        """Which files are gone and which were added, a sentence each."""
+        """Which files no longer exist and which were added, one sentence each."""
         sentences = []
         for names, verb in ((self.missing, "gone"), (self.added, "new and not part of this run")):
             if names:
@@ -132,7 +132,7 @@ def reopen_source(predictions: Predictions) -> ReopenedSource | None:
     if len(row_of) < len(raw.ids) or (missing and (not is_files or len(missing) == len(run_ids))):
         raise _describe_changed_source(predictions, raw)
     present = np.array([row_of[name] for name in predictions.ids if name in row_of], np.intp)
-    if (np.diff(present) < 0).any():  # in another order: who knows what the names stand for
+    if (np.diff(present) < 0).any():  # in another order: nobody knows what the names stand for
         raise _describe_changed_source(predictions, raw)
     size = source["image_size"]
     samples, _ = decode_raw(raw.take(present), place, image_size=size, skip_unreadable=False)

@@ -28,7 +28,7 @@ def check_spellings(spellings: str | None) -> None:
 
 
 def merge_spellings(raw: RawDataset) -> RawDataset:
-    """The samples with one class for all spellings of a name, called by the most common one."""
+    """Merge the spellings of a class into one class, called by the most common spelling."""
     labels = raw.labels
     if labels.values.dtype.kind not in "OUT":
         return raw
@@ -77,7 +77,7 @@ def choose_spellings(names: Sequence[str], counts: Sequence[int]) -> list[int]:
 
 
 def fold_name(name: str) -> str:
-    """A name without what does not show: spaces around it, composed letters, full-width forms.
+    """A name without invisible differences: surrounding spaces, composed letters, full-width forms.
 
     >>> fold_name(" Ａdelie\u3000penguin ")
     'Adelie penguin'

@@ -29,7 +29,7 @@ def find_contradicted_labels(
     scores: NDArray[np.float64],
     contents: NDArray[Any] | None = None,
 ) -> ContradictedLabels:
-    """Of each set of duplicates, the samples without the label that leads in it.
+    """In each set of duplicates, the samples whose label is not the leading one.
 
     `sets` [N] number the sets, -1 for a sample in none. The label of most members leads; among
     equals the one whose members have the highest mean score [N], then the lower class number.

@@ -1,4 +1,4 @@
-"""Finding label errors: check the inputs, sweep three times, apply each method."""
+"""Finds label errors: check the inputs, sweep three times, apply each method."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def find_errors_in_run(
 def read_inputs(
     labels: Any, pred_probs: Any, passes: Any, *, classes: Sequence[Any] | None = None
 ) -> Inputs:
-    """Labels and probabilities that belong together, or the reason why they do not."""
+    """Read labels and probabilities, and refuse those that do not belong together."""
     softmax = stack = None
     if pred_probs is not None:
         softmax = ProbabilityRows(pred_probs, name="pred_probs", ndim=2)
@@ -302,7 +302,7 @@ def make_result(choice: MethodChoice, evidence: SweepEvidence, labels: Labels) -
 
 
 def get_class_names(frame: Any) -> Sequence[Any] | None:
-    """A pandas frame's columns, where they are names rather than numbers."""
+    """The columns of a pandas frame, if they are names rather than numbers."""
     columns = getattr(frame, "columns", None)
     if columns is None or not all(isinstance(column, str) for column in columns):
         return None

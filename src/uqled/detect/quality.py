@@ -1,4 +1,4 @@
-"""The pieces of detection that are useful alone: the confident joint and label quality scores."""
+"""Parts of detection that are useful alone: the confident joint and label quality scores."""
 
 from __future__ import annotations
 

@@ -13,18 +13,18 @@ from uqled.errors import InputError
 
 Reason = Literal["contradicts a duplicate", "wrong label", "ambiguous", "model does not know"]
 
-#: In the order from "change it" to "look at it".
+#: From "change it" to "look at it".
 REASONS: tuple[Reason, ...] = get_args(Reason)
 #: The reason that no model gives: it needs no probabilities.
 CONTRADICTED = REASONS[0]
 
-#: Sure: one class has the majority and at least so many times the probability of any other. Three
-#: to one is where a bet on two classes leaves 3/4 and 1/4: a second class below that is no rival.
+#: The model is certain if one class has the majority and at least this many times the probability
+#: of any other. Three to one: a second class with less than 1/4 against 3/4 is no rival.
 SURE_ODDS = 3.0
-#: Two classes fit: together they have so much. Three equal classes leave two of them 2/3.
+#: Two classes fit if together they have this much. Three equal classes leave two of them 2/3.
 TWO_CLASSES = 0.75
-#: Passes disagree: so much of the entropy is between them rather than within. Two camps that are
-#: each four to one sure of opposite classes have 0.28 of it, three to one 0.19.
+#: Passes disagree if this share of the entropy is between them rather than within. Two camps that
+#: are each four to one for opposite classes have 0.28 of it, three to one 0.19.
 DISAGREEMENT = 0.25
 
 _ROWS = 8_192  # rows worked on at a time: 100,000 suspects with 200 classes are not copied whole

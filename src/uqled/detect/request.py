@@ -1,4 +1,4 @@
-"""What is asked of detection: one request, checked once, for arrays, parts and a cluster alike."""
+"""The detection request: checked once, for arrays, parts and a cluster alike."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _DEFAULTS = {
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What the three sweeps must count, select and keep for all methods of a request."""
+    """The plan of the three sweeps for all methods of a request: what to count, select and keep."""
 
     selecting: list[Member]
     """Members whose flags are needed."""
     members: list[Member]
-    """Those and the ones whose joint is reported."""
+    """These members, and those whose joint is reported."""
     keep_confident: list[Member]
     """Members whose confident class is kept for every sample."""
     rankings: list[Ranking]
@@ -47,7 +47,7 @@ class SweepPlan:
 
     @property
     def with_margin(self) -> bool:
-        """If the normalised margin is kept for every sample."""
+        """Whether the normalised margin is kept for every sample."""
         return "normalized-margin" in self.rankings
 
 
@@ -58,16 +58,16 @@ class DetectionRequest:
     choices: tuple[MethodChoice, ...]
     """The methods; the first one's result leads."""
     is_comparison: bool
-    """If several methods were named, or all, so that each has a result of its own."""
+    """Whether several methods (or all) were named, so that each has a result of its own."""
     entropy_class: EntropyClass
     min_examples_per_class: int
     frac_noise: float
     point: OperatingPoint
     """Which flags a probabilistic method gives."""
     verdicts: tuple[Any, Any] | None = None
-    """What reviewers decided: (actions [N], labels [N])."""
+    """The reviewers' verdicts: (actions [N], labels [N])."""
     passes_kind: PassesKind | None = None
-    """What the passes are, where it is known."""
+    """The kind of the passes, if it is known."""
 
     @property
     def headline(self) -> MethodChoice:
@@ -75,7 +75,7 @@ class DetectionRequest:
 
     @property
     def asks_for_probabilities(self) -> bool:
-        """If some method needs the probability that each label is wrong."""
+        """Whether some method needs the probability that each label is wrong."""
         return any(choice.method.is_probabilistic for choice in self.choices)
 
     @property
@@ -94,7 +94,7 @@ class DetectionRequest:
         return {name: value for name, value in options.items() if value != _DEFAULTS.get(name)}
 
     def plan_sweeps(self, n_passes: int, *, has_softmax: bool) -> SweepPlan:
-        """What the sweeps do, for so many passes and with or without a softmax."""
+        """The plan for this number of passes, with or without a softmax."""
         methods = [choice.method for choice in self.choices]
         selecting = _once(m for one in methods for m in one.members(n_passes, self.entropy_class))
         reported_methods = [
@@ -131,7 +131,7 @@ def check_request(
 ) -> DetectionRequest:
     """The options of `find_label_errors` as a request; whatever cannot be done is refused here.
 
-    `inputs` names those there are, of `pred_probs` and `passes`.
+    `inputs` names the available ones of `pred_probs` and `passes`.
     """
     if not inputs:
         raise InputError(
@@ -179,6 +179,6 @@ def _once(entries: Any) -> list[Any]:
 
 
 def name_inputs(pred_probs: Any, passes: Any) -> tuple[str, ...]:
-    """The inputs that there are, by their names."""
+    """The names of the inputs that are not None."""
     inputs: Sequence[tuple[str, Any]] = (("pred_probs", pred_probs), ("passes", passes))
     return tuple(name for name, array in inputs if array is not None)

@@ -54,7 +54,7 @@ class LabelErrors:
     """[N] True = flagged."""
     scores: NDArray[np.float64]
     """[N] self-confidence under the method's probabilities, in [0, 1]; lower = more suspect. For
-    `auto`: how probable it is that the label is right."""
+    `auto`: the probability that the label is right."""
     best: NDArray[np.int32]
     """[N] number of the most probable class under the method's probabilities."""
     votes: NDArray[np.int16]
@@ -77,7 +77,7 @@ class LabelErrors:
     model_is_at_chance: bool = field(default=False, repr=False)
     """Whether the predicted classes of the whole data set are no better than chance."""
     model: ModelQuality | None = field(default=None, repr=False)
-    """How good the model of the run is; None for arrays of the user's own."""
+    """The quality of the run's model; None for your own arrays."""
     contradictions: NDArray[np.int32] | None = field(default=None, repr=False)
     """[N] the number of the set of duplicates with different labels that a sample is in, or -1;
     None where nobody looked. Flags and scores do not depend on it, what people see first does."""
@@ -99,7 +99,7 @@ class LabelErrors:
 
     @property
     def probability(self) -> NDArray[np.float64] | None:
-        """[N] how probable it is that the given label is wrong; None if `auto` was not run."""
+        """[N] the probability that the given label is wrong; None if `auto` was not run."""
         return None if self.estimate is None else self.estimate.probability
 
     @cached_property
@@ -417,7 +417,7 @@ def choose_suggestions(
     best: NDArray[np.int32],
     other: NDArray[np.int32],
 ) -> NDArray[np.int32]:
-    """[N] the predicted classes, but for flags on which the model agrees with the label: these have
-    the most probable other class suggested."""
+    """[N] the predicted classes; for flags on which the model agrees with the label, the most
+    probable other class."""
     suggestions: NDArray[np.int32] = np.where(mask & (best == codes), other, best)
     return suggestions

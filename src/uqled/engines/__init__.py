@@ -1,4 +1,5 @@
-"""Where the work runs: an engine maps a function over items, and knows nothing about either."""
+"""Where the work runs: an engine maps a function over items, without knowing anything about
+either."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ class Engine(Protocol):
     """Threads of this process, or tasks on a cluster: the same answers from both."""
 
     workers: int
-    """How many items are worked on at a time."""
+    """The number of items processed at a time."""
     is_distributed: bool
-    """If each item is worked on in a process of its own, which shares nothing with this one."""
+    """Whether each item is processed in its own process, which shares nothing with this one."""
 
     def map(
         self,
@@ -60,7 +61,7 @@ def make_engine(
     address: str | None = None,
     store: int = 0,
 ) -> AbstractContextManager[Engine]:
-    """An engine by its name, to be used in a `with`; one that exists is used and left as it is.
+    """Make an engine by its name, as a context manager; an existing engine is used and left open.
 
     Parameters
     ----------
@@ -92,8 +93,8 @@ def make_engine(
 
 
 class MergeTree:
-    """Merges results that come in order, `fan_in` of the same height at a time: of n results, a few
-    times log(n) are held."""
+    """Merges results that arrive in order, `fan_in` results of the same height at a time: of n
+    results, only a few times log(n) are held."""
 
     def __init__(self, merge: Callable[..., Any], fan_in: int = 2) -> None:
         self._merge, self._fan_in = merge, fan_in

@@ -29,8 +29,8 @@ from uqled.storage.arrays.mapped_file import MappedFile, open_if_mapped
 Result = TypeVar("Result")
 
 _WAITING = 4  # tasks per worker that are begun or wait, so that no worker waits for the driver
-_RETRIES = 4  # of a task whose worker was lost
-_MERGED = 8  # results by one task: a task costs more than most merges
+_RETRIES = 4  # retries of a task whose worker was lost
+_MERGED = 8  # results merged by one task: a task costs more than most merges
 _STORE = 200 << 20  # bytes of shared memory for what tasks return, if Ray is started here
 _THREADS = (
     "OMP_NUM_THREADS",
@@ -298,7 +298,8 @@ def _merge_in_task(merge: Callable[[Any, Any], Any], *results: Any) -> tuple[Non
 
 
 def _make_environment(cpus: float, gpus: float) -> dict[str, str]:
-    """Variables of the workers: as many threads as cores, and modules from where they are here."""
+    """Environment variables of the workers: as many threads as cores, and modules from the same
+    paths as here."""
     variables = dict.fromkeys(_THREADS, str(max(1, int(cpus))))
     package_folders = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
     folders = [Path(folder).resolve() for folder in sys.path if Path(folder).is_dir()]

@@ -1,4 +1,4 @@
-"""The way back from Label Studio: what annotators said of a run's tasks becomes decisions.
+"""Imports annotations from Label Studio as decisions.
 
 A task carries the sample's index and id. Annotations of another run's tasks are refused.
 """
@@ -24,10 +24,10 @@ _MAX_NAMES = 5  # samples in a message
 
 @dataclass(frozen=True)
 class AnnotationSet:
-    """What annotators said of a run's samples."""
+    """The annotations of a run's samples."""
 
     decisions: dict[int, tuple[Action, int | None, str]]
-    """By sample: action, class number of a relabel, and who."""
+    """Sample -> (action, class number of a relabel, annotator)."""
     disagreements: list[int]
     """Samples on which annotators disagree."""
     n_unanswered: int
@@ -35,7 +35,7 @@ class AnnotationSet:
 
 
 def read_annotations(path: Path | str, predictions: Predictions) -> AnnotationSet:
-    """What annotators said, in Label Studio's export as JSON or JSON-MIN.
+    """Read annotations from Label Studio's export as JSON or JSON-MIN.
 
     An annotation marked as ground truth speaks for its task. Where annotators disagree, nothing
     is decided.
@@ -69,20 +69,20 @@ def read_annotations(path: Path | str, predictions: Predictions) -> AnnotationSe
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What became of annotations."""
+    """The outcome of an import."""
 
     n_written: int
     n_same: int
-    """Decisions that the run already had."""
+    """The number of decisions that the run already had."""
     conflicts: list[int]
-    """Samples that the run has another decision for, which stayed."""
+    """Samples with another decision in the run, which was kept."""
     annotations: AnnotationSet
 
 
 def import_annotations(
     path: Path | str, predictions: Predictions, *, overwrite: bool = False, dry_run: bool = False
 ) -> ImportResult:
-    """Make decisions of annotations, all of them or, where somebody decides meanwhile, none.
+    """Turn annotations into decisions: all of them, or none if somebody decides meanwhile.
 
     A decision that the run already has stays, unless `overwrite`.
     """
@@ -118,7 +118,7 @@ def _read_decisions(predictions: Predictions) -> tuple[dict[int, Decision], dict
 
 
 def describe_import(result: ImportResult, *, dry_run: bool = False) -> str:
-    """What became of annotations, in a few lines."""
+    """The outcome of an import, in a few lines."""
     annotations = result.annotations
     actions = [action for action, _, _ in annotations.decisions.values()]
     counts = ", ".join(f"{actions.count(a):,} {a}" for a in ("keep", "relabel", "drop"))
@@ -182,7 +182,7 @@ def _read_index(data: Mapping[str, Any], predictions: Predictions, path: Path) -
 def _parse_verdict(
     annotation: Mapping[str, Any], number: Mapping[str, int], given: int, path: Path
 ) -> tuple[Action, int | None] | None:
-    """The decision that an annotation is; None if it was skipped or left empty."""
+    """The decision that an annotation expresses; None if it was skipped or left empty."""
     if annotation.get("was_cancelled"):
         return None
     if DROPPED in _read_choices(annotation, DROP):
@@ -214,7 +214,7 @@ def _read_choices(annotation: Mapping[str, Any], question: str) -> list[str]:
 
 
 def _list_choices(value: Any) -> list[str]:
-    """What was chosen: one answer, several, or a value that holds them."""
+    """The chosen answer or answers, or a value that holds them."""
     if isinstance(value, dict):
         value = value.get("choices")
     if value is None:

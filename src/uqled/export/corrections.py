@@ -1,4 +1,4 @@
-"""What becomes of every sample: reviewers' decisions, and flags where nobody decided.
+"""The outcome for every sample: reviewers' decisions, and flags where nobody decided.
 
 Pure functions of labels, flags and decisions. Nothing here reads or writes a file.
 """
@@ -41,7 +41,7 @@ class Correction:
     given: int
     """Class number before."""
     label: int | None
-    """Class number after; None for a sample that was dropped."""
+    """The new class number; None for a sample that was dropped."""
     because: str
     """`decision`, `missing file`, one of `BY_CLASS`, or the method that flagged it."""
     reviewer: str | None
@@ -51,12 +51,12 @@ class Correction:
 
 @dataclass(frozen=True, eq=False)
 class CorrectedLabels:
-    """What becomes of every sample."""
+    """The outcome for every sample."""
 
     labels: Labels
-    """The given labels; the new name of a class is one more class at the end."""
+    """The given labels; the new name of a renamed class is one more class at the end."""
     codes: NDArray[np.int32]
-    """[N] class numbers afterwards; of a dropped sample the given one."""
+    """[N] the new class numbers; for a dropped sample, the given one."""
     is_kept: NDArray[np.bool_]
     """[N] False = dropped."""
     corrections: list[Correction]
@@ -85,12 +85,12 @@ class CorrectedLabels:
 
     @cached_property
     def class_numbers(self) -> NDArray[np.intp]:
-        """The classes that there are afterwards: all but those that were merged or renamed."""
+        """The remaining classes: all but those that were merged or renamed."""
         return np.setdiff1d(np.arange(self.labels.n_classes), self.moved_classes)
 
     @cached_property
     def empty_classes(self) -> list[str]:
-        """Names of classes that had samples and have none left."""
+        """The names of classes that have lost all their samples."""
         K = self.labels.n_classes
         before = np.bincount(self.labels.codes, minlength=K)
         after = np.bincount(self.codes[self.is_kept], minlength=K)
@@ -107,7 +107,7 @@ def correct_labels(
     missing: Sequence[int] = (),
     classes: Mapping[int, ClassDecision] | None = None,
 ) -> CorrectedLabels:
-    """Apply reviewers' decisions, and to flagged samples without one what `unreviewed` says.
+    """Apply reviewers' decisions; flagged samples without one are treated as `unreviewed` says.
 
     `keep` leaves such a sample as it is, `drop` removes it, `relabel` gives it the suggested label.
     Samples that are `missing` are dropped. Of `classes` that were merged or renamed, all samples
@@ -250,7 +250,7 @@ def clean(
 
 
 def restore_labels(corrections: Sequence[Correction], codes: NDArray[Any]) -> NDArray[np.int32]:
-    """The given class numbers [N], from those of the samples that stayed, in order.
+    """Restore the given class numbers [N] from those of the samples that stayed, in order.
 
     The inverse of `correct_labels`.
     """
@@ -274,7 +274,7 @@ def restore_labels(corrections: Sequence[Correction], codes: NDArray[Any]) -> ND
 
 
 def describe_corrections(corrected: CorrectedLabels) -> str:
-    """What changes, in a few lines: by action and cause, by pair of classes, and the first few."""
+    """The changes, in a few lines: by action and cause, by pair of classes, and the first few."""
     changes = corrected.corrections
     N, n = len(corrected), len(changes)
     names = [escape_controls(name) for name in corrected.labels.names]

@@ -1,4 +1,4 @@
-"""A CSV as its bytes are: entries are replaced in place, and all else stays to the byte."""
+"""Edits a CSV in place: entries are replaced, and everything else stays the same, byte for byte."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from uqled.data.tables.text_dialect import FOREIGN_BYTES, Dialect, read_foreign_bytes
 from uqled.storage.compression import read_decompressed
 
-#: How a file begins -> the encoding of what follows.
+#: First bytes of a file -> the encoding of the rest.
 _BOMS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -21,19 +21,19 @@ _BOMS = {
 
 @dataclass(frozen=True)
 class CsvRecords:
-    """The records of a CSV, each with its line end and the blank lines behind it."""
+    """The records of a CSV, each with its line end and the blank lines after it."""
 
     bom: bytes
     encoding: str
     errors: str
-    """`surrogateescape` where some bytes are of another encoding: they are kept as they are."""
+    """`surrogateescape` if some bytes have another encoding: they are kept unchanged."""
     separator: str
     has_quotes: bool
     """Whether quotation marks quote entries, and are no part of them."""
     header: str
     rows: list[str]
     spans: list[tuple[int, int]]
-    """Where the entry of one column lies in each row, its quotes among it."""
+    """The span of one column's entry in each row, including its quotes."""
 
     def get_entry(self, row: int) -> str:
         """The entry of the column, without quotes."""

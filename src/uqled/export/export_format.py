@@ -36,7 +36,7 @@ class ExportPlan:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How a format writes; it takes those that are in its `options`."""
+    """The options of a format's `write`; a format uses those in its `options`."""
 
     out: Path
     """Where the export will lie when it is finished."""
@@ -44,7 +44,7 @@ class WriteOptions:
     link: bool = False
     """Link images instead of copying them."""
     url: str | None = None
-    """What precedes the name of an image in Label Studio."""
+    """The address before the names of images in Label Studio."""
 
 
 class ExportFormat(ABC):
@@ -52,12 +52,12 @@ class ExportFormat(ABC):
 
     name: ClassVar[str]
     file_endings: ClassVar[tuple[str, ...]] = ()
-    """Endings of a format that is one file; a format without any is a folder."""
+    """The file endings of a format that is one file; empty for a format that is a folder."""
     needs: ClassVar[Literal["labels", "table", "samples", "images"]] = "samples"
-    """What it reads again from the source: `labels` nothing, `table` the other columns where the
-    source is a table, `samples` the samples of any kind, `images` samples that must be images."""
+    """What it reads again from the source: `labels` nothing, `table` the other columns if the
+    source is a table, `samples` samples of any kind, `images` samples that must be images."""
     options: ClassVar[frozenset[str]] = frozenset({"unreviewed"})
-    """The options it takes, of `unreviewed`, `link` and `url`."""
+    """The options it supports, of `unreviewed`, `link` and `url`."""
 
     @abstractmethod
     def write(self, plan: ExportPlan, target: Path, options: WriteOptions) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class ExportFormat(ABC):
 
 
 def check_options(form: ExportFormat, **options: Any) -> None:
-    """Refuse an option that was given to a format which does not take it."""
+    """Refuse an option that the format does not support."""
     for name, value in options.items():
         if value not in (None, False) and name not in form.options:
             takers = [one for one in FORMATS.names() if name in FORMATS.load(one).options]

@@ -1,4 +1,4 @@
-"""Names from the data as names of files, whatever somebody called a class or an image."""
+"""Turns names from the data into safe file names, whatever a class or an image is called."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST = 120  # bytes of a name, endings and numbers not counted; file systems
 
 
 def sanitize_name(name: str) -> str:
-    """One part of a path that stays where it is put, on any system.
+    """One component of a path that is safe on any system.
 
     No slashes, no characters that a system refuses, no leading dot (hidden, or the folder above),
     no trailing dot or space (Windows drops them).
@@ -26,7 +26,7 @@ def sanitize_name(name: str) -> str:
 
 
 def sanitize_file_name(name: str) -> str:
-    """The same for a file, whose ending stays.
+    """The same for a file name; the ending is kept.
 
     >>> sanitize_file_name("..png"), sanitize_file_name('a"b.JPG')
     ('unnamed.png', 'a_b.JPG')
@@ -36,7 +36,7 @@ def sanitize_file_name(name: str) -> str:
 
 
 def number_repeats(names: Sequence[str]) -> list[str]:
-    """The names, with a number behind those that an earlier one is equal to.
+    """The names, with a number appended to repeated ones.
 
     >>> number_repeats(["cat", "Cat", "cat"])
     ['cat', 'Cat', 'cat~2']

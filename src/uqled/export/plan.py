@@ -1,4 +1,4 @@
-"""`uqled export`: plan what becomes of a run's samples, and write it in one of the formats."""
+"""`uqled export`: plan the export of a run's samples, and write it in one of the formats."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plan_export(
     unreviewed: Unreviewed | None = None,
     data: Path | str | None = None,
 ) -> ExportPlan:
-    """What an export of a run would do; nothing is written.
+    """Plan the export of a run; nothing is written.
 
     Flags follow reviewers' decisions, as on the review page. `method` names whose flags: the one
     that the run was asked for, unless given. `unreviewed` says what happens to flagged samples
@@ -82,7 +82,8 @@ def check_export_target(
 def check_target_options(
     to: str, out: Path, *, link: bool = False, url: str | None = None, overwrite: bool = False
 ) -> None:
-    """The same as far as the format alone decides, before the run and its samples are read."""
+    """The same checks as far as they need only the format, before the run and its samples are
+    read."""
     form = FORMATS.load(to)()
     if form.file_endings:
         targets.check_file(out, form.file_endings, overwrite=overwrite)
@@ -145,7 +146,7 @@ def _write_file(plan: ExportPlan, options: WriteOptions, note: dict[str, Any]) -
 
 
 def _read_samples(predictions: Predictions, form: ExportFormat) -> SourceSamples | None:
-    """The samples that this format writes; refused where it cannot have them."""
+    """The samples that this format needs; refused if they are not available."""
     source = predictions.source
     if form.needs == "labels":
         return None

@@ -34,7 +34,7 @@ _UNFINISHED = "unfinished"
 
 
 def name_record(out: Path) -> tuple[Path, Path]:
-    """The table of changes and what is said about it, of an export to `out`."""
+    """The paths of the table of changes and of the note about it, for an export to `out`."""
     if out.is_dir():
         return out / "changes.csv", out / "changes.json"
     return out.with_name(f"{out.name}.changes.csv"), out.with_name(f"{out.name}.changes.json")
@@ -43,7 +43,7 @@ def name_record(out: Path) -> tuple[Path, Path]:
 def write_record(
     table: Path, note_file: Path, corrected: CorrectedLabels, note: dict[str, Any]
 ) -> None:
-    """Write the table of changes and the note; `note` is what it says besides."""
+    """Write the table of changes and the note; `note` is further content for it."""
     changes = corrected.corrections
     values = [str(value) for value in corrected.labels.values.tolist()]
     with table.open("w", newline="", encoding="utf-8") as file:
@@ -82,7 +82,7 @@ def mark_unfinished(new_note: Path, note_file: Path) -> None:
 
 
 def read_corrections(out: Path | str) -> list[Correction]:
-    """Every change of an export, as its record has it."""
+    """Read every change of an export from its record."""
     note, table = _read_note(Path(out)), name_record(Path(out))[0]
     numbers = _number_classes(note)
     with explain_file_problems(table, "Export again"):

@@ -1,4 +1,4 @@
-"""A run's samples as their source holds them: original bytes and columns, nothing resized."""
+"""The samples of a run in their original form: original bytes and columns, nothing resized."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ class SourceSamples:
     raw: RawDataset
     """All that the source holds; images still encoded where files hold them so."""
     rows: NDArray[np.intp]
-    """[N] where each sample lies in `raw`, ascending."""
+    """[N] the position of each sample in `raw`, ascending."""
     codes: NDArray[np.int32]
     """[N] the run's class number of the label that the source has now."""
     source: dict[str, Any]
     missing: list[int] = field(default_factory=list)
-    """Numbers of the samples whose file is gone."""
+    """The samples whose file no longer exists."""
     notes: list[str] = field(default_factory=list)
-    """Which files are gone and which were added since the run was made, a sentence each."""
+    """Which files no longer exist and which were added since the run was made, one sentence
+    each."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -80,14 +81,14 @@ class SourceSamples:
         return rows, is_aside[rows]
 
     def find_file(self, index: int) -> Path | None:
-        """The file that a sample is, if it is one on this machine."""
+        """The path of a sample's own file on this machine, if it has one."""
         inputs = self.raw.inputs
         if not isinstance(inputs, EncodedImages):
             return None
         return inputs.find_file(inputs.keys[self.rows[index]])
 
     def get_file_name(self, index: int) -> str:
-        """What a sample's file is called, without folders; empty where it has no name."""
+        """The name of a sample's file, without folders; empty if it has none."""
         name = PurePosixPath(self.ids[index].replace("\\", "/")).name
         return name if name.lower().endswith(IMAGE_ENDINGS) else ""
 
@@ -248,7 +249,7 @@ def detect_csv_style(source: dict[str, Any] | None) -> dict[str, str]:
 
 
 def is_table(source: dict[str, Any]) -> bool:
-    """If the samples are rows of a table, also of one that is no longer there."""
+    """Whether the samples are rows of a table, even of one that no longer exists."""
     place = source["place"]
     with explain_file_problems(place, "Check where the run says its data is"):
         if not is_dataset_name(place) and not Path(place).exists():
@@ -264,7 +265,7 @@ def _read_arrow(source: dict[str, Any]) -> Any | None:
 
 
 def _check_unchanged(n_rows: int, samples: SourceSamples) -> None:
-    """Refuse a table that has other rows than a moment ago."""
+    """Refuse a table whose rows changed while it was being read."""
     if n_rows != len(samples.raw.ids):
         raise FileError(
             name_source(samples.source["place"]), "changed while it was read", "Export again"

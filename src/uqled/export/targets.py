@@ -24,15 +24,15 @@ from uqled.storage.atomic import (
 )
 from uqled.storage.reading import explain_file_problems, name_file, name_folder
 
-if sys.platform != "win32":  # there, abandoned folders are recognised by their age
+if sys.platform != "win32":  # on Windows, abandoned folders are recognised by their age
     import fcntl
 
-_HIDDEN = f"{PREFIX}export-"  # how folders are called that are being built, and nothing else is
+_HIDDEN = f"{PREFIX}export-"  # prefix of folders that are being built, and of nothing else
 _MAX_FLUSHES = 1_000  # files that are flushed one by one at the most
 
 
 def check_file(out: Path, endings: tuple[str, ...], *, overwrite: bool) -> None:
-    """Refuse a file that is there, or whose ending says something else."""
+    """Refuse a file that exists, or whose ending does not fit the format."""
     if out.suffix.lower() not in endings:
         raise FileError(
             name_file(out),
@@ -48,7 +48,7 @@ def check_file(out: Path, endings: tuple[str, ...], *, overwrite: bool) -> None:
 
 
 def check_folder(out: Path) -> None:
-    """Refuse a folder that holds something."""
+    """Refuse a folder that is not empty."""
     if os.path.lexists(out) and not out.is_dir():
         raise FileError(name_folder(out), "is a file", "Name a new or an empty folder")
     if out.is_dir() and (names := sorted(path.name for path in out.iterdir())):
@@ -116,7 +116,8 @@ def _create_hidden(parent: Path) -> tuple[Path, int | None]:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove the hidden folders of killed exports; those that somebody builds stay."""
+    """Remove the hidden folders of killed exports, but not those that another process is
+    building."""
     with suppress(OSError):
         for path in parent.glob(f"{_HIDDEN}*"):
             if path.is_symlink() or not path.is_dir():
@@ -130,7 +131,8 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def _lock(folder: Path) -> int | None:
-    """A descriptor that locks the folder; None if another process does, or where locks are none."""
+    """A descriptor that locks the folder; None if another process holds the lock, or locks are not
+    supported."""
     if sys.platform == "win32":
         return None
     with suppress(OSError):

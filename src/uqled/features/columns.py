@@ -23,14 +23,14 @@ _MANY_TEXTS = 20_000  # from here on, a word or pair of words must occur in two 
 
 
 def take_samples(data: Dataset, indices: NDArray[np.intp]) -> Any:
-    """These samples as scikit-learn takes them; images as rows of pixels from 0 to 1."""
+    """Some samples in the form that scikit-learn takes; images as rows of pixels from 0 to 1."""
     if data.kind == "images":
         return data.inputs[indices].reshape(len(indices), -1).astype(np.float32) / 255
     return take_rows(data.inputs, indices)
 
 
 def make_transformer(data: Dataset, *, takes_sparse: bool, name: str, ordinal: bool = False) -> Any:
-    """A transformer that makes features of the data for the classifier `name`, or None.
+    """A transformer from the data to features for the classifier `name`, or None.
 
     `ordinal`: a category is a number in one column, which trees can split, instead of a column.
     """

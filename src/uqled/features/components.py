@@ -15,7 +15,7 @@ _OVERSAMPLES = 10  # more directions that are searched for than are kept: the la
 
 
 def are_embeddings(data: Dataset) -> bool:
-    """If the samples are many numbers without names, which a network made, not a person."""
+    """Whether the samples look like embeddings: many numbers without column names."""
     inputs = data.inputs
     return (
         data.kind == "table"

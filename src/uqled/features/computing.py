@@ -57,7 +57,7 @@ def compute_features(
 def are_features_cached(
     inputs: Any, encoder: Any, *, cache_folder: Path, options: EncoderOptions | None = None
 ) -> bool:
-    """If `compute_features` would only read a file."""
+    """Whether `compute_features` would only read a file."""
     names = encoder.split("+") if isinstance(encoder, str) else [encoder]
     return all(
         _locate_cache_file(inputs, load_encoder(name, options), cache_folder).exists()
@@ -138,7 +138,7 @@ def _check_encoder_inputs(inputs: Any, encoder: Encoder) -> None:
 
 
 def _read_part(path: Path, n: int) -> NDArray[np.float32] | None:
-    """A finished block; None of a missing or damaged one."""
+    """A finished block; None if it is missing or damaged."""
     if not path.exists():
         return None
     try:

@@ -1,4 +1,4 @@
-"""Embeddings of the user's own, `.npy` or Parquet, and a file of their labels."""
+"""Reads the user's own embeddings, `.npy` or Parquet, and a file of their labels."""
 
 from __future__ import annotations
 

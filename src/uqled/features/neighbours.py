@@ -87,7 +87,8 @@ def _compare_all(
     n: int,
     groups: NDArray[np.integer] | None = None,
 ) -> Nearest:
-    """As `_search`, by all products; of `groups`, if both are the same rows, none of its own."""
+    """Like `_search`, by computing all products; with `groups`, rows of the query's own group are
+    left out."""
     rows = np.empty((len(queries), n), np.int32)
     similarities = np.empty((len(queries), n), np.float32)
     block = max(1, _BLOCK_BYTES // (4 * len(candidates)))

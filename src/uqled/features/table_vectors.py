@@ -1,4 +1,4 @@
-"""Rows of a table as vectors, to compare any two of them: numbers scaled, a column per category."""
+"""Rows of a table as vectors, to compare any two of them: scaled numbers, a column per category."""
 
 from __future__ import annotations
 

@@ -43,12 +43,12 @@ class SoftmaxStatistics:
             layer.running_mean, layer.running_var = mean, variance
 
 
-#: Of a network whose own statistics are right.
+#: For a network whose own statistics are right.
 AS_TRAINED = SoftmaxStatistics([], [], [])
 
 
 def may_have_batch_norm_after_dropout(model: nn.Module) -> bool:
-    """If one of the network's layers may be such a layer, as far as can be told without data.
+    """Whether one of the network's layers may be such a layer, as far as can be told without data.
 
     A sequence calls its layers in the order they were defined. Any other module may call them in
     another order, such as a dropout layer that was defined last before all others.

@@ -1,4 +1,4 @@
-"""What this machine's processor can do, asked of the processor rather than believed."""
+"""What this machine's hardware can do, tested rather than looked up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TENSOR_CORES = (7, 0)  # the first compute capability that has them
 
 
 def has_bfloat16(device: str) -> bool:
-    """If the hardware multiplies bfloat16 itself, and so faster than float32."""
+    """Whether the hardware multiplies bfloat16 natively, and so faster than float32."""
     if _is_cuda(device):
         return torch.cuda.is_bf16_supported(including_emulation=False)
     flags = _read_processor_flags()
@@ -24,7 +24,7 @@ def has_bfloat16(device: str) -> bool:
 
 
 def has_float16(device: str) -> bool:
-    """If a GPU multiplies float16 in tensor cores, as those before bfloat16 (V100, T4) do."""
+    """Whether a GPU multiplies float16 in tensor cores, as those before bfloat16 (V100, T4) do."""
     return _is_cuda(device) and torch.cuda.get_device_capability() >= _TENSOR_CORES
 
 
@@ -34,7 +34,7 @@ def _is_cuda(device: str) -> bool:
 
 @cache
 def survives_bfloat16() -> bool:
-    """If multiplying bfloat16 on this processor does not end the process.
+    """Whether multiplying bfloat16 works on this processor, or kills the process.
 
     Some virtual machines announce matrix units (AMX) that they do not have: the first
     multiplication is an illegal instruction. So another process tries it, where there are such

@@ -244,14 +244,14 @@ def _find_factory(network: str | Callable[..., nn.Module]) -> Callable[..., nn.M
 
 
 def _try_out(model: nn.Module, n_classes: int, image_shape: ImageShape) -> None:
-    """Refuse at once what would fail an hour later."""
+    """Refuse immediately what would fail an hour later."""
     height, width, channels = image_shape
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         with torch.no_grad():
             logits = model(torch.zeros(2, channels, height, width))
-    except Exception as error:  # whatever a network of the user's own may raise
+    except Exception as error:  # the user's own network may raise anything
         raise InputError(
             "model",
             f"fails on images [2,{channels},{height},{width}]: {error}",

@@ -1,4 +1,4 @@
-"""Wrong labels with a known truth: matrices of every kind, and labels flipped by them.
+"""Wrong labels with a known truth: transition matrices of every kind, and labels flipped by them.
 
 Rows are the true class, columns the given one. K classes, N samples, S [K,K] similarity scores.
 

@@ -1,4 +1,5 @@
-"""Noise by the name of its kind: from options to noisy labels, what was meant and what came of it.
+"""Noise by the name of its kind: from options to noisy labels, with the intended and the realised
+matrix.
 
 `uqled.noise` has the function behind each kind. Rows are the true class, columns the given one.
 """
@@ -31,7 +32,7 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class NoisyLabels:
-    """Noise of one kind on one set of labels: what was meant, and what came of it."""
+    """Noise of one kind on one set of labels, intended and realised."""
 
     kind: str
     labels: NDArray[Any]

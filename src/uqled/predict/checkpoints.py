@@ -1,7 +1,7 @@
-"""Checkpoints of a training: written whole, and believed only where they fit the network.
+"""Checkpoints of a training: written atomically, and used only if they fit the network.
 
-A checkpoint saves time and nothing else. One that is damaged, of another network or edited is left
-aside, and the training begins again, to the same weights.
+A checkpoint only saves time. If it is damaged, edited or of another network, it is ignored and the
+training starts over, with the same result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEYS = {"model", "optimiser", "epochs", "history"}
 def write_checkpoint(
     folder: Path, module: nn.Module, optimiser: Any, epochs: int, history: History
 ) -> None:
-    """Keep how far a training is, in place of the checkpoint before."""
+    """Save the state of a training, in place of the previous checkpoint."""
     state = {
         "model": module.state_dict(),
         "optimiser": optimiser.state_dict(),
@@ -65,14 +65,14 @@ def resume_training(
         return 0, []
     try:
         optimiser.load_state_dict(content["optimiser"])
-    except Exception:  # an optimiser of the user's own
+    except Exception:  # the user's own optimiser
         return 0, []
     model.load_state_dict(content["model"])
     return content["epochs"], [tuple(row) for row in content["history"]]
 
 
 def read_checkpoint(path: Path, device: Any) -> dict[str, Any] | None:
-    """What a file holds that has the parts of a checkpoint; None of any other file, or of none.
+    """The content of a checkpoint file; None for any other file, or none.
 
     Tensors, numbers, texts, lists and dictionaries only: `weights_only` builds nothing else.
     """
@@ -84,7 +84,7 @@ def read_checkpoint(path: Path, device: Any) -> dict[str, Any] | None:
 
 
 def fits_model(checkpoint: Any, model: nn.Module) -> bool:
-    """If these are weights of this network."""
+    """Whether these are weights of this network."""
     weights = model.state_dict()
     return (
         isinstance(checkpoint, dict)

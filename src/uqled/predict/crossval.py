@@ -220,7 +220,7 @@ def _write_quality(
 
 
 def make_fold_seed(seed: int, fold: int) -> int:
-    """Another seed for every fold, and for the folds of every other seed."""
+    """A different seed for every fold, and for the folds of every other seed."""
     return int(np.random.SeedSequence([seed, fold, 1]).generate_state(1)[0])
 
 
@@ -276,20 +276,21 @@ def split_stratified(
 
 
 def _are_groups_small(groups: Any) -> bool:
-    """If none has more than a hundredth of the samples: folds stay even whatever they do."""
+    """Whether no group has more than a hundredth of the samples: folds then stay even in any
+    case."""
     return int(np.unique(groups, return_counts=True)[1].max()) * 100 <= len(groups)
 
 
 def _are_copies_few(groups: Any, folds: int) -> bool:
-    """If nearly all samples are alone and no group is large beside a fold: a few copies then leave
-    the others in the folds that they have without them."""
+    """Whether nearly all samples are alone and no group is large compared with a fold. A few copies
+    can then move without changing the folds of the others."""
     sizes = np.unique(groups, return_counts=True)[1]
     is_small = int(sizes.max()) * folds <= _SMALL_SHARE * len(groups)
     return is_small and len(sizes) >= _ALONE_SHARE * len(groups)
 
 
 def _join_groups(parts: list[NDArray[np.intp]], groups: Any) -> list[NDArray[np.intp]]:
-    """The folds with every sample in the fold of its group's first."""
+    """Move every sample to the fold of the first sample of its group."""
     fold_of = _number_folds(parts)
     _, first, group = np.unique(groups, return_index=True, return_inverse=True)
     fold_of = fold_of[first[group]]
@@ -299,7 +300,7 @@ def _join_groups(parts: list[NDArray[np.intp]], groups: Any) -> list[NDArray[np.
 def _swap_copies(
     parts: list[NDArray[np.intp]], groups: Any, codes: NDArray[np.int32]
 ) -> list[NDArray[np.intp]]:
-    """The same, each that moves in exchange for a sample of its class that is alone."""
+    """The same, but each moving sample is exchanged for a sample of its class that is alone."""
     before, after = _number_folds(parts), _number_folds(_join_groups(parts, groups))
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     is_free = sizes[group] == 1
@@ -319,7 +320,7 @@ def _number_folds(parts: list[NDArray[np.intp]]) -> NDArray[np.int32]:
 
 
 def check_counts_and_seed(folds: int, passes: int, seed: int) -> tuple[int, int, int]:
-    """(folds, passes, seed), refused where they cannot be used."""
+    """Check (folds, passes, seed)."""
     return (
         arrays.check_whole_number(folds, "folds", low=2),
         arrays.check_whole_number(passes, "passes", low=1),
@@ -328,7 +329,7 @@ def check_counts_and_seed(folds: int, passes: int, seed: int) -> tuple[int, int,
 
 
 def check_engine_options(engine: str | Engine | None, where: Mapping[str, Any]) -> None:
-    """Refuse what only a cluster that is named here can do, before anything is written."""
+    """Refuse options that only a cluster has, before anything is written."""
     if engine is not None and engine not in ENGINES and isinstance(engine, str):
         raise InputError("engine", f"is {engine!r}", f"Choose one of {', '.join(ENGINES)}")
     usual = {"workers": None, "cpus": 1, "gpus": 0, "address": None}
@@ -340,7 +341,7 @@ def check_engine_options(engine: str | Engine | None, where: Mapping[str, Any]) 
 
 
 def _measure_inputs(data: Dataset) -> int:
-    """Bytes of the inputs that are in memory, roughly."""
+    """The approximate number of bytes of inputs in memory."""
     if isinstance(data.inputs, np.memmap):
         return 0
     if data.kind == "texts":

@@ -1,6 +1,6 @@
-"""What a fold's folder holds until the fold is finished, besides a network's checkpoint.
+"""The contents of a fold's folder until the fold is finished, besides a network's checkpoint.
 
-Partial results save time and nothing else: a damaged one is computed again.
+Partial results only save time: a damaged one is computed again.
 """
 
 from __future__ import annotations

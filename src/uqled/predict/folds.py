@@ -1,8 +1,8 @@
-"""One fold after the other in this process, or each in a process of its own somewhere else.
+"""Computes folds: one after another in this process, or each in its own process on an engine.
 
-Elsewhere, a fold keeps what it has in its own folder of the run: checkpoints, how far it is, and
-at last its predictions. So a lost worker costs what it did since the last checkpoint, and nothing
-but small messages comes back. All workers must see the run's folder under the same path.
+On an engine, a fold keeps its state in its own folder of the run: checkpoints, progress, and
+finally its predictions. So a lost worker costs only the work since its last checkpoint, and only
+small messages are sent back. All workers must see the run's folder under the same path.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from uqled.storage.atomic import replace_file
 from uqled.storage.reading import name_folder, read_text
 from uqled.storage.run import Run
 
-_LOOK_SECONDS = 0.5  # between two looks at how far the folds are
+_LOOK_SECONDS = 0.5  # seconds between two looks at the progress of the folds
 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """All that a fold needs, wherever it is computed."""
+    """Everything that a fold needs, wherever it is computed."""
 
     run: Run
     learner: Learner
@@ -56,7 +56,7 @@ class Folds:
         return [fold for fold in range(len(self.parts)) if self.run.read_fold(fold) is None]
 
     def compute(self, fold: int, advance: Advance) -> None:
-        """Compute a fold and store it, unless it is."""
+        """Compute a fold and store it, unless it is stored already."""
         if self.run.read_fold(fold) is None:
             predictions = self.learner.fit_predict(
                 self.data,
@@ -90,7 +90,7 @@ class Folds:
 
 
 def compute_here(folds: Folds, advance: Advance) -> None:
-    """Compute the folds that are missing, one after the other; `advance` is told of these only."""
+    """Compute the missing folds one after another; `advance` is called for these only."""
     for fold in folds.missing:
         folds.compute(fold, advance)
     folds.remove_partial_files()
@@ -136,7 +136,8 @@ def _compute_member(folds: Folds, item: tuple[int, int]) -> None:
 
 
 def _check_worker(folds: Folds) -> None:
-    """Refuse a machine that does not see the run, or would train otherwise than the run says."""
+    """Refuse a machine that does not see the run, or would train with settings other than the
+    run's."""
     try:
         settings = folds.run.configuration()["settings"]
     except FileError as error:
@@ -157,7 +158,7 @@ def _check_worker(folds: Folds) -> None:
 
 
 def _make_note_writer(folder: Path) -> Advance:
-    """A function that writes the share that is done to a small file of `folder`."""
+    """A function that writes the finished share to a small file in `folder`."""
     share, last = 0.0, 0.0
 
     def advance(more: float) -> None:
@@ -173,7 +174,7 @@ def _make_note_writer(folder: Path) -> Advance:
 
 @contextmanager
 def _watch_notes(run: Run, missing: list[int], advance: Advance) -> Iterator[None]:
-    """Call `advance` with what the missing folds have written down, from time to time."""
+    """Call `advance` with the progress that the missing folds have recorded, from time to time."""
     reported_share = 0.0
 
     def look() -> None:
@@ -194,7 +195,7 @@ def _watch_notes(run: Run, missing: list[int], advance: Advance) -> Iterator[Non
 
 
 def _measure_progress(run: Run, fold: int) -> float:
-    """How much of a fold is done: by its own note, or by those of its members."""
+    """The finished share of a fold: from its own file, or from those of its members."""
     if run.read_fold(fold) is not None:
         return 1.0
     folder, shares = run.make_fold_folder(fold), [0.0, 0.0]  # of the fold, of its members
@@ -209,7 +210,7 @@ def _measure_progress(run: Run, fold: int) -> float:
 
 
 def _check_fold(predictions: FoldPredictions, n: int, n_classes: int, fold: int) -> None:
-    """Refuse what is no prediction before it is stored: a diverged training, a wrong shape."""
+    """Refuse invalid predictions before they are stored: a diverged training, a wrong shape."""
     for name, array in (("pred_probs", predictions.pred_probs), ("passes", predictions.passes)):
         if array is None:
             continue

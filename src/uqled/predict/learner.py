@@ -1,4 +1,4 @@
-"""What cross-validation asks of a model, whatever it is made of."""
+"""The interface between cross-validation and models of any kind."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class EnsembleLearner(Protocol):
     """A learner whose fold is several fits, each of which can be done on another machine."""
 
     def count_fits(self, passes: int) -> int:
-        """How many; 0: the fold is one training."""
+        """The number of trainings in a fold; 0: the fold is a single training."""
 
     def fit_member(
         self,
@@ -105,4 +105,4 @@ class EnsembleLearner(Protocol):
         folder: Path,
         advance: Advance,
     ) -> Any:
-        """Do one of them, and leave its result in `folder`, where `fit_predict` finds it."""
+        """Do one training, and leave its result in `folder`, where `fit_predict` finds it."""

@@ -1,4 +1,4 @@
-"""New samples predicted by the model of a finished run, which is fitted again.
+"""Predicts new samples with the model of a finished run, which is fitted again.
 
 A run keeps no fitted model: one would be a pickle, and a pickle from a stranger is a program. The
 model is fitted again on the samples of the run, which takes about as long as one of its folds.
@@ -33,7 +33,7 @@ from uqled.progress import Progress
 from uqled.storage.run import Predictions, Run
 
 _PASSES = 5  # where the run has passes of the user's own
-#: More than anybody trains for: a stranger's run could ask for any number.
+#: More epochs than anybody trains for: a stranger's run could ask for any number.
 _MAX_PASSES, _MAX_EPOCHS = 1_000, 1_000
 #: Encoders that a run may name: those that are installed, not files and not downloads, at a side of
 #: pixels that needs no more memory than images do.
@@ -109,13 +109,13 @@ def predict_unlabelled(
 
 @dataclass(frozen=True)
 class _StoredModel:
-    """What a run says of its model."""
+    """The run's description of its model."""
 
     name: str
     members: tuple[str, ...]
     """Of a committee."""
     uncertainty: str
-    """Of a classifier or a network."""
+    """The settings of a classifier or a network."""
     training: Mapping[str, Any]
     """How a network is trained."""
     passes: int

@@ -1,4 +1,4 @@
-"""Predictions that the user has already, as a run: report, review and export work on it."""
+"""Makes a run from the user's own predictions: report, review and export work on it."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _read_column(labels: Any) -> Any:
 def _name_samples(
     ids: Any, dataset: Dataset | None, is_missing: NDArray[np.bool_]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """What the samples with a label are called, and those without."""
+    """The ids of the samples with a label, and of those without."""
     if ids is None and dataset is not None:
         return make_ids(dataset.ids), make_ids(dataset.unlabelled)
     names = make_ids(range(len(is_missing)) if ids is None else ids)
@@ -184,7 +184,8 @@ def _choose_labels(
 
 
 def _refuse_other_labels(given: Labels, dataset: Dataset) -> None:
-    """Refuse labels in another order than the data's: a sample would be shown as another one."""
+    """Refuse labels in a different order from the data's: samples would be shown with the labels of
+    others."""
     own: NDArray[Any] = np.array(dataset.labels.names, dtype=object)[dataset.labels.codes]
     theirs: NDArray[Any] = np.array(given.names, dtype=object)[given.codes]
     values = dataset.labels.values.astype(str)[dataset.labels.codes]

@@ -56,7 +56,7 @@ PRESETS = {
 
 
 def resolve_training(options: Mapping[str, Any]) -> Training:
-    """A preset with the given options in place of its own; anything else is refused by name."""
+    """The preset with the given options replaced; anything else is refused by name."""
     given = {name: value for name, value in options.items() if value is not None}
     preset = given.pop("preset", "fast")
     if not isinstance(preset, str) or preset not in PRESETS:
@@ -72,7 +72,7 @@ def resolve_training(options: Mapping[str, Any]) -> Training:
 
 
 def _scale_milestones(training: Training, preset: Training) -> Training:
-    """The preset's schedule in a training of another length: at the same shares of it."""
+    """The preset's schedule scaled to a training of another length."""
     if training.epochs == preset.epochs:
         return training
     share = training.epochs / preset.epochs

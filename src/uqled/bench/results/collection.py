@@ -1,4 +1,4 @@
-"""What a benchmark found so far, as frames: one row per finished cell and method."""
+"""The results of a benchmark so far, as frames: one row per finished cell and method."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from uqled.bench.suite import BASELINE, Suite
 from uqled.errors import FileError, InputError
 from uqled.noise.transition import TransitionMatrix
 
-#: Of a cell's model: by the softmax and by the mean of the passes, which older cells do not tell.
+#: Accuracies of a cell's model, by the softmax and by the mean of the passes; older cells lack
+#: them.
 ACCURACIES = {
     "given_accuracy": "Model's accuracy, given labels",
     "passes_given_accuracy": "Mean of its passes, given labels",
@@ -53,7 +54,7 @@ class Results:
     about: dict[str, Any]
     """Code version, hardware, versions, reductions, and what each data set was trained on."""
     pilot: pd.DataFrame
-    """As stage1, on the test sets."""
+    """Like `stage1`, but on the test sets."""
     stage1: pd.DataFrame
     """dataset, rate, seed, method, n, wrong, flagged, precision, recall, f1, f05, aupr,
     given_accuracy and true_accuracy (out-of-sample accuracy against the given and true labels), the
@@ -66,7 +67,7 @@ class Results:
     matrices: dict[str, dict[float, TransitionMatrix]]
     """Data set -> rate -> the first seed's intended matrix."""
     realised: dict[str, dict[float, TransitionMatrix]] = field(default_factory=dict)
-    """The same, of what the flips came to; older cells do not tell."""
+    """The same for the flips that actually happened; older cells lack them."""
     similarity: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     """Data set -> [K,K] the first seed's similarity scores."""
 
@@ -109,11 +110,11 @@ def collect_results(suite: Suite, cells: Cells) -> Results:
 
 @dataclass(frozen=True)
 class PilotRanking:
-    """What the pilot says of the suite's methods."""
+    """The pilot's verdict on the suite's methods."""
 
     mean_f1: dict[str, float]
     kept: list[str]
-    """Those that stage 2 looks at, in the suite's order."""
+    """The methods that stage 2 compares, in the suite's order."""
 
     @property
     def dropped(self) -> list[str]:
@@ -132,7 +133,8 @@ class PilotRanking:
 
 
 def rank_pilot(suite: Suite, cells: Cells) -> PilotRanking | None:
-    """The methods by their mean F1 in the pilot; None before its end.
+    """Rank the methods by their mean F1 in the pilot; None until the pilot is finished. The methods
+    above the baseline are kept, and the best of the others until `pilot_keeps` are.
 
     Those above the baseline are kept, and the best of the others until `pilot_keeps` are.
     """

@@ -15,7 +15,7 @@ DASH = "\N{EN DASH}"
 
 
 def format_method(method: str) -> str:
-    """As the paper writes it; a method that it does not have keeps its own name."""
+    """The method's name in the paper; a method that is not in the paper keeps its own."""
     title, agreement, reading = _split_method(method)
     details = [f"agreement {agreement}"] * bool(agreement) + [reading] * bool(reading)
     return f"{title} ({', '.join(details)})" if details else title
@@ -54,7 +54,8 @@ def format_rate(rate: float | None) -> str:
 
 
 def format_number(value: float, decimals: int, *, signed: bool = False) -> str:
-    """So many decimals, halves away from zero, with a true minus; a dash for what is missing.
+    """Format with this number of decimals: halves round away from zero, minus is a true minus,
+    missing is a dash.
 
     >>> format_number(25.45, 1), format_number(-0.04, 1), format_number(1234.5, 0)
     ('25.5', '0.0', '1,235')
@@ -74,12 +75,12 @@ def format_number(value: float, decimals: int, *, signed: bool = False) -> str:
 
 
 def format_percent(share: float, decimals: int = 1, *, signed: bool = False) -> str:
-    """A share in per cent, without the sign that the column's head carries."""
+    """A share in percent, without the sign, which the column's head has."""
     return format_number(100 * share, decimals, signed=signed)
 
 
 def format_p_value(p: float) -> str:
-    """Two digits that count; the paper's are rounded to one."""
+    """Two significant digits; the paper's numbers are rounded to one."""
     if not math.isfinite(p):
         return DASH
     return "< 0.0001" if p < 0.0001 else f"{p:.2g}"

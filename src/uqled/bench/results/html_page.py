@@ -53,7 +53,7 @@ class Card:
 
     title: str
     lines: tuple[tuple[str, str, str], ...]
-    """What, who, and by how much."""
+    """The measure, the best method, and its lead."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _format_correlation(correlation: Correlation | None, analysis: Analysis) -> 
 
 
 def _build_card(results: Results, name: str) -> Card:
-    """Who is best in each stage, and how far above the baseline."""
+    """The best method of each stage, and its lead over the baseline."""
     lines = []
     for what, frame, measure, than in (
         ("Best at finding errors (F1)", results.stage1, "f1", BASELINE),
@@ -238,7 +238,7 @@ def _build_rate_rows(analyses: Sensitivity) -> list[tuple[str, list[tuple[str, s
 
 
 def _list_facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is told in one line each: text, numbers, lists of words, versions."""
+    """The facts shown in one line each: text, numbers, lists of words, versions."""
     facts = []
     for key, value in about.items():
         if key in _NOTES or key == "pilot" or value in (None, "", [], {}) or _is_grid(value):
@@ -253,7 +253,7 @@ def _list_facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _list_notes(about: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """What a reader must know before any number: sentences."""
+    """The sentences to read before any number."""
     notes = []
     for key in _NOTES:
         value = about.get(key)
@@ -273,7 +273,7 @@ def _is_grid(value: Any) -> bool:
 
 
 def _build_grids(about: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
-    """What is one row per data set: its network, samples, epochs."""
+    """The table with one row per data set: its network, samples, epochs."""
     grids = []
     for key, value in about.items():
         if _is_grid(value):

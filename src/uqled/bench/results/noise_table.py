@@ -1,4 +1,4 @@
-"""The noise of a benchmark as a table: who looks like whom, where flips go, what came of it."""
+"""The noise of a benchmark as a table: class similarities, intended flips and actual flips."""
 
 from __future__ import annotations
 

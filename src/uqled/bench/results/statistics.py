@@ -1,4 +1,4 @@
-"""Means and spreads over seeds, who is best, and the paper's three sensitivity analyses.
+"""Means and spreads over seeds, the best methods, and the paper's three sensitivity analyses.
 
 A *sample* is one quantity measured once per seed. Tables hold samples by noise rate and method.
 """
@@ -19,7 +19,7 @@ from uqled.bench.suite import BASELINE, PAPER_METHODS
 from uqled.errors import InputError
 
 Rate = float | None
-"""None: the labels' own errors, which nobody drew at a rate."""
+"""The noise rate; None for the labels' own errors, which were not drawn at a rate."""
 
 BOLD_RULE = (
     "Bold: the highest mean over the seeds that all have, and above every other by more than the "
@@ -53,7 +53,7 @@ SamplesByRate = Mapping[Rate, SamplesByMethod]
 
 @dataclass(frozen=True)
 class Leaders:
-    """Who has the highest mean of a column, and if that is outside the spread."""
+    """The method with the highest mean in a column, and whether it is outside the spread."""
 
     names: frozenset[str]
     is_clear: bool
@@ -190,7 +190,7 @@ def subtract_samples(one: SeedSample, other: SeedSample) -> SeedSample:
 
 
 def is_clear(gap: SeedSample) -> bool:
-    """If a difference, paired over at least two seeds, is larger than its spread."""
+    """Whether a difference, paired over at least two seeds, is larger than its spread."""
     return gap.n > 1 and abs(gap.mean) > gap.sd
 
 
@@ -218,7 +218,7 @@ def compute_improvements(by_rate: SamplesByRate) -> dict[Rate, dict[str, SeedSam
 
 
 def find_leaders(column: SamplesByMethod) -> Leaders:
-    """Who has the highest mean, and if it is outside the spread: see `BOLD_RULE`."""
+    """The method with the highest mean, and whether it is outside the spread: see `BOLD_RULE`."""
     samples = {m: sample for m, sample in column.items() if not math.isnan(sample.mean)}
     nobody = Leaders(frozenset(), False)
     if len(samples) < 2:

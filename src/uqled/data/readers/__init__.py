@@ -10,7 +10,7 @@ from uqled.errors import FileError, InputError
 from uqled.registry import Registry
 from uqled.storage.reading import explain_file_problems
 
-#: In the order in which they are asked; those of other packages are asked before ours.
+#: In the order in which they are tried; readers of other packages are tried before ours.
 READERS: Registry[Reader] = Registry(
     "uqled.readers",
     {

@@ -38,7 +38,7 @@ def _detect_dialect(source: Source, request: ReadRequest) -> Dialect:
 
 
 def _describe_dialect(dialect: Dialect) -> list[tuple[str, str]]:
-    """What was understood of how the file is written, and could be meant otherwise."""
+    """Notes on how the file was read, where it could be read differently."""
     notes = []
     if not dialect.has_header:
         notes.append(

@@ -15,7 +15,7 @@ from uqled.errors import FileError, InputError
 from uqled.progress import note_download
 from uqled.storage.reading import first_line, parse_json
 
-#: As the hub has them. Anything else the package might take for a path.
+#: Names as on the hub. Anything else the package might take for a path.
 _NAME = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
@@ -43,7 +43,7 @@ def download_table(name: str, split: str | None) -> Any:
         return dataset.with_format("arrow")[:].replace_schema_metadata(
             dataset.features.arrow_schema.metadata
         )
-    except Exception as error:  # of the network, the hub, or the data set's files
+    except Exception as error:  # an error of the network, the hub, or the data set's files
         raise FileError(
             f"data set 'hf:{name}'",
             f"cannot be loaded ({first_line(error)})",
@@ -86,7 +86,7 @@ def read_features(schema: Any, subject: str) -> dict[str, Any]:
 
 
 def read_class_names(schema: Any, subject: str) -> dict[str, list[str]]:
-    """By column, what its class numbers stand for, as the table itself says."""
+    """Column -> the names of its class numbers, from the table's own metadata."""
     names = {}
     for column, feature in read_features(schema, subject).items():
         if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":

@@ -45,7 +45,7 @@ _TIME_NAME = re.compile(r"time|date|stamp", re.IGNORECASE)
 
 
 def infer_column(name: str, values: Any) -> Column:
-    """What a pandas column is, and whether a model should see it."""
+    """The role of a pandas column, and whether a model should see it."""
     n, present = len(values), values.dropna()
     if name.lower() == "text" and is_text(values):
         return Column(name, "text", True)
@@ -143,7 +143,7 @@ def parse_dates(values: Any) -> Any:
     days = [int(match[1]) for text in unique if (match := _DAY_FIRST.match(str(text)))]
     is_day_first = any(12 < day <= 31 for day in days)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of day and month in doubt: settled above
+        warnings.simplefilter("ignore")  # the order of day and month was settled above
         texts = pd.Series(unique, dtype=object)
         starts_with_year = texts.astype(str).str.match(r"\s*\d{4}\D")  # whatever others begin with
         dates = pd.concat(
@@ -195,7 +195,7 @@ def _are_compact_dates(present: Any) -> bool:
 
 
 def _explain_counter(present: Any, distinct: float) -> str:
-    """Why whole numbers say nothing but where a row stands or stood; else empty."""
+    """Why whole numbers say nothing but a row's position; empty if they say more."""
     numbers = present.to_numpy(dtype=np.float64)
     steps = np.diff(numbers)
     if distinct > _COUNTER_DISTINCT and np.mean(steps == 1) > _COUNTER_SHARE:
@@ -269,7 +269,7 @@ def _is_prose(words: list[list[str]], length: float, distinct: float) -> bool:
 
 
 def _explain_number(examples: list[str], present: Any) -> str | None:
-    """What was made of strings that are numbers, or None."""
+    """The conversion of strings that are numbers, or None."""
     if detect_number_format(examples) is None:
         return None
     number_format = detect_number_format(present.astype(str).tolist())
@@ -287,7 +287,7 @@ def _make_date_parts(name: str, dates: Any, *, keep_all: bool = False) -> dict[s
 
 
 def _describe_share(n: int, n_present: int) -> str:
-    """How many of `n` rows are not among the present ones.
+    """The number of missing rows among `n`.
 
     >>> _describe_share(1000, 1), _describe_share(1000, 40)
     ('all rows but 1', '96% of the rows')

@@ -1,4 +1,4 @@
-"""What a file is that was taken for a table of text, by its first bytes."""
+"""Recognises a file that was mistaken for a table of text, by its first bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the first line of a table of text names the columns, or is data."""
+"""Decides whether the first line of a table of text names the columns, or is data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_header(header: str | None) -> None:
 
 
 def name_unnamed_columns(n: int) -> list[str]:
-    """What the columns of a table without names are called."""
+    """The names of the columns of a table without names."""
     return [f"column {number}" for number in range(1, n + 1)]
 
 

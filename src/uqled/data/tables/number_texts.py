@@ -36,7 +36,7 @@ class NumberFormat:
     """Words that stand for a missing number."""
 
     def describe(self) -> str:
-        """What was made of the values; empty for numbers as they are."""
+        """How the values were converted; empty for plain numbers."""
         reasons = []
         if self.decimal == ",":
             reasons.append("with decimal commas")

@@ -1,4 +1,4 @@
-"""How much memory a spreadsheet takes once it is read, measured before it is.
+"""Measures how much memory a spreadsheet will take, before it is read.
 
 Its parser allocates the whole area between the first and the last cell, and ends the process
 where there is no room for it; texts that cells share are written out once per cell.

@@ -1,4 +1,4 @@
-"""CSV files, read in one place: within limits, and no entry under another's column.
+"""Reads CSV files, within limits, and with no entry under another's column.
 
 Whatever is wrong with a file becomes a `FileError` that names it.
 """

@@ -1,1 +1,1 @@
-"""How probable it is that each label is wrong, and what follows from that."""
+"""The probability that each label is wrong, and what follows from it."""

@@ -1,17 +1,15 @@
-"""An audit: a few samples drawn by a stated design, judged by a person, tell how many labels are
+"""An audit: a few samples, drawn by a known design and judged by a person, show how many labels are
 wrong and how many flags are real.
 
-The design. Every sample gets a length in proportion to the standard deviation of what is not known
-about it, sqrt(p (1 - p)). Sorted by their score, the lengths are laid end to end and cut into as
-many equal strata as samples are to be drawn; one is drawn from each, at the same place of all
+The design. Every sample gets a length in proportion to the standard deviation of its unknown label,
+sqrt(p (1 - p)). Sorted by score, the lengths are laid end to end and cut into as many equal strata
+as samples are to be drawn. One sample is drawn from each stratum, at the same position in all
 strata, which is chosen at random (systematic sampling). So every sample has a known probability of
-being drawn, samples of all scores are drawn, and most looks go where they tell most.
+being drawn, samples of all scores are drawn, and most draws go where they are most informative.
 
-The estimate is a difference estimator: what the model expects of all samples, and the judged
-samples' differences from that, each divided by the probability with which it was drawn. Whatever
-the model, it is right in the mean of all draws; a good model makes it vary less. What people
-decided outside the audit is counted as it is. It is not a random sample and stands for nothing
-else.
+The estimate is a difference estimator: the sum that the model expects over all samples, corrected
+by the judged samples' differences from it, each divided by its probability of being drawn. It is
+unbiased whatever the model; a good model lowers its variance.
 """
 
 from __future__ import annotations
@@ -34,17 +32,19 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: The usual number of looks.
+#: The default number of samples to judge.
 SIZE = 40
-#: No probability counts as surer than this when samples are drawn: the model may be wrong.
+#: Probabilities are clipped to this distance from 0 and 1 when samples are drawn: the model may be
+#: wrong.
 _SUREST = 0.002
-#: More looks are not worth it where the 80% interval reaches no further than this from its middle.
+#: More verdicts are not worth it once the 80% interval reaches no further than this from its
+#: middle.
 ENOUGH = 0.25
 
 
 @dataclass(frozen=True)
 class Audit:
-    """Samples to be judged, in a random order, and how probable it was to draw each."""
+    """Samples to be judged, in a random order, and the probability with which each was drawn."""
 
     indices: Ints
     """[n] to be judged in this order: the first few are an audit of their own."""
@@ -99,17 +99,17 @@ def _spread_evenly(sizes: Floats, n: int) -> Floats:
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit says, after so many of its samples were judged."""
+    """The result of an audit, after some of its samples were judged."""
 
     n_judged: int
     n_wrong: int
     """Of the judged."""
     n_errors: dict[float, Estimate]
-    """Confidence, 0.8 or 0.95 -> how many labels are wrong in all."""
+    """Confidence (0.8 or 0.95) -> the number of wrong labels."""
     precision: dict[float, Estimate]
-    """Confidence -> what share of the flags is real."""
+    """Confidence -> the share of the flags that is real."""
     advice: str
-    """If more verdicts are worth it."""
+    """Whether more verdicts are worth it."""
 
 
 def estimate_audit(
@@ -117,9 +117,9 @@ def estimate_audit(
 ) -> AuditResult:
     """Estimate how many labels are wrong from verdicts: {sample: True if its label is wrong}.
 
-    `errors` are those of which the audit was drawn. The audit's samples count as far as they were
-    judged without a gap, verdicts on other samples count as they are. `mask` [N] are the flags
-    whose precision is estimated, if not those of `errors`.
+    `errors` are those that the audit was drawn from. Samples of the audit count up to the first one
+    without a verdict; verdicts on other samples count as they are. `mask` [N] are the flags whose
+    precision is estimated, by default those of `errors`.
     """
     judged_samples = np.array([z for z in audit.indices.tolist() if z in verdicts], np.int64)
     if not len(judged_samples):
@@ -146,8 +146,8 @@ def estimate_audit(
 
 
 def _expect(errors: LabelErrors, verdicts: Mapping[int, bool], judged_samples: Ints) -> Floats:
-    """[N] what the model, corrected by the verdicts, expects of each sample before it is judged;
-    what was decided outside the audit is certain."""
+    """[N] the expected number of errors of each sample before it is judged: the model's
+    probability, corrected by the verdicts. Samples decided outside the audit are certain."""
     estimate = errors.estimate
     assert estimate is not None
     encoded_verdicts = np.full(len(errors), -1, np.int8)
@@ -168,10 +168,10 @@ def _estimate_total(
     wrong: Floats,
     confidence: float,
 ) -> Estimate:
-    """How many labels of a domain [N] are wrong.
+    """Estimate how many labels of a domain [N] are wrong.
 
-    The variance is that of independent draws, or what it would be if the model were right where
-    that is more: few draws without an error do not prove that there are none.
+    The variance is that of independent draws or, if larger, the variance expected if the model is
+    right: a few draws without an error do not prove that there are none.
     """
     from scipy.special import stdtrit  # here: it takes a moment to import
 
@@ -198,7 +198,7 @@ def _estimate_total(
 
 
 def _advise(number: Estimate, n_left: int) -> str:
-    """In words, if more verdicts are worth it."""
+    """Whether more verdicts are worth it, as a sentence."""
     reach = max(number.high - number.value, number.value - number.low) / max(number.value, 1.0)
     if reach <= ENOUGH:
         return f"Enough: the number of wrong labels is known to within {reach:.0%}."

@@ -20,30 +20,30 @@ Bools = NDArray[np.bool_]
 
 KEEP, RELABEL, DROP = 1, 2, 3
 
-#: Where the interval of the flags' precision is wider than this, its middle is no
-#: answer: one more reading, or one less, would move it by more than anything that is known.
+#: If the interval of the flags' precision is wider than this, its middle is no answer: one reading
+#: more or less would move it further than anything that is known.
 WIDE = 0.3
 
-#: Where verdicts are concerned, no reading is surer than this: a verdict may be a slip.
+#: With verdicts, no reading's probability is closer to 0 or 1 than this: a verdict may be a slip.
 _LEAST = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorEstimate:
-    """How probable it is that each label is wrong, and what follows from it.
+    """The probability that each label is wrong, and what follows from it.
 
-    The interval of a number has two parts: the readings differ (which of them is right, the data do
-    not say), and the errors are a draw from the probabilities.
+    The interval of a number has two parts: the readings differ (the data do not say which one is
+    right), and the errors are a random draw from the probabilities.
     """
 
     readings: Mapping[str, Floats]
     """[N] per reading: the probability that each label is wrong."""
     weights: Mapping[str, float]
-    """How much each reading counts in the mean."""
+    """The weight of each reading in the mean."""
     spread: Mapping[str, float]
-    """How much each reading counts in the interval."""
+    """The weight of each reading in the interval."""
     correction: OddsCorrection | None = None
-    """Of the log-odds, where there are reviewers' verdicts."""
+    """The correction of the log-odds, if there are reviewers' verdicts."""
     known: NDArray[np.int8] | None = None
     """[N] by verdict: 1 wrong, 0 right, -1 not reviewed."""
 
@@ -54,7 +54,7 @@ class ErrorEstimate:
 
     @cached_property
     def forecast(self) -> Floats:
-        """[N] the mean of the readings, of what reviewers decided too."""
+        """[N] the mean of the readings, also for samples that reviewers decided."""
         total = np.zeros(len(next(iter(self.readings.values()))))
         for name, weight in self.weights.items():
             if weight:
@@ -105,12 +105,12 @@ class ErrorEstimate:
         return Estimate(number.value, max(number.low, least), min(number.high, most))
 
     def precision(self, mask: Bools, *, confidence: float = 0.8) -> Estimate:
-        """What share of these flags is real, with an interval of this confidence."""
+        """The share of these flags that is real, with an interval of this confidence."""
         n_errors = self.sum_over(mask, confidence=confidence)
         return n_errors.as_share_of(int(np.count_nonzero(mask)))
 
     def recall(self, mask: Bools) -> Estimate:
-        """What part of all errors is flagged."""
+        """The share of all errors that is flagged."""
         total = max(self.number.value, 1e-12)
         value = float(self.probability[mask].sum()) / total
         each = {
@@ -122,10 +122,10 @@ class ErrorEstimate:
 
     @cached_property
     def unsure(self) -> str | None:
-        """Why a single number would be a guess, in words; None where it would not.
+        """Why a single number would be a guess; None where it would not.
 
-        Asked of the flags for the best F1: if the readings differ widely about these, then the data
-        fit wrong labels as well as a model that errs.
+        Decided for the flags with the best F1: if the readings differ widely about these, wrong
+        labels explain the data as well as a model that errs does.
         """
         flags = self.flags(OperatingPoint("f1"))
         return explain_doubt(self.precision(flags), self.precision(flags, confidence=0.95))
@@ -139,8 +139,8 @@ class ErrorEstimate:
     def per_pair(
         self, codes: NDArray[Any], other: NDArray[Any], n_classes: int
     ) -> dict[tuple[int, int], Estimate]:
-        """(given, true) -> share of the given class's labels; `other` [N] is the most probable
-        class beside the given one. Pairs in which less than half an error is expected are left out.
+        """(given, true) -> the share of the given class's labels; `other` [N] is the most probable
+        other class. Pairs with less than half an expected error are left out.
         """
         keys, groups = np.unique(codes.astype(np.int64) * n_classes + other, return_inverse=True)
         counts = np.bincount(codes, minlength=n_classes)
@@ -171,18 +171,18 @@ class ErrorEstimate:
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
-        """[N] indices, the most probably wrong first; of equals the lower index."""
+        """[N] indices, the most probably wrong first; ties go to the lower index."""
         return np.argsort(-self.probability, kind="stable").astype(np.int64)
 
     @cached_property
     def levels(self) -> Levels:
-        """What there is at each level of the probability; the mean goes by the name `mean`."""
+        """The counts and sums at each level of the probability; the mean is called `mean`."""
         own = self.probability
         more = {"mean": own, "variance": own * (1 - own)}
         return Levels.of(own, {**self._each, **more})
 
     def flags(self, point: OperatingPoint) -> Bools:
-        """[N] the set that the operating point asks for; it may be empty."""
+        """[N] the flags of the operating point; there may be none."""
         if point.kind == "budget":  # of looks: what was reviewed needs none
             mask = np.zeros(len(self.probability), np.bool_)
             order = self.order if self.known is None else self.order[self.known[self.order] < 0]
@@ -193,7 +193,8 @@ class ErrorEstimate:
         return self.above(point, find_lowest_level(levels, point, self.weights))
 
     def sum_units(self, mask: Bools) -> dict[str, int]:
-        """How many there are, and sums over them in whole units, by reading; as in `levels`."""
+        """The number of these samples, and the sum of each reading over them, in the integer units
+        of `levels`."""
         own = self.probability
         sums = {**self._each, "mean": own, "variance": own * (1 - own)}
         totals = {name: int(to_units(values[mask]).sum()) for name, values in sums.items()}
@@ -208,13 +209,14 @@ class ErrorEstimate:
         return flags
 
     def with_verdicts(self, actions: Any, labels: Any, codes: NDArray[Any]) -> ErrorEstimate:
-        """After review: what was decided is certain, and the readings that foretold it count more.
+        """The estimate after review: decisions are certain, and the readings that predicted them
+        better weigh more.
 
         `actions` [N]: 0 undecided, 1 keep, 2 relabel, 3 drop; `labels` [N]: the class decided on.
-        Each reading's weight is multiplied by the probability it gave to the verdicts, in the mean
-        and in the interval. In the mean a reading begins half way between what it counted and what
-        all count: one that counted nothing may be what the verdicts say. A common correction of the
-        log-odds takes care of what all of them have wrong.
+        Each reading's weight, in the mean and in the interval, is multiplied by the probability it
+        gave to the verdicts. In the mean a reading starts half-way between its own weight and equal
+        weights, so that the verdicts may favour even a reading of weight 0. A common correction of
+        the log-odds takes care of errors that all readings share.
         """
         return self.with_known_verdicts(encode_verdicts(actions, labels, codes))
 
@@ -261,11 +263,12 @@ class OddsCorrection:
     covariance: Floats
     """[2,2] of slope and shift."""
     least: float
-    """The lowest probability reviewed: those below are only scaled, nothing was learnt of them."""
+    """The lowest reviewed probability. Those below are only scaled: nothing was learnt about
+    them."""
 
     @classmethod
     def fit(cls, forecast: Floats, wrong: Floats) -> OddsCorrection:
-        """Logistic regression of verdicts [n] on stated probabilities [n].
+        """Fit a logistic regression of verdicts [n] on stated probabilities [n].
 
         A priori the slope is 1 and the shift 0, both give or take 1.
         """
@@ -287,7 +290,8 @@ class OddsCorrection:
         return corrected
 
     def variance(self, probability: Floats) -> float:
-        """Of the sum of such probabilities, because slope and shift are not known exactly."""
+        """The variance of a sum of such probabilities that comes from the uncertain slope and
+        shift."""
         weight = probability * (1 - probability)
         odds = (_log_odds(probability) - self.shift) / (self.slope or 1.0)
         gradient = np.array([weight @ odds, weight.sum()])
@@ -313,7 +317,7 @@ class OperatingPoint:
 
 
 def explain_doubt(interval: Estimate, wide_interval: Estimate) -> str | None:
-    """Why the share of real flags is no single number, from its 80% and 95% intervals."""
+    """Why the precision is not a single number, from its 80% and 95% intervals."""
     if interval.high - interval.low <= WIDE:
         return None
     return (
@@ -324,7 +328,7 @@ def explain_doubt(interval: Estimate, wide_interval: Estimate) -> str | None:
 
 
 def find_lowest_level(levels: Levels, point: OperatingPoint, weights: Mapping[str, float]) -> int:
-    """The lowest level of probability that a point flags, where it is a level."""
+    """The lowest probability level that a point flags, for points that are a level."""
     if point.kind == "precision":
         return levels.at_precision("mean", point.value)
     if point.kind == "recall":
@@ -339,7 +343,7 @@ def make_operating_point(
     budget: int | None = None,
     cost: tuple[float, float] | None = None,
 ) -> OperatingPoint | None:
-    """The one point that was asked for; None where none was."""
+    """The operating point that was asked for; None if none was."""
     options = {
         name: value
         for name, value in {
@@ -384,7 +388,7 @@ def make_operating_point(
 
 
 def encode_verdicts(actions: Any, labels: Any, codes: NDArray[Any]) -> NDArray[np.int8]:
-    """[N] 1 the label was found wrong, 0 right, -1 nobody decided."""
+    """[N] 1 if the label was judged wrong, 0 if right, -1 if nobody decided."""
     actions = np.asarray(actions)
     decisions = np.asarray(labels)
     if actions.shape != codes.shape or decisions.shape != codes.shape:
@@ -414,10 +418,10 @@ def estimate_interval(
     has_verdicts: bool,
     confidence: float = 0.8,
 ) -> Estimate:
-    """The interval of a sum, on a logarithmic scale.
+    """The interval of a sum, computed on a logarithmic scale.
 
-    Without verdicts the readings are a sample of explanations, of which the truth is one more. With
-    verdicts their weights are how probable each is.
+    Without verdicts, the readings are a sample of the possible explanations, and the truth is
+    another one. With verdicts, their weights are their probabilities.
     """
     pairs = [(s, weights[k]) for k, s in sums.items() if weights[k] > 0]
     total = sum(w for _, w in pairs)

@@ -1,8 +1,8 @@
-"""What all samples together show: how to calibrate the probabilities, where labels are found that
-the model holds for impossible, and how often passes contradict the labels and each other.
+"""What all samples together show: how to calibrate the probabilities, which labels the model finds
+impossible, and how often passes contradict the labels and each other.
 
-Whatever is counted in all samples is a whole number and adds up over parts of them, so that it does
-not depend on how the samples are divided.
+Everything counted over all samples is a whole number and adds up over parts of them, so it does not
+depend on how the samples are divided.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _UNKNOWN_LIKENESS = 0.5
 
 @dataclass(frozen=True)
 class Alternatives:
-    """Each sample's label beside the most probable other class."""
+    """The label of each sample, and its most probable other class."""
 
     labels: Ints32
     """[N]"""
     other: Ints32
-    """[N] the most probable class beside the label."""
+    """[N] the most probable class other than the label."""
     given: Singles
     """[N] the label's probability."""
     best: Singles
@@ -66,7 +66,7 @@ class Alternatives:
 
     @property
     def log_ratio(self) -> Floats:
-        """[N] of the other class's probability to the label's."""
+        """[N] the log of the ratio of the other class's probability to the label's."""
         best, given = (
             np.maximum(p, LEAST_PROBABILITY, dtype=np.float64) for p in (self.best, self.given)
         )
@@ -85,20 +85,20 @@ class SampleRows:
     """[n]"""
 
     def merge_with(self, other: SampleRows) -> SampleRows:
-        """With those of later samples behind them."""
+        """These rows, followed by those of later samples."""
         return SampleRows(
             np.concatenate([self.rows, other.rows]), np.concatenate([self.labels, other.labels])
         )
 
 
 def choose_step(N: int, K: int) -> int:
-    """Every so many-th of N samples is in `SampleRows`."""
+    """The step between the samples that `SampleRows` holds, of N."""
     return max(1, N // min(QUANTILE_ROWS, max(QUANTILE_VALUES // K, 1)))
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The power of the probabilities under which the labels are most likely, if a share of the
+    """Fit the power of the probabilities under which the labels are most likely, if a share of the
     labels is spread evenly over the classes."""
 
     power: float
@@ -108,7 +108,8 @@ class Calibration:
 
     @classmethod
     def fit(cls, sample: SampleRows) -> Calibration:
-        """By halving the step of the power; the even share is fitted to each power."""
+        """Search by halving the step of the power; the evenly spread share is fitted for each
+        power."""
         n, K = sample.rows.shape
         some = slice(None, None, max(1, n // min(FIT_ROWS, max(FIT_ROWS * 100 // K, 500))))
         powers = LabelPowers(sample.rows[some], sample.labels[some])
@@ -148,7 +149,7 @@ class LabelPowers:
         self._every: Singles = logs.astype(np.float32)
 
     def raise_to(self, power: float) -> Floats:
-        """[n] the label's probability."""
+        """[n] the probability of the label."""
         powers = self._every * np.float32(power)
         np.exp(powers, out=powers)
         label_share: Floats = np.exp(power * self._label) / powers.sum(axis=0, dtype=np.float64)
@@ -174,7 +175,7 @@ def _fit_even_share(label_share: Floats, K: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Per predicted class and other class, how improbable the other one is in each of the bands.
+    """For each predicted class and each other class, the bounds of the bands of improbable values.
 
     With many classes all predicted classes have the same quantiles (G = 1).
     """
@@ -182,7 +183,7 @@ class Quantiles:
     limits: Singles
     """[B,G,K] the highest probability of each band."""
     shares: Floats
-    """[B,G,K] what part of the samples is in each band: more where probabilities are alike."""
+    """[B,G,K] the share of samples in each band, which is larger where probabilities are equal."""
 
     @classmethod
     def of(cls, sample: SampleRows) -> Quantiles:
@@ -209,7 +210,7 @@ class Quantiles:
 
 
 def _count_up_to(values: Singles, n: int) -> Ints:
-    """[K] how many of each row's sorted values [K,N] are up to its n-th: n, or more where later
+    """[K] how many of the sorted values [K,N] are up to the n-th of their row: n, or more if later
     ones equal it."""
     counts = np.full(len(values), n, np.int64)
     if n < values.shape[1]:
@@ -258,18 +259,22 @@ class BandCounts:
 
 @dataclass(frozen=True)
 class Structure:
-    """What the labels that the model finds impossible show of the noise."""
+    """What the labels that the model finds impossible show about the noise."""
 
     log_ratio: Floats | None
     """[K,K] true x given: how much more often this pair is mistaken than pairs are in the mean, as
     a logarithm; None where nothing speaks for favourites."""
     level: float
-    """Labels that are wrong, if noise is everywhere what it is among the least probable."""
+    """The number of wrong labels if noise is everywhere as frequent as among the least probable
+    labels."""
 
     @classmethod
     def of(cls, counts: BandCounts, quantiles: Quantiles) -> Structure:
-        """A pair's count is Poisson, and its rate a draw from a gamma distribution whose mean and
-        variance are estimated by moments; so much is left of it as its posterior mean.
+        """A pair's count is Poisson, and its rate is drawn from a gamma distribution whose mean and
+        variance are estimated by moments; the posterior mean shrinks it accordingly. Pairs favoured
+        by the noise are as strong in the least probable fifth as in the next one. Pairs favoured by
+        the model's own confusions are stronger in the next one, so the ratio of the variances says
+        how far to believe them.
 
         Favourites of the noise are as strong in the least probable fifth as in the next one. Those
         of the model's own confusions are stronger in the next one: by the ratio of the variances,
@@ -298,8 +303,8 @@ class Structure:
 
 
 def _excess_variance(hits: Ints, expected_hits: Floats) -> tuple[float, float]:
-    """Of the pairs' rates, beyond what chance makes of equal ones, less its own standard error;
-    and the mean rate."""
+    """The variance of the pairs' rates beyond chance, less its own standard error; and the mean
+    rate."""
     some = expected_hits > 0
     n, hit = expected_hits[some], hits[some]
     rate = (hit.sum() + 0.5) / (n.sum() + 1)
@@ -327,12 +332,12 @@ class VoteCounts:
         )
 
     def estimate_errors(self, kind: PassesKind | None) -> float:
-        """How many labels are wrong, if members and labels err independently but for how alike
-        members of this kind are.
+        """The number of wrong labels if members and labels err independently, up to the similarity
+        of members of this kind.
 
-        Two members contradict each other where one errs and the other does not: 2 e (1 - a), for
-        an error rate e and likeness a. A member contradicts the label in e of the samples and,
-        beside those, where the label is wrong.
+        Two members contradict each other where one errs and the other does not: 2 e (1 - a), for an
+        error rate e and similarity a. A member contradicts the label in e of the samples and,
+        besides those, where the label is wrong.
         """
         likeness = LIKENESS.get(kind, _UNKNOWN_LIKENESS) if kind else _UNKNOWN_LIKENESS
         F = self.n_passes

@@ -1,4 +1,4 @@
-"""How probable it is that each label is wrong.
+"""The probability that each label is wrong.
 
 A sample's label is y, and its most probable other class is t. Where labels are wrong independently
 of the sample, by a rate that depends on t and y, Bayes' rule gives the odds that this one is wrong:
@@ -9,9 +9,9 @@ with the model's calibrated probabilities p. So there is one score for the ranki
 
     score = log p_t - log p_y + log of how much more often t is mistaken for y than pairs are
 
-and one number that is missing: the rate, or how many labels are wrong in all. Predictions and
-labels do not tell it, because what the model contradicts may be its own error. So several
-explanations of the data each give a number, and thereby a probability for every label:
+and one unknown number: the rate, or how many labels are wrong in all. Predictions and labels do not
+determine it, because a contradiction may be the model's own error. So several explanations of the
+data each give a number, and thereby a probability for every label:
 
 - `level`: noise is everywhere what it is where the model finds the label impossible.
 - `confident`: what the confident joint counts off its diagonal is wrong.
@@ -51,12 +51,12 @@ from uqled.detect.core.sweeps import ConfidentJoints, Member, Sweeps
 from uqled.engines.local import Threads
 from uqled.uncertainty import PassesKind
 
-#: Beyond this score a label is certain, and further ones are told apart only slowly, so that the
-#: ranking goes on where probabilities would all be 1.
+#: Beyond this score a label is certain. Scores above it grow slowly, so that the ranking continues
+#: where probabilities would all be 1.
 CERTAIN_SCORE = 12.0
 #: Scores are counted in steps of 1/32, from -32 to 32, to find each explanation's rate.
 STEPS_PER_UNIT, LARGEST = 32, 32.0
-#: The least number of errors that an explanation has: none is no number that could be learnt from.
+#: The least number of errors of an explanation: from none, nothing could be learnt.
 LEAST_ERRORS = 0.5
 
 
@@ -66,9 +66,9 @@ class AutoResult:
 
     estimate: ErrorEstimate
     source: PlainSource
-    """Whose probabilities predict the labels better."""
+    """The source whose probabilities predict the labels better."""
     other: Ints32
-    """[N] the most probable class beside the given one."""
+    """[N] the most probable class other than the label."""
 
 
 def estimate_error_probabilities(
@@ -88,7 +88,7 @@ def estimate_error_probabilities(
 
 @dataclass(frozen=True)
 class Scan:
-    """What the sweep collects; adds up over parts, but for what is per sample."""
+    """The result of the sweep; all but the columns per sample adds up over parts."""
 
     alternatives: Mapping[PlainSource, Alternatives]
     rows: Mapping[PlainSource, SampleRows]
@@ -146,7 +146,7 @@ def scan_alternatives(sweeps: Sweeps, step: int, first: int = 0) -> Scan:
 def choose_calibrated_source(
     rows: Mapping[PlainSource, SampleRows], engine: Threads
 ) -> tuple[PlainSource, Calibration]:
-    """Whose probabilities predict the labels better, and how to calibrate them."""
+    """The source whose probabilities predict the labels better, and its calibration."""
     fits = dict(zip(rows, engine.map(Calibration.fit, rows.values()), strict=True))
     source = max(fits, key=lambda s: (fits[s].log_likelihood, s == "mean"))
     return source, fits[source]
@@ -154,13 +154,14 @@ def choose_calibrated_source(
 
 @dataclass(frozen=True)
 class Scorer:
-    """What the score of a sample needs to know of the others."""
+    """What the score of a sample depends on besides its own probabilities."""
 
     power: float
     structure: Structure
 
     def score(self, alternatives: Alternatives) -> Floats:
-        """[N] log-odds that the label is wrong, but for one number that is the same for all."""
+        """[N] log-odds that the label is wrong, up to a constant that is the same for all
+        samples."""
         score = alternatives.log_ratio
         score *= self.power
         if self.structure.log_ratio is not None:
@@ -180,7 +181,7 @@ def explain(
     votes: VoteCounts | None,
     passes_kind: PassesKind | None,
 ) -> dict[str, float]:
-    """Explanation -> how many labels are wrong by it."""
+    """Explanation -> its number of wrong labels."""
     most = float(bands.differing)
     off_diagonal = joint.counts[joint.given != joint.true].sum()
     numbers = {"level": scorer.structure.level, "confident": float(off_diagonal), "trusting": most}
@@ -194,7 +195,7 @@ def explain(
 
 
 def count_scores(scores: Floats) -> Ints:
-    """[steps] how many samples have each score, in steps."""
+    """[steps] the histogram of scores."""
     at = np.clip((scores + LARGEST) * STEPS_PER_UNIT, 0, _N_STEPS - 1).astype(np.int64)
     return np.bincount(at, minlength=_N_STEPS)
 
@@ -205,17 +206,17 @@ _MIDDLES = (np.arange(_N_STEPS) + 0.5) / STEPS_PER_UNIT - LARGEST
 
 @dataclass(frozen=True)
 class Explanations:
-    """How probable it is that a label is wrong, given its score, by each explanation."""
+    """The probability that a label is wrong, given its score, by each explanation."""
 
     shifts: Mapping[str, float]
-    """What is added to the scores: then they are log-odds."""
+    """The number to add to the scores to make them log-odds."""
     weights: Mapping[str, float]
-    """How much each counts where the flags are chosen."""
+    """The weight of each explanation when flags are chosen."""
 
     @classmethod
     def of(cls, numbers: Mapping[str, float], counts: Ints) -> Explanations:
-        """So that the probabilities of all samples add up to each explanation's number; `counts`
-        [steps] are of scores."""
+        """Choose shifts so that the probabilities of all samples add up to each explanation's
+        number; `counts` [steps] is the histogram of scores."""
         some = counts > 0
         counts, odds_against = counts[some].astype(np.float64), np.exp(-_MIDDLES[some])
         shifts = {}
@@ -231,7 +232,7 @@ class Explanations:
         return cls(shifts, weigh(numbers))
 
     def estimate(self, scores: Floats) -> ErrorEstimate:
-        """[N] probabilities by each explanation, and how much each counts."""
+        """The probabilities [N] by each explanation, with their weights."""
         odds_against = np.exp(-scores)
         readings = {
             name: to_probability(odds_against, shift) for name, shift in self.shifts.items()
@@ -240,7 +241,7 @@ class Explanations:
 
 
 def weigh(numbers: Mapping[str, float]) -> dict[str, float]:
-    """How much each explanation counts where the flags are chosen.
+    """The weight of each explanation when flags are chosen.
 
     - Where noise by class explains more than half of what the model contradicts, the model has few
       errors of its own, and `level` takes over from `confident`.
@@ -262,7 +263,7 @@ def weigh(numbers: Mapping[str, float]) -> dict[str, float]:
 
 
 def to_probability(odds_against: Floats, shift: float) -> Floats:
-    """[N] of odds exp(-score), where a shift is added to the scores."""
+    """[N] probabilities from the odds exp(-score), after adding a shift to the scores."""
     probability: Floats = odds_against * np.exp(-shift)
     probability += 1
     return np.divide(1, probability, out=probability)

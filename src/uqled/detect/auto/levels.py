@@ -44,7 +44,8 @@ def _round_to_units(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Levels:
-    """How many samples are at each level, and how many errors each reading expects among them."""
+    """The number of samples at each level, and the number of errors that each reading expects among
+    them."""
 
     counts: Ints
     """[LEVELS]"""
@@ -53,7 +54,7 @@ class Levels:
 
     @classmethod
     def of(cls, probability: Floats, readings: Mapping[str, Floats]) -> Levels:
-        """Of samples ranked by `probability` [N]; `readings` [N] are probabilities too."""
+        """Count samples ranked by `probability` [N]; `readings` [N] are probabilities too."""
         at = find_levels(probability)
         counts = np.bincount(at, minlength=LEVELS).astype(np.int64)
         errors = {name: np.zeros(LEVELS, np.int64) for name in readings}
@@ -65,12 +66,12 @@ class Levels:
         return cls(counts, errors)
 
     def merge_with(self, other: Levels) -> Levels:
-        """With those of other samples."""
+        """These counts plus those of other samples."""
         errors = {name: sums + other.errors[name] for name, sums in self.errors.items()}
         return Levels(self.counts + other.counts, errors)
 
     def _down(self, sums: Ints) -> Floats:
-        """The sum of all levels from the highest down to each, the highest first."""
+        """The cumulative sums from the highest level down."""
         return np.cumsum(sums[::-1]).astype(np.float64)
 
     def best_f1(self, weights: Mapping[str, float]) -> int:
@@ -91,13 +92,14 @@ class Levels:
         return int(some[len(some) - 1 - best]) if mean[best] > 0 else LEVELS
 
     def at_precision(self, name: str, precision: float) -> int:
-        """The lowest level down to which so large a part of the flags is expected to be real."""
+        """The lowest level at which at least this share of the flags is expected to be real."""
         k, hits = self._down(self.counts), self._down(self.errors[name]) / UNITS
         enough = np.flatnonzero((k > 0) & (hits >= precision * k))
         return LEVELS - 1 - int(enough[-1]) if len(enough) else LEVELS
 
     def at_recall(self, name: str, recall: float) -> int:
-        """The highest level down to which so large a part of the errors is expected to be."""
+        """The highest level at which at least this share of the errors is expected to be
+        flagged."""
         hits = self._down(self.errors[name]) / UNITS
         enough = np.flatnonzero(hits >= recall * hits[-1] * (1 - 1e-12))
         return LEVELS - 1 - int(enough[0])

@@ -1,9 +1,9 @@
-"""How many of some labels are wrong at the least, to be promised before they are changed unseen.
+"""A lower bound on how many of some labels are wrong, stated before they are changed unseen.
 
-An interval of `ErrorEstimate.sum_over` is symmetric about its middle. That is too short towards few
-errors where nearly all labels are expected to be wrong: an odds correction learnt from some dozens
-of verdicts may turn 98 % into 85 %, never into 110 %. Here the number is predicted as a mixture: of
-the readings, each as probable as the verdicts make it, and of odds corrections, likewise.
+The interval of `ErrorEstimate.sum_over` is symmetric. That is too short on the low side where
+nearly all labels are expected to be wrong: an odds correction learnt from a few dozen verdicts may
+turn 98% into 85%, never into 110%. Here the number is predicted as a mixture over the readings and
+over odds corrections, each weighted by its probability given the verdicts.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _NEGLIGIBLE = 1e-6  # weight of an explanation that cannot move a promise
 def promise_errors(
     estimate: ErrorEstimate, groups: Sequence[NDArray[np.intp]], *, confidence: float
 ) -> list[Estimate]:
-    """How many labels of each group, of undecided samples, are wrong, and at the least with this
-    confidence."""
+    """For each group of undecided samples, how many labels are wrong: the estimate, and a lower
+    bound with this confidence."""
     corrections = _Corrections.fit(estimate)
     total = sum(estimate.spread.values())
     weights = {k: w / total for k, w in estimate.spread.items() if w > _NEGLIGIBLE * total}
@@ -50,8 +50,8 @@ def promise_errors(
 def find_alike_verdicts(
     estimate: ErrorEstimate, samples: NDArray[np.intp], decided_at_random: NDArray[np.intp]
 ) -> NDArray[np.int8]:
-    """[m] the verdicts (1 wrong, 0 right) on samples drawn at random that are as suspect as those
-    of `samples` [n], whatever was decided about them."""
+    """[m] the verdicts (1 wrong, 0 right) on randomly drawn samples that are as suspect as
+    `samples` [n], whatever was decided about them."""
     assert estimate.known is not None
     forecast = estimate.forecast
     low, high = forecast[samples].min(), forecast[samples].max()
@@ -62,8 +62,7 @@ def find_alike_verdicts(
 
 
 def bound_errors(verdicts: NDArray[np.int8], n: int, *, confidence: float) -> float:
-    """How many of n labels are wrong at the least, with this confidence, by verdicts [m] on samples
-    like them alone.
+    """A lower bound on how many of n labels are wrong, from verdicts [m] on similar samples alone.
 
     The share of right labels is a priori anything, by Jeffreys; the number of right ones among n is
     then beta-binomial.
@@ -77,7 +76,7 @@ def bound_errors(verdicts: NDArray[np.int8], n: int, *, confidence: float) -> fl
 
 @dataclass(frozen=True)
 class _Corrections:
-    """Odds corrections that are possible, and how probable each is."""
+    """Possible odds corrections, and the probability of each."""
 
     slopes: Floats
     shifts: Floats
@@ -87,9 +86,9 @@ class _Corrections:
 
     @classmethod
     def fit(cls, estimate: ErrorEstimate) -> _Corrections:
-        """Those around the one that fits the verdicts best, each as probable as the verdicts make
-        it: where all of them say `wrong`, the fit's covariance does not tell that corrections are
-        impossible which would make half of them right."""
+        """Corrections around the best fit, weighted by the verdicts. The fit's own covariance is
+        not enough: if all verdicts say `wrong`, it does not exclude corrections that would make
+        half of them right."""
         best, verdicts = estimate.correction, estimate.known
         if best is None or verdicts is None:
             return cls(np.ones(1), np.zeros(1), 0.0, np.ones(1))
@@ -112,7 +111,7 @@ class _Corrections:
         return cls(slopes[some], shifts[some], best.least, weights[some] / weights.sum())
 
     def apply(self, probability: Floats) -> Floats:
-        """[m,n] the probabilities [n] by each correction."""
+        """[m,n] the probabilities [n] after each correction."""
         p = np.clip(np.maximum(probability, self.least), _LEAST, 1 - _LEAST)
         odds = np.log(p / (1 - p))
         share = np.minimum(probability / self.least, 1.0) if self.least else np.ones(1)
@@ -122,15 +121,16 @@ class _Corrections:
         return corrected
 
     def count_right(self, probability: Floats) -> Floats:
-        """[m] how many labels with these error probabilities [n] are right by each correction."""
+        """[m] how many labels with these error probabilities [n] are right after each
+        correction."""
         values, counts = _count_values(probability)
         n_right: Floats = (1 - self.apply(values)) @ counts
         return n_right
 
 
 def _count_values(values: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """(probabilities, how many of the values are at each): a hundred thousand values need no more
-    than some hundred logarithms."""
+    """(probabilities, the number of values at each): a hundred thousand values need only a few
+    hundred logarithms."""
     if len(values) <= _BINS:
         return values, np.ones(len(values), np.intp)
     p = np.clip(values, _LEAST, 1 - _LEAST)
@@ -142,7 +142,8 @@ def _count_values(values: Floats) -> tuple[Floats, NDArray[np.intp]]:
 
 
 def _find_quantile(expected: Floats, weights: Floats, share: float, n: int) -> int:
-    """The least number that a mixture of Poisson distributions exceeds no more often than that."""
+    """The least number that a mixture of Poisson distributions exceeds with at most this
+    probability."""
     from scipy.special import pdtr
 
     low, high = 0, n

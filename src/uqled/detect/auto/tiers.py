@@ -1,4 +1,4 @@
-"""How sure it is that a label is wrong, in steps that people understand."""
+"""Tiers: how certain it is that a label is wrong, in steps that people understand."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from numpy.typing import NDArray
 
 from uqled.detect.auto.estimate import ErrorEstimate
 
-#: In this order; a sample of none of them has an empty name.
+#: In this order; a sample in no tier has an empty name.
 TIERS = ("almost certainly wrong", "probably wrong", "possibly wrong", "worth a look")
-#: Each explanation that counts gives at least this probability to what is almost certainly wrong.
+#: A label is almost certainly wrong if every explanation with a weight gives at least this
+#: probability.
 CERTAIN_PROBABILITY = 0.9
-#: What is probably wrong is rather wrong than right.
+#: A label is probably wrong if that is more likely than not.
 PROBABLE = 0.5
-#: What is not flagged is worth a look from this probability on: one look in five finds an error.
+#: An unflagged sample is worth a look from this probability on: one look in five finds an error.
 WORTH = 0.2
 
 
 def assign_tiers(estimate: ErrorEstimate, mask: NDArray[np.bool_]) -> NDArray[np.int8]:
     """[N] each sample's number in `TIERS`, or -1.
 
-    Flags on which all explanations agree, the other flags that are rather wrong than right, the
-    rest of the flags, and what comes next in the ranking.
+    In this order: flags on which all explanations agree, other flags more likely wrong than right,
+    the remaining flags, and the next samples of the ranking.
     """
     counting = [estimate.readings[name] for name, weight in estimate.weights.items() if weight > 0]
     is_certain = np.min(counting, axis=0) >= CERTAIN_PROBABILITY

@@ -14,9 +14,9 @@ from uqled.detect.core.kernels import SLACK, UNIT
 
 Floats = NDArray[np.float64]
 
-#: Uncertainty of the passes, for all of which more is less certain: the margin is that of the two
-#: largest mean probabilities, with a minus sign; the standard deviation is that of the predicted
-#: class over the passes.
+#: Measures of the passes' uncertainty; more is less certain. The margin is the negative difference
+#: of the two largest mean probabilities; the standard deviation is that of the predicted class's
+#: probability over the passes.
 Measure = Literal[
     "entropy", "mutual-information", "margin", "variation-ratio", "standard-deviation"
 ]
@@ -26,7 +26,7 @@ _MIN_THRESHOLD, _UNREACHABLE = 2 * SLACK, 2.0
 
 
 class ExactSums:
-    """Sums per class that do not depend on the order: whole units, in two words."""
+    """Sums per class that do not depend on the order of addition: integer units, in two words."""
 
     def __init__(self, n_classes: int) -> None:
         self._high = np.zeros(n_classes, np.int64)
@@ -64,20 +64,20 @@ class ClassStatistics:
     class_counts: NDArray[np.int64]
     """[K] samples labelled as each class."""
     confidence_sums: dict[ProbabilitySource, ExactSums] = field(default_factory=dict)
-    """Per class, of the self-confidence by each source."""
+    """The sum of the self-confidence per class, for each source."""
     uncertainty_sums: dict[Measure, ExactSums] = field(default_factory=dict)
-    """Per class, of each uncertainty that a member limits."""
+    """The sum of each limited uncertainty per class."""
     thresholds: dict[ProbabilitySource, Floats] = field(default_factory=dict)
-    """[K] probability from which on a sample counts as confident."""
+    """[K] the least probability at which a sample counts as confident."""
     limits: dict[Measure, Floats] = field(default_factory=dict)
-    """[K] uncertainty up to which a sample counts as confident."""
+    """[K] the largest uncertainty at which a sample counts as confident."""
     self_confidence: dict[ProbabilitySource, Floats] = field(default_factory=dict)
-    """[N] of the softmax and of the mean, not of single passes."""
+    """[N] self-confidence of the softmax and of the mean, not of single passes."""
     uncertainty: dict[Measure, Floats] = field(default_factory=dict)
-    """[N] entropy, mutual information and whatever else is limited; empty without passes."""
+    """[N] entropy, mutual information and any other limited measure; empty without passes."""
 
     def merge_with(self, other: ClassStatistics) -> ClassStatistics:
-        """Counts and sums of both together; columns per sample are not merged."""
+        """The counts and sums of both; columns per sample are not merged."""
         return ClassStatistics(
             self.class_counts + other.class_counts,
             {

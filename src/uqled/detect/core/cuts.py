@@ -1,4 +1,4 @@
-"""The top samples of each group, where the samples are spread over many parts and stay there.
+"""Finds the top samples of each group, where the samples are spread over many parts and stay there.
 
 A group is a pair of classes of one member. Each group wants a number of samples: those with the
 largest values, ties to the lower index. First, the parts report each group's least and largest
@@ -55,7 +55,7 @@ class GroupedSamples:
 
 @dataclass(frozen=True)
 class RoundCounts:
-    """What one part, or several together, count in a round."""
+    """The counts of one part in a round, or of several parts together."""
 
     counts: Ints
     """[G] in the first round, then [open groups * ranges]."""
@@ -63,7 +63,7 @@ class RoundCounts:
     """First round only: [G] least and largest key, least and largest reversed index."""
 
     def merge_with(self, other: RoundCounts) -> RoundCounts:
-        """The counts of both together."""
+        """The sum of both."""
         counts = self.counts + other.counts
         if self.extents is None or other.extents is None:
             return RoundCounts(counts)
@@ -81,10 +81,10 @@ class RoundCounts:
 
 @dataclass(frozen=True)
 class Cuts:
-    """What is known so far of each group's cut."""
+    """What is known so far about each group's cut."""
 
     quotas: Ints
-    """[G] how many of the samples in question."""
+    """[G] how many of the samples still in question are wanted."""
     low: Keys
     high: Keys
     """[G] range in question, both ends included, of keys or (in a tied group) of reversed indices.
@@ -251,21 +251,21 @@ def _replace_at(values: NDArray[Any], at: Ints, new: NDArray[Any]) -> NDArray[An
 
 
 def choose_range_count(groups: int) -> int:
-    """Into how many ranges a round divides each of so many groups."""
+    """The number of ranges per group in a round with this many groups."""
     return int(np.clip(_COUNTS // max(1, groups), _MIN_RANGES, _MAX_RANGES))
 
 
 def bound_round_counts(groups: int) -> int:
-    """The most counts that a round with up to so many groups has."""
+    """An upper bound on the counts of a round with up to this many groups."""
     return max(min(_COUNTS, groups * _MAX_RANGES), groups * _MIN_RANGES)
 
 
 def find_cuts(
     quotas: Ints, count_samples: Callable[[Cuts], RoundCounts], *, rounds: int | None = None
 ) -> Cuts:
-    """The cuts of all groups; `count_samples` counts in every part and merges the counts.
+    """Find the cuts of all groups; `count_samples` counts in every part and merges the counts.
 
-    With a limit of `rounds`, the result may be no more than bounds of the cuts.
+    With a limit of `rounds`, the results may be only lower bounds of the cuts.
     """
     cuts = Cuts.start(quotas)
     while cuts.is_open.any() and rounds != 0:

@@ -23,9 +23,9 @@ from uqled.detect.core.rows import (
     view_as_keys,
 )
 
-#: Whose probabilities: the softmax or the mean of the passes.
+#: A source of probabilities: the softmax or the mean of the passes.
 PlainSource = Literal["softmax", "mean"]
-#: The same, or one pass by its number.
+#: The same, or the number of one pass.
 ProbabilitySource = PlainSource | int
 
 BLOCK_BYTES = 16 * 2**20
@@ -48,12 +48,13 @@ class Inputs:
 
     @cached_property
     def kernels(self) -> ModuleType:
-        """By the size of the whole arrays, also where these are the inputs of a part."""
+        """The kernels for the size of the whole arrays, even if these are the inputs of a part."""
         shapes = [rows.shape for rows in (self.softmax, self.passes) if rows is not None]
         return choose_kernels(sum(map(prod, shapes)))
 
     def split_blocks(self, threads: int = 1) -> list[tuple[int, int]]:
-        """(start, stop) of blocks of a few megabytes that cover all rows, some for each thread."""
+        """(start, stop) of blocks of a few megabytes that cover all rows, several blocks per
+        thread."""
         sources = [rows for rows in (self.softmax, self.passes) if rows is not None]
         N, row_bytes = len(self.labels), sum(rows.row_bytes for rows in sources)
         size = BLOCK_BYTES
@@ -96,8 +97,8 @@ class Inputs:
         return BlockProbabilities(self.labels.codes[start:stop], rows, block)
 
     def get_tolerance(self, source: ProbabilitySource) -> float:
-        """How far a row's sum may be from 1. Sweep 2 checks only the softmax: sweep 1 has checked
-        the passes."""
+        """How far a row's sum may be from 1. Sweep 2 checks only the softmax, because sweep 1 has
+        checked the passes."""
         if source != "softmax" or not self.are_distributions:
             return np.inf
         assert self.softmax is not None

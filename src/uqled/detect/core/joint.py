@@ -17,7 +17,7 @@ from uqled.errors import InputError
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-#: Up to so many classes a joint is a plain array; above, scipy.sparse.
+#: Up to this many classes a joint is a plain array; above, scipy.sparse.
 DENSE_CLASSES = 2_000
 
 #: Pairs that are collected before they are counted together.
@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Counts of the pairs that occur, sorted by (given, true)."""
+    """The counts of the pairs that occur, sorted by (given, true)."""
 
     n_classes: int
     given: Ints
@@ -46,7 +46,7 @@ class PairCounts:
         return cls(n_classes, *np.divmod(keys, n_classes), counts)
 
     def to_matrix(self) -> Ints | csr_array[Any, tuple[int, int]]:
-        """[K,K] given x true; scipy.sparse above `DENSE_CLASSES` classes."""
+        """[K,K] the counts, given x true; scipy.sparse above `DENSE_CLASSES` classes."""
         shape = self.n_classes, self.n_classes
         if self.n_classes > DENSE_CLASSES:
             from scipy.sparse import csr_array
@@ -69,15 +69,14 @@ class PairCounts:
         return PairCounts.from_keys(self.n_classes, keys, counts)
 
     def find_class_offsets(self) -> Ints:
-        """[K+1] the pairs of given class i are those from `offsets[i]` to `offsets[i + 1]`."""
+        """[K+1] the pairs of given class i are at `offsets[i]` to `offsets[i + 1]`."""
         return np.searchsorted(self.given, np.arange(self.n_classes + 1))
 
 
 class PairCounter:
     """Counts pairs block by block, in any order.
 
-    With about as many samples as pairs of classes it counts in a matrix; with few samples, in a
-    list of the pairs that occur. `n_samples` is the expected number of samples, if known.
+    With many samples it counts in a matrix; with few samples, in a list of the pairs that occur.
     """
 
     def __init__(self, n_classes: int, n_samples: int | None = None) -> None:
@@ -153,18 +152,18 @@ def calibrate_joint(joint: PairCounts, class_counts: Ints) -> PairCounts:
 
 @dataclass(frozen=True)
 class Quotas:
-    """How many samples to flag."""
+    """The numbers of samples to flag."""
 
     pairs: PairCounts
-    """Per pair of different classes: so many of the given class, by margin."""
+    """For each pair of different classes, the number of samples to flag, by margin."""
     per_class: Ints
-    """[K] per given class: so many, by self-confidence."""
+    """[K] for each given class, the number of samples to flag, by self-confidence."""
 
 
 def compute_quotas(
     joint: PairCounts, class_counts: Ints, *, min_examples_per_class: int, frac_noise: float
 ) -> Quotas:
-    """How many samples to flag according to a calibrated joint.
+    """The numbers of samples to flag according to a calibrated joint.
 
     At least `min_examples_per_class` samples stay on the diagonal; those are taken evenly from the
     class's other counts. Only the share `frac_noise` of each count is flagged, rounded down.

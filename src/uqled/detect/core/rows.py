@@ -26,15 +26,15 @@ from uqled.storage.arrays.mapped_file import find_offset, is_mapped
 from uqled.storage.file_reads import SECTOR, fill_from
 from uqled.storage.reading import name_file
 
-#: The class sums of so many rows fit in 64 bits, in units of 2^-40.
+#: The class sums of this many rows fit in 64 bits, in units of 2^-40.
 MAX_BLOCK_ROWS = 2**18
-#: Bytes of a usual `.npy` header, which is longer only for a very long shape.
+#: Bytes of a usual `.npy` header, which is longer only for very long shapes.
 _NPY_HEADER = 128
 
 
 @dataclass(frozen=True)
 class RowBlock:
-    """n rows of every pass: pass f of the block's row r is `flat[first + f * step + r]`."""
+    """n rows of every pass: pass f of row r of the block is `flat[first + f * step + r]`."""
 
     flat: NDArray[Any]
     first: int
@@ -207,7 +207,7 @@ class _ReadAhead:
 
     def _begin(self, rows: ProbabilityRows, start: int, stop: int) -> None:
         if self._next is not None:
-            wait([self._next[-1]])  # a block that was read ahead for nothing
+            wait([self._next[-1]])  # a block that was read ahead but is not needed
         self._buffer_number = 1 - self._buffer_number
         shape = rows.n_passes, stop - start, rows.n_classes
         buffer = rows.get_buffer(f"rows {self._buffer_number}", shape, rows.dtype)

@@ -1,4 +1,5 @@
-"""For every pair of classes, the samples with the largest margins: first cuts, then a heap each."""
+"""Selects, for every pair of classes, the samples with the largest margins: first cuts, then a heap
+each."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class Disagreements:
     index: NDArray[np.int64]
     predicted: NDArray[np.int32]
     margin: Floats
-    """How much more probable the predicted class is than the given one."""
+    """The margin of the predicted class over the given one."""
 
     @classmethod
     def from_block(
@@ -50,7 +51,8 @@ class Disagreements:
 
 
 class TopPerPair:
-    """For every pair, its quota of samples with the largest margins; ties to the lower index."""
+    """Keeps, for every pair, its quota of samples with the largest margins; ties to the lower
+    index."""
 
     def __init__(self, quotas: PairCounts, kernels: ModuleType) -> None:
         self.kernels = kernels
@@ -68,7 +70,7 @@ class TopPerPair:
         self.indices = np.empty(self.offsets[-1], np.int64)
 
     def raise_cuts(self, disagreements: Disagreements, labels: NDArray[np.int32]) -> TopPerPair:
-        """Raise the cuts to what the disagreements reach."""
+        """Raise the cuts to margins that enough disagreements reach."""
         self.kernels.raise_cuts(
             labels[disagreements.index], disagreements.predicted, disagreements.margin,
             self.class_offsets, self.targets, self.offsets, self.sizes, self.margins, self.indices,

@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 EntropyClass = Literal["candidate", "given"]
 Result = TypeVar("Result")
-#: Bytes of a row, four lines of a cache, from which memory is spared by not looking at it.
+#: Bytes of a row (four cache lines) above which skipping the row saves memory traffic.
 _LONG_ROW = 256
 
 
@@ -46,24 +46,24 @@ class UncertaintyLimit:
 
     measure: Measure
     of: EntropyClass = "candidate"
-    """Whose mean: that of the class being counted, or of the sample's given class."""
+    """Whose mean is the limit: that of the class being counted, or of the sample's given class."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One run of confident learning: on whose probabilities, with or without a limit."""
+    """One run of confident learning: its source of probabilities, with or without a limit."""
 
     source: ProbabilitySource
     limit: UncertaintyLimit | None = None
 
 
 def list_sources(members: Collection[Member]) -> list[ProbabilitySource]:
-    """Whose probabilities the members use, each once."""
+    """The distinct sources that the members use."""
     return list(dict.fromkeys(member.source for member in members))
 
 
 def list_measures(members: Collection[Member]) -> list[Measure]:
-    """The uncertainties that the members limit, each once."""
+    """The distinct measures of uncertainty that the members limit."""
     return list(dict.fromkeys(m.limit.measure for m in members if m.limit is not None))
 
 
@@ -80,7 +80,7 @@ class ConfidentJoints:
     agrees: dict[ProbabilitySource, Bools] = field(default_factory=dict)
     """[N] the predicted class is the label: never flagged."""
     confident_class: dict[Member, NDArray[np.int32]] = field(default_factory=dict)
-    """[N] class that the sample is counted in, or -1; of the members that were named."""
+    """[N] the class that a sample is counted in, or -1; for the members that were asked for."""
     margin: Floats | None = None
     """[N] self-confidence minus the largest other probability of the softmax, if requested."""
     disagreements: dict[ProbabilitySource, Disagreements] = field(default_factory=dict)
@@ -259,8 +259,8 @@ class Sweeps:
         return heaps
 
     def _can_skip_rows(self, source: ProbabilitySource) -> bool:
-        """If a row that is not looked at costs nothing: in memory, and longer than what is read
-        from memory with its neighbours."""
+        """Whether skipping a row saves anything: if it is in memory, and longer than what is
+        fetched together with its neighbours."""
         rows = self.inputs.softmax if source == "softmax" else self.inputs.passes
         if rows is None or source == "mean":
             return False

@@ -1,4 +1,5 @@
-"""What a detection method is: which inputs it needs, what the sweeps count for it, whom it flags.
+"""What a detection method is: the inputs it needs, what the sweeps count for it, and which samples
+it flags.
 
 A method looks at the samples through `SweepEvidence`, whose arrays are of all samples or of a part:
 a method that judges each sample by itself works in memory, in parts and on a cluster.
@@ -31,20 +32,20 @@ MEAN = Member("mean")
 
 @dataclass(frozen=True)
 class SweepEvidence:
-    """What the three sweeps collected, for the methods to draw on."""
+    """The results of the three sweeps, as methods use them."""
 
     labels: NDArray[np.int32]
     statistics: ClassStatistics
     joints: ConfidentJoints
     quotas: dict[Member, Quotas]
     selected: dict[Member, Bools]
-    """[N] per member of the methods: in the quota of some pair, by margin."""
+    """[N] for each member, whether a sample is in the quota of some pair, by margin."""
     entropy_class: EntropyClass
     n_passes: int
     auto: AutoResult | None = None
-    """How probable it is that each label is wrong, if a method is probabilistic."""
+    """The probability that each label is wrong, if a method is probabilistic."""
     point: OperatingPoint = field(default_factory=lambda: OperatingPoint("f1"))
-    """Which flags a probabilistic method gives."""
+    """The operating point of probabilistic methods."""
 
     @cached_property
     def n_as_predicted(self) -> dict[str, int]:
@@ -62,7 +63,8 @@ class SweepEvidence:
         return is_at_chance(self.labels, self.joints.predicted[source], len(counts))
 
     def disagrees(self, source: PlainSource | int) -> Bools:
-        """[N] the predicted class, by the softmax, the mean or one pass, is not the label."""
+        """[N] whether the predicted class (by the softmax, the mean or one pass) differs from the
+        label."""
         agrees: Bools = self.joints.agrees[source]
         return ~agrees
 
@@ -97,7 +99,8 @@ class SweepEvidence:
         return flags
 
     def find_lowest(self, score: Score) -> Bools:
-        """[N] as many of the lowest scores as are off the diagonal of the confident joint."""
+        """[N] True for as many of the lowest scores as there are samples off the diagonal of the
+        confident joint."""
         number = int(np.count_nonzero(self.find_off_diagonal()))
         return flag_lowest(self.get_scores(score), number)
 
@@ -107,7 +110,7 @@ class SweepEvidence:
         return self.auto.estimate.flags(self.point)
 
     def get_scores(self, score: Score) -> NDArray[np.float64]:
-        """[N] of the softmax; lower = more suspect."""
+        """[N] the score, from the softmax; lower = more suspect."""
         if score == "self-confidence":
             return self.statistics.self_confidence["softmax"]
         assert self.joints.margin is not None
@@ -115,7 +118,7 @@ class SweepEvidence:
 
 
 def flag_lowest(scores: NDArray[np.float64], number: int) -> Bools:
-    """[N] so many of the lowest scores; of equals the lower index.
+    """[N] True for the `number` lowest scores; ties go to the lower index.
 
     >>> flag_lowest(np.array([0.3, 0.1, 0.3, 0.3]), 3).tolist()
     [True, True, True, False]
@@ -130,7 +133,7 @@ def flag_lowest(scores: NDArray[np.float64], number: int) -> Bools:
 
 
 def select_nothing(_passes: int, _entropy_class: EntropyClass) -> list[Member]:
-    """The members of a method that selects no pairs' samples."""
+    """The members of a method that does not select samples by pair."""
     return []
 
 
@@ -148,44 +151,45 @@ class Method:
     members: Callable[[int, EntropyClass], list[Member]] = select_nothing
     """(number of passes, entropy class) -> members whose pairs it selects samples from."""
     source: PlainSource = "softmax"
-    """Whose self-confidence, predicted class and joint it reports."""
+    """The source whose self-confidence, predicted class and joint it reports."""
     needs: tuple[str, ...] = ("pred_probs",)
-    """The inputs it cannot do without."""
+    """The inputs that it requires."""
     joint_limit: Callable[[EntropyClass], Member] | None = None
-    """Entropy class -> member whose joint it reports, if not the plain one of its source."""
+    """Entropy class -> the member whose joint it reports, if not the plain member of its source."""
     least_votes: Callable[[int, int], int] = need_one_vote
-    """(number of passes, agreement) -> votes needed to be flagged."""
+    """(number of passes, agreement) -> the votes that a flag needs."""
     ranks_by: Ranking | None = None
-    """What it ranks all samples by, or all of a class."""
+    """How it ranks samples: all of them by a score, or those of each class."""
     needs_confident_class: bool = False
-    """If it needs each sample's place in the confident joint of the softmax."""
+    """Whether it needs each sample's class in the confident joint of the softmax."""
     takes_frac_noise: bool = True
     is_probabilistic: bool = False
-    """If it knows how probable it is that a label is wrong: then it takes an operating point and
-    reviewers' verdicts, and reads the softmax and the mean of the passes alike."""
+    """Whether it estimates the probability that a label is wrong. Then it takes an operating point
+    and reviewers' verdicts, and reads both the softmax and the mean of the passes."""
     agreements: tuple[int, ...] = ()
-    """Numbers of algorithms that may have to agree: part of the name, as in `alg-ens-2`."""
+    """The possible agreements (how many algorithms must flag a sample), which are part of the name:
+    `alg-ens-2`."""
     usual_agreements: tuple[int, ...] = ()
-    """Those that `all` stands for, the default first."""
+    """The agreements included in `all`, the default first."""
     is_in_all: bool = False
-    """If `all` stands for it; otherwise it is run when asked for by name."""
+    """Whether `all` includes it; otherwise it is run only by name."""
     title: str | None = None
     """As the UQ-LED paper writes it, such as `CL-MCD-E`; None if it is not of that family."""
     cleanlab_filter: str | None = None
-    """The `filter_by` by which cleanlab flags by the same rule."""
+    """The `filter_by` with which cleanlab flags by the same rule."""
 
     @property
     def reads_passes(self) -> bool:
-        """If passes change its flags."""
+        """Whether passes change its flags."""
         return self.is_probabilistic or "passes" in self.needs
 
     @property
     def reads_entropy_class(self) -> bool:
-        """If its flags depend on whose threshold of uncertainty counts."""
+        """Whether its flags depend on the entropy class."""
         return self.members(1, "candidate") != self.members(1, "given")
 
     def choose_source(self, auto: PlainSource | None) -> PlainSource:
-        """Whose probabilities it reports; `auto` are those that a probabilistic method chose."""
+        """The source that it reports; `auto` is the source that a probabilistic method chose."""
         return auto if self.is_probabilistic and auto is not None else self.source
 
     def joint_member(

@@ -33,7 +33,7 @@ def need_most_passes(n_passes: int, _agreement: int) -> int:
 
 
 def make_limited_method(measure: Measure, title: str, *, is_in_all: bool = False) -> Method:
-    """CL-MCD with a limit of this uncertainty."""
+    """CL-MCD with a limit on this measure of uncertainty."""
 
     def get_member(entropy_class: EntropyClass) -> Member:
         return Member("mean", UncertaintyLimit(measure, entropy_class))

@@ -1,4 +1,4 @@
-"""Which methods there are, and how their names are read: `alg-ens-2`, `all`.
+"""The detection methods, and how their names are parsed: `alg-ens-2`, `all`.
 
 Everything about a method is in its own file; no other file knows a method's name. Another package
 adds one by an entry point of the group `uqled.methods` that names a `Method`.
@@ -42,24 +42,24 @@ METHODS: Registry[Method] = Registry(
     argument="method",
 )
 
-#: Stands for every method that is in it and whose inputs there are.
+#: The name for every method with `is_in_all` whose inputs are available.
 ALL = "all"
-#: The method that is run if none is named, and whose result leads those of `all`.
+#: The method that is run if none is named; its result leads those of `all`.
 DEFAULT_METHOD = "auto"
 
 
 @dataclass(frozen=True)
 class MethodChoice:
-    """A method by its full name, with its agreement."""
+    """A method with its full name and its agreement."""
 
     name: str
-    """As shown: `alg-ens` with its agreement."""
+    """The name in results, with the agreement: `alg-ens-3`."""
     method: Method
     agreement: int = 0
 
 
 def parse_method(name: str, agreement: int | None = None) -> MethodChoice:
-    """The method of a name, with the agreement that the name or `agreement` asks for.
+    """Parse a name: the method, with the agreement that the name or `agreement` states.
 
     >>> parse_method("alg-ens").name, parse_method("alg-ens-2").agreement
     ('alg-ens-3', 2)
@@ -97,10 +97,10 @@ def choose_methods(
     inputs: tuple[str, ...],
     headline: str | None = None,
 ) -> list[MethodChoice]:
-    """The methods that a name or several names stand for, the one whose result leads first.
+    """The methods for one or several names; the result of the first one leads.
 
-    `inputs` names those there are, of `pred_probs` and `passes`. `headline` leads
-    the methods of `all`, and need not be one of them; neither need its agreement be a usual one.
+    `inputs` names the available ones of `pred_probs` and `passes`. `headline` leads the methods of
+    `all`; it may be a method or an agreement that `all` does not include.
     """
     if isinstance(name, Sequence) and not isinstance(name, str):
         choices = [parse_method(one, None) for one in name]
@@ -132,12 +132,12 @@ def choose_methods(
 
 
 def list_methods() -> dict[str, Method]:
-    """Every method by its name, those of other packages last."""
+    """Every method by its name; those of other packages come last."""
     return {name: METHODS.load(name) for name in METHODS.names()}
 
 
 def list_method_names() -> list[str]:
-    """The name of every method as results show it."""
+    """The name of every method, as in results."""
     return [
         parse_method(name, number).name
         for name, method in list_methods().items()

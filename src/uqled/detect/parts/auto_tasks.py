@@ -1,8 +1,9 @@
-"""`auto` in parts: the same probability of each sample, from what all parts found together.
+"""`auto` in parts: each sample gets the same probability as in memory, from what all parts counted
+together.
 
-A sample's probability needs to know few things of the others: how to calibrate and where a class is
-improbable (from a few thousand rows), how many labels are found there, how often passes contradict
-each other, and how many samples have each score. Each is found out by one task per part.
+A sample's probability depends on little besides its own row: the calibration and the classes'
+quantiles (from a few thousand rows), how many labels lie beyond these, how often passes contradict
+each other, and the histogram of scores. One task per part collects each of these.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ from uqled.engines.local import Threads
 
 Ints = NDArray[np.int64]
 
-#: Beside the explanations, in sums per level.
+#: Further sums per level, besides those of the explanations.
 _MORE = ("mean", "variance")
 
 
 @dataclass(frozen=True)
 class FitSample:
-    """What fitting needs of some parts."""
+    """The rows of some parts that the calibration is fitted to."""
 
     votes: VoteCounts | None
     rows: dict[PlainSource, SampleRows]
@@ -75,7 +76,7 @@ class FitSample:
 
 @dataclass(frozen=True)
 class ScoreCounts:
-    """[steps] how many samples of some parts have each score."""
+    """[steps] the histogram of scores of some parts."""
 
     counts: Ints
 
@@ -84,14 +85,15 @@ class ScoreCounts:
 
 
 def collect_statistics_and_candidates(context: TaskContext, N: int, part: Part) -> ClassStatistics:
-    """Sweep 1, and the alternatives while the part's rows are still in the file cache."""
+    """Sweep 1, then the alternatives, while the part's rows are still in the page cache."""
     statistics = collect_part_statistics(context, part)
     find_part_alternatives(context, N, part)
     return statistics
 
 
 def find_part_alternatives(context: TaskContext, N: int, part: Part) -> FitSample:
-    """Each sample's alternative goes to the part's file; votes, and rows to fit to, come back."""
+    """Write each sample's alternative to the part's file; return the votes and the rows to fit
+    to."""
     store, stage = context.store, "alternatives"
     if not store.has(part.number, stage):
         scan = scan_alternatives(
@@ -119,14 +121,14 @@ _COLUMNS = ("other", "given", "best")
 def count_part_bands(
     context: TaskContext, source: PlainSource, quantiles: Quantiles, part: Part
 ) -> BandCounts:
-    """Labels by how improbable the model finds them."""
+    """Count labels by how improbable the model finds them."""
     return BandCounts.of(_read_alternatives(context, source, part), quantiles)
 
 
 def score_part(
     context: TaskContext, source: PlainSource, scorer: Scorer, part: Part
 ) -> ScoreCounts:
-    """Each sample's score goes to the part's file, how many have each comes back."""
+    """Write each sample's score to the part's file; return their histogram."""
     store, stage = context.store, "scores"
     if not store.has(part.number, stage):
         scores = scorer.score(_read_alternatives(context, source, part))
@@ -142,7 +144,7 @@ def count_part_levels(context: TaskContext, explanations: Explanations, part: Pa
 def count_probability_round(
     context: TaskContext, explanations: Explanations, cuts: Cuts, part: Part
 ) -> RoundCounts:
-    """One round of looking for so many samples that are most probably wrong."""
+    """One round of the search for a given number of samples that are most probably wrong."""
     return cuts.count_samples(_group_by_probability(_estimate(context, explanations, part), part))
 
 
@@ -175,12 +177,12 @@ class AutoFlags:
     explanations: Explanations
     point: OperatingPoint
     level: int
-    """The lowest that is flagged, where the point is a level."""
+    """The lowest flagged level, if the point is a level."""
     cuts: Cuts | None
-    """Where it is a number of samples."""
+    """The cuts, if the point is a number of samples."""
 
     def read_part(self, context: TaskContext, part: Part) -> tuple[AutoResult, NDArray[np.bool_]]:
-        """What is known of a part's samples, and [n] their flags."""
+        """The `AutoResult` of a part's samples, and their flags [n]."""
         estimate = _estimate(context, self.explanations, part)
         column = f"other {self.source}"
         other = context.store.read(part.number, "alternatives", [column])[column]
@@ -197,7 +199,7 @@ def find_auto_flags(
     joints: dict[Member, PairCounts],
     point: OperatingPoint,
 ) -> tuple[AutoFlags, Levels]:
-    """Find out, with `map_parts(stage, task, merge, *given)`, what flags follow from all parts."""
+    """Compute the flags from all parts with `map_parts(stage, task, merge, *given)`."""
     sample: FitSample = map_parts(None, find_part_alternatives, merge_results, context, N)
     source, calibration = choose_calibrated_source(sample.rows, Threads(1))
     quantiles = Quantiles.of(sample.rows[source])

@@ -1,4 +1,5 @@
-"""What every task of a detection in parts needs: rows, methods, and where its files go."""
+"""Everything that the tasks of a detection in parts need: rows, methods, and where their files
+go."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class TaskContext:
     softmax: Any | None
     passes: Any | None
     values: NDArray[Any]
-    """[K] the classes, as labels write them."""
+    """[K] the class values, as in the labels."""
     names: tuple[str, ...]
     request: DetectionRequest
     plan: SweepPlan

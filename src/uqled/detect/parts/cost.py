@@ -31,16 +31,16 @@ from uqled.engines.local import Threads
 from uqled.errors import InputError
 from uqled.storage.location import Location
 
-#: Rows of the trial, all together: a small share of all, but enough to measure time.
+#: Rows of the trial in total: a small share of all, but enough to measure time.
 _TRIAL_SHARE, _TRIAL_ROWS = 0.05, 2_000
-#: The share of these that is run first, so that everything is compiled.
+#: The share of these that is run first, to compile everything.
 _FIRST_SHARE = 0.1
-#: An interpreter with NumPy, Numba and the compiled sweeps.
+#: Memory of an interpreter with NumPy, Numba and the compiled sweeps.
 _PROCESS_BYTES = 350 * 2**20
 #: The share of free memory that is used: the rest is for the page cache and other programs.
 _FREE_SHARE = 0.8
-#: Per sample in a part's arrays: self-confidence and uncertainty (8 bytes each), guesses (4),
-#: agreement (1 per source), and a disagreement or a selected sample for some.
+#: Bytes per sample in a part's arrays: self-confidence and uncertainty (8 each), predicted classes
+#: (4), agreement (1 per source), and a disagreement or a selected sample for some.
 _SAMPLE_BYTES, _LEAD_BYTES = 48, 40
 #: The share of samples that is flagged at most, and so the number of pairs with a quota.
 _FLAGGED_SHARE = 0.1
@@ -49,7 +49,7 @@ _RESULT_BYTES = 40
 #: Samples that parts write for each one in a quota, as measured: about three in each of the later
 #: waves, and one in the first, if there are few parts.
 _OFFERS = 7
-#: Of `auto`: the alternative of a sample by one source, and its score.
+#: Bytes of `auto` per sample: the alternative of each source, and the score.
 _ALTERNATIVE_BYTES, _SCORE_BYTES = 12, 8
 
 
@@ -72,9 +72,9 @@ class CostPlan:
     """Memory of the driver."""
     in_one_process: bool
     reading_rate: float
-    """Bytes per second, of all workers together."""
+    """Reading rate in bytes per second, of all workers together."""
     sweeping_rate: float
-    """Bytes per second of the sweeps, over what was read before."""
+    """Bytes per second that the sweeps process, once they are read."""
     seconds: float
 
     @property
@@ -172,7 +172,8 @@ def plan_cost(detection: PreparedDetection, engine: Engine) -> CostPlan:
 
 
 def _estimate_worker_bytes(detection: PreparedDetection, row_bytes: int) -> int:
-    """A block's rows and their mean, pair counts and bounds of every member, a part's columns."""
+    """Memory of a worker: a block's rows and their mean, pair counts and bounds of every member, a
+    part's columns."""
     context = detection.context
     K, members = len(context.values), len(context.plan.members)
     block = min(max(1, BLOCK_BYTES // row_bytes), MAX_BLOCK_ROWS)
@@ -194,8 +195,8 @@ def _count_sample_bytes(context: TaskContext) -> int:
 
 
 def _estimate_driver_bytes(detection: PreparedDetection, workers: int) -> int:
-    """Pair counts and quotas of every member, and the counts of a round: those that wait to be
-    merged, and a few copies."""
+    """Memory of the driver: pair counts and quotas of every member, the counts of a round that wait
+    to be merged, and a few copies."""
     K, N = len(detection.context.values), detection.rows[0].shape[-2]
     members = len(detection.context.plan.members)
     pairs, groups = min(K * K, N), min(K * K, int(_FLAGGED_SHARE * N)) * members
@@ -205,18 +206,18 @@ def _estimate_driver_bytes(detection: PreparedDetection, workers: int) -> int:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a trial on some rows took."""
+    """The time and bytes of a trial on some rows."""
 
     reading: float
-    """Seconds, for the first time."""
+    """Seconds to read the rows for the first time."""
     again: float
-    """Seconds, for the second: less where the system keeps what was read."""
+    """Seconds to read them again: less if the system cached them."""
     working: float
-    """Seconds of all tasks of a detection, after that."""
+    """Seconds of all tasks of a detection after that."""
     driving: float
     """Seconds of the driver between them, which more rows hardly change."""
     written: int
-    """Bytes, about, as there would be of so many rows of a whole run."""
+    """About how many bytes as many rows of a whole run would write."""
 
     def merge_with(self, other: Trial) -> Trial:
         """The trials of two workers at the same time."""
@@ -230,7 +231,7 @@ class Trial:
 
 
 def _run_trials(detection: PreparedDetection, engine: Engine) -> tuple[Trial, int]:
-    """A trial of every worker at the same time, and its number of rows."""
+    """Run a trial on every worker at the same time; returns the merged trial and its rows."""
     N, W = detection.rows[0].shape[-2], engine.workers
     part = detection.parts[0].stop - detection.parts[0].start
     size = max(int(_TRIAL_SHARE * N), _TRIAL_ROWS) // W

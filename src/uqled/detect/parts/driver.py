@@ -1,4 +1,4 @@
-"""What is done between the parts: merge what they return, and ask them again."""
+"""The driver: merges the results of the parts, and runs the next tasks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from uqled.engines import Engine
 from uqled.errors import InputError
 from uqled.progress import Progress
 
-#: Of asking the parts for a bound: it need not be the best there is.
+#: Rounds of the search for a bound, which need not be the best one.
 _BOUND_ROUNDS = 4
 
 
@@ -50,7 +50,7 @@ class Driver:
     parts: list[Part]
     N: int
     alone: bool = False
-    """These rows are a trial, and may be of one class."""
+    """Whether these rows are only a trial, which may contain a single class."""
 
     def find_classes(
         self, labels: Any, K: int, classes: Sequence[Any] | None
@@ -64,7 +64,7 @@ class Driver:
         return first_labels.values, first_labels.names
 
     def run(self, context: TaskContext) -> dict[str, Any]:
-        """Three sweeps and what lies between them; the content of `result.json`."""
+        """Run the three sweeps and the steps between them; returns the content of `result.json`."""
         request, name = context.request, "sweep 1 of 3, class statistics"
         with_auto = request.asks_for_probabilities
         statistics = (
@@ -146,11 +146,11 @@ class Driver:
         return {"parts": len(self.parts), "classes": list(names), **answer.to_json()}
 
     def _cuts(self, context: TaskContext, groups: PairGroups) -> Cuts:
-        """Each pair's cut.
+        """Find each pair's cut.
 
-        A bound comes first, from samples whose guess is not the label, known since sweep 2, so
-        that sweep 3 keeps little. A pair that wants more than those has no bound yet: sweep 3 goes
-        over a few parts, and what they keep is a bound for many more.
+        First comes a bound, from the samples whose predicted class differs from the label (known
+        since sweep 2), so that sweep 3 keeps few samples. A pair that wants more than those has no
+        bound yet: for it, sweep 3 processes a few parts first, which give a bound for the rest.
         """
         cuts = Cuts.start(groups.counts)
         if not groups.quotas:
@@ -185,8 +185,8 @@ class Driver:
         return cuts
 
     def _waves(self) -> list[tuple[int, int]]:
-        """Parts that sweep 3 goes over at a time: up to a sixteenth of them, to four times as many
-        and to the end, if there are more than can be worked on at a time."""
+        """The waves of parts in sweep 3: if there are more parts than workers, first a sixteenth of
+        them, then four times as many, then the rest."""
         n = len(self.parts)
         first = max(self.engine.workers, -(-n // 16))
         ends = sorted({min(end, n) for end in (first, 4 * first, n)})
@@ -195,7 +195,7 @@ class Driver:
     def _ranking_cuts(
         self, context: TaskContext, statistics: ClassStatistics, numbers: dict[Member, Quotas]
     ) -> dict[Ranking, Cuts]:
-        """Where rankings of all samples, or of all of a class, end."""
+        """The cuts of rankings of all samples, or of those of each class."""
         cuts_by_ranking: dict[Ranking, Cuts] = {}
         for ranking in context.plan.rankings:
             if ranking == "by-class":

@@ -1,4 +1,4 @@
-"""From what the sweeps collected of one part to its rows of the result."""
+"""Turns what the sweeps collected about one part into its rows of the result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from uqled.detect.parts.tasks import PairGroups, read_statistics
 
 @dataclass(frozen=True)
 class Tally:
-    """What the flags of some parts add up to."""
+    """Totals over the flags of some parts."""
 
     flagged: dict[str, int]
     """Method -> number of flags."""
@@ -72,8 +72,8 @@ class GlobalResults:
 
 @dataclass(frozen=True)
 class PartEvidence(SweepEvidence):
-    """The evidence of one part: where a method ranks all samples, the cut is known already, and so
-    is how good the model is on the whole data set."""
+    """The evidence of one part. Where a method ranks all samples, the cut is known already, and so
+    is whether the model is at chance on the whole data set."""
 
     part: Part = field(kw_only=True)
     rankings: Mapping[Ranking, Cuts] = field(kw_only=True, default_factory=dict)
@@ -131,7 +131,7 @@ def _read_evidence(
     part: Part,
     results: GlobalResults | None = None,
 ) -> PartEvidence:
-    """What the sweeps collected of the part's samples, as the methods take it."""
+    """The evidence about the part's samples, as methods use it."""
     store, n = context.store, part.stop - part.start
     sources, predicted = list_sources(context.plan.members), context.predicted_sources
     names = [
@@ -195,7 +195,8 @@ def count_ranking_round(
 
 
 def group_by_ranking(evidence: SweepEvidence, ranking: Ranking, part: Part) -> GroupedSamples:
-    """All samples of the part: per class, or all in one group; the lowest score is the best."""
+    """The samples of the part for a ranking, grouped by class or in a single group; the lowest
+    score is the best."""
     n = part.stop - part.start
     score: Score = "self-confidence" if ranking == "by-class" else ranking
     group = evidence.labels if ranking == "by-class" else np.zeros(n, np.int32)

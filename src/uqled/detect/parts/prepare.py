@@ -1,4 +1,4 @@
-"""Finding label errors in arrays that no machine holds: part by part, on an engine.
+"""Finds label errors in data larger than memory: part by part, on an engine.
 
     labels, probabilities        parts (tasks)                    driver
     -----------------------------------------------------------------------------------
@@ -9,7 +9,7 @@
                                  counts by ranges of margins <->  the pairs' cuts
                                  rows of the result          ->   numbers of flags
 
-Everything that travels is per class or per pair. What is per sample stays in its part's file.
+Everything that is sent is per class or per pair. Columns per sample stay in their part's file.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from uqled.engines import Engine, make_engine
 from uqled.progress import Progress
 from uqled.storage.location import Location
 
-#: Of a part, about: large enough that a task's own cost does not matter, small enough that the
-#: loss of one does not either.
+#: Approximate size of a part: large enough that the overhead of a task does not matter, small
+#: enough that losing one does not either.
 _PART_BYTES = 512 * 2**20
 _LEAST_PARTS, _LEAST_ROWS = 16, 4_096
-#: Of rows of so many bytes, reading is a large part of the work. Then fewer parts are better than
-#: parts that read the same twice, down to so many.
+#: For rows of this many bytes, reading is a large part of the work: then down to this many parts
+#: are better than parts that read the same row group twice.
 _LONG_ROW, _FEW_PARTS = 1_024, 4
-#: About what a sample takes beside its probabilities, in arrays and files of its part.
+#: Approximate bytes of a sample besides its probabilities, in arrays and files of its part.
 _SAMPLE_BYTES = 300
-#: Of what lies in the folder while it runs: one begun with another is not continued.
+#: Version of the temporary files: a detection begun with another version is not continued.
 _FORMAT = 5
 
 
@@ -140,7 +140,8 @@ class PreparedDetection:
         return ErrorsInParts(store)
 
     def run_alone(self, part: Part, store: Store, engine: Engine) -> None:
-        """Treat a part as if it were all, to plan the cost; its result is not used."""
+        """Process one part as if it were the whole data, to plan the cost; the result is not
+        used."""
         driver = Driver(engine, Progress(False), [part], part.stop - part.start, alone=True)
         driver.run(replace(self.context, store=store))
 
@@ -204,7 +205,7 @@ def prepare(
 
 
 def _open_inputs(*sources: Any) -> list[Any]:
-    """Labels, probabilities and passes as arrays, where they are addresses."""
+    """Open labels, probabilities and passes that are addresses."""
     from uqled.storage.arrays.shards import open_shards, spare_page_cache
 
     return spare_page_cache(
@@ -236,8 +237,8 @@ def cut_in_parts(rows: list[ProbabilityRows], part_rows: int | None) -> list[Par
 
 
 def _whole_groups(N: int, group: int, size: int) -> int:
-    """So many rows, or more, that few parts begin in the middle of a row group: who does reads all
-    of the group before that."""
+    """About `size` rows, chosen so that few parts begin in the middle of a row group: such a
+    part must read the whole group before its rows."""
     if group <= size:
         return size - size % group
     if group * _FEW_PARTS <= N and group * _SAMPLE_BYTES <= _PART_BYTES:
@@ -246,7 +247,7 @@ def _whole_groups(N: int, group: int, size: int) -> int:
 
 
 def _fingerprint(source: Any) -> str | None:
-    """What tells one input from another; an array in memory is never the same again."""
+    """Identifies an input; an array in memory is never recognised again."""
     if source is None:
         return None
     return str(getattr(source, "fingerprint", None) or uuid.uuid4())

@@ -1,4 +1,4 @@
-"""The folder of a detection in parts, alone in reading and writing it.
+"""The folder of a detection in parts; no other module reads or writes it.
 
     detection.json           the inputs and options: another detection is refused
     work/000012-sweep-1.bin  the columns of a sweep over one part, until the detection is finished
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: Read at once of a file: its list, and all of a small one.
+#: Bytes of the first read of a file: its index, and all of a small file.
 _HEAD_BYTES = 2**16
 
 
@@ -51,7 +51,7 @@ class Store:
     @classmethod
     @contextmanager
     def begin(cls, out: Any, fingerprint: Mapping[str, Any]) -> Iterator[Store]:
-        """A new detection, or the same one again, for the process that the block runs in alone.
+        """Begin or continue a detection, exclusively for this process.
 
         A store without locks (`s3://`) cannot keep a second process out.
         """
@@ -72,7 +72,7 @@ class Store:
         return self
 
     def refuse_another(self, fingerprint: Mapping[str, Any]) -> None:
-        """Raise if the folder holds anything but what was begun of the same detection."""
+        """Raise if the folder holds anything but the beginning of the same detection."""
         if (self.place / "detection.json").exists():
             before, now = self._read_json("detection.json"), json.loads(json.dumps(fingerprint))
             changed_options = sorted(
@@ -118,20 +118,20 @@ class Store:
         return self._work(part, stage).exists()
 
     def write(self, part: int, stage: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        # What a power loss leaves of it is recognised by its digests, and can be made again.
+        # The remains of a power loss are recognised by their digests, and can be computed again.
         self._work(part, stage).write(pack_arrays(arrays), durable=False)
 
     def read(self, part: int, stage: str, names: list[str] | None = None) -> dict[str, Any]:
-        """The arrays, or those named, of which alone is read."""
+        """Read the arrays, or only the named ones."""
         return unpack_arrays(self._work(part, stage), names)
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        """Say that all is there, and remove what was needed on the way."""
+        """Mark the detection as finished, and remove temporary files."""
         self._write_json("result.json", result)
         self.tidy()
 
     def tidy(self) -> None:
-        """Remove what a finished detection does not need."""
+        """Remove the temporary files of a finished detection."""
         (self.place / "work").remove_folder()
 
     # -- the result -------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class Store:
 
 
 def pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Arrays in one piece: the length of the list, the list, then one array after the other.
+    """Pack arrays into bytes: the length of the index, the index, then one array after another.
 
     Not `.npz`: NumPy parses its headers with `ast`, which Python 3.11 cannot do in two threads at a
     time, and a single array could not be read out of it alone.
@@ -282,5 +282,5 @@ class _PackedArray:
 
 
 def _digest(content: Any) -> str:
-    """Tells damage, not intent: whoever can write the file can write this too."""
+    """Detects damage, not tampering: whoever can write the file can write this too."""
     return f"{zlib.crc32(content):08x}"

@@ -1,8 +1,8 @@
-"""What is done in one part of the rows, wherever that is: a thread, or a machine of a cluster.
+"""The tasks on one part of the rows, wherever they run: in a thread, or on a machine of a cluster.
 
-A part's task reads its rows block by block with the same sweeps as an array in memory, writes what
-is per sample into the part's own file, and returns what is per class or per pair, which merges with
-what other parts return. A task that finds its file written does nothing again.
+A task reads the rows of its part block by block with the same sweeps as an array in memory, writes
+columns per sample to the part's own file, and returns counts per class or per pair, which are
+merged with those of other parts. A task whose file exists is not repeated.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def read_part(context: TaskContext, part: Part) -> int:
 
 
 def collect_part_statistics(context: TaskContext, part: Part) -> ClassStatistics:
-    """Class counts and sums of a part; columns per sample go to its file."""
+    """Compute the class counts and sums of a part; columns per sample go to its file."""
     store, stage = context.store, "sweep-1"
     if not store.has(part.number, stage):
         statistics = context.make_sweeps(part).collect_class_statistics(context.plan.members)
@@ -123,7 +123,7 @@ class JointCounts:
 
 
 def count_part_joints(context: TaskContext, statistics: ClassStatistics, part: Part) -> JointCounts:
-    """Pair counts of a part; predicted classes and disagreements go to its file."""
+    """Compute the pair counts of a part; predicted classes and disagreements go to its file."""
     store, stage, K = context.store, "sweep-2", len(context.values)
     if not store.has(part.number, stage):
         sweeps = context.make_sweeps(part)
@@ -218,7 +218,7 @@ def count_bound_round(
 def select_part_samples(
     context: TaskContext, groups: PairGroups, bounds: NDArray[np.float64], part: Part
 ) -> int:
-    """Write the part's largest margins of each pair to its file; their number."""
+    """Write the part's largest margins of each pair to its file; returns their number."""
     store, stage = context.store, "sweep-3"
     if not store.has(part.number, stage):
         sweeps = context.make_sweeps(part)

@@ -72,8 +72,8 @@ def note_own_labels(plan: ExportPlan) -> dict[str, Any]:
 
 
 def find_unchanged(plan: ExportPlan) -> NDArray[np.bool_]:
-    """Of the samples that stay, those whose label is written as the source spells it: where a
-    class has several spellings, and nobody changed the label."""
+    """Of the samples that stay, those whose label keeps the source's spelling: the class has
+    several spellings, and nobody changed the label."""
     corrected, samples = plan.corrected, plan.samples
     assert samples is not None
     if not samples.raw.spellings:
@@ -83,8 +83,8 @@ def find_unchanged(plan: ExportPlan) -> NDArray[np.bool_]:
 
 
 def _replace_labels(plan: ExportPlan, text: CsvText, separator: str) -> bytes | None:
-    """The source's own bytes with other labels; None where it has another form than the target, or
-    is not written as it is read."""
+    """The source's own bytes with new labels; None if it has another format than the target, or
+    cannot be written back as it was read."""
     samples = plan.samples
     assert samples is not None
     is_usual = text.dialect.separator in (",", "\t")

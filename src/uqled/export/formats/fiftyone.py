@@ -14,8 +14,9 @@ from uqled.storage.atomic import write_json
 
 
 class FiftyOneFormat(ImageFolderFormat):
-    """Files are named by the sample's index: FiftyOne takes files that differ in their ending only
-    for one. A label's attributes say how mistaken the given label seems, and if it was decided."""
+    """Files are named by the sample's index, because FiftyOne treats files that differ only in
+    their ending as one. A label's attributes say how mistaken the given label seems, and whether it
+    was decided."""
 
     name = "fiftyone"
 

@@ -22,7 +22,7 @@ from uqled.storage.atomic import write_json
 from uqled.storage.run import Predictions
 
 LOCAL_FILES = "/data/local-files/?d="
-"""How Label Studio addresses files of its own machine."""
+"""The prefix by which Label Studio addresses local files."""
 
 LABEL, DROP = "label", "drop"
 """The two questions of a task."""
@@ -139,8 +139,8 @@ def make_labelling_config(kind: str, names: Iterable[str]) -> str:
 def read_suggested_probabilities(
     predictions: Predictions, errors: LabelErrors, rows: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """[len(rows)] probability of the suggested class: the softmax's if the method looks at that
-    alone, otherwise the mean of the passes."""
+    """[len(rows)] probability of the suggested class: from the softmax if the method uses only
+    that, otherwise from the mean of the passes."""
     best = errors.suggested_codes[rows]
     needs = parse_method(errors.method).method.needs
     if predictions.passes is not None and needs != ("pred_probs",):

@@ -31,7 +31,7 @@ class Encoder(Protocol):
 
     @property
     def key(self) -> str:
-        """Tells this encoder from every other, with its weights and options."""
+        """Identifies this encoder, with its weights and options."""
 
     @property
     def batch_size(self) -> int:
@@ -52,7 +52,7 @@ class EncoderOptions:
     device: str = "auto"
     """auto, cpu, cuda or mps."""
     bfloat16: bool | None = None
-    """Half precision; None: where the hardware has it."""
+    """Half precision; None: if the hardware supports it."""
     image_size: int | None = None
     """The side that images are scaled to; None: the encoder's own."""
     batch_size: int | None = None

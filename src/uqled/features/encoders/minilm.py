@@ -31,7 +31,7 @@ class MiniLM:
     batches_at_once: int = field(default_factory=count_cores)
 
     def measure_lengths(self, texts: Any) -> list[int]:
-        """How many tokens each text has, which its time grows with."""
+        """The number of tokens of each text; the time to encode it grows with that."""
         encodings = self.tokenizer.encode_batch([str(text) for text in texts])
         return [sum(encoding.attention_mask) for encoding in encodings]
 

@@ -23,7 +23,7 @@ _LOG_TEMPERATURES = (-2.5, 2.5)
 
 @dataclass(frozen=True)
 class Combination:
-    """What the committee says, and how much each member counts."""
+    """The committee's prediction, and the weight of each member."""
 
     pred_probs: NDArray[np.float32]
     """[N,K]"""

@@ -1,4 +1,4 @@
-"""The members of a committee by name, one file each, and what a member sees of a fold.
+"""The members of a committee by name, one file each, and the view that a member has of a fold.
 
 A member is a function `predict_held_out(fold)` that returns [m,K] probabilities of the held-out
 samples. Another package adds one with an entry point of the group `uqled.heads`.
@@ -53,7 +53,7 @@ class CommitteeFold:
 
     @cached_property
     def is_grouped(self) -> NDArray[np.bool_]:
-        """[N] if a sample shares its group with another."""
+        """[N] whether a sample shares its group with another."""
         if self.groups is None:
             return np.zeros(len(self.labels), bool)
         _, group, sizes = np.unique(self.groups, return_inverse=True, return_counts=True)

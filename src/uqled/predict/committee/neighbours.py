@@ -18,7 +18,7 @@ def vote_leave_one_out(
     n_classes: int,
     groups: NDArray[np.integer] | None = None,
 ) -> NDArray[np.float64]:
-    """[N,K] probabilities: nearer samples, by cosine similarity, have more of a vote."""
+    """[N,K] probabilities: samples that are nearer by cosine similarity have larger votes."""
     nearest, similarity = find_neighbours(X, _NEIGHBOURS, groups=groups)
     present = nearest >= 0
     # A neighbour half as far away as the last has the larger vote by a constant factor.

@@ -42,7 +42,7 @@ LEARNERS: Registry[Callable[..., Learner]] = Registry(
 def choose_learner(
     model: Any, data: Dataset, *, uncertainty: str = AUTO_SOURCE, **training: Any
 ) -> Learner:
-    """A learner of a name, a scikit-learn classifier, or a function that makes a network."""
+    """Make a learner from a name, a scikit-learn classifier, or a function that makes a network."""
     check_source_name(uncertainty)
     _refuse_unknown_options(training)
     options = {name: value for name, value in training.items() if value is not None}
@@ -60,7 +60,8 @@ def _refuse_unknown_options(training: dict[str, Any]) -> None:
 
 
 def find_learner_maker(model: Any) -> Callable[..., Learner]:
-    """What makes learners of such a model; refused if there is none, or a package is missing."""
+    """The function that makes learners of such a model; refused if there is none, or a package is
+    missing."""
     if not isinstance(model, str):
         is_classifier = hasattr(model, "fit") and hasattr(model, "get_params")
         return LEARNERS.load("forest" if is_classifier else "small")  # the files that make them

@@ -33,7 +33,7 @@ def make_learner(
     uncertainty: str,
     training: dict[str, Any],
 ) -> Learner:
-    """A committee where it can be had; what the user asks of training or passes needs one model."""
+    """A committee if it is available; options of training or passes need a single model."""
     from uqled.predict.learners import choose_learner
 
     single_options = training.keys() - {"offline", "device"}

@@ -120,7 +120,7 @@ def predict_classifier_fold(
 
 
 def check_classifier(model: Any, argument: str = "model") -> None:
-    """Refuse what is no classifier with probabilities, and say what to pass instead."""
+    """Refuse a model that is no classifier with probabilities, and say what to pass instead."""
     name = getattr(model, "__name__", type(model).__name__)
     if isinstance(model, type) or not (hasattr(model, "fit") and hasattr(model, "get_params")):
         fix = f"{name}()" if isinstance(model, type) else "a scikit-learn classifier or pipeline"

@@ -1,4 +1,4 @@
-"""scikit-learn classifiers as learners: `logistic`, `forest`, `boosting`, or any of the user's."""
+"""scikit-learn classifiers as learners: `logistic`, `forest`, `boosting`, or any of your own."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def make_forest(data: Dataset | None = None) -> ExtraTreesClassifier:  # noqa: A
     return ExtraTreesClassifier(_TREES, n_jobs=-1)
 
 
-#: The classifiers that have a name.
+#: The classifiers that can be named.
 CLASSIFIERS = {"logistic": make_logistic, "forest": make_forest, "boosting": make_boosting}
 
 
 def make_learner(
     model: Any, data: Dataset, *, uncertainty: str = AUTO_SOURCE, training: Any = None
 ) -> EstimatorLearner:
-    """A learner of a name, a scikit-learn classifier, or a whole pipeline.
+    """Make a learner from a name, a scikit-learn classifier, or a whole pipeline.
 
     A classifier gets features that suit the data: TF-IDF of texts, scaled numbers, a column per
     category, pixels from 0 to 1. A pipeline gets the data itself: strings, the frame or array;

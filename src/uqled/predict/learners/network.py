@@ -72,7 +72,7 @@ def make_learner(
 
 
 def choose_network_source(uncertainty: str, network: nn.Module) -> str:
-    """The name of a source of passes that this network has."""
+    """Choose the source of passes for this network."""
     name = "mc-dropout" if uncertainty == AUTO_SOURCE else uncertainty
     load_source(name, network, is_network=True)
     return name
@@ -80,7 +80,7 @@ def choose_network_source(uncertainty: str, network: nn.Module) -> str:
 
 @dataclass(frozen=True)
 class NetworkLearner:
-    """A network that is made anew for every training."""
+    """A network that is created anew for every training."""
 
     name: str
     make: Callable[[int], nn.Module]

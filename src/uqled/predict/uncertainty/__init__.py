@@ -40,7 +40,7 @@ def list_uncertainty_sources(*, of_networks: bool | None = None) -> list[str]:
 
 
 def check_source_name(name: Any) -> None:
-    """Refuse a name that is no source's."""
+    """Refuse the name of an unknown source."""
     if name not in list_uncertainty_sources():
         fix = suggest_name(str(name), list_uncertainty_sources())
         raise InputError("uncertainty", f"is {name!r}", fix)

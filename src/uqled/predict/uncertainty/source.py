@@ -33,9 +33,9 @@ class UncertaintySource(Protocol):
     """One way to get F predictions that differ where the model is uncertain."""
 
     fits_networks: bool
-    """If networks have it."""
+    """Whether networks support it."""
     fits_classifiers: bool
-    """If scikit-learn classifiers have it."""
+    """Whether scikit-learn classifiers support it."""
 
     def check_model(self, model: Any) -> None:
         """Refuse a network or classifier that has no such passes."""

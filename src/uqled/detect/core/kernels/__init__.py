@@ -1,33 +1,33 @@
 """The inner loops of detection, twice: compiled by Numba, and in NumPy for small data.
 
-Compiling takes seconds at first use, and loading Numba half a second: NumPy has answered for small
-data before that. Both write the same values; only logarithms may differ in the last bit. So the
-choice depends on the size of the whole data set, never of a block or part, and parts give what one
-piece gives.
+Compiling takes seconds at first use and loading Numba half a second; by then NumPy has finished
+small data. Both write the same values, up to the last bit of logarithms. So the choice depends on
+the size of the whole data set, never on that of a block or part, and parts give the same result as
+one piece.
 """
 
 from __future__ import annotations
 
 from types import ModuleType
 
-#: Values are summed as multiples of this, so that a sum is the same in any order.
+#: Values are summed as integer multiples of this, so that a sum does not depend on the order.
 UNIT = 2.0**-40
 #: A sample may miss a class's threshold by this much and still count as confident, and agrees with
 #: its label if the predicted class is ahead by no more than this.
 SLACK = 1e-6
-#: How far the bound of a pair is below its cut: more than a margin is rounded by in float32.
+#: How far the bound of a pair lies below its cut: more than the rounding of a margin in float32.
 BOUND_SLACK = 2.0**-22
-#: A class with pairs to one in SOME_PAIRS of all classes: comparing all classes of a row in vector
-#: code is faster than one pair after the other. To one in MANY_PAIRS: it is worth reading a bound
-#: per class from memory, too.
+#: If a class has pairs with one in SOME_PAIRS of all classes, comparing all classes of a row in
+#: vector code is faster than one pair after another. With one in MANY_PAIRS, it is also worth
+#: reading a bound per class from memory.
 SOME_PAIRS, MANY_PAIRS = 16, 8
 
-#: Up to so many probabilities, passes included, NumPy takes less time than loading Numba.
+#: Up to this many probabilities, passes included, NumPy takes less time than loading Numba.
 SMALL_VALUES = 2**20
 
 
 def choose_kernels(n_values: int) -> ModuleType:
-    """The kernels for a data set of so many probabilities, passes included."""
+    """The kernels for a data set of this many probabilities, passes included."""
     if n_values <= SMALL_VALUES:
         from uqled.detect.core.kernels import plain
 

@@ -1,8 +1,8 @@
 """The inner loops of selection: a heap per pair of classes, and counts by ranges of keys.
 
 Each kernel has a slow, obvious twin in the tests. A kernel calls only kernels of its own file:
-Numba's cache does not notice a change in another one. A count of 32 bits is told so: Numba makes 64
-of them, of which a vector register holds half as many.
+Numba's cache does not notice a change in another one. Counts are cast to 32 bits explicitly: Numba
+widens them to 64 bits, of which a vector register holds half as many.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _push_sample(
 
 @compile_kernel
 def _compute_margin(row: Rows, target: int, given: int, single_precision: bool) -> float:
-    """How much more probable the target is than the given class."""
+    """The margin of the target over the given class."""
     if single_precision:
         return np.float64(row[target] - row[given])
     return np.float64(row[target]) - np.float64(row[given])

@@ -3,8 +3,8 @@
 Each has a twin in `plain`, and a slow, obvious one in `tests/shared/naive.py`.
 
 A kernel calls only kernels of its own file: Numba's cache does not notice a change in another one.
-Integers of 32 bits are told so after every operation: Numba makes 64 of them, of which a vector
-register holds half as many, and of which AVX2 has no maximum.
+Integers are cast to 32 bits after every operation: Numba widens them to 64 bits, of which a vector
+register holds half as many, and for which AVX2 has no maximum.
 
 `rows` [n,K] are probabilities, float32 or float64. `keys` [n,K] are the same bits read as integers:
 non-negative numbers keep their order, and integers compare and reduce in vector registers without
@@ -31,7 +31,7 @@ _CHUNK = 2048
 
 @compile_kernel
 def _is_bad(row: Rows, total: float, least_key: int, tolerance: float) -> bool:
-    """Whether a row of this sum and this least key is no probability distribution.
+    """Whether a row with this sum and this least key is no probability distribution.
 
     An infinite tolerance accepts any row.
     """
@@ -171,13 +171,13 @@ def measure_uncertainty(
 
 @compile_kernel
 def _make_key(value: Any) -> Any:
-    """A probability as an integer of the same order; -0.0 is 0."""
+    """A probability as an integer that sorts the same; -0.0 is 0."""
     return np.float64(value).view(np.int64) & np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 @compile_kernel
 def _find_largest(row: Rows) -> Any:
-    """The class of the largest value, the lower one of equals: without branches, in vector code."""
+    """The class of the largest value, ties to the lower class; without branches, in vector code."""
     top = np.int64(-1)
     for j in range(row.size):
         top = max(top, _make_key(row[j]))
@@ -319,13 +319,13 @@ def count_pairs(labels: Ints, confident: Ints, counts: Ints) -> None:
 
 @compile_kernel
 def _make_single_key(value: Any) -> Any:
-    """A probability in single precision as an integer of the same order; -0.0 is 0."""
+    """A single-precision probability as an integer that sorts the same; -0.0 is 0."""
     return np.int32(np.float32(value).view(np.int32) & np.int32(0x7FFFFFFF))
 
 
 @compile_kernel
 def find_alternatives(rows: Rows, labels: Ints, other: Ints, given: Rows, best: Rows) -> None:
-    """Write each row's most probable class beside its label (of equals the lower one), and the
+    """Write each row's most probable class other than its label (ties to the lower class), and the
     probabilities of both."""
     n, K = rows.shape
     for r in range(n):
@@ -342,8 +342,8 @@ def find_alternatives(rows: Rows, labels: Ints, other: Ints, given: Rows, best: 
 
 @compile_kernel
 def count_votes(keys: Ints, first: int, step: int, F: int, labels: Ints, counts: Ints) -> None:
-    """Add how often a pass predicts another class than the label, and how often two passes predict
-    different classes; pass f of row r is `keys[first + f * step + r]`."""
+    """Count how often a pass predicts another class than the label, and how often two passes
+    predict different classes; pass f of row r is `keys[first + f * step + r]`."""
     predicted = np.empty(F, np.int64)
     K = np.int32(keys.shape[1])
     for r in range(labels.size):

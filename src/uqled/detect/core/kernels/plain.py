@@ -1,6 +1,7 @@
 """The kernels in NumPy: the names, arguments and results of `compiled`.
 
-What each writes is said there. `count_in_ranges` is missing: only detection in parts needs it.
+Their docstrings describe what each writes. `count_in_ranges` is missing: only detection in parts
+needs it.
 
 Rows are transposed first: NumPy goes through a long row per class many times faster than through a
 short one per sample.
@@ -35,7 +36,7 @@ def find_best_other(rows: Rows, labels: Ints, out: Rows) -> None:
 
 
 def add_class_sums(labels: Ints, values: Rows, sums: Ints) -> None:
-    with np.errstate(invalid="ignore"):  # of rows that the next sweep refuses
+    with np.errstate(invalid="ignore"):  # of invalid rows, which the next sweep refuses
         np.add.at(sums, labels, np.rint(values / UNIT).astype(np.int64))
 
 
@@ -132,24 +133,24 @@ def count_votes(keys: Ints, first: int, step: int, F: int, labels: Ints, counts:
 
 
 def _transpose(rows: Rows) -> Rows:
-    """[K,n] a copy whose classes lie one behind the other."""
+    """[K,n] a transposed copy: each class is contiguous."""
     return rows.T.copy()
 
 
 def _take_class(rows: Rows, classes: Ints) -> Rows:
-    """[n] of each row, the value of its class."""
+    """[n] the value of each row's class."""
     n, K = rows.shape
     return rows.reshape(-1).take(np.arange(0, n * K, K) + classes)
 
 
 def _hide_labels(columns: Rows, labels: Ints) -> Rows:
-    """Make no label the most probable class of its sample, in place."""
+    """Exclude each sample's label from being its most probable class, in place."""
     columns[labels, np.arange(len(labels))] = -np.inf
     return columns
 
 
 def _find_bad_column(columns: Rows, tolerance: float) -> int:
-    """The first sample of [K,n] that is no probability distribution, or -1."""
+    """The first sample [K,n] that is no probability distribution, or -1."""
     with np.errstate(invalid="ignore", over="ignore"):  # infinite values: their sum is no 1
         is_good = np.abs(columns.sum(axis=0) - 1.0) <= tolerance
         if columns.min() < 0.0:
@@ -158,7 +159,7 @@ def _find_bad_column(columns: Rows, tolerance: float) -> int:
 
 
 def _find_first(is_it: Rows) -> Ints:
-    """[n] the first class of [K,n] for which it is so, K for none."""
+    """[n] the first class [K,n] that is true, K if none is."""
     K = len(is_it)
     down = np.arange(K, 0, -1, dtype=np.uint8 if K < 256 else np.int32)
     first: Ints = K - np.max(is_it * down[:, None], axis=0).astype(np.int32)
@@ -166,12 +167,12 @@ def _find_first(is_it: Rows) -> Ints:
 
 
 def _find_largest(columns: Rows) -> Ints:
-    """[n] the class of the largest value of [K,n], the lower one of equals."""
+    """[n] the class of the largest value [K,n], ties to the lower class."""
     return _find_first(columns == columns.max(axis=0))
 
 
 def _choose_confident(is_reached: Rows, predicted: Ints) -> Ints:
-    """[n] the class that is reached, the predicted one of several, -1 of none."""
+    """[n] the only class that is reached, the predicted class if several are, -1 if none is."""
     hits = is_reached.sum(axis=0, dtype=np.int32)
     return np.where(hits == 1, _find_first(is_reached), np.where(hits > 1, predicted, -1))
 
@@ -188,7 +189,7 @@ def _predict_passes(flat: Rows, first: int, step: int, F: int, n: int) -> Ints:
 
 
 def _compute_entropy(rows: Rows) -> Rows:
-    """[n] of probabilities [n,K]; 0 ln 0 is 0."""
+    """[n] the entropy of probabilities [n,K]; 0 ln 0 is 0."""
     positive = rows > 0
     entropy: Rows = -(rows * np.log(rows, out=np.zeros_like(rows), where=positive)).sum(axis=1)
     return entropy
@@ -279,7 +280,7 @@ def merge_heaps(
     _keep_top([own, other], heap_offsets, sizes, margins, indices)
 
 
-#: Number of the pair, margin and index of samples.
+#: (number of the pair, margin, index) of samples.
 Samples = tuple[Ints, Rows, Ints]
 
 
@@ -293,9 +294,10 @@ def _list_heaps(heap_offsets: Ints, sizes: Ints, margins: Rows, indices: Ints) -
 def _keep_top(
     samples: list[Samples], heap_offsets: Ints, sizes: Ints, margins: Rows, indices: Ints
 ) -> None:
-    """Fill each heap with its samples of the largest margins, of equals the lower index.
+    """Fill each heap with its samples of the largest margins, ties to the lower index.
 
-    Not a heap: a list, the largest margin first, of which the first `sizes` are samples.
+    Here it is a sorted list rather than a heap, the largest margin first; the first `sizes` entries
+    are samples.
     """
     pair, margin, index = (np.concatenate(columns) for columns in zip(*samples, strict=True))
     order = np.lexsort((index, -margin, pair))
