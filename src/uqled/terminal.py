@@ -1,11 +1,11 @@
-"""Names and texts from data, on their way to a terminal."""
+"""Escapes names and texts from the data for a terminal."""
 
 from __future__ import annotations
 
 import re
 
-#: What steers a terminal, turns the direction of writing, hides, or cannot be written at all:
-#: control characters, marks of direction, separators of lines, halves of characters, tags.
+#: Characters that control a terminal, change the direction of writing, are invisible, or cannot be
+#: written: control characters, direction marks, line separators, lone surrogates, tags.
 _STEERING = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
@@ -13,7 +13,7 @@ _STEERING = re.compile(
 
 
 def escape_controls(text: str, *, keep: str = "") -> str:
-    r"""The text with every character that steers a terminal as Python writes it.
+    r"""The text with every such character escaped as in Python.
 
     >>> print(escape_controls("cat\x1b[2J\n"))
     cat\x1b[2J\n
@@ -22,7 +22,7 @@ def escape_controls(text: str, *, keep: str = "") -> str:
 
 
 def escape_message(text: str) -> str:
-    """The same for what we say ourselves, in lines of our own."""
+    """The same for our own messages, which may have several lines."""
     return escape_controls(text, keep="\n\t")
 
 

@@ -1,4 +1,5 @@
-"""How sure the model is: one number per sample, from probabilities or from several passes.
+"""Measures of the model's uncertainty: one number per sample, from probabilities or from several
+passes.
 
 All in nats. `passes` [F,N,K] are out-of-sample probabilities of F stochastic passes (Monte Carlo
 dropout, an ensemble, or any other source of model uncertainty).
@@ -15,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from uqled import arrays
 from uqled.errors import InputError
 
-#: What the passes are: dropout passes of one network, networks of different seeds, networks of
-#: different architectures, different heads on one set of features, one model fitted to resampled
+#: The kinds of passes: dropout passes of one network, networks of different seeds, networks of
+#: different architectures, different heads on the same features, one model fitted to resampled
 #: data, groups of a forest's trees.
 PassesKind = Literal["mc-dropout", "ensemble", "networks", "heads", "bootstrap", "members"]
 
@@ -59,8 +60,7 @@ def entropy(pred_probs: ArrayLike) -> Floats:
 def mutual_information(passes: ArrayLike) -> Floats:
     """[N] entropy of the mean minus mean entropy of the passes [F,N,K].
 
-    Zero where all passes say the same; ln 2 where half of them are sure of one class and half of
-    another.
+    Zero if all passes agree; ln 2 if half of them are certain of one class and half of another.
 
     >>> mutual_information([[[1.0, 0.0]], [[0.0, 1.0]]]).round(6).tolist()
     [0.693147]

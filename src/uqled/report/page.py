@@ -53,7 +53,7 @@ class Report:
 
     title: str
     answer: list[str]
-    """How many labels are wrong and how many flags are real: the sentences of the command line."""
+    """The sentences about wrong labels and real flags, as on the command line."""
     tiers: list[str]
     facts: list[tuple[str, str]]
     next_steps: list[tuple[str, str]]
@@ -64,7 +64,7 @@ class Report:
     n_flagged: int
     is_at_chance: bool
     n_listed: int
-    """The flagged, and labels that contradict a duplicate without being flagged."""
+    """The flagged samples, and labels that contradict a duplicate without being flagged."""
     method: str
     knows_truth: bool
     tiles: list[Tile]
@@ -179,12 +179,12 @@ def build_report(errors: LabelErrors, inputs: ReportInputs, *, top: int) -> Repo
 
 
 def capitalize(sentence: str) -> str:
-    """The sentence with a capital at its beginning; names in it stay as they are."""
+    """Capitalise the first letter of a sentence; names in it stay as they are."""
     return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def _list_next_steps(run: str | None, answer: Answer) -> list[tuple[str, str]]:
-    """What to do with the flags, where they are a run's."""
+    """The commands for the next steps, if the flags belong to a run."""
     if run is None or not answer.n_flagged:
         return []
     folder = shlex.quote(run)
@@ -239,13 +239,13 @@ def load_templates() -> Environment:
 
 
 def _break_name(name: str) -> Markup:
-    """A name that may be broken behind its separators, where it is too long for a line."""
+    """A name that may wrap after its separators if it is too long for a line."""
     parts = re.split(r"(?<=[_\-/.])(?=\S)", name)
     return Markup("<wbr>").join(parts)  # which escapes the parts
 
 
 def _shorten_name(name: str) -> str:
-    """A name for an axis: without its middle, because long names often differ at their end."""
+    """Shorten a name for an axis by its middle, because long names often differ at their end."""
     half = _AXIS_NAME // 2
     return name if len(name) <= _AXIS_NAME else f"{name[:half]}…{name[1 - half :]}"
 
@@ -273,7 +273,7 @@ def _list_tiles(answer: Answer, metrics: FlagMetrics | None) -> list[Tile]:
 
 
 def _make_error_tile(answer: Answer) -> Tile:
-    """How many labels are wrong: by `auto` if it was run, otherwise by the noise matrix."""
+    """The number of wrong labels: by `auto` if it was run, otherwise by the noise matrix."""
     title, number = "labels wrong, estimated", answer.n_errors
     if answer.is_at_chance:
         return Tile(title, "unknown", "the model predicts no better than chance")
@@ -305,7 +305,7 @@ def _list_estimate_tiles(answer: Answer) -> list[Tile]:
 
 
 def _list_tier_tiles(answer: Answer) -> list[Tile]:
-    """How many samples each tier has, and what share of them to expect to be wrong."""
+    """The number of samples in each tier, and the share of them expected to be wrong."""
     return [
         Tile(
             tier.name,
@@ -318,7 +318,7 @@ def _list_tier_tiles(answer: Answer) -> list[Tile]:
 
 
 def _describe_doubts(answer: Answer) -> list[str]:
-    """What a reader of the estimates should know: decisions that they follow, and doubts."""
+    """Notes for readers of the estimates: the decisions that they follow, and doubts."""
     notes = []
     if answer.n_verdicts:
         notes.append(

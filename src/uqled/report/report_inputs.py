@@ -1,4 +1,4 @@
-"""What a report shows beside the flags: samples, probabilities, truth; each may be missing."""
+"""The further inputs of a report: samples, probabilities, truth; each may be missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_SKIPPED = 5  # files that are named
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """What a report is made from; everything is about the same N samples."""
+    """The inputs of a report; everything is about the same N samples."""
 
     title: str
     labels: Labels
@@ -39,7 +39,7 @@ class ReportInputs:
     notes: list[str] = field(default_factory=list)
     """What is missing, and why."""
     facts: list[tuple[str, str]] = field(default_factory=list)
-    """(name, value) pairs that say where the flags come from: the data, the model, the date."""
+    """(name, value) pairs about the origin of the flags: the data, the model, the date."""
     verdicts: tuple[NDArray[Any], NDArray[Any]] | None = None
     """[N] reviewers' decisions and new labels, as `find_label_errors` takes them."""
     run: str | None = None
@@ -185,7 +185,7 @@ def _read_dataset(labels: Labels, data: Dataset) -> ReportInputs:
 
 
 def _describe_columns(data: Dataset) -> list[tuple[str, str]]:
-    """What the columns of a table are, as facts: `label`, `used` and `left out`."""
+    """The columns of a table as facts: `label`, `used` and `left out`."""
     lines = [line.split(": ", 1) for line in describe_columns(data.columns)]
     return [(f"columns, {name}" if name != "label" else name, value) for name, value in lines]
 

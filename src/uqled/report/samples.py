@@ -1,4 +1,4 @@
-"""The samples as people see them: a picture in its own resolution, a text, or a row."""
+"""The samples as they are shown to people: a picture in its own resolution, a text, or a row."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _CELL = 280  # characters of a table's value
 
 @dataclass(frozen=True, eq=False)
 class SampleSource:
-    """N samples, read by their numbers."""
+    """N samples, read by index."""
 
     data: Dataset
     files: EncodedImages | None = None
-    """Images as files hold them: not resized to the model's input."""
+    """Images as they are in files, not resized to the model's input."""
     rows: NDArray[Any] | None = None
-    """[N] the place of each sample in `files`."""
+    """[N] the position of each sample in `files`."""
     notes: list[str] = field(default_factory=list)
-    """What has changed in the source since the run was made, a sentence each."""
+    """The changes in the source since the run was made, one sentence each."""
 
     @property
     def kind(self) -> Kind:

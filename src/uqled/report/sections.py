@@ -16,7 +16,7 @@ from uqled.detect.result import LabelErrors
 
 #: Classes up to which the noise matrix is shown whole.
 WHOLE_MATRIX = 40
-#: Where there are more classes, this many of them are shown: the most confused.
+#: With more classes, this many are shown: the most confused ones.
 _CONFUSED_CLASSES = 30
 _PAIRS = 12
 _CLASSES = 300  # rows of the table of classes: with thousands of classes the rest says little
@@ -43,7 +43,7 @@ class MethodRow:
     """Of all samples."""
     is_headline: bool
     metrics: FlagMetrics | None
-    """How good its flags are, where the truth is known and some label is wrong."""
+    """The quality of its flags, if the truth is known and some label is wrong."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PairRow:
     suggested: str
     number: int
     share: float
-    """Of the samples given that class."""
+    """The number of samples given that class."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Distribution:
     counts: list[tuple[str, int, int]]
     """(range, number flagged, number unflagged) of each bin."""
     medians: tuple[float | None, float | None]
-    """Of flagged and unflagged; None where there are none."""
+    """The medians of flagged and unflagged samples; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class ClassRow:
     suggested: str | None
     """The class most often suggested for its flags."""
     wrong: int | None
-    """How many labels are in fact wrong, where the truth is known."""
+    """The number of labels that are in fact wrong, if the truth is known."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class ReasonRow:
     share: float
     """Of all samples that the report lists."""
     wrong: int | None
-    """How many of these labels are in fact wrong, where the truth is known."""
+    """How many of these labels are in fact wrong, if the truth is known."""
 
 
 def list_method_rows(answer: Answer, metrics: Mapping[str, FlagMetrics]) -> list[MethodRow]:
@@ -117,9 +117,10 @@ def list_method_rows(answer: Answer, metrics: Mapping[str, FlagMetrics]) -> list
 
 
 def compare_methods(errors: LabelErrors) -> HeatMap | None:
-    """For every two methods, the share of samples that both flag among those that either flags.
+    """For every pair of methods, the number of samples flagged by both as a share of those flagged
+    by either.
 
-    None where there is nothing to compare: one method, or none that flags anything.
+    None if there is nothing to compare: a single method, or none that flags anything.
     """
     methods = errors.each_method
     if len(methods) < 2 or not any(one.n_flagged for one in methods.values()):
@@ -182,7 +183,7 @@ def list_pair_rows(errors: LabelErrors) -> list[PairRow]:
 
 
 def list_class_rows(errors: LabelErrors, is_error: Bools | None) -> list[ClassRow]:
-    """The classes that labels have, by share of flags, the largest first."""
+    """The classes with labels, by the share of flags, the largest first."""
     K, names = errors.labels.n_classes, errors.labels.names
     n_labels, n_flags = errors.labels_by_class, errors.flags_by_class
     n_wrong = None if is_error is None else np.bincount(errors.labels.codes[is_error], minlength=K)
@@ -271,7 +272,7 @@ def _count_bins(values: Floats, high: float) -> list[int]:
 def list_reason_rows(
     reasons: NDArray[np.object_] | None, is_error: Bools | None
 ) -> list[ReasonRow]:
-    """How often each reason is given; `is_error` is about the same samples."""
+    """The number of samples with each reason; `is_error` is about the same samples."""
     if reasons is None:
         return []
     rows = []

@@ -1,6 +1,6 @@
 """Samples that help to judge another one: its neighbours, its near duplicates with another label,
-and typical samples of a class. Neighbours are those that the run's folder holds; of a table's row
-without any, the rows that resemble it most.
+and typical samples of a class. Neighbours are read from the run's folder; for a row of a table
+without any, the most similar rows are computed.
 """
 
 from __future__ import annotations

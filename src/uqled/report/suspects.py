@@ -41,7 +41,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Sample:
-    """What the data holds of one sample: a picture, a text, or a row."""
+    """The content of one sample: a picture, a text, or a row."""
 
     picture: Thumbnail | None = None
     text: str | None = None
@@ -67,7 +67,7 @@ class Suspect:
     given: str
     suggested: str
     probability: float | None
-    """That the given label is wrong, where the method knows it."""
+    """The probability that the given label is wrong, if the method estimates it."""
     flagged_by: str
     reason: Reason | None
     """None without probabilities."""
@@ -81,11 +81,11 @@ class Suspect:
     decision: str
     """What a reviewer decided, such as `now dog`; empty for nothing."""
     tier: str
-    """How sure it is that the label is wrong; empty where that is not known."""
+    """The tier; empty if it is not known."""
     evidence: list[Strip]
-    """Of the first few suspects: what speaks for either label."""
+    """For the first few suspects: the evidence for either label."""
     unusual: list[UnusualColumn]
-    """Of the first few rows of a table: where they are unusual for their label."""
+    """For the first few rows of a table: the columns in which they are unusual for their label."""
 
 
 def list_suspects(
@@ -239,7 +239,7 @@ def read_probabilities(
 
 
 def read_sample(source: SampleSource, z: int) -> Sample:
-    """What there is to see of sample z."""
+    """The content of sample z that can be shown."""
     if source.kind == "images":
         return Sample(picture=source.make_thumbnail(z, PICTURE))
     if source.kind == "texts":

@@ -1,5 +1,5 @@
-"""Rows of a table beside each other: the columns in which a row is unusual for its label and usual
-for the suggested class, and the rows that resemble it most."""
+"""Compares rows of a table: the columns in which a row is unusual for its label and usual for the
+suggested class, and the most similar rows."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _MAX_CELLS = 200_000  # looked at for the nearest rows
 
 @dataclass(frozen=True)
 class UnusualColumn:
-    """A value of a row, and what is usual in either class: the quartiles between which a number
-    lies, or the share that has the same category."""
+    """A value of a row and the usual values in either class: the quartiles of numbers, or the share
+    of the same category."""
 
     name: str
     value: str
@@ -39,17 +39,17 @@ class UnusualColumn:
 
 @dataclass(frozen=True, eq=False)
 class _Profile:
-    """The values of one class, of at most `_MAX_ROWS` of its n rows."""
+    """The values of one class, from at most `_MAX_ROWS` of its n rows."""
 
     n_rows: int
     numbers: NDArray[np.float64]
-    """[D,n] of each column of numbers, sorted; infinite where there is none."""
+    """[D,n] the sorted values of each column of numbers; infinite where one is missing."""
     sizes: NDArray[np.intp]
     """[D] how many there are."""
     quartiles: NDArray[np.float64]
     """[3,D] of these numbers."""
     categories: list[Counter[str]]
-    """Of each other column, how often a value comes."""
+    """For each other column, the number of times that a value occurs."""
 
 
 class TableRows:
@@ -76,7 +76,7 @@ class TableRows:
         self._lock = threading.Lock()
 
     def find_unusual_columns(self, index: int, given: int, suggested: int) -> list[UnusualColumn]:
-        """Of one row: the most telling columns first."""
+        """The unusual columns of a row, the most telling first."""
         if given == suggested:
             return []
         key = index, given, suggested
@@ -251,12 +251,12 @@ def _find_quantile(
 
 
 def _space_evenly(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """At most so many of the rows."""
+    """At most `most` of the rows, evenly spaced."""
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.intp)]
 
 
 def _is_missing(value: Any) -> bool:
-    """None, NaN and what pandas has for a missing value."""
+    """Whether a value is None, NaN or another missing value of pandas."""
     if isinstance(value, float | np.floating):
         return bool(np.isnan(value))
     return value is None or type(value).__name__ in ("NAType", "NaTType")

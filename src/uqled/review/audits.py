@@ -1,8 +1,7 @@
-"""An audit of a run: the samples that were drawn, and a file in which a person notes verdicts.
+"""The audit of a run: the samples that were drawn, and a file in which a person notes verdicts.
 
-`audit.json` keeps the samples and how probable it was to draw each, so that the same audit goes on
-when the command is repeated. `audit.csv` is for the person: one row per sample, with an empty
-column `is_wrong`. Decisions of the review page count as well.
+`audit.json` keeps the samples and their probabilities of being drawn, so that repeating the command
+continues the same audit.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _ANEW = "Remove it to draw a new audit"
 
 
 def open_audit(folder: Path, errors: LabelErrors, ids: list[str], size: int, seed: int) -> Audit:
-    """The audit that was begun in a run's folder, or a new one, whose files are written."""
+    """Continue the audit in a run's folder, or begin a new one and write its files."""
     path = folder / AUDIT_FILE
     if path.exists():
         return _check_audit(read_json(path, _ANEW), len(errors), path)
@@ -120,7 +119,7 @@ def _is_index(text: str, n_samples: int) -> bool:
 
 
 def _read_notes(path: Path, n_samples: int) -> dict[int, bool]:
-    """What a person noted in `audit.csv`; rows without a note are left out."""
+    """Read a person's verdicts from `audit.csv`; rows without a verdict are left out."""
     notes = {}
     with explain_file_problems(path, _ANEW):
         text = read_text(path).removeprefix("\ufeff")

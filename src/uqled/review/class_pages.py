@@ -1,5 +1,5 @@
 """A page per class: how many of its labels are wrong, which classes it is confused with, typical
-and odd samples, and what was decided about the class itself."""
+and odd samples, and the decision about the class itself."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def describe_class(session: ReviewSession, flags: FlagList, k: int) -> dict[str,
 
 
 def describe_class_decision(decision: Any) -> dict[str, Any] | None:
-    """What was decided about a class, as the page gets it."""
+    """The decision about a class, as the page gets it."""
     if decision is None:
         return None
     names = ("action", "target", "name", "reviewer", "at")

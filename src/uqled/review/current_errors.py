@@ -1,4 +1,4 @@
-"""The flags after the decisions so far: what is decided is certain, and the rest follows.
+"""The flags after the decisions so far: decisions are certain, and the estimate is updated.
 
 The sweeps over the probabilities are not repeated: the estimate of `auto` is brought up to date by
 the verdicts, and its flags and ranking are read from it again. The result equals
@@ -17,7 +17,7 @@ from uqled.review.decisions.state import DecisionState
 
 
 class CurrentErrors:
-    """Every method's flags, brought up to date when they are asked for after a decision."""
+    """The flags of every method, updated on demand after a decision."""
 
     def __init__(self, errors: LabelErrors, point: OperatingPoint, state: DecisionState) -> None:
         self.headline = errors.method
@@ -31,13 +31,13 @@ class CurrentErrors:
         self._lock = threading.Lock()
 
     def get(self, method: str) -> LabelErrors:
-        """A method's flags as far as they are computed; never waits."""
+        """A method's flags as last computed; never waits."""
         if method not in self.first:
             raise InputError("method", f"is {method!r}", f"Choose one of {', '.join(self.first)}")
         return self._current[method]
 
     def update(self) -> None:
-        """Bring the flags up to the last decision; may take a second where samples are many."""
+        """Update the flags to the last decision; may take a second for many samples."""
         with self._lock:  # others who ask meanwhile get the same ones
             number, actions, labels = self._state.copy_verdicts()
             if number == self.number:

@@ -1,5 +1,5 @@
-"""How many labels are wrong, how many flags are real, how many errors are left, and what may be
-decided at once.
+"""The page's estimates: how many labels are wrong, how many flags are real, how many errors are
+left, and what may be decided at once.
 
 The numbers are those of the answer after the decisions so far, the same that the command line and
 the report give. Reviewers begin with the most suspect samples, so the share of errors among the
@@ -22,22 +22,22 @@ from uqled.review.orders import list_in_order
 
 BulkKind = Literal["next", "above"]
 
-#: Samples of the queue whose expected number of errors says whether going on is worth it.
+#: The next samples of the queue, whose expected number of errors shows whether to go on.
 NEXT = 20
 #: "The next N" that may be accepted at once.
 BULK_SIZES = (10, 25, 50, 100, 250)
 #: Error probability from which "all above" may be accepted at once.
 BULK_PROBABILITY = 0.95
-#: Accepting many at once is offered where at least this share of them are errors, as far as can be
-#: promised: of a hundred labels changed without a look, ten would have been right.
+#: Accepting many at once is offered if, with `BULK_CONFIDENCE`, at least this share of them are
+#: errors.
 BULK_SHARE = 0.9
-#: Of the interval of these errors. That of the page's other numbers, 80 %, is kept too rarely where
-#: its end is a promise: some tables had more right labels among the accepted ones than it said.
+#: The confidence of that bound. The 80% of the page's other numbers would be too low for a promise:
+#: on some tables more of the accepted labels were right than it said.
 BULK_CONFIDENCE = 0.95
-#: Decisions before which nothing is offered: the probabilities are the model's word alone.
+#: Nothing is offered before this many decisions: the probabilities are the model's word alone.
 BULK_VERDICTS = 20
-#: Verdicts on flags at random after which the estimate need not agree with the one before any
-#: decision: fewer hardly have enough among them that are as suspect as the ones offered.
+#: After this many verdicts on random flags, the estimate need not agree with the one before any
+#: decision: fewer rarely include enough samples as suspect as the offered ones.
 BULK_RANDOM = 50
 
 
@@ -57,12 +57,12 @@ class BulkOffer:
 
 @dataclass(frozen=True)
 class Estimates:
-    """What one method's flags are worth, after so many decisions; intervals are of 80 %, that of
-    `real` of `real_confidence`."""
+    """The estimates for one method's flags after the decisions so far; intervals are of 80%, that
+    of `real` of `real_confidence`."""
 
     method: str
     number: int
-    """The last change of a decision that is in it."""
+    """The number of the last change that is included."""
     verdicts: int
     """How many samples are decided, flagged or not."""
     samples: int
@@ -71,12 +71,12 @@ class Estimates:
     wrong: Estimate
     """How many labels are wrong in all."""
     real: Estimate | None
-    """What share of the flags is real; None where nothing is flagged."""
+    """The share of the flags that is real; None if nothing is flagged."""
     real_confidence: float
     recall: Estimate | None
-    """What share of all errors is flagged."""
+    """The share of all errors that is flagged."""
     left: Estimate
-    """How many labels are wrong among all that nobody decided about."""
+    """The number of wrong labels among those that nobody decided about."""
     left_flagged: float
     """How many of these are flagged."""
     next_errors: tuple[int, float]
@@ -121,8 +121,7 @@ def compute_estimates(flags: FlagList, number: int) -> Estimates | None:
 
 
 def list_random_verdicts(flags: FlagList) -> NDArray[np.intp]:
-    """The flags that were decided in the random order, from its beginning. Decisions from the top
-    of the list do not count: they leave gaps in it."""
+    """The flags that were decided in the random order, from its start."""
     is_open = flags.state.actions[flags.random_order] == 0
     n = int(is_open.argmax()) if is_open.any() else len(is_open)
     return flags.random_order[:n]
@@ -134,7 +133,7 @@ def offer_bulk(
     current: LabelErrors,
     decided_at_random: NDArray[np.intp],
 ) -> list[BulkOffer]:
-    """What may be accepted at once, of the undecided flags in their order.
+    """The offers to accept many undecided flags at once.
 
     Nothing before `BULK_VERDICTS` decisions, and nothing where the estimate is unsure. Decisions
     from the top of the list make the current estimate hopeful, so the one before any decision must
@@ -174,7 +173,7 @@ def offer_bulk(
 
 
 def _subtract(number: Estimate, n_found: int, n_open: int) -> Estimate:
-    """The errors that are still to find: no fewer than none, no more than are undecided."""
+    """The errors still to be found: at least none, at most as many as are undecided."""
     value, low, high = (
         min(max(one - n_found, 0.0), float(n_open))
         for one in (number.value, number.low, number.high)

@@ -1,5 +1,5 @@
-"""What speaks for either label of a sample: typical samples of both classes, its nearest samples,
-the vote of each member, the words or columns that tell the classes apart."""
+"""The evidence for either label of a sample: typical samples of both classes, its nearest samples,
+the vote of each member, the words or columns that distinguish the classes."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class Evidence:
 
     @cached_property
     def _background(self) -> tuple[Counter[str], int]:
-        """How often words come in texts of all classes, and in how many texts they were counted."""
+        """The frequencies of words in texts of all classes, and the number of texts."""
         assert self._source is not None
         texts = self._source.data.texts
         assert texts is not None
@@ -167,7 +167,8 @@ class Evidence:
 
 
 def _count_words(texts: NDArray[Any], rows: NDArray[np.intp]) -> tuple[Counter[str], int]:
-    """In how many of these texts each word is, and of how many; of many, evenly spaced ones."""
+    """In how many of these texts each word occurs, and the number of texts; of many texts, evenly
+    spaced ones."""
     if len(rows) > _MAX_TEXTS:
         rows = rows[np.linspace(0, len(rows) - 1, _MAX_TEXTS).astype(np.intp)]
     words = (word for i in rows for word in {w.lower() for w in _WORD.findall(str(texts[i]))})

@@ -1,7 +1,7 @@
-"""The flagged samples as the page lists them: what is decided first, then the most suspect.
+"""The flagged samples as the page lists them: decided ones first, then the most suspect.
 
-The list is alive. What is decided stays where it was decided, so that nothing moves behind the
-reviewer; what is still to decide is ordered by what the decisions so far say.
+The list changes during the review. Decided samples keep their place, so that nothing moves behind
+the reviewer; undecided ones are ordered by the current estimate.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ListQuery:
     reason: Reason | None = None
     state: State | None = None
     tier: str | None = None
-    """One of `TIERS`: how sure it is that a label is wrong. The last one is of no flags."""
+    """One of `TIERS`. The last one consists of unflagged samples."""
     order: Order = "suspect"
     chosen: NDArray[np.bool_] | None = None
     """[N] samples to list, whether flagged or not, instead of the flags."""
@@ -53,11 +53,11 @@ class ListPage:
     """Their places in the list without filters: pages begin and end at places, so that a decision
     which takes a sample out of a filtered list does not move the others."""
     before: int
-    """How many samples of the query come before these."""
+    """The number of samples of the query before these."""
     total: int
-    """How many samples the query has in all."""
+    """The total number of samples of the query."""
     undecided: int
-    """How many of all of them are undecided."""
+    """How many of these are undecided."""
 
 
 class FlagList:
@@ -81,7 +81,7 @@ class FlagList:
 
     @property
     def current(self) -> LabelErrors:
-        """The method's flags, as far as they follow the decisions."""
+        """The method's current flags."""
         return self._errors.get(self.method)
 
     @property
@@ -109,7 +109,7 @@ class FlagList:
         return is_in_list
 
     def list_undecided(self) -> NDArray[np.intp]:
-        """What is still to decide: labels that contradict a duplicate, then the most suspect."""
+        """The undecided samples: labels that contradict a duplicate, then the most suspect."""
         suspects = self.current.suspects
         undecided: NDArray[np.intp] = suspects[self.state.actions[suspects] == 0].astype(np.intp)
         return undecided
@@ -190,7 +190,7 @@ class FlagList:
     def describe_samples(
         self, indices: NDArray[np.intp], places: NDArray[np.intp]
     ) -> list[dict[str, Any]]:
-        """What the page gets of each sample, beside its content."""
+        """The rows of samples for the page, without their content."""
         about, current = self._predictions, self.current
         names, codes = about.labels.names, about.labels.codes
         probs = read_probabilities(about.pred_probs, about.passes, indices)
@@ -227,20 +227,20 @@ class FlagList:
         return rows
 
     def _get_error_probability(self, index: int) -> float | None:
-        """How probable it is that the label is wrong; of a decided sample, before the decision."""
+        """The probability that the label is wrong; for a decided sample, before the decision."""
         is_decided = self.state.actions[index] > 0
         errors = self.first if is_decided else self.current
         return None if errors.probability is None else round(float(errors.probability[index]), 4)
 
     def count_states(self) -> dict[str, int]:
-        """How many of the listed samples are in each state."""
+        """The number of listed samples in each state."""
         is_in_list = self.is_listed
         numbers = np.bincount(self.state.actions[is_in_list], minlength=4).tolist()
         keys = ("undecided", "keep", "relabel", "drop")
         return {"flagged": sum(numbers), **dict(zip(keys, numbers, strict=True))}
 
     def count_overview(self) -> dict[str, Any]:
-        """How many listed samples have each class, pair and reason."""
+        """The number of listed samples with each class, pair and reason."""
         K = self._predictions.labels.n_classes
         indices = np.flatnonzero(self.is_listed)
         given = self._predictions.labels.codes[indices]
@@ -255,13 +255,14 @@ class FlagList:
         }
 
     def _name_tier(self, reason: Reason, number: int) -> str:
-        """What contradicts a duplicate is a tier of its own, before all others."""
+        """The name of a sample's tier; labels that contradict a duplicate are a tier of their own,
+        before all others."""
         if reason == CONTRADICTED:
             return CONTRADICTED
         return TIERS[number] if number >= 0 else ""
 
     def _count_tiers(self) -> list[dict[str, Any]]:
-        """Each tier with its undecided samples, and what share of them to expect to be wrong."""
+        """Each tier with its undecided samples, and the share of them expected to be wrong."""
         estimate = self.current.estimate
         if estimate is None or not self.current.tiers:
             return []

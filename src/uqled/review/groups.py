@@ -1,5 +1,5 @@
-"""Suspects of one kind together, to decide many at a glance: by (given, suggested) pair of classes,
-and inside a pair by likeness."""
+"""Groups similar suspects, to decide many at a glance: by (given, suggested) pair of classes, and
+within a pair by similarity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uqled.storage.run import Predictions
 
 Vectors = NDArray[np.float32]
 
-#: Samples of a group at the most: as many as a person takes in on one contact sheet.
+#: The most samples in a group: as many as a person can take in on one contact sheet.
 MAX_GROUP = 48
 #: Pairs with fewer undecided flags are shown together with others of the same suggested class.
 _MIN_GROUP = 4
@@ -31,9 +31,9 @@ class Group:
     indices: NDArray[np.intp]
     """The likeliest first."""
     n_more: int
-    """How many of the same kind wait behind these."""
+    """The number of further samples of the same kind."""
     errors: float | None
-    """How many of these labels are wrong, by the estimate."""
+    """The estimated number of wrong labels among these."""
 
 
 def list_groups(
@@ -137,7 +137,8 @@ def _get_coordinates(
 def _order_by_likeness(
     indices: NDArray[np.intp], predictions: Predictions, vectors: Vectors | None
 ) -> NDArray[np.intp]:
-    """Alike samples side by side: a walk from the most suspect one to the nearest next one."""
+    """Order samples so that similar ones are adjacent: a walk from the most suspect one to the
+    nearest next one."""
     coordinates = _get_coordinates(indices, predictions, vectors)
     is_left = np.ones(len(indices), np.bool_)
     order, at = [0], 0

@@ -1,4 +1,4 @@
-"""In which order samples are shown, and why: each order is a function that lists samples.
+"""The orders in which samples are shown; each order is a function that lists samples.
 
 suspect   the most suspect first; what is decided stays in front, in the order of the decisions
 worth     first those whose verdict says most: uncertain, and many undecided ones like it

@@ -1,4 +1,4 @@
-"""What a reviewer sees of a sample: its picture, its text, or its row."""
+"""The content of a sample for reviewers: its picture, its text, or its row."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Pictures:
 
 
 def read_preview(source: SampleSource | None, index: int, *, leading: Sequence[str] = ()) -> Any:
-    """For the grid: the beginning of a text, some fields of a row, those of the columns in
+    """For the grid: the beginning of a text, or some fields of a row, those of the columns in
     `leading` first; None for images."""
     return _read(source, index, _PREVIEW, _PREVIEW_FIELDS, leading)
 

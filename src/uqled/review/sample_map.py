@@ -1,5 +1,4 @@
-"""A map of all samples: alike ones side by side. Computed once, in the background, and kept with
-the run as `map.npy` [N,2].
+"""A map of all samples, with similar ones side by side.
 
 Samples are placed by their features; where the run has none, by their predicted probabilities.
 """
@@ -34,7 +33,7 @@ Basis = Literal["features", "probabilities"]
 
 
 class SampleMap:
-    """The places of a run's samples; begun by the first `describe`."""
+    """The positions of a run's samples, computed from the first `describe` on."""
 
     def __init__(self, predictions: Predictions, similar: SimilarSamples) -> None:
         self._predictions = predictions
@@ -53,7 +52,7 @@ class SampleMap:
         return "probabilities" if self._similar.vectors is None else "features"
 
     def describe(self) -> dict[str, Any]:
-        """How far it is; begins it where nobody has."""
+        """The progress of the map; starts computing it if necessary."""
         with self._lock:
             if self._thread is None:
                 self._stage = Stage("map", self._plan.seconds)
@@ -119,7 +118,7 @@ class SampleMap:
         self._places, self._version = places, version
 
     def _read(self) -> NDArray[np.float32] | None:
-        """The map that is kept with the run; None where there is none that fits."""
+        """The map stored with the run; None if there is none that fits."""
         path = self._predictions.path / MAP_FILE
         if not path.is_file():
             return None

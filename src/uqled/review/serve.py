@@ -118,8 +118,8 @@ def serve_review(
                 app,
                 http=watch_connections(get_limit("connections")),
                 backlog=_BACKLOG,
-                access_log=False,  # it would hold the token
-                log_level="error",  # of our own mistakes; others' bad requests are no news
+                access_log=False,  # the log would contain the token
+                log_level="error",  # logs our own errors; bad requests of others are no news
                 server_header=False,
                 ws="none",
                 lifespan="off",

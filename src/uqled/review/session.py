@@ -1,4 +1,4 @@
-"""A run under review: what all requests to its page share."""
+"""A run under review: the state that all requests to its page share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from uqled.storage.run import Predictions
 
 
 class ReviewSession:
-    """The run, its samples, and its flags as they follow the decisions."""
+    """The run, its samples, and its current flags."""
 
     def __init__(
         self,
@@ -81,15 +81,15 @@ class ReviewSession:
         return self._lists[name]
 
     def update(self) -> None:
-        """Bring the lists up to the last decision."""
+        """Update the lists to the last decision."""
         self.state.refresh()
         self.errors.update()
 
     def estimate(self, flags: FlagList) -> Estimates | None:
-        """The estimates with all decisions so far; computed once per decision and method.
+        """The estimates with all decisions so far, cached per decision and method.
 
-        That takes a while where samples are many, so the page asks for it apart from the
-        decisions, which do not wait for it.
+        They take a while for many samples, so the page requests them separately from the decisions,
+        which do not wait.
         """
         self.update()
         with self._lock:
@@ -118,7 +118,7 @@ class ReviewSession:
             return self._audit
 
     def estimate_audit(self, flags: FlagList) -> dict[str, Any] | None:
-        """What the audit's verdicts say so far; None where no audit was begun."""
+        """The result of the audit's verdicts so far; None if no audit was begun."""
         if self._audit is None:
             return None
         _, actions, labels = self.state.copy_verdicts()
@@ -152,13 +152,13 @@ class ReviewSession:
         ]
 
     def measure_agreement(self) -> list[Agreement]:
-        """How far each pair of reviewers agrees."""
+        """The agreement of each pair of reviewers."""
         self.state.refresh()
         decisions = {i: one for i, one in self.state.latest.items() if one.action is not None}
         return measure_agreement(decisions, self.read_opinions(), self.predictions.labels.codes)
 
     def count_overview(self, flags: FlagList) -> dict[str, Any]:
-        """How many flags have each class, pair and reason; counted once per list."""
+        """The number of flags with each class, pair and reason, cached per list."""
         with self._lock:
             number, overview = self._overviews.get(flags.method, (-1, {}))
             if number != self.errors.number:

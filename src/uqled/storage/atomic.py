@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever happens in between.
+"""Atomic writes: a file exists completely or not at all, whatever happens in between.
 
 A file is written under a temporary name beside its own, flushed to the disk and renamed, and the
 folder's entry is flushed too: a killed process or a power loss leaves the old file or the new one.
@@ -34,7 +34,7 @@ PREFIX = ".uqled-"
 #: Where there are no locks, a temporary file of this age is abandoned.
 STALE_SECONDS = 86_400
 _LONGEST_STEM = 60  # characters of the final name that the temporary one repeats
-#: What a disk says that has no room or takes nothing.
+#: Errors of a disk that is full or read-only.
 _DISK_PROBLEMS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
@@ -137,7 +137,7 @@ def flush_tree(folder: Path) -> None:
 
 
 def is_temporary(name: str) -> bool:
-    """If a file or folder of this name is one of ours on its way to its final name."""
+    """Whether this is the name of one of our temporary files or folders."""
     return name.startswith(PREFIX)
 
 
@@ -182,7 +182,7 @@ def _is_abandoned(path: Path) -> bool:
 
 
 def _reserve_space(path: Path) -> None:
-    """Make a sparse file a real one."""
+    """Allocate the space of a sparse file."""
     with path.open("r+b") as file:
         size = os.fstat(file.fileno()).st_size
         if hasattr(os, "posix_fallocate") and size:

@@ -1,4 +1,4 @@
-"""The table of what a detection found, one row per sample."""
+"""Writes the table of a detection's results, one row per sample."""
 
 from __future__ import annotations
 

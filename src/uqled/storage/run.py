@@ -1,4 +1,4 @@
-"""The run folder, alone in reading and writing it.
+"""The run folder; no other module reads or writes it.
 
     run.json                 configuration, seed, versions, state
     labels.npy, ids.json     given class numbers and names, what a person calls each sample,
@@ -68,7 +68,7 @@ _REPEAT = "Remove it, and repeat the command that began the run"
 
 @dataclass(frozen=True)
 class Predictions:
-    """Out-of-sample probabilities of a whole data set, as they lie in a run."""
+    """The out-of-sample probabilities of a whole data set, as stored in a run."""
 
     labels: Labels
     pred_probs: NDArray[np.float32]
@@ -78,7 +78,7 @@ class Predictions:
     folds: NDArray[np.int32]
     """[N] the fold that predicted each sample: it was trained on the others."""
     ids: list[str]
-    """[N] what a person calls each sample."""
+    """[N] the id of each sample."""
     truth: NDArray[np.int32] | None
     """[N] true class numbers, where they are known."""
     source: dict[str, Any] | None
@@ -87,9 +87,9 @@ class Predictions:
     """A hash of the inputs: other samples have another one."""
     path: Path
     passes_kind: PassesKind | None = None
-    """What the passes are, such as `heads`; None where it is not known."""
+    """The kind of the passes, such as `heads`; None if it is not known."""
     quality: ModelQuality | None = None
-    """How good the model is; None in a run of an earlier version."""
+    """The quality of the model; None in a run of an earlier version."""
     contradictions: NDArray[np.int32] | None = None
     """[N] the number of the set of duplicates with different labels that a sample is in, or -1;
     None where there are none."""
@@ -119,14 +119,14 @@ class Run:
 
     @classmethod
     def begin(cls, path: Path, configuration: dict[str, Any]) -> Run:
-        """A new run, or the same one again: a folder with another configuration is refused."""
+        """Create a run, or continue it: a folder with another configuration is refused."""
         with cls.hold(path, configuration) as run:
             return run
 
     @classmethod
     @contextmanager
     def hold(cls, path: Path, configuration: dict[str, Any]) -> Iterator[Run]:
-        """The same, for this process alone while the block runs.
+        """The same, exclusively for this process while the block runs.
 
         A folder in which another process works is refused. Other users cannot read a new one: runs
         hold people's data.
@@ -258,7 +258,7 @@ class Run:
         passes_kind: PassesKind | None = None,
         pred_probs: NDArray[np.float32] | None = None,
     ) -> None:
-        """Put the folds together: `parts` are the samples that each fold predicted.
+        """Combine the folds: `parts` are the samples that each fold predicted.
 
         `passes` [F,N,K] are the user's own, where the folds have none; `pred_probs` [N,K] and
         `passes` those of a committee, which combines all folds.
@@ -365,7 +365,7 @@ class Run:
             table.to_csv(part, index=False)
 
     def write_quality(self, quality: ModelQuality) -> None:
-        """Write how good the model is."""
+        """Write the quality of the model."""
         write_json(self.path / "model.json", quality.to_json())
 
     @property
@@ -407,18 +407,18 @@ class Run:
         return run_checks.check_detection(self._read_json("detection.json"), path)
 
     def findings(self) -> list[str]:
-        """What is plainly wrong with the data, a sentence each; empty where nobody looked."""
+        """The findings about the data, one sentence each; empty if it was not inspected."""
         path = self.path / "inspection.json"
         if not path.exists():
             return []
         return run_checks.check_findings(self._read_json("inspection.json"), path)
 
     def write_inspection(self, content: dict[str, Any]) -> None:
-        """Write what inspecting the data found, for `findings`."""
+        """Write the result of inspecting the data, for `findings`."""
         write_json(self.path / "inspection.json", content)
 
     def write_issues(self, errors: LabelErrors) -> Path:
-        """Write what detection found, every method's flags among it."""
+        """Write the result of a detection, with the flags of every method."""
         path = self.path / "issues.parquet"
         about = run_checks.check_about(self._read_json("ids.json"), self.path / "ids.json")
         write_issues(errors, path, ids=about["ids"])

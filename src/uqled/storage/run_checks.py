@@ -1,4 +1,4 @@
-"""What is read back from a run folder, checked once, where it is read.
+"""Checks what is read back from a run folder.
 
 A run may have been edited, damaged or made by a stranger. Compiled loops, the page and the exports
 rely on what these functions let through.
@@ -88,7 +88,7 @@ _OPTIONS: dict[str, Callable[[Any], bool]] = {
 
 
 def check_stored_passes_kind(content: Any, path: Path) -> PassesKind:
-    """What `passes.json` holds: the kind of the passes."""
+    """Check the content of `passes.json`: the kind of the passes."""
     kind: Any = _as_object(content, path).get("kind")
     if kind not in get_args(PassesKind):
         raise FileError(name_file(path), f"names passes of the kind {kind!r}", _START_OVER)
@@ -96,7 +96,7 @@ def check_stored_passes_kind(content: Any, path: Path) -> PassesKind:
 
 
 def check_about(content: Any, path: Path) -> dict[str, Any]:
-    """What `ids.json` holds: classes, names, ids, and where the samples came from."""
+    """Check the content of `ids.json`: classes, names, ids, and where the samples came from."""
     about = {"source": None, "source_fingerprint": ""} | _as_object(content, path)
     _check_fields(about, _ABOUT, path)
     classes, names = about["classes"], about["names"]
@@ -117,7 +117,8 @@ def check_about(content: Any, path: Path) -> dict[str, Any]:
 
 
 def check_detection(content: Any, path: Path) -> tuple[str, dict[str, Any]]:
-    """What `detection.json` holds: the method and its options as `find_label_errors` takes them."""
+    """Check the content of `detection.json`: the method and its options as `find_label_errors`
+    takes them."""
     fix = "Remove it, and detect again"
     detection = _as_object(content, path, fix)
     method, options = detection.get("method"), detection.get("options", {})
@@ -131,7 +132,8 @@ def check_detection(content: Any, path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def read_sets(path: Path, n: int) -> NDArray[np.int32]:
-    """What `contradictions.npy` and `contents.npy` hold: [N] numbers of sets, -1 for none."""
+    """Check the content of `contradictions.npy` and `contents.npy`: [N] numbers of sets, -1 for
+    none."""
     sets = read_array(path, _START_OVER)
     fits = sets.ndim == 1 and len(sets) == n and sets.dtype == np.int32
     if not fits or (n and sets.min() < -1):
@@ -140,7 +142,7 @@ def read_sets(path: Path, n: int) -> NDArray[np.int32]:
 
 
 def check_findings(content: Any, path: Path) -> list[str]:
-    """What `inspection.json` says is plainly wrong: a sentence each."""
+    """Check the content of `inspection.json`: its findings, one sentence each."""
     findings = _as_object(content, path).get("findings")
     if not isinstance(findings, list):
         raise FileError(name_file(path), "is not a list of findings", "Remove it")

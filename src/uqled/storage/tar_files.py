@@ -1,4 +1,4 @@
-"""Tar archives that somebody else may have made: a few members are read, within limits."""
+"""Reads a few members of untrusted tar archives, within limits."""
 
 from __future__ import annotations
 

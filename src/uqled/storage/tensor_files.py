@@ -1,4 +1,4 @@
-"""What `torch.save` wrote, read as numbers and nothing else, within limits."""
+"""Reads files of `torch.save` as numbers and nothing else, within limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_tensors(path: Path | str, device: Any = "cpu") -> Any:
 
 
 def _refuse_packed(path: Path | str, file: BinaryIO) -> None:
-    """Refuse what unpacks to more than it is: torch packs nothing."""
+    """Refuse a file that unpacks to more than its own size: torch does not compress."""
     file.seek(0)
     size = os.fstat(file.fileno()).st_size
     with open_zip(path, file) as archive:

@@ -1,4 +1,4 @@
-"""Zip archives that somebody else may have made: members are listed and read within limits.
+"""Lists and reads members of untrusted zip archives, within limits.
 
 Nothing is unpacked to disk, so no name can lead to a place outside; names that try are refused all
 the same, because exports write files under them.

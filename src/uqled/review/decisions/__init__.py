@@ -1,4 +1,4 @@
-"""What reviewers decided: about samples, about classes, and as a second opinion.
+"""Reviewers' decisions about samples and classes, and second opinions.
 
 store        every decision about a sample, with its history; `Decisions`
 classes      classes that were merged or renamed

@@ -34,8 +34,8 @@ def decide_class(
 ) -> dict[int, ClassDecision]:
     """Merge a class into `target`, give it the name `name`, or (None) leave it as it was.
 
-    Returns what holds for all classes then. A class that others were merged into cannot be merged
-    itself, so that none is led in a circle.
+    Returns the resulting state of all classes. A class that others were merged into cannot be
+    merged itself, so that there are no cycles.
     """
     names, reviewer = decisions.about.classes, check_name(reviewer)
     _check_class(index, "class", len(names))
@@ -66,7 +66,7 @@ def decide_class(
 
 
 def read_class_decisions(decisions: Decisions) -> dict[int, ClassDecision]:
-    """What holds for every class that is merged or renamed."""
+    """The current decision about every class that is merged or renamed."""
     current: dict[int, ClassDecision] = {}
     with decisions.reading():
         query = f"SELECT {CLASS_COLUMNS} FROM class_changes ORDER BY number"
@@ -80,7 +80,8 @@ def read_class_decisions(decisions: Decisions) -> dict[int, ClassDecision]:
 
 
 def _check_together(decisions: Decisions, current: Mapping[int, ClassDecision]) -> None:
-    """Refuse what no reviewer can have said of several classes: a file may have been edited."""
+    """Refuse decisions about classes that no reviewer can have made: a file may have been
+    edited."""
     merged_classes = {index for index, one in current.items() if one.action == "merge"}
     names = set(decisions.about.classes)
     for one in current.values():

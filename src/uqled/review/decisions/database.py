@@ -1,9 +1,8 @@
-"""The SQLite file that holds decisions: made whole, and opened only if it is one of ours.
+"""The SQLite file of decisions: created atomically, and opened only if it is one of ours.
 
-A stranger's file may hold views that never end, triggers, or pages that lead in circles. So its
-schema is compared with ours before anything else is asked, on a connection that changes nothing;
-no view or trigger runs even if one appears later; and no statement takes more steps than a file of
-its size can need.
+A stranger's file may contain endless views, triggers, or pages that form a cycle. So its schema is
+compared with ours before anything else is read, on a read-only connection; no view or trigger runs
+even if one appears later; and no statement takes more steps than a file of its size can need.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ class BoundedConnection(sqlite3.Connection):
 
 
 def open_decision_file(path: Path, about: Mapping[str, Any] | None) -> BoundedConnection:
-    """Open a file of decisions; where there is none and `about` says whose, make it."""
+    """Open a file of decisions; create it if there is none and `about` describes its run."""
     with explain_database_problems(path):
         if not os.path.lexists(path):
             if about is None:
@@ -138,7 +137,7 @@ def open_decision_file(path: Path, about: Mapping[str, Any] | None) -> BoundedCo
 
 @contextmanager
 def explain_database_problems(path: Path) -> Iterator[None]:
-    """Turn what SQLite or the system says of the file into an error that names it."""
+    """Turn an error of SQLite or the system into one that names the file."""
     try:
         yield
     except UqledError:
@@ -152,7 +151,7 @@ def explain_database_problems(path: Path) -> Iterator[None]:
 
 
 def refuse_file(path: Path, problem: str) -> FileError:
-    """The error for a file that is none of decisions, or cannot be read or written."""
+    """The error for a file that is not a file of decisions, or cannot be read or written."""
     return FileError(name_file(path), f"cannot be used for decisions ({problem})", _FIX)
 
 
@@ -179,7 +178,7 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def _add_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring a file of an earlier version up to date, unless somebody does so at this moment."""
+    """Update a file of an earlier version, unless another process is doing so."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         if not check_schema(connection, path):
@@ -211,7 +210,8 @@ def _connect(path: Path, mode: str) -> BoundedConnection:
 
 
 def _check_kinds(path: Path) -> None:
-    """Refuse what is not a regular file, also beside it: SQLite would open that without asking.
+    """Refuse anything but a regular file, also for the log beside it: SQLite would open it without
+    asking.
 
     No file is opened here, because closing it would drop the locks that another connection of this
     process holds on it.
@@ -272,7 +272,7 @@ def _remove_unused(index: Path) -> None:
 
 
 def _remove_parts(path: Path) -> None:
-    """Remove what a process that was killed while it made a file left behind.
+    """Remove what a process left that was killed while it created a file.
 
     It may be a second name of the file itself. Whoever opens and closes that, as a search for
     leftovers does, drops the locks of the process, so it has to go before we have any.
@@ -319,7 +319,7 @@ def _build_content(about: Mapping[str, Any]) -> bytes:
 
 
 def _create_file(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all; one that somebody made meanwhile stays."""
+    """Write a file atomically; one that somebody else created meanwhile stays."""
     while True:
         part = path.with_name(f"{_PART}{secrets.token_hex(6)}.sqlite")
         try:

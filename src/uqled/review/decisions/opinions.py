@@ -1,7 +1,7 @@
-"""Second opinions: what another reviewer thinks of a decided sample, without deciding it again.
+"""Second opinions: another reviewer's judgement of a decided sample, which does not change the
+decision.
 
-They are asked for without showing the first decision, so that the two are independent and their
-agreement can be measured.
+The first decision is hidden, so that the two are independent and their agreement can be measured.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from uqled.review.decisions.store import Decisions, Item, check_name
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far two reviewers agree on the samples that both looked at."""
+    """The agreement of two reviewers on the samples that both judged."""
 
     reviewers: tuple[str, str]
     n: int
     n_same: int
     kappa: float | None
-    """Cohen's kappa; None where both always said the same one thing, so that it is undefined."""
+    """Cohen's kappa; None if both always gave the same single verdict, so that it is undefined."""
     disagreements: list[int]
     """The samples on which they differ."""
 
 
 def give_opinions(decisions: Decisions, items: Sequence[Item], *, reviewer: str) -> None:
-    """Write what a reviewer thinks of samples; a later opinion on a sample replaces an earlier one.
+    """Write a reviewer's opinions on samples; a later opinion replaces an earlier one.
 
     A sample must be decided, and by somebody else.
     """
@@ -86,7 +86,7 @@ def read_opinions(decisions: Decisions) -> dict[int, dict[str, Opinion]]:
 def measure_agreement(
     decisions: Mapping[int, Decision], opinions: Mapping[int, Mapping[str, Opinion]], codes: Any
 ) -> list[Agreement]:
-    """How far each pair of reviewers agrees; `codes` [N] are the given labels."""
+    """The agreement of each pair of reviewers; `codes` [N] are the given labels."""
     pairs: dict[tuple[str, str], list[tuple[int, str, str]]] = {}
     for index, by in opinions.items():
         first = decisions.get(index)
@@ -127,7 +127,7 @@ def _compute_kappa(left: Sequence[str], right: Sequence[str]) -> float | None:
 
 
 def _name_verdict(one: Decision | Opinion, given: int) -> str:
-    """The class that somebody thinks is right, or `drop`."""
+    """The class that somebody considers right, or `drop`."""
     if one.action == "drop":
         return "drop"
     return f"class {given if one.label is None else one.label}"

@@ -36,18 +36,19 @@ _FIX = "Restore it from a copy, or move it away to begin again"
 
 @dataclass(frozen=True)
 class Decision:
-    """What holds for a sample now."""
+    """The current decision about a sample."""
 
     index: int
     action: Action | None
-    """None: undecided again. Only `decide` returns that; `current` leaves such samples out."""
+    """None if it is undecided again; only `decide` returns that, `current` leaves such samples
+    out."""
     label: int | None
-    """Class number, where the action is `relabel`."""
+    """The class number, if the action is `relabel`."""
     reviewer: str
     at: float
     """Seconds since 1970."""
     version: int
-    """How often the sample's decision has changed."""
+    """The number of times that the sample's decision has changed."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,9 @@ class ClassDecision:
     action: ClassAction | None
     """None: as it was."""
     target: int | None
-    """The class that takes its samples, where it is merged."""
+    """The class that gets its samples, if it is merged."""
     name: str | None
-    """Its new name, where it is renamed."""
+    """Its new name, if it is renamed."""
     reviewer: str
     at: float
     """Seconds since 1970."""
@@ -83,7 +84,7 @@ class ClassDecision:
 
 @dataclass(frozen=True)
 class Opinion:
-    """What a second reviewer thinks of a sample; it decides nothing."""
+    """A second reviewer's opinion on a sample; it decides nothing."""
 
     number: int
     index: int
@@ -162,7 +163,7 @@ def read_opinion(row: Sequence[Any], path: Path, about: Description) -> Opinion:
 
 
 def _find_verdict_problem(sample: Any, action: Any, label: Any, about: Description) -> str | None:
-    """What no reviewer can have said of a sample."""
+    """The problem of a decision that no reviewer can have made; None if it is possible."""
     K = len(about.classes)
     if type(sample) is not int or not 0 <= sample < about.samples:
         return f"sample {sample!r:.100}, of {about.samples}"
@@ -176,7 +177,7 @@ def _find_verdict_problem(sample: Any, action: Any, label: Any, about: Descripti
 
 
 def _find_author_problem(reviewer: Any, at: Any) -> str | None:
-    """What is wrong with who said something, and when."""
+    """The problem with a reviewer's name or a time; None if there is none."""
     if not is_reviewer_name(reviewer):
         return f"reviewer {reviewer!r:.100}"
     if type(at) is not float or not 0 <= at < _YEAR_10000:
@@ -216,7 +217,7 @@ def refuse_row(path: Path, number: Any, problem: str) -> FileError:
 
 
 def is_reviewer_name(name: Any) -> bool:
-    """If a reviewer can be called so."""
+    """Whether this can be the name of a reviewer."""
     return (
         isinstance(name, str)
         and 0 < len(name) <= LONGEST_NAME
@@ -226,7 +227,7 @@ def is_reviewer_name(name: Any) -> bool:
 
 
 def is_class_name(name: Any) -> bool:
-    """If a class can be called so."""
+    """Whether this can be the name of a class."""
     return (
         isinstance(name, str)
         and 0 < len(name) <= LONGEST_CLASS

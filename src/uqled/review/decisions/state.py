@@ -16,7 +16,7 @@ STATES: tuple[State, ...] = get_args(State)
 
 
 class DecisionState:
-    """What is decided about each of N samples."""
+    """The decisions about N samples."""
 
     def __init__(self, decisions: Decisions, N: int) -> None:
         self.decisions = decisions
@@ -34,7 +34,7 @@ class DecisionState:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the changes since the last time."""
+        """Read the changes since the last refresh."""
         with self._lock:
             for change in self.decisions.history(self.number):
                 i = change.index
@@ -54,12 +54,12 @@ class DecisionState:
             return self.number, self.actions.copy(), self.labels.copy()
 
     def list_decided(self, mask: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Those of the samples in `mask` [N] that are decided, in the order of the decisions."""
+        """The decided samples of `mask` [N], in the order of the decisions."""
         samples = np.flatnonzero(mask & (self.times > 0))
         return samples[np.argsort(self.times[samples], kind="stable")]
 
     def is_in_state(self, indices: NDArray[np.intp], state: State) -> NDArray[np.bool_]:
-        """Which of the samples are in that state."""
+        """Whether each of the samples is in that state."""
         actions = self.actions[indices]
         if state == "decided":
             return np.asarray(actions > 0)

@@ -51,7 +51,7 @@ Item = tuple[int, Action | None, int | None]
 """Sample, action, class number of a relabel."""
 
 _LATEST = f"SELECT {CHANGE_COLUMNS} FROM latest JOIN changes USING (number, sample)"
-#: A sample whose `latest` is not the last of its changes, or names none of them.
+#: Samples whose row in `latest` is not the last of their changes.
 _MISFITS = (
     "SELECT changes.sample FROM changes LEFT JOIN latest ON latest.sample = changes.sample"
     " WHERE latest.number IS NULL OR latest.number < changes.number LIMIT 1",
@@ -65,7 +65,7 @@ class ConflictError(UqledError):
 
     def __init__(self, now: Sequence[Decision]) -> None:
         self.now = list(now)
-        """What holds for the samples in question."""
+        """The current decisions about the samples in question."""
         self.indices = [decision.index for decision in now]
         index_list = ", ".join(map(str, self.indices[:10])) + (" ..." if len(now) > 10 else "")
         by = ", ".join(sorted({decision.reviewer for decision in now}))
@@ -201,7 +201,7 @@ class Decisions:
             return [decision.index for decision in back]
 
     def find_last_change(self, reviewer: str, *, tab: str | None = None) -> Change | None:
-        """What `undo` would take back: the last change of its call."""
+        """The last change of the call that `undo` would take back."""
         with self.reading():
             row = self._connection.execute(
                 f"SELECT {CHANGE_COLUMNS} FROM changes WHERE reviewer = ? AND undoes IS NULL"
@@ -212,7 +212,7 @@ class Decisions:
             return None if row is None else self._change(row)
 
     def current(self) -> dict[int, Decision]:
-        """What holds now, for every sample that is decided."""
+        """The current decision about every decided sample."""
         current: dict[int, Decision] = {}
         with self.reading():
             for change in self._changes(f"{_LATEST} WHERE action IS NOT NULL"):
@@ -252,7 +252,7 @@ class Decisions:
         return actions, labels
 
     def _check(self, expected: Mapping[str, Any]) -> Description:
-        """See whose decisions these are, and that they fit together."""
+        """Check which run these decisions belong to, and that they are consistent."""
         about = read_description(
             self._connection.execute("SELECT key, value FROM about"), self.path
         )
@@ -273,7 +273,7 @@ class Decisions:
         return about
 
     def check_item(self, index: int, action: Action | None, label: int | None) -> Item:
-        """A decision that can be about this run."""
+        """Check that a decision is possible for this run."""
         index = arrays.check_whole_number(index, "index", low=0)
         if index >= self.about.samples:
             raise InputError("index", f"is {index}", f"There are {self.about.samples} samples")
@@ -293,7 +293,7 @@ class Decisions:
 
     @contextmanager
     def writing(self) -> Iterator[BoundedConnection]:
-        """A transaction: the block's changes are on the disk after it, or none of them."""
+        """A transaction: all changes of the block are on disk after it, or none."""
         with self.reading():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -306,7 +306,7 @@ class Decisions:
 
     @contextmanager
     def reading(self) -> Iterator[BoundedConnection]:
-        """One thread at a time; problems of the file are named."""
+        """Read in one thread at a time; errors name the file."""
         with self._lock, explain_database_problems(self.path):
             yield self._connection
 
@@ -363,7 +363,7 @@ class Decisions:
         tab: str,
         undoes: int | None = None,
     ) -> Iterator[Decision]:
-        """Write what is a change, and yield what holds then."""
+        """Write the changes, and yield the resulting decisions."""
         execute, at = self._connection.execute, time.time()
         last = execute(
             f"SELECT {CHANGE_COLUMNS} FROM changes ORDER BY number DESC LIMIT 1"
@@ -398,7 +398,7 @@ def read_verdicts(predictions: Predictions) -> tuple[NDArray[np.int8], NDArray[n
 
 
 def read_decisions(predictions: Predictions) -> dict[int, Decision]:
-    """What reviewers of a run decided so far; no file is made where nobody reviewed."""
+    """The current decisions about a run; no file is created if nobody has reviewed."""
     if not has_decisions(predictions):
         return {}
     with Decisions.of(predictions) as store:
@@ -406,7 +406,8 @@ def read_decisions(predictions: Predictions) -> dict[int, Decision]:
 
 
 def has_decisions(predictions: Predictions) -> bool:
-    """If the run has a file of decisions, or something in its place that opening will refuse."""
+    """Whether the run has a file of decisions, or something in its place that opening will
+    refuse."""
     return os.path.lexists(predictions.path / DECISIONS_FILE)
 
 

@@ -1,4 +1,4 @@
-"""What the widget and the kernel say to each other, as plain JSON.
+"""The messages between the widget and the kernel, as plain JSON.
 
 The widget sends one of
 

@@ -1,1 +1,1 @@
-"""The review page over HTTP: its routes, who may call them, and how many at a time."""
+"""The review page over HTTP: its routes, access control, and limits on connections."""

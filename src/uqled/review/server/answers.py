@@ -59,7 +59,7 @@ def make_writer(
 
 
 def _send_answer(answer: Callable[[], Any]) -> Response:
-    """The answer, as JSON unless it is a response; or what is wrong with the request."""
+    """Send the answer, as JSON unless it is a response already, or the error of the request."""
     try:
         content = answer()
         return content if isinstance(content, Response) else _send_json(content)

@@ -1,9 +1,9 @@
-"""Connections to the page: so many at a time, and each has a time to say what it wants.
+"""Limits connections to the page: their number, and the time each has to send a request.
 
-uvicorn closes a connection that is idle between two requests, but keeps one that never ends its
-first request: a thousand of those, and nobody else gets in. Here each has some seconds for the head
-of a request and some for its body. Where there are too many, the one that has been silent longest
-makes room, and whoever knows the token comes last: a person's browser always gets in.
+uvicorn closes a connection that is idle between two requests, but keeps one that never finishes its
+first request: a thousand of those would lock everybody out. Here each connection has some seconds
+for the head of a request and some for its body. If there are too many, the one that has been silent
+longest is closed, connections that know the token last: a person's browser always gets in.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class WatchedConnection(H11Protocol):
     """One connection; all of a server are in `self.connections`."""
 
     most = 100
-    """How many there may be at a time."""
+    """The most connections at a time."""
 
     _timer: asyncio.TimerHandle | None = None
     _phase: tuple[Any, Any] | None = None
@@ -49,7 +49,7 @@ class WatchedConnection(H11Protocol):
         self._watch()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP, with the headers of every other answer."""
+        """Answer what is not HTTP, with the headers of every other answer."""
         headers = [*HEADERS, (b"content-type", b"text/plain"), (b"connection", b"close")]
         answer = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
         try:
@@ -98,5 +98,5 @@ class WatchedConnection(H11Protocol):
 
 
 def watch_connections(most: int) -> type[WatchedConnection]:
-    """The protocol for a server with at most so many connections."""
+    """The protocol class for a server with at most this many connections."""
     return type("LimitedConnection", (WatchedConnection,), {"most": most})

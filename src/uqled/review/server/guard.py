@@ -1,4 +1,4 @@
-"""Who may talk to the server: only a browser that was given the address.
+"""Access control: only a browser that was given the address is served.
 
 The address holds a random token as its first part, so that other users of the machine and other
 web sites do not know it. A web site that learnt it could still not use it: requests must name this
@@ -41,7 +41,7 @@ HEADERS = [
     (b"cache-control", b"no-store"),
 ]
 _LARGEST_HEAD = 2**15  # bytes, cookies of all other servers on this machine included
-#: Headers that decide who asks for what.
+#: Headers that decide about access.
 _ONCE = ("host", "origin", "content-type", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
 
@@ -118,7 +118,8 @@ class Guard:
 
 
 def _is_same_origin(method: str, headers: dict[str, str]) -> bool:
-    """Browsers say where a request comes from; one that writes must say so."""
+    """Whether the request comes from the page itself: browsers state the origin, and a request that
+    writes must state it."""
     origin = headers.get("origin")
     if origin is not None and origin != f"http://{headers['host']}":
         return False
@@ -131,7 +132,7 @@ def _is_same_origin(method: str, headers: dict[str, str]) -> bool:
 
 
 async def _refuse(send: Send, status: int, why: str) -> None:
-    """And hang up: a connection that stays open is one of somebody who knows the token."""
+    """Refuse, and close the connection: one that stays open knows the token."""
     kind = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": kind})
     await send({"type": "http.response.body", "body": f"refused: {why}\n".encode()})

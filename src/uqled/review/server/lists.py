@@ -1,4 +1,4 @@
-"""What the page asks for: the list, one sample, groups, estimates."""
+"""The requests that read: the list, one sample, groups, estimates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_CHANGES = 500  # after which a page loads its list anew
 
 
 def start_page(session: ReviewSession, request: Request) -> Any:
-    """What the page needs to know of the run and a method."""
+    """What the page needs to know about the run and a method."""
     flags = session.get_list(request.query_params.get("method"))
     session.update()  # a page begins with a list that follows all decisions
     labels, source = session.predictions.labels, session.source
@@ -85,8 +85,8 @@ def list_samples(session: ReviewSession, request: Request) -> Any:
 
 
 def _add_preview(session: ReviewSession, row: dict[str, Any]) -> None:
-    """What a card shows of the sample; of a table's row, first the columns in which it is unusual
-    for its label, and their names."""
+    """The content of a sample's card; for a row of a table, first the columns in which it is
+    unusual for its label, and their names."""
     unusual = session.evidence.list_unusual_columns(row["index"], row["given"], row["suggested"])
     row["telling"] = [name for name, *_ in unusual]
     row["preview"] = read_preview(session.source, row["index"], leading=row["telling"])
@@ -121,7 +121,7 @@ def show_class(session: ReviewSession, request: Request) -> Any:
 
 
 def show_agreement(session: ReviewSession, request: Request) -> Any:
-    """How far reviewers agree, and how many decisions wait for this one's opinion."""
+    """The agreement of reviewers, and the number of decisions that wait for this one's opinion."""
     reviewer = request.query_params.get("reviewer", "")
     return {
         "waiting": len(session.list_second_opinions(reviewer)),
@@ -163,7 +163,7 @@ def show_groups(session: ReviewSession, request: Request) -> Any:
 
 
 def list_changes(session: ReviewSession, request: Request) -> Any:
-    """What was decided since the page last asked."""
+    """The decisions since the page last asked."""
     query = request.query_params
     after = read_number(query.get("after", "0"), "after", LARGEST) or 0
     session.state.refresh()
@@ -179,7 +179,7 @@ def list_changes(session: ReviewSession, request: Request) -> Any:
 
 
 def show_estimates(session: ReviewSession, request: Request) -> Any:
-    """How many labels are probably wrong; apart from the rest, because it may take a second."""
+    """The estimates, in a request of their own because they may take a second."""
     flags = session.get_list(request.query_params.get("method"))
     estimates = session.estimate(flags)
     return {
@@ -218,7 +218,7 @@ def describe_decision(session: ReviewSession, index: int) -> dict[str, Any]:
 
 
 def _read_chosen(session: ReviewSession, query: Mapping[str, str]) -> NDArray[np.bool_] | None:
-    """[N] what a lasso on the map holds, the one sample that is named, those that wait for a second
+    """[N] the samples inside a lasso on the map, a named sample, those that wait for a second
     opinion, or those on which reviewers differ; None without any of these."""
     N = len(session.predictions)
     if second := query.get("second"):

@@ -29,7 +29,7 @@ def send_places(session: ReviewSession, _: Request) -> Response:
 
 
 def send_values(session: ReviewSession, request: Request) -> Response:
-    """[N] what points are coloured by: class numbers have 4 bytes, the others 1."""
+    """[N] the values that colour the points: class numbers have 4 bytes, the others 1."""
     query = request.query_params
     by = check_choice(query.get("by"), "by", COLOURINGS) or "given"
     session.update()

@@ -1,4 +1,4 @@
-"""Values of a request, checked: whoever sends them, nothing but what is expected gets through."""
+"""Checks the values of a request, whoever sent it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST = 1 << 62
 
 
 def read_number(text: str | None, name: str, below: int) -> int | None:
-    """A whole number that came as text; None where there is none."""
+    """A whole number given as text; None if it is missing."""
     if text is None or text == "":
         return None
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < below):
@@ -23,7 +23,7 @@ def read_number(text: str | None, name: str, below: int) -> int | None:
 
 
 def read_whole_number(value: Any, name: str) -> int:
-    """A whole number that came as JSON."""
+    """A whole number given as JSON."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InputError(name, f"is {value!r:.40}", "Pass a whole number")
     return value

@@ -1,4 +1,4 @@
-"""What the page writes. Every decision is on the disk before it is answered."""
+"""The requests that write. Every decision is on the disk before it is answered."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def decide(session: ReviewSession, body: dict[str, Any]) -> Any:
 
 
 def decide_all(session: ReviewSession, body: dict[str, Any]) -> Any:
-    """Accept the suggestions of an offer, if it still stands: the same samples, and the estimate
-    carries it."""
+    """Accept the suggestions of an offer, if it still stands: the same samples, still supported by
+    the estimate."""
     flags = session.get_list(_read_method(body))
     kind = check_choice(body.get("kind"), "kind", ("next", "above"))
     n = read_whole_number(body.get("n"), "n")
@@ -88,7 +88,7 @@ def undo(session: ReviewSession, body: dict[str, Any]) -> Any:
 
 
 def _read_item(session: ReviewSession, index: Any, action: Any, label: Any) -> Any:
-    """One decision; relabelling with the given label is keeping it."""
+    """Read a decision; relabelling with the given label means keeping it."""
     index = read_whole_number(index, "index")
     codes = session.predictions.labels.codes
     is_class = isinstance(label, int) and 0 <= index < len(codes)

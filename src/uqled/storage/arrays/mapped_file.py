@@ -1,4 +1,4 @@
-"""A memory map as the file it shows: what is sent to another process in place of the numbers."""
+"""Sends a memory map to another process as the name of its file instead of its numbers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class MappedFile:
 
 
 def is_mapped(array: Any) -> bool:
-    """If an array is a memory map, or a view of one."""
+    """Whether an array is a memory map, or a view of one."""
     return isinstance(array, np.memmap) and getattr(array, "_mmap", None) is not None
 
 
@@ -64,7 +64,7 @@ def find_offset(array: np.memmap[Any, Any]) -> int:
 
 
 def open_if_mapped(array: MappedFile | NDArray[Any]) -> NDArray[Any]:
-    """What `MappedFile.from_array` stands for."""
+    """Open the array of a `MappedFile`; other values are returned unchanged."""
     return array.open_array() if isinstance(array, MappedFile) else array
 
 

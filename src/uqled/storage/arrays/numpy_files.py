@@ -1,4 +1,4 @@
-"""NumPy's own files, `.npy` and `.npz`: what their headers claim is checked before it is believed.
+"""Reads `.npy` and `.npz` files: the claims of their headers are checked first.
 
 Nothing is ever unpickled: arrays of objects are refused.
 """
@@ -36,7 +36,7 @@ _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # as NumPy writes
 
 @dataclass(frozen=True)
 class NpyHeader:
-    """What an `.npy` file says of its array."""
+    """The header of an `.npy` file."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -50,7 +50,7 @@ class NpyHeader:
 
     @property
     def is_plain(self) -> bool:
-        """If it holds numbers or strings: no objects, which would have to be unpickled."""
+        """Whether it holds numbers or strings, not objects, which would have to be unpickled."""
         return self.dtype.kind in "biufcmMUS" and self.dtype.itemsize > 0
 
 

@@ -1,4 +1,4 @@
-"""What the messages of an Arrow file or stream claim, before any of them is unpacked.
+"""Reads the sizes that the messages of an Arrow file or stream claim, before any is unpacked.
 
 Each packed buffer begins with the length that it unpacks to, and Arrow allocates so much at once.
 The messages' metadata are flatbuffers, of which only the places of the buffers are read here.

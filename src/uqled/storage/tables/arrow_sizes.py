@@ -1,4 +1,4 @@
-"""How much memory the values of an Arrow column take once each is written out.
+"""Computes how much memory the values of an Arrow column take once each is written out.
 
 Dictionaries, runs, views and lists that overlap let a few bytes stand for any number of long
 values. What converts a column to NumPy, pandas or Python objects writes them out.

@@ -1,4 +1,4 @@
-"""What a Parquet file says of its row groups, columns and pages, before any of it is decoded.
+"""Reads what a Parquet file claims about its row groups, columns and pages, before any is decoded.
 
 Its footer and the headers of its pages are Thrift structs in the compact form, of which a few
 fields are read here.
@@ -30,7 +30,7 @@ _COLUMN_FIELDS = (5, 7, 9, 11)
 
 @dataclass(frozen=True)
 class ParquetPage:
-    """What the header of a page says."""
+    """The header of a page."""
 
     is_dictionary: bool
     n_values: int
@@ -41,10 +41,10 @@ class ParquetPage:
 
 @dataclass(frozen=True)
 class StoredColumn:
-    """What the footer says of a column in a row group."""
+    """The footer's entry for a column in a row group."""
 
     start: int
-    """Where its first page begins."""
+    """The offset of its first page."""
     packed_bytes: int
     n_values: int
 
