@@ -58,7 +58,7 @@ def measure_encoder(name: str, folder: Path, n: int) -> dict[str, Any]:
     result = {"encoder": name, **describe_package(ENCODERS[name][0])}
     result["needs"] = ", ".join(ENCODERS[name][1:])
     for dataset, label in SETS:
-        data = load(folder / "texts" / f"{dataset}.csv", label=label).limited(n, 0)
+        data = load(folder / "texts" / f"{dataset}.csv", label=label).draw_samples(n, 0)
         load_encoder(name).encode(data.inputs[:8])  # what is loaded once is not counted
         began = time.process_time()
         vectors = compute_features(data.inputs, name, cache_folder=None)

@@ -139,7 +139,7 @@ SETS: tuple[tuple[str, Callable[..., Any], tuple[str, ...]], ...] = (
 
 
 def _limit(data: Dataset, n: int, seed: int) -> Dataset:
-    return data.limited(min(n, len(data)), seed)
+    return data.draw_samples(min(n, len(data)), seed)
 
 
 def compute_peer_features(data: Dataset) -> np.ndarray:

@@ -195,7 +195,7 @@ class Dataset:
             source=None,
         )
 
-    def limited(self, n: int, seed: int = 0) -> Dataset:
+    def draw_samples(self, n: int, seed: int = 0) -> Dataset:
         """Draw `n` samples at random, stratified by class, with each class at least once."""
         return self.subset(draw_stratified(self.labels.codes, n, seed=seed))
 

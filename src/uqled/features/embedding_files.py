@@ -30,7 +30,7 @@ def load_embeddings(
     data = Dataset.from_arrays(
         read_embeddings(path, "data"), np.asarray(open_labels(str(labels))), name=path.stem
     )
-    return data if limit is None else data.limited(limit, seed)
+    return data if limit is None else data.draw_samples(limit, seed)
 
 
 def attach_embeddings(data: Dataset, features: Any) -> Dataset:

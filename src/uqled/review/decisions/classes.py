@@ -46,7 +46,7 @@ def decide_class(
         if target == index:
             raise InputError("target", "is the class itself", "Choose another class")
     target, name = (target if action == "merge" else None), (name if action == "rename" else None)
-    with decisions.writing() as connection:
+    with decisions.write_transaction() as connection:
         current = read_class_decisions(decisions)
         targets = {one.target for one in current.values()}
         others = {i: one for i, one in current.items() if i != index}
@@ -68,7 +68,7 @@ def decide_class(
 def read_class_decisions(decisions: Decisions) -> dict[int, ClassDecision]:
     """The current decision about every class that is merged or renamed."""
     current: dict[int, ClassDecision] = {}
-    with decisions.reading():
+    with decisions.read_transaction():
         query = f"SELECT {CLASS_COLUMNS} FROM class_changes ORDER BY number"
         for row in decisions.select(query):
             change = read_class_decision(row, decisions.path, decisions.about)

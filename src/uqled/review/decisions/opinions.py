@@ -37,7 +37,7 @@ def give_opinions(decisions: Decisions, items: Sequence[Item], *, reviewer: str)
     """
     reviewer = check_name(reviewer)
     checked_items = [decisions.check_item(*item) for item in items]
-    with decisions.writing() as connection:
+    with decisions.write_transaction() as connection:
         current = decisions.current()
         for index, _, _ in checked_items:
             if index not in current or current[index].reviewer == reviewer:
@@ -57,7 +57,7 @@ def undo_opinions(decisions: Decisions, reviewer: str, *, after: float) -> list[
     """Remove the opinions of the reviewer's last call of `give_opinions`, if it was later than
     `after` (seconds since 1970). Returns their samples, on which an earlier opinion holds again."""
     reviewer = check_name(reviewer)
-    with decisions.writing() as connection:
+    with decisions.write_transaction() as connection:
         query = f"SELECT {OPINION_COLUMNS} FROM opinions WHERE reviewer = ? ORDER BY number"
         rows = [
             read_opinion(row, decisions.path, decisions.about)
@@ -74,7 +74,7 @@ def undo_opinions(decisions: Decisions, reviewer: str, *, after: float) -> list[
 def read_opinions(decisions: Decisions) -> dict[int, dict[str, Opinion]]:
     """Sample -> reviewer -> their last opinion."""
     current: dict[int, dict[str, Opinion]] = {}
-    with decisions.reading():
+    with decisions.read_transaction():
         for row in decisions.select(f"SELECT {OPINION_COLUMNS} FROM opinions ORDER BY number"):
             one = read_opinion(row, decisions.path, decisions.about)
             current.setdefault(one.index, {})[one.reviewer] = one

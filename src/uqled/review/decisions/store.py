@@ -103,7 +103,7 @@ class Decisions:
         # A widget in a notebook is forgotten, not closed.
         weakref.finalize(self, self._connection.close)
         try:
-            with self.reading():
+            with self.read_transaction():
                 self.about = self._check(expected or {})
         except BaseException:
             self._connection.close()
@@ -161,7 +161,7 @@ class Decisions:
         indices = [index for items in checked_items.values() for index, _, _ in items]
         if len(set(indices)) < len(indices):
             raise InputError("items", "name a sample twice", "Decide once per sample")
-        with self.writing():
+        with self.write_transaction():
             before = self._latest(indices)
             if seen_versions is not None:
                 newer = [now for i, now in before.items() if now.version > seen_versions.get(i, 0)]
@@ -180,7 +180,7 @@ class Decisions:
         then stays as it is. With `tab`, only calls from that tab count.
         """
         reviewer = check_name(reviewer)
-        with self.writing():
+        with self.write_transaction():
             last = self.find_last_change(reviewer, tab=tab)
             if last is None:
                 return []
@@ -202,7 +202,7 @@ class Decisions:
 
     def find_last_change(self, reviewer: str, *, tab: str | None = None) -> Change | None:
         """The last change of the call that `undo` would take back."""
-        with self.reading():
+        with self.read_transaction():
             row = self._connection.execute(
                 f"SELECT {CHANGE_COLUMNS} FROM changes WHERE reviewer = ? AND undoes IS NULL"
                 " AND (? IS NULL OR tab = ?) AND batch NOT IN (SELECT batch FROM undone)"
@@ -214,7 +214,7 @@ class Decisions:
     def current(self) -> dict[int, Decision]:
         """The current decision about every decided sample."""
         current: dict[int, Decision] = {}
-        with self.reading():
+        with self.read_transaction():
             for change in self._changes(f"{_LATEST} WHERE action IS NOT NULL"):
                 if change.index in current:  # a page that is in the file more than once
                     raise refuse_row(self.path, change.number, "is there twice")
@@ -224,7 +224,7 @@ class Decisions:
     def history(self, after: int = 0) -> list[Change]:
         """Every change ever made, oldest first; with `after`, those of higher numbers."""
         changes: list[Change] = []
-        with self.reading():
+        with self.read_transaction():
             query = f"SELECT {CHANGE_COLUMNS} FROM changes WHERE number > ? ORDER BY number"
             for change in self._changes(query, (after,)):
                 if changes and change.number <= changes[-1].number:
@@ -292,9 +292,9 @@ class Decisions:
         return index, action, label
 
     @contextmanager
-    def writing(self) -> Iterator[BoundedConnection]:
+    def write_transaction(self) -> Iterator[BoundedConnection]:
         """A transaction: all changes of the block are on disk after it, or none."""
-        with self.reading():
+        with self.read_transaction():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -305,7 +305,7 @@ class Decisions:
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[BoundedConnection]:
+    def read_transaction(self) -> Iterator[BoundedConnection]:
         """Read in one thread at a time; errors name the file."""
         with self._lock, explain_database_problems(self.path):
             yield self._connection

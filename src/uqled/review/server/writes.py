@@ -21,14 +21,12 @@ from uqled.review.session import ReviewSession
 
 
 def decide(session: ReviewSession, body: dict[str, Any]) -> Any:
-    items, versions = body.get("items"), body.get("seen")
-    if not isinstance(items, list) or not isinstance(versions, dict) or not items:
-        raise InputError("items", "or seen is missing", "Send both")
-    if not all(isinstance(item, list) and len(item) == 3 for item in items):
-        raise InputError("items", "are not [sample, action, class] each", "Send such a list")
+    versions = body.get("seen")
+    if not isinstance(versions, dict):
+        raise InputError("seen", "is missing", "Send the version of each sample that was seen")
     flags = session.get_list(_read_method(body))
     decisions = session.decisions.decide(
-        [_read_item(session, *item) for item in items],
+        _read_items(session, body),
         reviewer=read_field(body, "reviewer"),
         seen_versions={
             read_number(index, "seen", LARGEST) or 0: read_whole_number(version, "seen")
@@ -87,6 +85,16 @@ def undo(session: ReviewSession, body: dict[str, Any]) -> Any:
     }
 
 
+def _read_items(session: ReviewSession, body: Mapping[str, Any]) -> list[Any]:
+    """The decisions of a request, [sample, action, class] each."""
+    items = body.get("items")
+    if not isinstance(items, list) or not items:
+        raise InputError("items", "are missing", "Send [sample, action, class] each")
+    if not all(isinstance(item, list) and len(item) == 3 for item in items):
+        raise InputError("items", "are not [sample, action, class] each", "Send such a list")
+    return [_read_item(session, *item) for item in items]
+
+
 def _read_item(session: ReviewSession, index: Any, action: Any, label: Any) -> Any:
     """Read a decision; relabelling with the given label means keeping it."""
     index = read_whole_number(index, "index")
@@ -111,13 +119,8 @@ def begin_audit(session: ReviewSession, body: dict[str, Any]) -> Any:
 
 def give_opinion(session: ReviewSession, body: dict[str, Any]) -> Any:
     """Second opinions: stored beside the decisions, which stay as they are."""
-    items = body.get("items")
-    if not isinstance(items, list) or not items:
-        raise InputError("items", "are missing", "Send [sample, action, class] each")
-    if not all(isinstance(item, list) and len(item) == 3 for item in items):
-        raise InputError("items", "are not [sample, action, class] each", "Send such a list")
-    checked_items = [_read_item(session, *item) for item in items]
-    give_opinions(session.decisions, checked_items, reviewer=read_field(body, "reviewer"))
+    items = _read_items(session, body)
+    give_opinions(session.decisions, items, reviewer=read_field(body, "reviewer"))
     return {"number": len(items)}
 
 

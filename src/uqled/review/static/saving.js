@@ -41,7 +41,7 @@ export class Saver {
     this.running = true;
     try {
       while (this.queue.length) {
-        await this.one(this.queue[0]);
+        await this.sendStep(this.queue[0]);
         this.queue.shift();
       }
       this.events.trouble(null, 0);
@@ -52,7 +52,7 @@ export class Saver {
     }
   }
 
-  async one(step) {
+  async sendStep(step) {
     if (step.items === null && step.offer !== null) {
       try {
         return this.events.savedAll(await send("api/decide-all", { ...this.about(), ...step.offer }));
@@ -63,7 +63,7 @@ export class Saver {
     }
     if (step.items === null) {
       const answer = await send("api/undo", this.about());
-      this.moved(answer.undone);
+      this.updateVersions(answer.undone);
       this.events.undone(answer);
       return;
     }
@@ -74,7 +74,7 @@ export class Saver {
           items: step.items.map((item) => [item.index, item.action, item.label]),
           seen: Object.fromEntries(step.items.map((item) => [item.index, item.version])),
         });
-        this.moved(answer.decided);
+        this.updateVersions(answer.decided);
         this.events.saved(answer, step.items);
         return;
       } catch (error) {
@@ -103,7 +103,7 @@ export class Saver {
   }
 
   // Own decisions that are still waiting were made in sight of these.
-  moved(rows) {
+  updateVersions(rows) {
     const versions = new Map(rows.map((row) => [row.index, row.version]));
     for (const step of this.queue.slice(1)) {
       for (const item of step.items ?? []) {
