@@ -12,7 +12,7 @@ import pytest
 import uqled
 
 ROOT = Path(__file__).resolve().parents[1]
-REFERENCE = (ROOT / "docs" / "api.md").read_text()
+REFERENCE = (ROOT / "docs" / "reference" / "api.md").read_text()
 IN_REFERENCE = re.findall(r"^::: (uqled[\w.]+)$", REFERENCE, re.MULTILINE)
 MODULES = ["noise", "uncertainty", "models", "data"]
 COMPAT = ["filter", "rank", "count", "dataset", "classification", "datalab"]

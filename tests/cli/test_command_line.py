@@ -21,7 +21,7 @@ from uqled import registry
 from uqled.cli import COMMANDS, app
 from uqled.predict.learners import LEARNERS
 
-DOCUMENT = Path(uqled.__file__).parents[2] / "docs" / "command-line.md"
+DOCUMENT = Path(uqled.__file__).parents[2] / "docs" / "reference" / "command-line.md"
 NAMED = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 

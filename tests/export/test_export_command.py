@@ -16,7 +16,7 @@ import uqled
 from exports import command, export, hashes, image_run, make_run
 from uqled import registry
 from uqled.errors import FileError, InputError
-from uqled.export.formats import FORMATS
+from uqled.export.formats import EXPORT_FORMATS
 from uqled.export.plan import plan_export
 from uqled.export.record import read_corrections, restore_given_labels
 from uqled.storage.run import Run
@@ -207,4 +207,4 @@ def test_another_package_adds_a_format(tmp_path, monkeypatch):
         with pytest.raises(FileError, match="labels are as they were given"):
             restore_given_labels(out)
     finally:
-        FORMATS._loaded.pop("jsonl", None)
+        EXPORT_FORMATS._loaded.pop("jsonl", None)

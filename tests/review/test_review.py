@@ -16,7 +16,7 @@ import pytest
 import uqled
 from review_runs import image_run
 from uqled import InputError
-from uqled.detect.auto.estimate import OperatingPoint
+from uqled.detect.auto.operating_point import OperatingPoint
 from uqled.detect.find import find_label_errors
 from uqled.detect.reasons import REASONS, find_reasons
 from uqled.errors import FileError

@@ -1,7 +1,7 @@
 """What the command line prints. Results go to standard output, all else to standard error.
 
-With `--json` a result is one document, whose form `docs/command-line.md` describes: a change that
-could break a program that reads it changes `SCHEMA`.
+With `--json` a result is one document, described in `docs/reference/command-line.md`. A change
+that could break a program that reads it changes `SCHEMA`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results as programs read them: the content of `--json`, described in `docs/command-line.md`."""
+"""The content of `--json`, described in `docs/reference/command-line.md`."""
 
 from __future__ import annotations
 

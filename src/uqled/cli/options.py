@@ -42,8 +42,8 @@ RunMethod = Annotated[
     str | None,
     typer.Option(
         metavar="METHOD",
-        help="Use the flags of this method, one of those of uqled detect. Default: the method of "
-        "the run.",
+        help="Use the flags of this method; uqled detect -h lists the methods. Default: the "
+        "method of the run.",
     ),
 ]
 RunData = Annotated[
@@ -134,7 +134,7 @@ class DecisionOptions:
 
     def operating_point(self) -> dict[str, Any]:
         """The operating point as `find_label_errors` takes it; checked here, before the work."""
-        from uqled.detect.auto.estimate import make_operating_point
+        from uqled.detect.auto.operating_point import make_operating_point
 
         pair: Any = None if self.cost is None else tuple(self.cost.split(","))
         point = {

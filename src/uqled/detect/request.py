@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from uqled import arrays
-from uqled.detect.auto.estimate import OperatingPoint, make_operating_point
+from uqled.detect.auto.operating_point import OperatingPoint, make_operating_point
 from uqled.detect.core.sweeps import EntropyClass, Member
 from uqled.detect.methods.method import Ranking
 from uqled.detect.methods.registry import (

@@ -25,7 +25,8 @@ from uqled.answer import (
     measure_flags,
 )
 from uqled.arrays import Labels
-from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
+from uqled.detect.auto.estimate import ErrorEstimate
+from uqled.detect.auto.operating_point import OperatingPoint
 from uqled.detect.auto.tiers import TIERS, assign_tiers, name_tiers
 from uqled.detect.contradictions import ContradictedLabels, find_contradicted_labels
 from uqled.detect.core.joint import PairCounts, count_confused_pairs, rank_confused_pairs

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from uqled.detect.result import LabelErrors
 from uqled.errors import FileError, InputError
 from uqled.export.corrections import CorrectedLabels, describe_corrections
-from uqled.export.formats import FORMATS
+from uqled.export.formats import EXPORT_FORMATS
 from uqled.export.source_samples import SourceSamples
 from uqled.progress import Progress
 from uqled.review.decisions import Decision
@@ -80,7 +80,8 @@ def check_options(form: ExportFormat, **options: Any) -> None:
     """Refuse an option that the format does not support."""
     for name, value in options.items():
         if value not in (None, False) and name not in form.options:
-            takers = [one for one in FORMATS.names() if name in FORMATS.load(one).options]
+            formats = {one: EXPORT_FORMATS.load(one) for one in EXPORT_FORMATS.names()}
+            takers = [one for one, kind in formats.items() if name in kind.options]
             raise InputError(
                 name, f"is not an option for {form.name}", f"It is for {', '.join(takers)}"
             )

@@ -16,7 +16,7 @@ from uqled.export.export_format import (
     WriteOptions,
     check_options,
 )
-from uqled.export.formats import FORMATS
+from uqled.export.formats import EXPORT_FORMATS
 from uqled.export.record import mark_unfinished, name_record, write_record
 from uqled.export.source_samples import SourceSamples, is_table, read_source_samples
 from uqled.progress import Progress
@@ -42,7 +42,7 @@ def plan_export(
     without a decision: `keep` (the default), `drop` or `relabel`. `data` names where the samples
     are now, if they were moved. A sample whose file is gone is dropped.
     """
-    form = FORMATS.load(to)()
+    form = EXPORT_FORMATS.load(to)()
     check_options(form, unreviewed=unreviewed)
     predictions = relocate_source(Run.open(run).predictions(), data)
     errors = find_errors_in_run(
@@ -84,7 +84,7 @@ def check_target_options(
 ) -> None:
     """The same checks as far as they need only the format, before the run and its samples are
     read."""
-    form = FORMATS.load(to)()
+    form = EXPORT_FORMATS.load(to)()
     if form.file_endings:
         targets.check_file(out, form.file_endings, overwrite=overwrite)
     else:

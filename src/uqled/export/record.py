@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError, InputError
 from uqled.export.corrections import CorrectedLabels, Correction, restore_labels
-from uqled.export.formats import FORMATS
+from uqled.export.formats import EXPORT_FORMATS
 from uqled.storage.atomic import write_json
 from uqled.storage.reading import explain_file_problems, name_file, read_json, read_text
 
@@ -97,7 +97,7 @@ def restore_given_labels(out: Path | str) -> NDArray[Any]:
     """
     out = Path(out)
     note = _read_note(out)
-    form = FORMATS.load(note["to"])()
+    form = EXPORT_FORMATS.load(note["to"])()
     with explain_file_problems(out, "Export again"):
         codes = form.read_class_numbers(out, note)
     corrections = read_corrections(out)

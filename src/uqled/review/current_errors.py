@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
+from uqled.detect.auto.estimate import ErrorEstimate
+from uqled.detect.auto.operating_point import OperatingPoint
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
 from uqled.review.decisions.state import DecisionState

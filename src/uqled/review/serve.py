@@ -15,7 +15,7 @@ from typing import Any
 
 from uqled.data.dataset import Dataset
 from uqled.data.reopening import relocate_source
-from uqled.detect.auto.estimate import OperatingPoint, make_operating_point
+from uqled.detect.auto.operating_point import OperatingPoint, make_operating_point
 from uqled.detect.find import find_errors_in_run
 from uqled.detect.request import POINT_OPTIONS
 from uqled.errors import InputError, MissingInputError

@@ -10,7 +10,7 @@ import numpy as np
 
 from uqled.detect.auto.audit import SIZE as AUDIT_SIZE
 from uqled.detect.auto.audit import Audit, estimate_audit
-from uqled.detect.auto.estimate import OperatingPoint
+from uqled.detect.auto.operating_point import OperatingPoint
 from uqled.detect.methods.registry import DEFAULT_METHOD
 from uqled.detect.result import LabelErrors
 from uqled.errors import FileError, InputError

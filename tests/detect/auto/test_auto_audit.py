@@ -10,7 +10,8 @@ from made_predictions import make_predictions
 from review_runs import make_labels
 from uqled.answer import describe_answer
 from uqled.detect.auto.audit import Audit, _spread_evenly
-from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint
+from uqled.detect.auto.estimate import ErrorEstimate
+from uqled.detect.auto.operating_point import OperatingPoint
 from uqled.detect.auto.tiers import TIERS, assign_tiers
 from uqled.errors import InputError
 

@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from uqled.detect.auto import estimate as probability
-from uqled.detect.auto.estimate import ErrorEstimate, OperatingPoint, make_operating_point
+from uqled.detect.auto.estimate import ErrorEstimate
+from uqled.detect.auto.operating_point import OperatingPoint, make_operating_point
 from uqled.errors import InputError
 
 RNG = np.random.default_rng(5)

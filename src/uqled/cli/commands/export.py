@@ -11,7 +11,7 @@ import typer
 from uqled.cli.choices import Choices
 from uqled.cli.console import CommandOutput
 from uqled.cli.options import OutputOptions, RunArgument, RunData, RunMethod
-from uqled.export.formats import FORMATS
+from uqled.export.formats import EXPORT_FORMATS
 from uqled.terminal import escape_controls
 
 
@@ -21,7 +21,8 @@ def export(
         str,
         typer.Option(
             metavar="FORMAT",
-            help=f"Write this format: {', '.join(FORMATS.own)}, or one that another package adds.",
+            help=f"Write this format: {', '.join(EXPORT_FORMATS.own)}, or one that another "
+            "package adds.",
         ),
     ],
     out: Annotated[

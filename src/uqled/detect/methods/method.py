@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.answer import beats_largest_class, is_at_chance
-from uqled.detect.auto.estimate import OperatingPoint
 from uqled.detect.auto.explanations import AutoResult
+from uqled.detect.auto.operating_point import OperatingPoint
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.inputs import PlainSource
 from uqled.detect.core.joint import Quotas

@@ -16,13 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.answer import Estimate, Tier, choose_confidence
-from uqled.detect.auto.estimate import (
-    ErrorEstimate,
-    OperatingPoint,
-    estimate_interval,
-    explain_doubt,
-    find_lowest_level,
-)
+from uqled.detect.auto.estimate import ErrorEstimate, estimate_interval, explain_doubt
 from uqled.detect.auto.evidence import (
     Alternatives,
     BandCounts,
@@ -42,6 +36,7 @@ from uqled.detect.auto.explanations import (
     scan_alternatives,
 )
 from uqled.detect.auto.levels import UNITS, Levels
+from uqled.detect.auto.operating_point import OperatingPoint, find_lowest_level
 from uqled.detect.auto.tiers import TIERS
 from uqled.detect.core.class_statistics import ClassStatistics
 from uqled.detect.core.cuts import Cuts, GroupedSamples, RoundCounts, find_cuts, values_to_keys

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _HERE = "uqled.export.formats"
 
-FORMATS: Registry[type[ExportFormat]] = Registry(
+EXPORT_FORMATS: Registry[type[ExportFormat]] = Registry(
     "uqled.exports",
     {
         "cleanlab": f"{_HERE}.cleanlab_table:CleanlabFormat",
