@@ -113,7 +113,9 @@ def _check_data(data: SuiteData) -> None:
         )
     if data.dropout is not None and data.model in CLASSIFIERS:
         raise InputError(
-            "dropout", f"does not apply to {data.model!r}", "It is an option for networks"
+            "dropout",
+            f"is given, but does not apply to {data.model!r}",
+            "It is an option for networks",
         )
     _check_model(data.model, dict(data.training))
 
@@ -135,7 +137,9 @@ def _check_model(model: Any, options: dict[str, Any]) -> None:
         )
     if model in CLASSIFIERS and options:
         raise InputError(
-            next(iter(options)), f"does not apply to {model!r}", "It is an option for networks"
+            next(iter(options)),
+            f"is given, but does not apply to {model!r}",
+            "It is an option for networks",
         )
     resolve_training(options)
 

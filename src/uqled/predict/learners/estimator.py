@@ -61,7 +61,9 @@ def make_learner(
     training = {k: v for k, v in (training or {}).items() if k not in ("offline", "device")}
     if training:
         raise InputError(
-            next(iter(training)), f"does not apply to {model!r}", "It is an option for networks"
+            next(iter(training)),
+            f"is given, but does not apply to {model!r}",
+            "It is an option for networks",
         )
     name = model if isinstance(model, str) else type(model).__name__
     if isinstance(model, str):
