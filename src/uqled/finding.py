@@ -212,33 +212,8 @@ class DataErrors(LabelErrors):
             ]
         return cast(Frame, own.add_columns(new_columns))
 
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        data: Any = None,
-        pred_probs: Any = None,
-        passes: Any = None,
-        *,
-        truth: Any = None,
-        top: int = 60,
-    ) -> Path:
-        """Write one HTML file that shows the result, its data and the findings about them.
-
-        The arguments are those of `LabelErrors.report`; the default for `data` is the data of
-        this result.
-        """
-        from uqled.report.page import write_report
-
-        return write_report(
-            self,
-            path,
-            self.data if data is None else data,
-            pred_probs,
-            passes,
-            truth=truth,
-            notes=[finding.sentence for finding in self.findings],
-            top=top,
-        )
+    def _get_report_data(self) -> tuple[Any, list[str]]:
+        return self.data, [finding.sentence for finding in self.findings]
 
     def corrected(
         self,

@@ -398,7 +398,8 @@ class LabelErrors:
             The file, such as `report.html`; replaced if it is there.
         data
             The samples, to show them: a Dataset, the Predictions of a run (which have all the
-            rest), or inputs as `Dataset.from_arrays` takes them.
+            rest), or inputs as `Dataset.from_arrays` takes them. Default: the data of the result,
+            if `uqled.find` made it.
         pred_probs, passes
             [N,K] and [F,N,K], as passed to `find_label_errors`: for each sample's most probable
             classes and the reason why it was flagged.
@@ -409,7 +410,13 @@ class LabelErrors:
         """
         from uqled.report.page import write_report  # detection itself needs no report
 
-        return write_report(self, path, data, pred_probs, passes, truth=truth, top=top)
+        own_data, notes = self._get_report_data()
+        data = own_data if data is None else data
+        return write_report(self, path, data, pred_probs, passes, truth=truth, notes=notes, top=top)
+
+    def _get_report_data(self) -> tuple[Any, list[str]]:
+        """The data that the result knows, and sentences about it; `uqled.find` adds them."""
+        return None, []
 
 
 def choose_suggestions(
