@@ -6,7 +6,7 @@ import json
 import time
 from functools import reduce
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -25,6 +25,7 @@ from uqled.cli import app
 from uqled.detect.auto import evidence as auto_evidence
 from uqled.detect.core import cuts as cuts_module
 from uqled.detect.core.cuts import GroupedSamples, find_cuts, keys_to_values, values_to_keys
+from uqled.detect.core.kernels import compiled, plain
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.find import find_label_errors
 from uqled.detect.parts.prepare import ErrorsInParts, cut_in_parts, find_label_errors_in_parts
@@ -36,8 +37,16 @@ from uqled.storage.arrays.shards import open_shards
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10_000), st.booleans(), st.integers(1, 4), st.sampled_from([1, 2**20]))
-def test_cuts_are_those_of_sorting(seed: int, ties: bool, places: int, room: int) -> None:
+@given(
+    st.integers(0, 10_000),
+    st.booleans(),
+    st.integers(1, 4),
+    st.sampled_from([1, 2**20]),
+    st.sampled_from([compiled, plain]),
+)
+def test_cuts_are_those_of_sorting(
+    seed: int, ties: bool, places: int, room: int, kernels: ModuleType
+) -> None:
     rng = np.random.default_rng(seed)
     G, n = int(rng.integers(1, 6)), int(rng.integers(0, 150))
     group = rng.integers(0, G, n)
@@ -51,7 +60,7 @@ def test_cuts_are_those_of_sorting(seed: int, ties: bool, places: int, room: int
     ]
     with mock.patch.object(cuts_module, "_COUNTS", room):  # few ranges or many
         cuts = find_cuts(
-            wanted, lambda c: reduce(merge_results, [c.count_samples(o) for o in offers])
+            wanted, lambda c: reduce(merge_results, [c.count_samples(o, kernels) for o in offers])
         )
     result = set[int]().union(*(o.index[cuts.select(o)].tolist() for o in offers))
     expected: set[int] = set()

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core.kernels import compiled_heaps
+from uqled.detect.core.kernels import LAST_INDEX
 
 Ints = NDArray[np.int64]
 Keys = NDArray[np.uint64]
@@ -42,7 +43,7 @@ class GroupedSamples:
     @property
     def reversed_index(self) -> Keys:
         """Larger = the lower index, which wins among equal values."""
-        return (compiled_heaps.LAST_INDEX - self.index).astype(np.uint64)
+        return (LAST_INDEX - self.index).astype(np.uint64)
 
     @classmethod
     def concatenate(cls, parts: list[GroupedSamples]) -> GroupedSamples:
@@ -117,9 +118,11 @@ class Cuts:
             has_enough=some,
         )
 
-    def count_samples(self, samples: GroupedSamples) -> RoundCounts:
+    def count_samples(self, samples: GroupedSamples, kernels: ModuleType) -> RoundCounts:
         """The counts of one part for this round."""
-        return self._count_ranges(samples) if self.has_extents else self._find_extents(samples)
+        if not self.has_extents:
+            return self._find_extents(samples)
+        return self._count_ranges(samples, kernels)
 
     def narrow(self, total: RoundCounts) -> Cuts:
         """The cuts after a round, from the counts of all parts together."""
@@ -184,10 +187,10 @@ class Cuts:
             starts[is_tied, 1:] = _divide_keys(low[is_tied], high[is_tied], self._n_ranges - 1)
         return np.sort(np.minimum(starts, high), axis=1)
 
-    def _count_ranges(self, samples: GroupedSamples) -> RoundCounts:
+    def _count_ranges(self, samples: GroupedSamples, kernels: ModuleType) -> RoundCounts:
         slots = np.where(self.is_open, np.cumsum(self.is_open) - 1, -1)
         counts = np.zeros(self.range_starts.shape, np.int64)
-        compiled_heaps.count_in_ranges(
+        kernels.count_in_ranges(
             samples.group, samples.keys, samples.index, slots, self.low, self.high, self.is_tied,
             self.tied_key, self.range_starts, counts,
         )  # fmt: skip

@@ -143,7 +143,8 @@ def count_probability_round(
     context: TaskContext, explanations: Explanations, cuts: Cuts, part: Part
 ) -> RoundCounts:
     """One round of looking for so many samples that are most probably wrong."""
-    return cuts.count_samples(_group_by_probability(_estimate(context, explanations, part), part))
+    samples = _group_by_probability(_estimate(context, explanations, part), part)
+    return cuts.count_samples(samples, context.kernels)
 
 
 def _group_by_probability(estimate: ErrorEstimate, part: Part) -> GroupedSamples:

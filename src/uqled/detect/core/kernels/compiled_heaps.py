@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core.kernels import BOUND_SLACK, MANY_PAIRS, SOME_PAIRS
+from uqled.detect.core.kernels import BOUND_SLACK, LAST_INDEX, MANY_PAIRS, SOME_PAIRS
 from uqled.detect.core.kernels.compiler import compile_kernel
 
 Rows = NDArray[Any]
 Ints = NDArray[Any]
-
-#: No sample has a higher index; subtracted from it, a lower index is the larger number.
-LAST_INDEX = 2**48 - 1
 
 
 @compile_kernel
