@@ -173,16 +173,16 @@ class Sweeps:
                 thresholds = make_threshold_keys(statistics.thresholds[source], rows.dtype)
                 column = joints.predicted.get(source)
                 predicted = np.empty(n, np.int32) if column is None else column[at]
-                without_limit = np.empty(n, np.int32)
+                without_limit, lead = np.empty(n, np.int32), np.empty(n)
                 bad = self.inputs.kernels.scan_rows(
                     rows, keys, data.labels, thresholds, self.inputs.get_tolerance(source),
-                    single_precision, without_limit, predicted, joints.agrees[source][at],
+                    single_precision, without_limit, predicted, joints.agrees[source][at], lead,
                 )  # fmt: skip
                 if bad >= 0:
                     assert self.inputs.softmax is not None  # passes were checked in sweep 1
                     raise self.inputs.softmax.describe_bad_row(rows[bad], start + bad)
                 disagreements[source] = Disagreements.from_block(
-                    rows, data.labels, predicted, start, single_precision
+                    data.labels, predicted, lead, start
                 )
                 for member in members:
                     if member.source == source:

@@ -85,6 +85,7 @@ def scan_rows(
     confident: Ints,
     predicted: Ints,
     agrees: Ints,
+    lead: Rows,
 ) -> int:
     columns = _transpose(rows)
     is_view = np.may_share_memory(rows, keys)
@@ -92,6 +93,8 @@ def scan_rows(
     predicted[:] = _find_largest(key_columns)
     confident[:] = _choose_confident(key_columns >= thresholds[:, None], predicted)
     given, top = _take_class(rows, labels), _take_class(rows, predicted)
+    with np.errstate(invalid="ignore"):  # of infinite values, which are refused below
+        lead[:] = top - given if single_precision else top.astype(np.float64) - given
     raised = given + np.float32(SLACK) if single_precision else given.astype(np.float64) + SLACK
     raised, top = raised.astype(np.float64, copy=False), top.astype(np.float64, copy=False)
     agrees[:] = (raised > top) | ((raised == top) & (labels <= predicted))
