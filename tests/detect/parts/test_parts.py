@@ -36,16 +36,17 @@ from uqled.storage.arrays.shards import open_shards
 # -- the best of each group -----------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.integers(0, 10_000),
     st.booleans(),
     st.integers(1, 4),
     st.sampled_from([1, 2**20]),
+    st.sampled_from([-1, 20, 2**18]),
     st.sampled_from([compiled, plain]),
 )
 def test_cuts_are_those_of_sorting(
-    seed: int, ties: bool, places: int, room: int, kernels: ModuleType
+    seed: int, ties: bool, places: int, room: int, few: int, kernels: ModuleType
 ) -> None:
     rng = np.random.default_rng(seed)
     G, n = int(rng.integers(1, 6)), int(rng.integers(0, 150))
@@ -58,7 +59,10 @@ def test_cuts_are_those_of_sorting(
         GroupedSamples(group[k::places], values_to_keys(values[k::places]), index[k::places])
         for k in range(places)
     ]
-    with mock.patch.object(cuts_module, "_COUNTS", room):  # few ranges or many
+    with (
+        mock.patch.object(cuts_module, "_COUNTS", room),  # few ranges or many
+        mock.patch.object(cuts_module, "_SAMPLES", few),  # that are sent never, late or at once
+    ):
         cuts = find_cuts(
             wanted, lambda c: reduce(merge_results, [c.count_samples(o, kernels) for o in offers])
         )
@@ -256,7 +260,7 @@ def test_a_finished_detection_is_not_repeated(tmp_path: Path, in_shards: Any) ->
 def test_another_detection_in_the_same_folder_is_refused(tmp_path: Path, in_shards: Any) -> None:
     _, folders = in_shards
     find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
-    with pytest.raises(InputError, match="other entropy_class"):
+    with pytest.raises(InputError, match="different entropy_class"):
         find_label_errors_in_parts(
             *folders, out=tmp_path / "out", part_rows=64, entropy_class="given"
         )
@@ -335,7 +339,7 @@ def test_columns_name_the_classes_in_their_order(tmp_path: Path) -> None:
 def test_a_point_that_differs_a_little_is_another(tmp_path: Path, in_shards: Any) -> None:
     _, folders = in_shards
     find_label_errors_in_parts(*folders, out=tmp_path / "out", precision=0.95)
-    with pytest.raises(InputError, match="other point"):
+    with pytest.raises(InputError, match="different point"):
         find_label_errors_in_parts(*folders, out=tmp_path / "out", precision=0.9500001)
 
 

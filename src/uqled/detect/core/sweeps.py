@@ -71,10 +71,10 @@ def list_measures(members: Collection[Member]) -> list[Measure]:
 class ConfidentJoints:
     """The result of the second sweep."""
 
-    pairs: dict[Member, PairCounts] = field(default_factory=dict)
-    """Samples per (given, confident) pair, before calibration."""
     counters: dict[Member, PairCounter] = field(default_factory=dict)
-    """The same counts without the one sample per class that the diagonal has at least."""
+    """Counts samples per (given, confident) pair."""
+    pairs: dict[Member, PairCounts] = field(default_factory=dict)
+    """The calibrated joints, once they were calibrated."""
     predicted: dict[ProbabilitySource, NDArray[np.int32]] = field(default_factory=dict)
     """[N] predicted class, of the softmax and of the mean."""
     agrees: dict[ProbabilitySource, Bools] = field(default_factory=dict)
@@ -209,7 +209,6 @@ class Sweeps:
                 column[at] = confident[member]
             for source, entries in disagreements.items():
                 blocks[source].append(entries)
-        joints.pairs = {member: counter.get_joint() for member, counter in joints.counters.items()}
         joints.disagreements = {s: Disagreements.concatenate(parts) for s, parts in blocks.items()}
         return joints
 
