@@ -266,7 +266,7 @@ def test_another_detection_in_the_same_folder_is_refused(tmp_path: Path, in_shar
         )
     time.sleep(0.01)
     np.save(tmp_path / "labels" / "part-1.npy", np.load(tmp_path / "labels" / "part-1.npy")[::-1])
-    with pytest.raises(InputError, match="other labels"):
+    with pytest.raises(InputError, match="different labels"):
         find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
 
 
