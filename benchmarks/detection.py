@@ -15,8 +15,10 @@ costs one part. The goals stated in the table are the project's.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,6 +39,21 @@ SIZES = {
     "hundred": (1_000_000, 100),
     "cifar": (50_000, 10),
     "six": (200_000, 1_000),
+}
+#: What is called first, with five passes where it says so.
+FIRST_CALLS = {
+    "cl-pbnr": "uqled.find_label_errors(y, p[0], method='cl-pbnr')",
+    "auto": "uqled.find_label_errors(y, p[0])",
+    "all methods, five passes": "uqled.find_label_errors(y, p[0], p[1:], method='all')",
+    "cl-mcd-e, five passes": "uqled.find_label_errors(y, p[0], p[1:], method='cl-mcd-e')",
+    "alg-ens, five passes": "uqled.find_label_errors(y, p[0], p[1:], method='alg-ens')",
+    "cl-mcd-m, -mi, -vr and -sd, five passes": (
+        "uqled.find_label_errors("
+        "y, p[0], p[1:], method=['cl-mcd-m', 'cl-mcd-mi', 'cl-mcd-vr', 'cl-mcd-sd'])"
+    ),
+    "auto in parts, five passes": (
+        "uqled.find_label_errors_in_parts(y, p[0], p[1:], out=OUT, progress=False)"
+    ),
 }
 #: In the order in which they are measured.
 PARTS = ("cifar", "hundred", "start-up", "imagenet", "six", "growth", "avx2")
@@ -207,15 +224,12 @@ def start_up() -> dict[str, Any]:
         "import numpy as np, uqled\n"
         "loaded = time.perf_counter()\n"
         "rng = np.random.default_rng(0)\n"
-        "p = rng.dirichlet(np.ones(10), (6, 50_000)).astype(np.float32)\n"
-        "y = rng.integers(0, 10, 50_000)\n"
+        "p = rng.dirichlet(np.ones(10), (6, {N})).astype(np.float32)\n"
+        "y = rng.integers(0, 10, {N})\n"
         "made = time.perf_counter()\n"
-        "uqled.find_label_errors(y, p[0], METHOD)\n"
+        "{call}\n"
         "print(time.perf_counter() - made + loaded - began)\n"
     )
-    pbnr = call.replace("METHOD", "method='cl-pbnr'")
-    auto = call.replace("p[0], METHOD", "p[0]")
-    all_methods_call = call.replace("METHOD", "p[1:], method='all'")
     importing = "import time\nbegan = time.perf_counter()\n{}\nprint(time.perf_counter() - began)"
     results: dict[str, list[float]] = {}
     for _ in range(3):
@@ -224,14 +238,15 @@ def start_up() -> dict[str, Any]:
             ("import numpy alone", importing.format("import numpy")),
         ):
             results.setdefault(name, []).append(_run_part(code))
-        for name, code in (
-            ("cl-pbnr", pbnr), ("auto", auto), ("all methods", all_methods_call),
-        ):  # fmt: skip
+        for N, (name, one) in itertools.product((600, 50_000), FIRST_CALLS.items()):
             with tempfile.TemporaryDirectory() as cache:
+                code = call.format(N=N, call=one.replace("OUT", f"'{cache}/out'"))
                 first = _run_part(code, NUMBA_CACHE_DIR=cache)
+                shutil.rmtree(f"{cache}/out", ignore_errors=True)
                 again = _run_part(code, NUMBA_CACHE_DIR=cache)
-            results.setdefault(f"{name}: first call on a machine", []).append(first)
-            results.setdefault(f"{name}: first call in a process", []).append(again)
+            what = f"{name}, {N:,} x 10"
+            results.setdefault(f"{what}: first call on a machine", []).append(first)
+            results.setdefault(f"{what}: first call in a process", []).append(again)
         results.setdefault("`uqled detect`: first call on a machine", []).append(_time_command())
     return {"seconds": {name: machine.summarize_times(times) for name, times in results.items()}}
 

@@ -12,23 +12,48 @@ import uqled
 from made_predictions import make_predictions
 from uqled.detect.core import kernels
 
-SMALL = """
+START = """
 import sys
 import numpy as np
 import uqled
 rng = np.random.default_rng(0)
-labels, probs = rng.integers(0, 10, {n}), rng.dirichlet(np.ones(10), {n})
+labels, rows = rng.integers(0, 10, {n}), rng.dirichlet(np.ones(10), (6, {n}))
+"""
+SMALL = """
 for method in ("auto", "cl-pbnr", "all"):
-    uqled.find_label_errors(labels, probs, method=method)
+    uqled.find_label_errors(labels, rows[0], method=method)
 print("numba" in sys.modules, "pandas" in sys.modules)
+"""
+WITH_PASSES = """
+for method in ("all", "alg-ens", "cl-mcd-e", ["cl-mcd-m", "cl-mcd-mi", "cl-mcd-vr", "cl-mcd-sd"]):
+    uqled.find_label_errors(labels, rows[0], rows[1:], method=method)
+print("numba" in sys.modules, "pandas" in sys.modules)
+"""
+IN_PARTS = """
+for method in ("auto", "alg-ens", "cl-pbc"):
+    uqled.find_label_errors_in_parts(
+        labels, rows[0], rows[1:], method=method, out=sys.argv[1] + method, workers=1
+    )
+print("numba" in sys.modules)
 """
 
 
-def test_small_data_is_detected_without_loading_numba():
+@pytest.mark.parametrize("n", [500, 50_000])
+@pytest.mark.parametrize("calls", [SMALL, WITH_PASSES])
+def test_small_data_is_detected_without_loading_numba(calls, n):
     answer = subprocess.run(
-        [sys.executable, "-c", SMALL.format(n=500)], capture_output=True, text=True, check=True
-    )
+        [sys.executable, "-c", START.format(n=n) + calls],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
     assert answer.stdout.split() == ["False", "False"], answer.stderr
+
+
+def test_small_data_in_parts_is_detected_without_loading_numba(tmp_path):
+    answer = subprocess.run(
+        [sys.executable, "-c", START.format(n=20_000) + IN_PARTS, f"{tmp_path}/"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert answer.stdout.split() == ["False"], answer.stderr
 
 
 def test_the_kernels_follow_from_the_size_of_the_whole_data_set():

@@ -202,7 +202,7 @@ def _collect_evidence(
     quotas, selected = {}, {}
     if request.headline.method.takes_frac_noise:
         quotas[SOFTMAX] = _compute_quotas(
-            joints.pairs[SOFTMAX] if joint is None else joint,
+            joints.counters[SOFTMAX].get_joint() if joint is None else joint,
             statistics.class_counts,
             request,
             num_to_remove,

@@ -234,8 +234,8 @@ def collect_evidence(sweeps: Sweeps, request: DetectionRequest) -> SweepEvidence
         plan.members, statistics, keep_confident=plan.keep_confident, with_margin=plan.with_margin
     )
     joints.pairs = {
-        member: calibrate_joint(pairs, statistics.class_counts)
-        for member, pairs in joints.pairs.items()
+        member: calibrate_joint(counter.get_joint(), statistics.class_counts)
+        for member, counter in joints.counters.items()
     }
     numbers = {
         member: compute_quotas(

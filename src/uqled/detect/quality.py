@@ -40,7 +40,7 @@ def confident_joint(
     with Threads(count_threads(threads)) as engine:
         sweeps = Sweeps(inputs, engine, Progress())
         statistics = sweeps.collect_class_statistics([SOFTMAX])
-        pairs = sweeps.count_confident_joints([SOFTMAX], statistics).pairs[SOFTMAX]
+        pairs = sweeps.count_confident_joints([SOFTMAX], statistics).counters[SOFTMAX].get_joint()
     return (calibrate_joint(pairs, statistics.class_counts) if calibrate else pairs).to_matrix()
 
 

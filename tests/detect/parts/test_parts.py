@@ -6,7 +6,7 @@ import json
 import time
 from functools import reduce
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -25,6 +25,7 @@ from uqled.cli import app
 from uqled.detect.auto import evidence as auto_evidence
 from uqled.detect.core import cuts as cuts_module
 from uqled.detect.core.cuts import GroupedSamples, find_cuts, keys_to_values, values_to_keys
+from uqled.detect.core.kernels import compiled, plain
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.find import find_label_errors
 from uqled.detect.parts.prepare import ErrorsInParts, cut_in_parts, find_label_errors_in_parts
@@ -35,9 +36,18 @@ from uqled.storage.arrays.shards import open_shards
 # -- the best of each group -----------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10_000), st.booleans(), st.integers(1, 4), st.sampled_from([1, 2**20]))
-def test_cuts_are_those_of_sorting(seed: int, ties: bool, places: int, room: int) -> None:
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(0, 10_000),
+    st.booleans(),
+    st.integers(1, 4),
+    st.sampled_from([1, 2**20]),
+    st.sampled_from([-1, 20, 2**18]),
+    st.sampled_from([compiled, plain]),
+)
+def test_cuts_are_those_of_sorting(
+    seed: int, ties: bool, places: int, room: int, few: int, kernels: ModuleType
+) -> None:
     rng = np.random.default_rng(seed)
     G, n = int(rng.integers(1, 6)), int(rng.integers(0, 150))
     group = rng.integers(0, G, n)
@@ -49,9 +59,12 @@ def test_cuts_are_those_of_sorting(seed: int, ties: bool, places: int, room: int
         GroupedSamples(group[k::places], values_to_keys(values[k::places]), index[k::places])
         for k in range(places)
     ]
-    with mock.patch.object(cuts_module, "_COUNTS", room):  # few ranges or many
+    with (
+        mock.patch.object(cuts_module, "_COUNTS", room),  # few ranges or many
+        mock.patch.object(cuts_module, "_SAMPLES", few),  # that are sent never, late or at once
+    ):
         cuts = find_cuts(
-            quotas, lambda c: reduce(merge_results, [c.count_samples(o) for o in offers])
+            quotas, lambda c: reduce(merge_results, [c.count_samples(o, kernels) for o in offers])
         )
     result = set[int]().union(*(o.index[cuts.select(o)].tolist() for o in offers))
     expected: set[int] = set()
@@ -247,13 +260,13 @@ def test_a_finished_detection_is_not_repeated(tmp_path: Path, in_shards: Any) ->
 def test_another_detection_in_the_same_folder_is_refused(tmp_path: Path, in_shards: Any) -> None:
     _, folders = in_shards
     find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
-    with pytest.raises(InputError, match="other entropy_class"):
+    with pytest.raises(InputError, match="different entropy_class"):
         find_label_errors_in_parts(
             *folders, out=tmp_path / "out", part_rows=64, entropy_class="given"
         )
     time.sleep(0.01)
     np.save(tmp_path / "labels" / "part-1.npy", np.load(tmp_path / "labels" / "part-1.npy")[::-1])
-    with pytest.raises(InputError, match="other labels"):
+    with pytest.raises(InputError, match="different labels"):
         find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
 
 
@@ -326,7 +339,7 @@ def test_columns_name_the_classes_in_their_order(tmp_path: Path) -> None:
 def test_a_point_that_differs_a_little_is_another(tmp_path: Path, in_shards: Any) -> None:
     _, folders = in_shards
     find_label_errors_in_parts(*folders, out=tmp_path / "out", precision=0.95)
-    with pytest.raises(InputError, match="other point"):
+    with pytest.raises(InputError, match="different point"):
         find_label_errors_in_parts(*folders, out=tmp_path / "out", precision=0.9500001)
 
 

@@ -4,8 +4,9 @@ A group is a pair of classes of one member. Each group wants a number of samples
 largest values, ties to the lower index. First, the parts report each group's least and largest
 value and its number of samples. Then each round divides the values in question into ranges, the
 parts count their samples in each, and only the range with the cut stays in question. A group is
-settled as soon as all samples still in question are wanted. What the parts send does not depend on
-the number of samples.
+settled as soon as all samples still in question are wanted. Once few samples are in question, the
+parts send them, and all groups are settled. What the parts send does not depend on the number of
+samples.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core.kernels import compiled_heaps
+from uqled.detect.core.kernels import LAST_INDEX
 
 Ints = NDArray[np.int64]
 Keys = NDArray[np.uint64]
@@ -27,6 +29,8 @@ Keys = NDArray[np.uint64]
 #: every part computes and sends all of them.
 _COUNTS = 2**19
 _MIN_RANGES, _MAX_RANGES = 4, 2**12
+#: So many samples in question, of all parts together, are sent: about 6 MB.
+_SAMPLES = 2**18
 _TOP = ~np.uint64(0)
 
 
@@ -42,7 +46,7 @@ class GroupedSamples:
     @property
     def reversed_index(self) -> Keys:
         """Larger = the lower index, which wins among equal values."""
-        return (compiled_heaps.LAST_INDEX - self.index).astype(np.uint64)
+        return (LAST_INDEX - self.index).astype(np.uint64)
 
     @classmethod
     def concatenate(cls, parts: list[GroupedSamples]) -> GroupedSamples:
@@ -61,9 +65,14 @@ class RoundCounts:
     """[G] in the first round, then [open groups * ranges]."""
     extents: tuple[Keys, Keys, Keys, Keys] | None = None
     """First round only: [G] least and largest key, least and largest reversed index."""
+    samples: GroupedSamples | None = None
+    """Last round only: the samples in question."""
 
     def merge_with(self, other: RoundCounts) -> RoundCounts:
-        """The sum of both."""
+        """The counts of both together."""
+        if self.samples is not None and other.samples is not None:
+            both = GroupedSamples.concatenate([self.samples, other.samples])
+            return RoundCounts(self.counts, samples=both)
         counts = self.counts + other.counts
         if self.extents is None or other.extents is None:
             return RoundCounts(counts)
@@ -101,6 +110,8 @@ class Cuts:
     """[G] there are at least as many samples as wanted."""
     has_extents: bool = False
     """The first round is done."""
+    n_in_question: int = 0
+    """Samples in question of open groups, after the first round."""
 
     @classmethod
     def start(cls, quotas: Ints) -> Cuts:
@@ -117,13 +128,24 @@ class Cuts:
             has_enough=some,
         )
 
-    def count_samples(self, samples: GroupedSamples) -> RoundCounts:
+    def count_samples(self, samples: GroupedSamples, kernels: ModuleType) -> RoundCounts:
         """The counts of one part for this round."""
-        return self._count_ranges(samples) if self.has_extents else self._find_extents(samples)
+        if not self.has_extents:
+            return self._find_extents(samples)
+        if self.takes_samples:
+            return RoundCounts(np.zeros(0, np.int64), samples=self._take_samples(samples))
+        return self._count_ranges(samples, kernels)
 
     def narrow(self, total: RoundCounts) -> Cuts:
         """The cuts after a round, from the counts of all parts together."""
+        if total.samples is not None:
+            return self._apply_samples(total.samples)
         return self._apply_counts(total.counts) if self.has_extents else self._apply_extents(total)
+
+    @property
+    def takes_samples(self) -> bool:
+        """The next round is the last: the parts send the samples in question."""
+        return self.has_extents and self.n_in_question <= _SAMPLES
 
     def _find_extents(self, samples: GroupedSamples) -> RoundCounts:
         G = len(self.quotas)
@@ -149,6 +171,7 @@ class Cuts:
             is_open=more,
             has_enough=self.is_open & (total.counts >= self.quotas),
             has_extents=True,
+            n_in_question=int(total.counts[more].sum()),
         )._mark_ties()
 
     def _mark_ties(self) -> Cuts:
@@ -184,10 +207,10 @@ class Cuts:
             starts[is_tied, 1:] = _divide_keys(low[is_tied], high[is_tied], self._n_ranges - 1)
         return np.sort(np.minimum(starts, high), axis=1)
 
-    def _count_ranges(self, samples: GroupedSamples) -> RoundCounts:
+    def _count_ranges(self, samples: GroupedSamples, kernels: ModuleType) -> RoundCounts:
         slots = np.where(self.is_open, np.cumsum(self.is_open) - 1, -1)
         counts = np.zeros(self.range_starts.shape, np.int64)
-        compiled_heaps.count_in_ranges(
+        kernels.count_in_ranges(
             samples.group, samples.keys, samples.index, slots, self.low, self.high, self.is_tied,
             self.tied_key, self.range_starts, counts,
         )  # fmt: skip
@@ -210,7 +233,35 @@ class Cuts:
             low=_replace_at(self.low, groups, starts[rows, at]),
             high=_replace_at(self.high, groups, ends[rows, at]),
             is_open=_replace_at(self.is_open, groups, in_range > quotas),
+            n_in_question=int(in_range[in_range > quotas].sum()),
         )._mark_ties()
+
+    def _take_samples(self, samples: GroupedSamples) -> GroupedSamples:
+        """Those in question, of one part."""
+        group, reversed_index = samples.group, samples.reversed_index
+        is_tied = self.is_tied[group]
+        values = np.where(is_tied, reversed_index, samples.keys)
+        some = self.is_open[group] & (~is_tied | (samples.keys == self.tied_key[group]))
+        some &= (self.low[group] <= values) & (values <= self.high[group])
+        return GroupedSamples(group[some], samples.keys[some], samples.index[some])
+
+    def _apply_samples(self, samples: GroupedSamples) -> Cuts:
+        """The cuts of all open groups, from all their samples in question: each has more than its
+        quota."""
+        order = np.lexsort((samples.index, ~samples.keys, samples.group))
+        group, keys = samples.group[order], samples.keys[order]
+        groups = np.flatnonzero(self.is_open)
+        last = np.searchsorted(group, groups) + self.quotas[groups] - 1  # the worst that is wanted
+        is_tied = self.is_tied[groups] | (keys[last] == keys[last + 1])
+        reversed_index = samples.reversed_index[order][last]
+        return replace(
+            self,
+            low=_replace_at(self.low, groups, np.where(is_tied, reversed_index, keys[last])),
+            is_tied=_replace_at(self.is_tied, groups, is_tied),
+            tied_key=_replace_at(self.tied_key, groups, keys[last]),
+            is_open=np.zeros_like(self.is_open),
+            n_in_question=0,
+        )
 
     def select(self, samples: GroupedSamples) -> NDArray[np.bool_]:
         """Which of the samples are among the top of their group, once every group is settled."""
@@ -269,7 +320,7 @@ def find_cuts(
     """
     cuts = Cuts.start(quotas)
     while cuts.is_open.any() and rounds != 0:
-        if cuts.has_extents:
+        if cuts.has_extents and not cuts.takes_samples:
             _ = cuts.range_starts  # computed here, once, and not by every part
         cuts = cuts.narrow(count_samples(cuts))
         rounds = None if rounds is None else rounds - 1

@@ -48,9 +48,8 @@ class Inputs:
 
     @cached_property
     def kernels(self) -> ModuleType:
-        """The kernels for the size of the whole arrays, even if these are the inputs of a part."""
-        shapes = [rows.shape for rows in (self.softmax, self.passes) if rows is not None]
-        return choose_kernels(sum(map(prod, shapes)))
+        """By the size of the whole arrays, also where these are the inputs of a part."""
+        return choose_kernels(count_values(self.softmax, self.passes))
 
     def split_blocks(self, threads: int = 1) -> list[tuple[int, int]]:
         """(start, stop) of blocks of a few megabytes that cover all rows, several blocks per
@@ -106,6 +105,11 @@ class Inputs:
 
     def make_keys(self, rows: NDArray[Any]) -> NDArray[Any]:
         return view_as_keys(rows) if self.are_distributions else make_signed_keys(rows)
+
+
+def count_values(*sources: Any) -> int:
+    """The probabilities of the whole arrays that are there, passes included."""
+    return sum(prod(source.shape) for source in sources if source is not None)
 
 
 @dataclass(frozen=True)

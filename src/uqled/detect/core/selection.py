@@ -29,17 +29,11 @@ class Disagreements:
 
     @classmethod
     def from_block(
-        cls,
-        rows: NDArray[Any],
-        labels: NDArray[Any],
-        predicted: NDArray[Any],
-        start: int,
-        single_precision: bool,
+        cls, labels: NDArray[Any], predicted: NDArray[Any], lead: Floats, start: int
     ) -> Disagreements:
+        """Of the samples from `start` on; `lead` [n] is the margin of all of them."""
         here = np.flatnonzero(predicted != labels)
-        top, own = rows[here, predicted[here]], rows[here, labels[here]]
-        margin = top - own if single_precision else top.astype(np.float64) - own
-        return cls(here + start, predicted[here], margin.astype(np.float64))
+        return cls(here + start, predicted[here], lead[here])
 
     @classmethod
     def concatenate(cls, parts: list[Disagreements]) -> Disagreements:

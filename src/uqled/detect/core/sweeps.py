@@ -71,10 +71,10 @@ def list_measures(members: Collection[Member]) -> list[Measure]:
 class ConfidentJoints:
     """The result of the second sweep."""
 
-    pairs: dict[Member, PairCounts] = field(default_factory=dict)
-    """Samples per (given, confident) pair, before calibration."""
     counters: dict[Member, PairCounter] = field(default_factory=dict)
-    """The same counts without the one sample per class that the diagonal has at least."""
+    """Counts samples per (given, confident) pair."""
+    pairs: dict[Member, PairCounts] = field(default_factory=dict)
+    """The calibrated joints, once they were calibrated."""
     predicted: dict[ProbabilitySource, NDArray[np.int32]] = field(default_factory=dict)
     """[N] predicted class, of the softmax and of the mean."""
     agrees: dict[ProbabilitySource, Bools] = field(default_factory=dict)
@@ -173,16 +173,16 @@ class Sweeps:
                 thresholds = make_threshold_keys(statistics.thresholds[source], rows.dtype)
                 column = joints.predicted.get(source)
                 predicted = np.empty(n, np.int32) if column is None else column[at]
-                without_limit = np.empty(n, np.int32)
+                without_limit, lead = np.empty(n, np.int32), np.empty(n)
                 bad = self.inputs.kernels.scan_rows(
                     rows, keys, data.labels, thresholds, self.inputs.get_tolerance(source),
-                    single_precision, without_limit, predicted, joints.agrees[source][at],
+                    single_precision, without_limit, predicted, joints.agrees[source][at], lead,
                 )  # fmt: skip
                 if bad >= 0:
                     assert self.inputs.softmax is not None  # passes were checked in sweep 1
                     raise self.inputs.softmax.describe_bad_row(rows[bad], start + bad)
                 disagreements[source] = Disagreements.from_block(
-                    rows, data.labels, predicted, start, single_precision
+                    data.labels, predicted, lead, start
                 )
                 for member in members:
                     if member.source == source:
@@ -209,7 +209,6 @@ class Sweeps:
                 column[at] = confident[member]
             for source, entries in disagreements.items():
                 blocks[source].append(entries)
-        joints.pairs = {member: counter.get_joint() for member, counter in joints.counters.items()}
         joints.disagreements = {s: Disagreements.concatenate(parts) for s, parts in blocks.items()}
         return joints
 

@@ -139,8 +139,9 @@ def count_part_levels(context: TaskContext, explanations: Explanations, part: Pa
 def count_probability_round(
     context: TaskContext, explanations: Explanations, cuts: Cuts, part: Part
 ) -> RoundCounts:
-    """One round of the search for a given number of samples that are most probably wrong."""
-    return cuts.count_samples(_group_by_probability(_estimate(context, explanations, part), part))
+    """One round of looking for so many samples that are most probably wrong."""
+    samples = _group_by_probability(_estimate(context, explanations, part), part)
+    return cuts.count_samples(samples, context.kernels)
 
 
 def _group_by_probability(estimate: ErrorEstimate, part: Part) -> GroupedSamples:

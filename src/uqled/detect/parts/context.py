@@ -4,6 +4,7 @@ go."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.detect.core.class_statistics import Measure
-from uqled.detect.core.inputs import Inputs, PlainSource, ProbabilitySource
+from uqled.detect.core.inputs import Inputs, PlainSource, ProbabilitySource, count_values
+from uqled.detect.core.kernels import choose_kernels
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.sweeps import Sweeps, list_measures, list_sources
 from uqled.detect.parts.store import Store
@@ -46,6 +48,11 @@ class TaskContext:
     request: DetectionRequest
     plan: SweepPlan
     n_passes: int
+
+    @property
+    def kernels(self) -> ModuleType:
+        """Those of the sweeps."""
+        return choose_kernels(count_values(self.softmax, self.passes))
 
     @property
     def plain_sources(self) -> list[ProbabilitySource]:

@@ -189,9 +189,8 @@ def count_ranking_round(
     context: TaskContext, statistics: ClassStatistics, ranking: Ranking, cuts: Cuts, part: Part
 ) -> RoundCounts:
     """One round of the search for the cut of a ranking."""
-    return cuts.count_samples(
-        group_by_ranking(_read_evidence(context, statistics, part), ranking, part)
-    )
+    evidence = _read_evidence(context, statistics, part)
+    return cuts.count_samples(group_by_ranking(evidence, ranking, part), context.kernels)
 
 
 def group_by_ranking(evidence: SweepEvidence, ranking: Ranking, part: Part) -> GroupedSamples:

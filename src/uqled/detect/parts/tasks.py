@@ -212,7 +212,7 @@ def count_bound_round(
                 part.start + read[f"disagreement index {member.source}"][here],
             )
         )
-    return cuts.count_samples(concatenate_groups(offers))
+    return cuts.count_samples(concatenate_groups(offers), context.kernels)
 
 
 def select_part_samples(
@@ -245,7 +245,8 @@ def select_part_samples(
 
 def count_selection_round(context: TaskContext, cuts: Cuts, part: Part) -> RoundCounts:
     """One round of the search for the pairs' cuts."""
-    return cuts.count_samples(GroupedSamples(**context.store.read(part.number, "sweep-3")))
+    samples = GroupedSamples(**context.store.read(part.number, "sweep-3"))
+    return cuts.count_samples(samples, context.kernels)
 
 
 def concatenate_groups(offers: list[GroupedSamples]) -> GroupedSamples:

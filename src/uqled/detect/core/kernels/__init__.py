@@ -1,9 +1,9 @@
 """The inner loops of detection, twice: compiled by Numba, and in NumPy for small data.
 
-Compiling takes seconds at first use and loading Numba half a second; by then NumPy has finished
-small data. Both write the same values, up to the last bit of logarithms. So the choice depends on
-the size of the whole data set, never on that of a block or part, and parts give the same result as
-one piece.
+Compiling takes seconds at first use, and loading Numba half a second in every process: NumPy has
+answered for small data before that. Both write the same values; only logarithms may differ in the
+last bit. So the choice depends on the size of the whole data set, never of a block or part, and
+parts give what one piece gives.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ BOUND_SLACK = 2.0**-22
 #: reading a bound per class from memory.
 SOME_PAIRS, MANY_PAIRS = 16, 8
 
-#: Up to this many probabilities, passes included, NumPy takes less time than loading Numba.
-SMALL_VALUES = 2**20
+#: No sample has a higher index; subtracted from it, a lower index is the larger number.
+LAST_INDEX = 2**48 - 1
+
+#: Up to so many probabilities, passes included, NumPy takes less time than loading Numba.
+SMALL_VALUES = 2**22
 
 
 def choose_kernels(n_values: int) -> ModuleType:

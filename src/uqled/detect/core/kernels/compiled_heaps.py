@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uqled.detect.core.kernels import BOUND_SLACK, MANY_PAIRS, SOME_PAIRS
-from uqled.detect.core.kernels.compiler import compile_kernel
+from uqled.detect.core.kernels import BOUND_SLACK, LAST_INDEX, MANY_PAIRS, SOME_PAIRS
+from uqled.detect.core.kernels.compiler import compile_kernel, prefetch_value
 
 Rows = NDArray[Any]
 Ints = NDArray[Any]
 
-#: No sample has a higher index; subtracted from it, a lower index is the larger number.
-LAST_INDEX = 2**48 - 1
+#: So many rows before it is its turn, the values of a row that is offered are asked for.
+_ROWS_AHEAD = 16
 
 
 @compile_kernel
@@ -97,6 +97,19 @@ def _reaches_least(row: Rows, own: Any, least: Any) -> Any:
 
 
 @compile_kernel
+def _prefetch_row(
+    flat: Rows, r: int, K: int, given: int, class_offsets: Ints, targets: Ints
+) -> None:
+    """Ask for what a row's margins are computed from, where that is little of the row."""
+    start, stop = class_offsets[given], class_offsets[given + 1]
+    if (stop - start) * SOME_PAIRS >= K:
+        return
+    prefetch_value(flat, r * K + given)
+    for q in range(start, stop):
+        prefetch_value(flat, r * K + targets[q])
+
+
+@compile_kernel
 def select_rows(
     rows: Rows,
     labels: Ints,
@@ -122,7 +135,11 @@ def select_rows(
     most rows of a class with many pairs are below all bounds, and are skipped at once.
     """
     n, K = rows.shape
+    flat = rows.reshape(-1)
     for r in range(n):
+        ahead = r + _ROWS_AHEAD
+        if ahead < n and is_offered[ahead]:
+            _prefetch_row(flat, ahead, K, labels[ahead], class_offsets, targets)
         if not is_offered[r]:
             continue
         given, row = labels[r], rows[r]

@@ -250,13 +250,16 @@ def scan_rows(
     confident: Ints,
     predicted: Ints,
     agrees: Ints,
+    lead: Rows,
 ) -> int:
-    """Write each row's confident class, its predicted class, and whether that is the label.
+    """Write each row's confident class, its predicted class, whether that is the label, and how
+    much more probable it is.
 
     The confident class is the one class that reaches its threshold (a key, like the rows), the
     predicted class if several do, and -1 if none does. A row agrees with its label if the label is
-    the most probable class once `SLACK` is added to it (in the rows' own precision if
-    `single_precision`). Return the first row that is no probability distribution, or -1.
+    the most probable class once `SLACK` is added to it. That and the lead are in the rows' own
+    precision if `single_precision`. Return the first row that is no probability distribution, or
+    -1.
     """
     n, K = rows.shape
     for r in range(n):
@@ -283,6 +286,9 @@ def scan_rows(
                 if key[j] >= thresholds[j]:
                     confident[r] = j
         agrees[r] = _agrees_with_label(row, labels[r], first, single_precision)
+        lead[r] = np.float64(row[first]) - np.float64(row[labels[r]])
+        if single_precision:
+            lead[r] = np.float64(row[first] - row[labels[r]])
     return -1
 
 

@@ -7,7 +7,10 @@ from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite import ir
+from numba.core import cgutils
 from numba.core.caching import FunctionCache
+from numba.extending import intrinsic, overload
 
 from uqled.progress import note_activity
 
@@ -46,6 +49,37 @@ def compile_reassociating_kernel(function: Function) -> Function:
     units. Not for differences of large numbers, which are reordered too.
     """
     return _compile(function, {"contract", "reassoc"})
+
+
+def prefetch_value(values: Any, at: int) -> None:
+    """Tell the processor that `values.flat[at]` will be read soon: no value is read or waited for.
+
+    In compiled code only; does nothing elsewhere.
+    """
+
+
+@overload(prefetch_value, inline="always")  # type: ignore[untyped-decorator]
+def _compile_prefetch(values: Any, at: Any) -> Any:  # noqa: ARG001 - as `prefetch_value`
+    def prefetch(values: Any, at: Any) -> None:
+        _emit_prefetch(values, at)
+
+    return prefetch
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _emit_prefetch(_: Any, values: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.gep(array.data, [arguments[1]])
+        number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        to_read, to_all_caches, data = number(0), number(3), number(1)
+        address = builder.bitcast(address, pointer)
+        builder.call(function, [address, to_read, to_all_caches, data])
+        return context.get_dummy_value()
+
+    return numba.types.void(values, at), generate
 
 
 def _compile(function: Function, fastmath: set[str]) -> Function:
