@@ -269,7 +269,7 @@ def test_kappa_is_that_of_scikit_learn(decisions):
 
     decisions.decide(items(first), reviewer="bo")
     give_opinions(decisions, items(second), reviewer="ana")
-    (agreement,) = measure_agreement(decisions.current(), read_opinions(decisions), codes)
+    (agreement,) = measure_agreement(decisions, codes)
     assert agreement.reviewers == ("ana", "bo")
     assert agreement.kappa == pytest.approx(cohen_kappa_score(first, second))
     assert agreement.disagreements == np.flatnonzero(first != second).tolist()
@@ -283,8 +283,44 @@ def test_an_opinion_is_about_somebody_elses_decision(decisions):
             give_opinions(decisions, [(sample, "keep", None)], reviewer=reviewer)
     give_opinions(decisions, [(3, "drop", None)], reviewer="bo")
     give_opinions(decisions, [(3, "keep", None)], reviewer="bo")  # the later one counts
-    (agreement,) = measure_agreement(decisions.current(), read_opinions(decisions), np.zeros(50))
+    (agreement,) = measure_agreement(decisions, np.zeros(50))
     assert (agreement.n, agreement.n_same, agreement.kappa) == (1, 1, None)
+
+
+def test_what_is_settled_does_not_make_two_people_agree(decisions):
+    codes = np.zeros(50, int)
+
+    def read_agreement():
+        (one,) = measure_agreement(decisions, codes)
+        return one.n, one.n_same, round(one.kappa, 3), one.disagreements
+
+    items = [(0, "keep", None), (1, "relabel", 1), (2, "relabel", 1), (3, "keep", None)]
+    decisions.decide(items, reviewer="ana")
+    give_opinions(decisions, [(i, "keep", None) for i in range(3)], reviewer="bo")
+    give_opinions(decisions, [(3, "relabel", 1)], reviewer="bo")
+    before = cohen_kappa_score([0, 1, 1, 0], [0, 0, 0, 1])
+    assert read_agreement() == (4, 1, round(before, 3), [1, 2, 3])
+    decisions.decide([(1, "keep", None)], reviewer="bo")  # they agreed that ana was wrong
+    decisions.decide([(2, "relabel", 1)], reviewer="bo")  # ... and here that she was right
+    assert read_agreement() == (4, 1, round(before, 3), [3])
+    assert decisions.current()[2].reviewer == "bo"
+    decisions.decide([(2, "relabel", 1)], reviewer="bo")  # it is settled: no change
+    assert len(decisions.history()) == 6
+    decisions.undo("bo")
+    assert read_agreement() == (4, 1, round(before, 3), [2, 3])  # open again
+    decisions.decide([(2, None, None)], reviewer="ana")
+    assert read_agreement()[0] == 3  # nobody decides about it any more
+
+
+def test_others_learn_of_an_opinion(client):
+    client.decide([1, "keep", None], reviewer="ana")
+    answers = [client.json("api/changes")["opinions"]]
+    body = {"items": [[1, "drop", None]], "reviewer": "bo"}
+    for path in ("api/opinion", "api/undo", "api/opinion"):
+        assert client.post(path, body | {"tab": "t"})[0] == 200
+        answers.append(client.json("api/changes")["opinions"])
+    assert answers[0] == answers[2]
+    assert len(set(answers)) == 3
 
 
 def test_two_browsers_agree_and_differ(client):
@@ -303,6 +339,7 @@ def test_two_browsers_agree_and_differ(client):
         "same": 1,
         "kappa": 0,
     }
+    assert answer["differ"] == 1
     assert [row["index"] for row in client.json("api/samples?differ=1")["samples"]] == [2]
     opinions = client.json("api/sample/2")["opinions"]
     assert opinions == [{"reviewer": "bo", "action": "keep", "label": None}]

@@ -153,9 +153,7 @@ class ReviewSession:
 
     def measure_agreement(self) -> list[Agreement]:
         """How far each pair of reviewers agrees."""
-        self.state.refresh()
-        decided = {i: one for i, one in self.state.latest.items() if one.action is not None}
-        return measure_agreement(decided, self.read_opinions(), self.predictions.labels.codes)
+        return measure_agreement(self.decisions, self.predictions.labels.codes)
 
     def count_overview(self, flags: FlagList) -> dict[str, Any]:
         """How many flags have each class, pair and reason; counted once per list."""

@@ -178,6 +178,11 @@ def test_two_people_in_two_browsers(open_page, run, address):
     bo.locator("#differ").click()
     until(bo, "document.querySelector('#where').textContent === '1 of 1'")
     until(bo, "document.querySelector('.opinions')?.textContent.includes('bo: now')")
+    # ana's page says so too, without a decision of hers
+    until(ana, "document.querySelector('#agreement').textContent.includes('agree on 2 of 3')")
+    bo.keyboard.press("w")  # settled: kappa stays, the list of differences is empty
+    until(bo, "document.querySelector('#differ').hidden")
+    until(bo, "document.querySelector('#agreement').textContent.includes('agree on 2 of 3')")
 
 
 def test_a_class_is_renamed_by_keyboard_and_taken_back(open_page, run, address):
