@@ -95,8 +95,8 @@ def read_opinions(decisions: Decisions) -> dict[int, dict[str, Opinion]]:
 def measure_agreement(decisions: Decisions, codes: Any) -> list[Agreement]:
     """How far each pair of reviewers agrees; `codes` [N] are the given labels.
 
-    An opinion is compared with the decision that held when it was given. What is decided later, with
-    the opinion in sight, settles a disagreement and does not make the two agree.
+    An opinion is compared with the decision that held when it was given. What is decided later,
+    with the opinion in sight, settles a disagreement and does not make the two agree.
     """
     histories = _read_histories(decisions)
     pairs: dict[tuple[str, str], list[tuple[int, str, str, bool]]] = {}
@@ -142,9 +142,7 @@ def _read_histories(decisions: Decisions) -> dict[int, list[tuple[Change, Change
             if change.undoes is not None:
                 place = places.get((change.index, change.undoes))
                 if place is None:
-                    raise refuse_row(
-                        decisions.path, change.number, "takes back what is not there"
-                    )
+                    raise refuse_row(decisions.path, change.number, "takes back what is not there")
                 held = steps[place - 1][1] if place else None
             places[change.index, change.batch] = len(steps)
             steps.append((change, held))

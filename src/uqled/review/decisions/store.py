@@ -141,7 +141,8 @@ class Decisions:
 
         The action None makes a sample undecided. `seen` are the versions that the reviewer saw, 0
         where it has none: a newer one raises `ConflictError`. What a sample already has is no
-        change, unless it settles a second opinion that differs. `tab` tells apart the windows of one reviewer, for `undo`.
+        change, unless it settles a second opinion that differs. `tab` tells apart the windows of
+        one reviewer, for `undo`.
         """
         return self.decide_for_reviewers({reviewer: items}, seen=seen, tab=tab)
 
@@ -354,7 +355,9 @@ class Decisions:
 
     def _is_doubted(self, decision: Decision) -> bool:
         """If a second opinion differs that is later: the same decision then confirms it."""
-        query = "SELECT 1 FROM opinions WHERE sample = ? AND at >= ? AND (action, label) IS NOT (?, ?)"
+        query = (
+            "SELECT 1 FROM opinions WHERE sample = ? AND at >= ? AND (action, label) IS NOT (?, ?)"
+        )
         values = (decision.index, decision.at, decision.action, decision.label)
         return self._connection.execute(query, values).fetchone() is not None
 

@@ -136,7 +136,7 @@ export function drawEvidence({ votes, typical, neighbours, duplicates, is_exact,
   if (columns.length) {
     const cell = (tag, content, scope) => makeElement(tag, scope ? { scope } : {}, ...[content].flat());
     const head = makeElement("tr", {}, cell("th", "Unusual for its label", "col"), cell("th", "value", "col"), ...[sample.given, sample.suggested].map((k) => cell("th", ["usual ", ...breakName(names[k])], "col")));
-    const rows = columns.map(([name, ...values]) => makeElement("tr", {}, cell("th", name, "row"), ...values.map((value) => cell("td", value))));
+    const rows = columns.map(([name, ...values]) => makeElement("tr", {}, cell("th", name, "row"), ...values.map((value) => cell("td", value.replace("% have it", "%\u00a0have\u00a0it")))));
     parts.push(makeElement("table", { class: "unusual" }, makeElement("thead", {}, head), makeElement("tbody", {}, ...rows)));
   }
   const pairs = [["given", sample.given], ["suggested", sample.suggested]];
@@ -155,7 +155,9 @@ export function drawStrip(title, rows, info, kind, open = null) {
     const decided = row.action ? describeDecision(row.action, row.label, info.classes) : row.flagged ? (kind === "odd" ? "suspect" : "suspect too") : "";
     const label = kind === "duplicates" ? info.classes[row.given] : "";
     const caption = label || decided ? makeElement("span", { class: "caption" }, ...breakName([label, decided].filter(Boolean).join(", "))) : null;
-    const parts = [drawContent(row, info, "thumbnail"), caption];
+    const content = drawContent(row, info, "thumbnail");
+    markColumns(content, row.telling ?? []);
+    const parts = [content, caption];
     if (!open) return makeElement("li", { title: row.id }, ...parts);
     return makeElement("li", {}, makeElement("button", { type: "button", class: "open", title: row.id, "aria-label": `Open ${row.id}`, onclick: () => open(row.index) }, ...parts));
   });
@@ -225,7 +227,7 @@ export function drawHeatMap(pairs, info, query, choose, most = 12) {
     makeElement(
       "tr",
       {},
-      makeElement("th", { scope: "row", title: info.classes[i] }, makeElement("span", {}, info.classes[i])),
+      makeElement("th", { scope: "row", title: info.classes[i] }, makeElement("span", {}, ...breakName(info.classes[i]))),
       ...listed.map((j) => {
         const n = i === j ? 0 : (numbers.get(`${i} ${j}`) ?? 0);
         if (!n) return makeElement("td", { class: i === j ? "same" : "" });

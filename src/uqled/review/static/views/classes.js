@@ -61,14 +61,15 @@ export async function openClass(index) {
 
 function drawClass({ index, given, flagged, rate, taken_for, taken_from, typical, oddest, decision }) {
   const names = state.info.classes;
-  const share = rate === null ? "" : ` About ${formatPercent(rate.value)} of them are wrong (${formatRange(rate.low, rate.high)}).`;
+  const share = rate === null ? "" : ` About ${formatPercent(rate.value)} of the labels are wrong (${formatRange(rate.low, rate.high)}).`;
   const confused = (title, pairs, toPair) =>
     pairs.length ? makeElement("section", {}, makeElement("h3", {}, title), makeElement("ul", { class: "chips wrap" }, ...pairs.map(([k, n]) => makeElement("li", {}, makeElement("button", { type: "button", class: "chip", onclick: () => showPair(...toPair(k)) }, ...breakName(names[k]), ` ${formatNumber(n)}`))))) : null;
   const undo = decision ? makeElement("p", { class: "state relabel" }, `${describeClass(decision)}. `, makeElement("button", { type: "button", id: "class-undo", onclick: () => change(index, null) }, "Take it back")) : null;
+  const heading = makeElement("h2", { tabindex: -1 }, ...breakName(names[index]));
   find("classes").replaceChildren(
     ...[
       makeElement("button", { type: "button", onclick: showClasses }, "All classes"),
-      makeElement("h2", {}, ...breakName(names[index])),
+      heading,
       makeElement("p", {}, `${formatNumber(given)} labels, ${formatNumber(flagged)} flagged.${share}`),
       undo,
       makeElement(
@@ -84,6 +85,7 @@ function drawClass({ index, given, flagged, rate, taken_for, taken_from, typical
       typical.length ? drawStrip("Typical", typical, state.info, "typical", openSample) : null,
     ].filter(Boolean),
   );
+  if (!document.querySelector("dialog[open]")) heading.focus({ preventScroll: true }); // what was pressed is gone
 }
 
 async function merge(index) {
