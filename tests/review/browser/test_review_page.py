@@ -174,6 +174,17 @@ def test_a_hundred_at_random_then_many_at_once(open_page, tmp_path):
         wait_until(lambda: len(list_decisions(run)) == 25, "one undo")
 
 
+def test_an_audit_that_is_done_is_not_gone_on_with(open_page, run, address):
+    page = open_page(address)
+    page.locator("#estimates-box summary").click()
+    page.locator("#audit").click()
+    until(page, "document.querySelector('#audit').textContent.includes(': 40 left')")
+    with Decisions(run.path / "decisions.sqlite") as decisions:
+        decisions.decide([(i, "keep", None) for i in range(200)], reviewer="bo")
+    until(page, "document.querySelector('#audit-note').textContent.includes('40 of 40 judged')")
+    assert page.locator("#audit").inner_text() == "Show the audit’s samples"
+
+
 def test_the_page_says_when_everything_is_decided(open_page, run, address):
     with Decisions.of(run.predictions()) as decisions:
         decisions.decide([(index, "keep", None) for index in range(200)], reviewer="ana")
