@@ -264,6 +264,21 @@ def test_names_and_buttons_are_whole_at_every_width(open_page, address, width):
         assert word.evaluate(LINES) < 2, word.inner_text()
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_numbers_on_every_colour_of_the_heat_map_can_be_read(open_page, address, scheme):
+    def make_pairs(route):
+        answer = route.fetch()
+        content = answer.json()
+        cells = [(i, j) for i in range(4) for j in range(4) if i != j]
+        content["overview"]["pairs"] = [[*cell, 8 * n + 1] for n, cell in enumerate(cells)]
+        route.fulfill(response=answer, json=content)
+
+    routes = {"**/api/start*": make_pairs, "**/api/estimates*": make_pairs}
+    page = open_page(address, color_scheme=scheme, routes=routes)
+    assert page.locator("#pairs td button").count() == 12
+    assert list_serious(page, scheme) == []
+
+
 @pytest.mark.parametrize("width", [1600, 1280, 768, 390])
 def test_estimates_of_an_unsure_model_are_whole(open_page, address, width):
     def make_unsure(route):

@@ -13,6 +13,10 @@ export function makeElement(tag, properties = {}, ...children) {
 
 const MOSTLY = 3; // so many times as many flags outside of the heat map as inside: a list says more
 const LISTED_PAIRS = 12;
+// Strengths of a colour from which black on it is easier to read than white in dark, and white than
+// black in light: either has a contrast of at least 4.5 to 1 there.
+const MIDDLING = 0.63;
+const STRONG = 0.87;
 const LONGEST = 24; // characters of a name that has room beside the heat map
 const TINY = 40; // pixels up to which every pixel of a picture is shown as a square: larger ones are told better smoothed
 const SMALL = 128; // pixels up to which a picture is enlarged further
@@ -236,7 +240,8 @@ export function drawHeatMap(pairs, info, query, choose, most = 12) {
         const cell = makeElement("button", { type: "button", title: label, "aria-label": label, "aria-pressed": String(pressed), onclick: () => choose(i, j, pressed) }, n < 1000 ? String(n) : "");
         const strength = 0.12 + 0.88 * Math.sqrt(n / largest);
         cell.style.setProperty("--strength", `${Math.round(100 * strength)}%`);
-        cell.classList.toggle("strong", strength > 0.55);
+        cell.classList.toggle("middling", strength > MIDDLING);
+        cell.classList.toggle("strong", strength > STRONG);
         return makeElement("td", {}, cell);
       }),
     ),
