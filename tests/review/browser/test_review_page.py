@@ -182,7 +182,7 @@ def test_an_audit_that_is_done_is_not_gone_on_with(open_page, run, address):
     with Decisions(run.path / "decisions.sqlite") as decisions:
         decisions.decide([(i, "keep", None) for i in range(200)], reviewer="bo")
     until(page, "document.querySelector('#audit-note').textContent.includes('40 of 40 judged')")
-    assert page.locator("#audit").inner_text() == "Show the audit’s samples"
+    assert page.locator("#audit").inner_text() == "Show the audit\u2019s samples"
 
 
 def test_the_page_says_when_everything_is_decided(open_page, run, address):

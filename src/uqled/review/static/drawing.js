@@ -128,7 +128,7 @@ export function drawSingle(sample, info, { content: text, decide }) {
 }
 
 // What speaks for either class, beside the sample.
-export function drawEvidence({ votes, typical, neighbours, duplicates, is_exact, columns }, sample, info) {
+export function drawEvidence({ votes, typical, neighbours, duplicates, is_exact, columns, other }, sample, info) {
   const names = info.classes;
   const parts = [];
   if (duplicates.length) parts.push(drawStrip(`${is_exact ? "The same" : "Nearly the same"}, with another label`, duplicates, info, "duplicates"));
@@ -143,7 +143,7 @@ export function drawEvidence({ votes, typical, neighbours, duplicates, is_exact,
     const rows = columns.map(([name, ...values]) => makeElement("tr", {}, cell("th", name, "row"), ...values.map((value) => cell("td", value.replace("% have it", "%\u00a0have\u00a0it")))));
     parts.push(makeElement("table", { class: "unusual" }, makeElement("thead", {}, head), makeElement("tbody", {}, ...rows)));
   }
-  const pairs = [["given", sample.given], ["suggested", sample.suggested]];
+  const pairs = [["given", sample.given], ["suggested", other]];
   const strips = (rows, title) => {
     const sections = pairs.filter(([side]) => rows[side].length).map(([side, k]) => drawStrip([title, ...breakName(names[k])], rows[side], info, side));
     if (sections.length) parts.push(makeElement("div", { class: "sides" }, ...sections));
