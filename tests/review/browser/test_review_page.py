@@ -54,7 +54,8 @@ def shown_estimates(page, *, after):
     wait_until(lambda: f"Estimated {after}." in text.inner_text(), after)
     settle(page)
     rows = page.locator("#estimates tr:not(.scale)").all()
-    return [row.locator("th, td").all_inner_texts() for row in rows]
+    cells = [row.locator("th, td").all_inner_texts() for row in rows]
+    return [[" ".join(text.split()) for text in row] for row in cells]  # a note has its own line
 
 
 def expected_estimates(run, decided):
