@@ -192,6 +192,41 @@ def test_export_merges_and_renames_and_can_be_undone(tmp_path, to):
     assert len(plan_export(run.path, to).corrected.corrections) == 1
 
 
+def test_flags_between_merged_classes_are_settled(run, client):
+    """Nobody has to look at them any more, and none of them is dropped by an export."""
+    session, errors = open_session(run)
+    session.decisions.close()
+    i, j = errors.ranked_pairs[0][:2]
+
+    def read_page():
+        page, estimates = client.json("api/samples?size=500"), client.json("api/estimates")
+        tiers = {one["name"]: one["n"] for one in estimates["overview"]["tiers"]}
+        n_tiers = sum(n for name, n in tiers.items() if name != "worth a look")
+        pairs = {tuple(pair[:2]) for pair in estimates["overview"]["pairs"]}
+        rows = {row["index"]: {row["given"], row["suggested"]} for row in page["samples"]}
+        return rows, page["counts"]["flagged"], n_tiers, pairs
+
+    assert set(read_page()[0]) == set(np.flatnonzero(errors.mask).tolist())
+    first = next(k for k, classes in read_page()[0].items() if classes == {i, j})
+    client.decide([first, "keep", None], reviewer="ana")
+    before = read_page()
+    between = {k for k, classes in before[0].items() if classes == {i, j}}
+    assert 1 < len(between) < len(before[0])
+    body = {"index": i, "action": "merge", "target": j, "reviewer": "ana"}
+    assert client.post("api/class", body)[0] == 200
+    rows, n, n_tiers, pairs = read_page()
+    assert set(rows) == set(before[0]) - between | {first}  # what is decided stays
+    assert n == len(rows)
+    assert n_tiers == before[2] - len(between - {first})
+    assert before[3] - pairs <= {(i, j), (j, i)}
+    plan = plan_export(run.path, "csv", unreviewed="drop")
+    dropped = {one.index for one in plan.corrected.corrections if one.action == "drop"}
+    assert dropped
+    assert not dropped & between
+    assert client.post("api/class", {**body, "action": None})[0] == 200
+    assert read_page() == before
+
+
 def test_a_class_of_images_is_merged_in_folders(tmp_path):
     run = image_run(tmp_path, N=40)
     names = run.predictions().labels.names

@@ -28,6 +28,13 @@ export function follow(method, change) {
   setTimeout(renew, estimatesNow?.method === method ? PAUSE : 0);
 }
 
+// Ask for the estimates again: the list has changed without a decision about a sample.
+export function renewEstimates() {
+  estimatesNow = null;
+  find("bulk-button").hidden = true;
+  if (target) follow(target.method, target.number);
+}
+
 function isUpToDate() {
   return estimatesNow !== null && estimatesNow.method === target.method && estimatesNow.number >= target.number;
 }

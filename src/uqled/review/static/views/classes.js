@@ -4,6 +4,7 @@
 import { ask, send } from "./api.js";
 import { pickClass } from "./dialogs.js";
 import { breakName, drawStrip, formatNumber, formatPercent, formatRange, formatTime, makeElement } from "./drawing.js";
+import { renewEstimates } from "./estimates.js";
 import { announce, find, state } from "./state.js";
 
 const ROWS = 100; // classes listed at a time: typing finds the others
@@ -78,7 +79,7 @@ function drawClass({ index, given, flagged, rate, taken_for, taken_from, typical
         makeElement("button", { type: "button", id: "class-merge", onclick: () => merge(index) }, "Merge into …"),
         makeElement("form", { class: "rename", onsubmit: (event) => rename(event, index) }, makeElement("input", { id: "class-name", maxlength: 200, "aria-label": "New name of the class", placeholder: "New name", autocomplete: "off" }), makeElement("button", { type: "submit" }, "Rename")),
       ),
-      makeElement("p", { class: "note" }, "This changes all its labels when you export. It can be taken back."),
+      makeElement("p", { class: "note" }, "This changes all its labels when you export. Flags between merged classes leave the list. It can be taken back."),
       confused("Its flags are taken for", taken_for, (k) => [index, k]),
       confused("Labels that may belong to it", taken_from, (k) => [k, index]),
       oddest.length ? drawStrip("Oddest", oddest, state.info, "odd", openSample) : null,
@@ -104,6 +105,7 @@ async function change(index, action, more = {}) {
   try {
     await send("api/class", { index, action, reviewer: reviewerName(), ...more });
     announce(action ? "Saved. It can be taken back here." : "Taken back", true);
+    renewEstimates();
     await openClass(index);
   } catch (error) {
     announce(`Not saved: ${error.message}`, true);
