@@ -200,3 +200,40 @@ def imported_rooms(path):
         elif isinstance(node, ast.ImportFrom):
             rooms.add(node.module)
     return {name.split(".")[1] for name in rooms if name.startswith("uqled.")}
+
+
+def test_names_that_benchmarks_import_from_each_other_exist():
+    """Most benchmarks are too slow to run in a test: a name that moved would go unnoticed."""
+    folder = ROOT / "benchmarks"
+    n_checked = 0
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
+                continue
+            place = folder.joinpath(*node.module.split("."))
+            file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+            if not file.is_file():
+                continue
+            defined = set(list_defined_names(ast.parse(file.read_text())))
+            defined |= {one.stem for one in place.glob("*.py")}
+            for alias in node.names:
+                assert alias.name in defined, f"{path.name}: {node.module}.{alias.name}"
+                n_checked += 1
+    assert n_checked > 30
+
+
+def list_defined_names(tree):
+    """The names that a module defines or imports at its top level."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (
+                one.id
+                for target in targets
+                for one in ast.walk(target)
+                if isinstance(one, ast.Name)
+            )

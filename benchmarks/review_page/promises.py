@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import machine
-from data_to_flags import SETS, iterate_cases, name_cell
+from data_to_flags.quality import SETS, iterate_cases, name_cell
 from uqled.detect.find import find_label_errors
 from uqled.detect.result import LabelErrors
 from uqled.predict.crossval import cross_validate

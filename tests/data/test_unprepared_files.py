@@ -309,7 +309,7 @@ def test_images_that_cannot_be_read_are_among_what_is_found(folder):
             photo(z + 100 * (name == "dog")).save(path)
     (folder / "pets" / "cat" / "9.jpg").write_bytes(b"<html>not found</html>")
     output = invoke("inspect", "pets")
-    assert "warning: 1 image cannot be read (sample cat/9.jpg)" in output
+    assert "warning: 1 image cannot be read (sample cat/9.jpg). It is left out:" in output
     assert {one.check for one in uqled.inspect("pets").findings} == {"unreadable-images"}
     with pytest.raises(uqled.FileError, match="1 unreadable of 11 images"):
         uqled.load("pets")

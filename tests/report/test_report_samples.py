@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+import json
+import os
+import time
 
 import numpy as np
 import pandas as pd
@@ -11,6 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import uqled
+from exports import image_run
 from report_pages import HOSTILE, QUOTES, detect_all, hostile_run, page_of
 from uqled.cli import app
 from uqled.data import Dataset, load
@@ -132,3 +136,16 @@ def test_a_row_has_its_unusual_columns_and_the_nearest_rows_beside_it(data, tmp_
     nearest = card[card.index(f"Most like it: {suggested}") :]
     assert nearest.count("size <cm>") == 3  # what is unusual comes first, then other columns
     assert nearest.index("size <cm>") < nearest.index("first")
+
+
+def test_a_copied_run_keeps_its_date(tmp_path):
+    """Copying and downloading give all files a new time."""
+    folder = image_run(tmp_path)
+    about = json.loads((folder / "run.json").read_text())
+    assert abs(about["begun"] - time.time()) < 600
+    cases = {946_728_000: "2000-01-0", 10**15: "2001-09-0", "x": "2001-09-0", None: "2001-09-0"}
+    for begun, date in cases.items():
+        (folder / "run.json").write_text(json.dumps(about | {"begun": begun}))
+        os.utime(folder / "pred_probs.npy", (10**9, 10**9))
+        CliRunner().invoke(app, ["report", str(folder)])
+        assert f"predicted on {date}" in page_of(folder / "report.html").text

@@ -59,6 +59,35 @@ def test_neighbours_are_those_kept_with_the_run(tmp_path):
     session.decisions.close()
 
 
+def test_neighbours_are_of_the_class_that_is_named(tmp_path):
+    """The run keeps neighbours of the class that its model suggested; a method may suggest another
+    one, and a label that is not flagged none at all."""
+    run = image_run(tmp_path)
+    about = run.predictions()
+    codes, N = about.labels.codes, len(about)
+    vectors = np.random.default_rng(0).normal(size=(N, 5)).astype(np.float32)
+    folder = run.path / "neighbours"
+    folder.mkdir()
+    np.save(folder / "vectors.npy", vectors)
+    first = np.array([np.flatnonzero(codes == k)[0] for k in range(4)])
+    np.save(folder / "suggested.npy", np.repeat(first[:1], N)[:, None])  # all of class 0
+    session, errors = open_session(run)
+    flagged = errors.ranked[errors.best[errors.ranked] > 0][0]
+    fine = np.flatnonzero(errors.best == codes)[0]
+    mean = np.asarray(about.passes[:, fine]).mean(axis=0)
+    mean[codes[fine]] = -1
+    for index, k in ((int(flagged), int(errors.best[flagged])), (int(fine), int(mean.argmax()))):
+        evidence = collect(session, index)
+        assert evidence["other"] == k
+        rows = [row["index"] for row in evidence["neighbours"]["suggested"]]
+        members = np.flatnonzero(codes == k)
+        distance = ((vectors[members] - vectors[index]) ** 2).sum(axis=1)
+        expected = members[np.argsort(distance, kind="stable")[:3]].tolist()
+        assert rows == (expected if k else [first[0]])
+        assert {row["given"] for row in evidence["typical"]["suggested"]} == {k}
+    session.decisions.close()
+
+
 @pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00\xff\xff", b"no array"])
 def test_damaged_neighbours_are_left_out(tmp_path, content):
     run = image_run(tmp_path)

@@ -192,6 +192,41 @@ def test_export_merges_and_renames_and_can_be_undone(tmp_path, to):
     assert len(plan_export(run.path, to).corrected.corrections) == 1
 
 
+def test_flags_between_merged_classes_are_settled(run, client):
+    """Nobody has to look at them any more, and none of them is dropped by an export."""
+    session, errors = open_session(run)
+    session.decisions.close()
+    i, j = errors.ranked_pairs[0][:2]
+
+    def read_page():
+        page, estimates = client.json("api/samples?size=500"), client.json("api/estimates")
+        tiers = {one["name"]: one["n"] for one in estimates["overview"]["tiers"]}
+        n_tiers = sum(n for name, n in tiers.items() if name != "worth a look")
+        pairs = {tuple(pair[:2]) for pair in estimates["overview"]["pairs"]}
+        rows = {row["index"]: {row["given"], row["suggested"]} for row in page["samples"]}
+        return rows, page["counts"]["flagged"], n_tiers, pairs
+
+    assert set(read_page()[0]) == set(np.flatnonzero(errors.mask).tolist())
+    first = next(k for k, classes in read_page()[0].items() if classes == {i, j})
+    client.decide([first, "keep", None], reviewer="ana")
+    before = read_page()
+    between = {k for k, classes in before[0].items() if classes == {i, j}}
+    assert 1 < len(between) < len(before[0])
+    body = {"index": i, "action": "merge", "target": j, "reviewer": "ana"}
+    assert client.post("api/class", body)[0] == 200
+    rows, n, n_tiers, pairs = read_page()
+    assert set(rows) == set(before[0]) - between | {first}  # what is decided stays
+    assert n == len(rows)
+    assert n_tiers == before[2] - len(between - {first})
+    assert before[3] - pairs <= {(i, j), (j, i)}
+    plan = plan_export(run.path, "csv", unreviewed="drop")
+    dropped = {one.index for one in plan.corrected.corrections if one.action == "drop"}
+    assert dropped
+    assert not dropped & between
+    assert client.post("api/class", {**body, "action": None})[0] == 200
+    assert read_page() == before
+
+
 def test_a_class_of_images_is_merged_in_folders(tmp_path):
     run = image_run(tmp_path, N=40)
     names = run.predictions().labels.names
@@ -269,7 +304,7 @@ def test_kappa_is_that_of_scikit_learn(decisions):
 
     decisions.decide(items(first), reviewer="bo")
     give_opinions(decisions, items(second), reviewer="ana")
-    (agreement,) = measure_agreement(decisions.current(), read_opinions(decisions), codes)
+    (agreement,) = measure_agreement(decisions, codes)
     assert agreement.reviewers == ("ana", "bo")
     assert agreement.kappa == pytest.approx(cohen_kappa_score(first, second))
     assert agreement.disagreements == np.flatnonzero(first != second).tolist()
@@ -283,8 +318,44 @@ def test_an_opinion_is_about_somebody_elses_decision(decisions):
             give_opinions(decisions, [(sample, "keep", None)], reviewer=reviewer)
     give_opinions(decisions, [(3, "drop", None)], reviewer="bo")
     give_opinions(decisions, [(3, "keep", None)], reviewer="bo")  # the later one counts
-    (agreement,) = measure_agreement(decisions.current(), read_opinions(decisions), np.zeros(50))
+    (agreement,) = measure_agreement(decisions, np.zeros(50))
     assert (agreement.n, agreement.n_same, agreement.kappa) == (1, 1, None)
+
+
+def test_what_is_settled_does_not_make_two_people_agree(decisions):
+    codes = np.zeros(50, int)
+
+    def read_agreement():
+        (one,) = measure_agreement(decisions, codes)
+        return one.n, one.n_same, round(one.kappa, 3), one.disagreements
+
+    items = [(0, "keep", None), (1, "relabel", 1), (2, "relabel", 1), (3, "keep", None)]
+    decisions.decide(items, reviewer="ana")
+    give_opinions(decisions, [(i, "keep", None) for i in range(3)], reviewer="bo")
+    give_opinions(decisions, [(3, "relabel", 1)], reviewer="bo")
+    before = cohen_kappa_score([0, 1, 1, 0], [0, 0, 0, 1])
+    assert read_agreement() == (4, 1, round(before, 3), [1, 2, 3])
+    decisions.decide([(1, "keep", None)], reviewer="bo")  # they agreed that ana was wrong
+    decisions.decide([(2, "relabel", 1)], reviewer="bo")  # ... and here that she was right
+    assert read_agreement() == (4, 1, round(before, 3), [3])
+    assert decisions.current()[2].reviewer == "bo"
+    decisions.decide([(2, "relabel", 1)], reviewer="bo")  # it is settled: no change
+    assert len(decisions.history()) == 6
+    decisions.undo("bo")
+    assert read_agreement() == (4, 1, round(before, 3), [2, 3])  # open again
+    decisions.decide([(2, None, None)], reviewer="ana")
+    assert read_agreement()[0] == 3  # nobody decides about it any more
+
+
+def test_others_learn_of_an_opinion(client):
+    client.decide([1, "keep", None], reviewer="ana")
+    answers = [client.json("api/changes")["opinions"]]
+    body = {"items": [[1, "drop", None]], "reviewer": "bo"}
+    for path in ("api/opinion", "api/undo", "api/opinion"):
+        assert client.post(path, body | {"tab": "t"})[0] == 200
+        answers.append(client.json("api/changes")["opinions"])
+    assert answers[0] == answers[2]
+    assert len(set(answers)) == 3
 
 
 def test_two_browsers_agree_and_differ(client):
@@ -303,6 +374,7 @@ def test_two_browsers_agree_and_differ(client):
         "same": 1,
         "kappa": 0,
     }
+    assert answer["differ"] == 1
     assert [row["index"] for row in client.json("api/samples?differ=1")["samples"]] == [2]
     opinions = client.json("api/sample/2")["opinions"]
     assert opinions == [{"reviewer": "bo", "action": "keep", "label": None}]

@@ -19,7 +19,7 @@ from uqled.data.dataset import Dataset
 from uqled.detect.result import LabelErrors
 from uqled.errors import InputError
 from uqled.review.decisions import Decision, Decisions
-from uqled.review.decisions.classes import read_class_decisions
+from uqled.review.decisions.classes import find_merged_flags, read_class_decisions
 from uqled.review.decisions.rows import ClassAction, ClassDecision
 from uqled.terminal import escape_controls
 
@@ -122,6 +122,9 @@ def correct_labels(
     labels, targets = _add_class_names(labels, classes or {})
     codes, is_kept = labels.codes.copy(), np.ones(len(labels), np.bool_)
     flagged = set() if errors is None else set(np.flatnonzero(errors.mask).tolist())
+    if errors is not None:  # once both of its classes are one, a flag says nothing
+        merged = find_merged_flags(labels.codes, errors.suggested_codes, targets)
+        flagged -= set(np.flatnonzero(merged).tolist())
     undecided, missing_samples = flagged - decisions.keys(), set(missing)
     moved = set(np.flatnonzero(np.isin(codes, list(targets))).tolist()) if targets else set()
     corrections = []

@@ -19,6 +19,7 @@ from uqled.errors import InputError, UqledError
 from uqled.model_quality import ModelQuality, describe_weak_classes, list_model_warnings
 from uqled.report.samples import SampleSource, open_sample_source
 from uqled.storage.run import Predictions, Run
+from uqled.storage.run_checks import read_begin_time
 
 _MAX_SKIPPED = 5  # files that are named
 
@@ -132,8 +133,10 @@ def _list_facts(predictions: Predictions) -> list[tuple[str, str]]:
         what = "members" if predictions.passes_kind == "heads" else "stochastic passes"
         more = f", {passes} {what}" if passes else ""
         facts.append(("model", f"{configuration['model']} ({how}{more})"))
-    write_time = (predictions.path / "pred_probs.npy").stat().st_mtime
-    facts.append(("predicted on", datetime.fromtimestamp(write_time).strftime("%Y-%m-%d %H:%M")))
+    begun = read_begin_time(predictions.path)
+    if begun is None:
+        begun = int((predictions.path / "pred_probs.npy").stat().st_mtime)
+    facts.append(("predicted on", datetime.fromtimestamp(begun).strftime("%Y-%m-%d %H:%M")))
     return facts
 
 

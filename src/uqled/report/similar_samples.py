@@ -58,11 +58,27 @@ class SimilarSamples:
         return typical
 
     def list_neighbours(self, index: int, side: Side, k: int) -> list[int]:
-        """The nearest samples of the given or of the suggested class k, nearest first."""
+        """The nearest samples of the given or of the suggested class k, nearest first.
+
+        The run keeps those of the class that its model suggested. A method, or decisions, may
+        suggest another one; its nearest samples are found by the run's vectors.
+        """
         nearest = self._arrays.get(side)
         if nearest is not None:
-            return [int(i) for i in nearest[index] if i >= 0]
+            kept = [int(i) for i in nearest[index] if i >= 0]
+            if side == "given" or all(self._codes[i] == k for i in kept):
+                return kept
+            return self._find_nearest(index, k)
         return [] if self._rows is None else self._rows.find_nearest(index, k, _NEAREST)
+
+    def _find_nearest(self, index: int, k: int) -> list[int]:
+        if self.vectors is None:
+            return []
+        members = np.flatnonzero(self._codes == k)
+        members = members[members != index]
+        distance = ((self.vectors[members] - self.vectors[index]) ** 2).sum(axis=1)
+        nearest: list[int] = members[np.argsort(distance, kind="stable")[:_NEAREST]].tolist()
+        return nearest
 
     def list_duplicates(self, index: int) -> list[int]:
         """Duplicates with another label, exact ones first: of each pair, one is wrong."""

@@ -56,9 +56,23 @@ def describe_class(session: ReviewSession, flags: FlagList, k: int) -> dict[str,
         "taken_for": [[j, n] for i, j, n in current.ranked_pairs if i == k][:_MAX_CONFUSED],
         "taken_from": [[i, n] for i, j, n in current.ranked_pairs if j == k][:_MAX_CONFUSED],
         "typical": session.evidence.describe(typical, flags),
-        "oddest": session.evidence.describe(oddest.tolist(), flags),
+        "oddest": _describe_oddest(session, flags, k, oddest.tolist()),
         "decision": describe_class_decision(read_class_decisions(session.decisions).get(k)),
     }
+
+
+def _describe_oddest(
+    session: ReviewSession, flags: FlagList, k: int, indices: list[int]
+) -> list[dict[str, Any]]:
+    """Of a table's rows, the columns that are unusual for the class come first."""
+    rows = []
+    for i in indices:
+        suggested = int(flags.current.suggested_codes[i])
+        unusual = session.evidence.list_unusual_columns(i, k, suggested)
+        telling = [name for name, *_ in unusual]
+        (row,) = session.evidence.describe([i], flags, leading_columns=telling)
+        rows.append(row | {"telling": telling})
+    return rows
 
 
 def describe_class_decision(decision: Any) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from uqled.report.samples import SampleSource
 from uqled.report.similar_samples import Side, SimilarSamples
+from uqled.report.suspects import read_probabilities
 from uqled.report.table_rows import TableRows
 from uqled.review.decisions.state import DecisionState
 from uqled.review.flag_list import FlagList
@@ -53,6 +54,7 @@ class Evidence:
         """Everything about one sample, as the page gets it."""
         given = int(self._predictions.labels.codes[index])
         suggested = int(flags.current.suggested_codes[index])
+        other = self._find_other_class(index) if suggested == given else suggested
         with self._lock:  # what is computed for one request serves the others
             columns = self.list_unusual_columns(index, given, suggested)
             describe = partial(
@@ -62,17 +64,27 @@ class Evidence:
                 "votes": self._count_votes(index),
                 "typical": {
                     "given": describe(self._list_typical(given, index)),
-                    "suggested": describe(self._list_typical(suggested, index)),
+                    "suggested": describe(self._list_typical(other, index)),
                 },
                 "neighbours": {
                     side: describe(self.similar.list_neighbours(index, side, k))
-                    for side, k in zip(get_args(Side), (given, suggested), strict=True)
+                    for side, k in zip(get_args(Side), (given, other), strict=True)
                 },
+                "other": other,
                 "duplicates": describe(self.similar.list_duplicates(index)),
                 "is_exact": flags.current.duplicates.get(index, (-1, False))[1],
                 "words": self._weigh_words(index, given, suggested),
                 "columns": columns,
             }
+
+    def _find_other_class(self, index: int) -> int:
+        """The most probable class besides the given one: what a label that no other one is
+        suggested for is compared with."""
+        about = self._predictions
+        row = read_probabilities(about.pred_probs, about.passes, np.array([index]))
+        assert row is not None  # a run has a softmax
+        row[0, about.labels.codes[index]] = -1.0
+        return int(row[0].argmax())
 
     def _count_votes(self, index: int) -> list[list[Any]]:
         """[[class, members that predict it, their names], ...], most votes first; empty without

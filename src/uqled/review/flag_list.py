@@ -20,6 +20,7 @@ from uqled.detect.reasons import CONTRADICTED, REASONS, Reason, find_reasons
 from uqled.detect.result import LabelErrors
 from uqled.report.suspects import describe_duplicate, describe_reason, read_probabilities
 from uqled.review.current_errors import CurrentErrors
+from uqled.review.decisions.classes import find_merged_flags
 from uqled.review.decisions.state import DecisionState, State
 from uqled.review.orders import Order, list_in_order
 from uqled.storage.run import Predictions
@@ -100,27 +101,37 @@ class FlagList:
     @property
     def is_listed(self) -> NDArray[np.bool_]:
         """[N] flagged now and undecided, or flagged at first or now and decided, or labelled unlike
-        a duplicate."""
-        is_decided = self.state.actions > 0
+        a duplicate; not between merged classes and undecided."""
+        decided = self.state.actions > 0
         at_first = self.first.mask.copy()
         at_first[self.first.contradicted_labels.rows] = True
-        is_in_list: NDArray[np.bool_] = self.current.mask | (at_first & is_decided)
-        is_in_list[self.current.contradicted_labels.rows] = True
-        return is_in_list
+        listed: NDArray[np.bool_] = self.current.mask | (at_first & decided)
+        listed[self.current.contradicted_labels.rows] = True
+        return listed & ~self._is_merged
+
+    @property
+    def _is_merged(self) -> NDArray[np.bool_]:
+        """[N] undecided, and its two classes were merged into one: there is nothing to decide."""
+        codes, suggested = self._predictions.labels.codes, self.current.suggested_codes
+        is_open: NDArray[np.bool_] = self.state.actions == 0
+        return is_open & find_merged_flags(codes, suggested, self.state.class_targets)
 
     def list_undecided(self) -> NDArray[np.intp]:
-        """The undecided samples: labels that contradict a duplicate, then the most suspect."""
-        suspects = self.current.suspects
-        undecided: NDArray[np.intp] = suspects[self.state.actions[suspects] == 0].astype(np.intp)
+        """What is still to decide: labels that contradict a duplicate, then the most suspect."""
+        listed = self.current.suspects
+        is_open = (self.state.actions == 0) & ~self._is_merged
+        undecided: NDArray[np.intp] = listed[is_open[listed]].astype(np.intp)
         return undecided
 
     @property
     def tier_numbers(self) -> NDArray[np.int8]:
-        """[N] places in TIERS, -1 for none; of a decided sample, before any decision."""
+        """[N] places in TIERS, -1 for none and between merged classes; of a decided sample, before
+        any decision."""
         is_decided = self.state.actions > 0
         numbers: NDArray[np.int8] = np.where(
             is_decided, self.first.tier_numbers, self.current.tier_numbers
         )
+        numbers[self._is_merged] = -1
         return numbers
 
     def order(self, query: ListQuery) -> NDArray[np.intp]:

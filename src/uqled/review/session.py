@@ -65,8 +65,8 @@ class ReviewSession:
         self._lists = {
             name: FlagList(name, self.errors, predictions, self.state) for name in self.errors.first
         }
-        self._estimates: dict[str, Estimates | None] = {}
-        self._overviews: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._estimates: dict[str, tuple[Any, Estimates | None]] = {}
+        self._overviews: dict[str, tuple[Any, dict[str, Any]]] = {}
         self._audit: Audit | None = None
         self._lock = threading.Lock()
         self.errors.update()
@@ -93,11 +93,12 @@ class ReviewSession:
         """
         self.update()
         with self._lock:
-            last = self._estimates.get(flags.method)
-            if last is None or last.number != self.errors.number:
-                last = compute_estimates(flags, self.errors.number)
-                self._estimates[flags.method] = last
-            return last
+            now = self.errors.number, self.state.class_targets
+            before, estimates = self._estimates.get(flags.method, (None, None))
+            if before != now:
+                estimates = compute_estimates(flags, self.errors.number)
+                self._estimates[flags.method] = now, estimates
+            return estimates
 
     def begin_audit(self) -> Audit:
         """Draw the samples of an audit, or go on with the one that was begun."""
@@ -152,18 +153,17 @@ class ReviewSession:
         ]
 
     def measure_agreement(self) -> list[Agreement]:
-        """The agreement of each pair of reviewers."""
-        self.state.refresh()
-        decisions = {i: one for i, one in self.state.latest.items() if one.action is not None}
-        return measure_agreement(decisions, self.read_opinions(), self.predictions.labels.codes)
+        """How far each pair of reviewers agrees."""
+        return measure_agreement(self.decisions, self.predictions.labels.codes)
 
     def count_overview(self, flags: FlagList) -> dict[str, Any]:
         """The number of flags with each class, pair and reason, cached per list."""
         with self._lock:
-            number, overview = self._overviews.get(flags.method, (-1, {}))
-            if number != self.errors.number:
-                number, overview = self.errors.number, flags.count_overview()
-                self._overviews[flags.method] = number, overview
+            now = self.errors.number, self.state.class_targets
+            before, overview = self._overviews.get(flags.method, (None, {}))
+            if before != now:
+                overview = flags.count_overview()
+                self._overviews[flags.method] = now, overview
             return overview
 
     def describe_progress(self, flags: FlagList) -> dict[str, Any]:

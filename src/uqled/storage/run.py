@@ -32,6 +32,7 @@ the old file or the new one. A run may come from a stranger: whatever is read ba
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -143,8 +144,8 @@ class Run:
         with lock_folder(path):
             run._refuse_other_content(configuration)  # somebody may have begun another one just now
             if not run._run_file.exists():
-                versions = list_package_versions()
-                write_json(run._run_file, {"configuration": configuration, "versions": versions})
+                about = {"configuration": configuration, "versions": list_package_versions()}
+                write_json(run._run_file, {**about, "begun": int(time.time())})
             yield run
             remove_leftovers(path, deep=True)
 

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from uqled.errors import FileError
 from uqled.storage.arrays.numpy_files import open_array, read_array
-from uqled.storage.reading import name_file
+from uqled.storage.reading import name_file, read_json
 from uqled.uncertainty import PassesKind
 
 _START_OVER = "Begin the run again in a new folder"
+_YEAR_10000 = 253_402_300_800  # seconds since 1970
 
 
 def is_string(value: Any) -> bool:
@@ -229,3 +230,11 @@ def _refuse_unknown(
 
 def _describe_wrong_field(name: str, value: Any, path: Path, fix: str) -> FileError:
     return FileError(name_file(path), f"has {value!r:.40} as {name!r}", fix)
+
+
+def read_begin_time(path: Path) -> int | None:
+    """When a run was begun, in seconds since 1970, whatever copying did to its files; None in runs
+    of earlier versions."""
+    content = read_json(path / "run.json", _START_OVER)
+    begun = content.get("begun") if isinstance(content, dict) else None
+    return begun if type(begun) is int and 0 <= begun < _YEAR_10000 else None

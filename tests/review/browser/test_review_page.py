@@ -54,7 +54,8 @@ def shown_estimates(page, *, after):
     wait_until(lambda: f"Estimated {after}." in text.inner_text(), after)
     settle(page)
     rows = page.locator("#estimates tr:not(.scale)").all()
-    return [row.locator("th, td").all_inner_texts() for row in rows]
+    cells = [row.locator("th, td").all_inner_texts() for row in rows]
+    return [[" ".join(text.split()) for text in row] for row in cells]  # a note has its own line
 
 
 def expected_estimates(run, decided):
@@ -175,6 +176,17 @@ def test_a_hundred_at_random_then_many_at_once(open_page, tmp_path):
         wait_until(lambda: len(list_decisions(run)) == 25 + n, "accepting")
         page.keyboard.press("Control+z")
         wait_until(lambda: len(list_decisions(run)) == 25, "one undo")
+
+
+def test_an_audit_that_is_done_is_not_gone_on_with(open_page, run, address):
+    page = open_page(address)
+    page.locator("#estimates-box summary").click()
+    page.locator("#audit").click()
+    until(page, "document.querySelector('#audit').textContent.includes(': 40 left')")
+    with Decisions(run.path / "decisions.sqlite") as decisions:
+        decisions.decide([(i, "keep", None) for i in range(200)], reviewer="bo")
+    until(page, "document.querySelector('#audit-note').textContent.includes('40 of 40 judged')")
+    assert page.locator("#audit").inner_text() == "Show the audit\u2019s samples"
 
 
 def test_the_page_says_when_everything_is_decided(open_page, run, address):

@@ -178,6 +178,11 @@ def test_two_people_in_two_browsers(open_page, run, address):
     bo.locator("#differ").click()
     until(bo, "document.querySelector('#where').textContent === '1 of 1'")
     until(bo, "document.querySelector('.opinions')?.textContent.includes('bo: now')")
+    # ana's page says so too, without a decision of hers
+    until(ana, "document.querySelector('#agreement').textContent.includes('agree on 2 of 3')")
+    bo.keyboard.press("w")  # settled: kappa stays, the list of differences is empty
+    until(bo, "document.querySelector('#differ').hidden")
+    until(bo, "document.querySelector('#agreement').textContent.includes('agree on 2 of 3')")
 
 
 def test_a_class_is_renamed_by_keyboard_and_taken_back(open_page, run, address):
@@ -245,7 +250,7 @@ CUT = """(selector) => [...document.querySelectorAll(selector)]
 LINES = """(one) => one.offsetHeight / parseFloat(getComputedStyle(one).lineHeight)"""
 
 
-@pytest.mark.parametrize("width", [1200, 768, 620, 390])
+@pytest.mark.parametrize("width", [1200, 768, 620, 390, 340])
 def test_names_and_buttons_are_whole_at_every_width(open_page, address, width):
     page = open_page(address, viewport={"width": width, "height": 800})
     if not page.locator("#filter-box").evaluate("(box) => box.open"):
@@ -253,8 +258,25 @@ def test_names_and_buttons_are_whole_at_every_width(open_page, address, width):
     assert page.locator("#pairs th span").count() > 0
     assert page.evaluate(CUT, "#pairs th span") == []
     assert page.evaluate(CUT, "#actions button") == []
+    right = "Math.max(...[...actions.children].map((one) => one.getBoundingClientRect().right))"
+    assert page.evaluate(f"{right} <= innerWidth")
     for word in page.locator("#actions .more").all():
         assert word.evaluate(LINES) < 2, word.inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_numbers_on_every_colour_of_the_heat_map_can_be_read(open_page, address, scheme):
+    def make_pairs(route):
+        answer = route.fetch()
+        content = answer.json()
+        cells = [(i, j) for i in range(4) for j in range(4) if i != j]
+        content["overview"]["pairs"] = [[*cell, 8 * n + 1] for n, cell in enumerate(cells)]
+        route.fulfill(response=answer, json=content)
+
+    routes = {"**/api/start*": make_pairs, "**/api/estimates*": make_pairs}
+    page = open_page(address, color_scheme=scheme, routes=routes)
+    assert page.locator("#pairs td button").count() == 12
+    assert list_serious(page, scheme) == []
 
 
 @pytest.mark.parametrize("width", [1600, 1280, 768, 390])
@@ -329,6 +351,29 @@ def make_wordy_data(kind, N=120):
     columns = {"relationship": words[codes], "marital-status": words[(codes + 1) % 3]}
     numbers = {f"column {k}": np.arange(N) * 1234.5 for k in range(8)}
     return Dataset.from_arrays(pd.DataFrame(numbers | columns), names[codes])
+
+
+@pytest.mark.parametrize("width", [1920, 1280, 820, 390])
+def test_names_of_classes_are_not_broken_in_a_word(open_page, tmp_path, width):
+    names = ["pomegranate", "golden_retriever", "Newfoundland", "German_shepherd"]
+    run = image_run(tmp_path, classes=names)
+    with serve_review(run, port=0, reviewer="ana") as address:
+        page = open_page(address, viewport={"width": width, "height": 800}, bypass_csp=True)
+        if not page.locator("#filter-box").evaluate("(box) => box.open"):
+            page.locator("#filter-box summary").click()
+        assert page.locator(".pairs th").count() > 4
+        for boxes in (".card .labels", ".pairs tbody th"):
+            assert page.evaluate(BROKEN, boxes) == [], boxes
+        show_screen(page, "single")
+        page.wait_for_selector(".evidence")
+        assert page.evaluate(BROKEN, ".evidence, .about h2, .bars") == []
+        show_screen(page, "classes")
+        page.locator(".class-table button").first.click()
+        page.wait_for_selector("#class-merge")
+        assert page.evaluate("document.activeElement.tagName") == "H2"
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.id") == "class-merge"
+        assert page.evaluate(BROKEN, "#classes") == []
 
 
 @pytest.mark.parametrize("kind", ["texts", "table"])

@@ -35,7 +35,9 @@ def check_images(data: Dataset) -> list[Finding]:
                 "plain-images",
                 "warning",
                 f"{format_count(len(flat), 'image is', 'images are')} of one colour, such as black",
-                "They show nothing to label: remove them",
+                "It shows nothing to label: remove it"
+                if len(flat) == 1
+                else "They show nothing to label: remove them",
                 tuple(data.ids[flat].tolist()),
             )
         )
@@ -45,7 +47,9 @@ def check_images(data: Dataset) -> list[Finding]:
                 "unreadable-images",
                 "warning",
                 f"{format_count(len(data.skipped), 'image', 'images')} cannot be read",
-                "They are left out: repair or remove them",
+                "It is left out: repair or remove it"
+                if len(data.skipped) == 1
+                else "They are left out: repair or remove them",
                 tuple(data.skipped),
             )
         )

@@ -8,6 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from uqled.errors import InputError
 from uqled.review.decisions.rows import (
     CLASS_ACTIONS,
@@ -101,6 +104,19 @@ def read_run_classes(predictions: Predictions) -> dict[int, ClassDecision]:
         return {}
     with Decisions.of(predictions) as decisions:
         return read_class_decisions(decisions)
+
+
+def find_merged_flags(
+    codes: NDArray[np.integer], suggested: NDArray[np.integer], targets: Mapping[int, int]
+) -> NDArray[np.bool_]:
+    """[N] samples whose given class [N] and suggested class [N] are different ones that were merged
+    into one; `targets` says where each merged or renamed class goes."""
+    merged = np.zeros(len(codes), np.bool_)
+    if targets:
+        after = np.arange(1 + max(int(codes.max()), int(suggested.max()), *targets))
+        after[list(targets)] = list(targets.values())
+        merged = (codes != suggested) & (after[codes] == after[suggested])
+    return merged
 
 
 def _check_class(index: int | None, what: str, K: int) -> None:

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from uqled.errors import InputError
-from uqled.review.decisions.rows import OPINION_COLUMNS, Decision, Opinion, read_opinion
+from uqled.review.decisions.rows import (
+    CHANGE_COLUMNS,
+    OPINION_COLUMNS,
+    Change,
+    Decision,
+    Opinion,
+    read_change,
+    read_opinion,
+    refuse_row,
+)
 from uqled.review.decisions.store import Decisions, Item, check_name
 
 
@@ -27,7 +36,7 @@ class Agreement:
     kappa: float | None
     """Cohen's kappa; None if both always gave the same single verdict, so that it is undefined."""
     disagreements: list[int]
-    """The samples on which they differ."""
+    """The samples on which they differ, and about which nobody decided again since."""
 
 
 def give_opinions(decisions: Decisions, items: Sequence[Item], *, reviewer: str) -> None:
@@ -83,33 +92,68 @@ def read_opinions(decisions: Decisions) -> dict[int, dict[str, Opinion]]:
     return {index: by for index, by in current.items() if by}
 
 
-def measure_agreement(
-    decisions: Mapping[int, Decision], opinions: Mapping[int, Mapping[str, Opinion]], codes: Any
-) -> list[Agreement]:
-    """The agreement of each pair of reviewers; `codes` [N] are the given labels."""
-    pairs: dict[tuple[str, str], list[tuple[int, str, str]]] = {}
-    for index, by in opinions.items():
-        first = decisions.get(index)
+def measure_agreement(decisions: Decisions, codes: Any) -> list[Agreement]:
+    """How far each pair of reviewers agrees; `codes` [N] are the given labels.
+
+    An opinion is compared with the decision that held when it was given. What is decided later,
+    with the opinion in sight, settles a disagreement and does not make the two agree.
+    """
+    histories = _read_histories(decisions)
+    pairs: dict[tuple[str, str], list[tuple[int, str, str, bool]]] = {}
+    for index, by in read_opinions(decisions).items():
+        steps = histories.get(index, [])
         for reviewer, opinion in by.items():
-            if first is not None and first.reviewer != reviewer:
-                given = int(codes[index])
-                verdicts = {
-                    first.reviewer: _name_verdict(first, given),
-                    reviewer: _name_verdict(opinion, given),
-                }
-                one, other = sorted(verdicts)
-                pairs.setdefault((one, other), []).append((index, verdicts[one], verdicts[other]))
+            before = [held for change, held in steps if change.at <= opinion.at] or [None]
+            first, now = before[-1], steps[-1][1] if steps else None
+            if first is None or first.reviewer == reviewer or now is None or now.action is None:
+                continue
+            given = int(codes[index])
+            verdicts = {
+                first.reviewer: _name_verdict(first, given),
+                reviewer: _name_verdict(opinion, given),
+            }
+            one, other = sorted(verdicts)
+            row = (index, verdicts[one], verdicts[other], now is first)
+            pairs.setdefault((one, other), []).append(row)
     agreements = []
     for names, rows in sorted(pairs.items()):
         left, right = [row[1] for row in rows], [row[2] for row in rows]
-        differing_samples = sorted(index for index, a, b in rows if a != b)
+        n_same = sum(a == b for a, b in zip(left, right, strict=True))
+        open_ones = sorted(index for index, a, b, is_open in rows if is_open and a != b)
         kappa = _compute_kappa(left, right)
-        agreements.append(
-            Agreement(
-                names, len(rows), len(rows) - len(differing_samples), kappa, differing_samples
-            )
-        )
+        agreements.append(Agreement(names, len(rows), n_same, kappa, open_ones))
     return agreements
+
+
+def _read_histories(decisions: Decisions) -> dict[int, list[tuple[Change, Change | None]]]:
+    """Sample with an opinion -> its changes, each with the one that held after it: an undo brings
+    back an earlier one."""
+    histories: dict[int, list[tuple[Change, Change | None]]] = {}
+    places: dict[tuple[int, int], int] = {}  # (sample, batch) -> place in the sample's history
+    query = (
+        f"SELECT {CHANGE_COLUMNS} FROM changes"
+        " WHERE sample IN (SELECT sample FROM opinions) ORDER BY number"
+    )
+    with decisions.read_transaction():
+        for row in decisions.select(query):
+            change = read_change(row, decisions.path, decisions.about)
+            steps = histories.setdefault(change.index, [])
+            held: Change | None = change
+            if change.undoes is not None:
+                place = places.get((change.index, change.undoes))
+                if place is None:
+                    raise refuse_row(decisions.path, change.number, "takes back what is not there")
+                held = steps[place - 1][1] if place else None
+            places[change.index, change.batch] = len(steps)
+            steps.append((change, held))
+    return histories
+
+
+def count_opinions(decisions: Decisions) -> str:
+    """Something that is another text after every opinion that was given or taken back."""
+    with decisions.read_transaction() as connection:
+        n, last = connection.execute("SELECT count(*), max(at) FROM opinions").fetchone()
+    return f"{n} {last}"
 
 
 def _compute_kappa(left: Sequence[str], right: Sequence[str]) -> float | None:

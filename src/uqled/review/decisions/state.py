@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from uqled.review.decisions.classes import read_class_decisions
 from uqled.review.decisions.rows import Change
 from uqled.review.decisions.store import Decisions, action_number
 
@@ -30,6 +31,8 @@ class DecisionState:
         """The last change of every sample that has one."""
         self.number = 0
         """The last change that was read."""
+        self.class_targets: dict[int, int] = {}
+        """Class -> the class that it is merged into."""
         self._lock = threading.Lock()
         self.refresh()
 
@@ -47,6 +50,8 @@ class DecisionState:
                     self.times[i] = change.number
                 self.latest[i] = change
                 self.number = change.number
+            classes = read_class_decisions(self.decisions)
+            self.class_targets = {k: c.target for k, c in classes.items() if c.target is not None}
 
     def copy_verdicts(self) -> tuple[int, NDArray[np.int8], NDArray[np.int32]]:
         """(number of the last change, actions [N], labels [N]), which stay as they are."""

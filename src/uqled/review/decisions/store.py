@@ -141,8 +141,8 @@ class Decisions:
 
         The action None makes a sample undecided. `seen_versions` are the versions that the reviewer
         saw, 0 for a sample without a decision: a newer one raises `ConflictError`. The decision
-        that a sample already has is no change. `tab` tells the windows of one reviewer apart, for
-        `undo`.
+        that a sample already has is no change, unless it settles a second opinion that differs.
+        `tab` tells the windows of one reviewer apart, for `undo`.
         """
         return self.decide_for_reviewers({reviewer: items}, seen_versions=seen_versions, tab=tab)
 
@@ -355,6 +355,14 @@ class Decisions:
             version = earlier - 1
         return version
 
+    def _is_doubted(self, decision: Decision) -> bool:
+        """If a second opinion differs that is later: the same decision then confirms it."""
+        query = (
+            "SELECT 1 FROM opinions WHERE sample = ? AND at >= ? AND (action, label) IS NOT (?, ?)"
+        )
+        values = (decision.index, decision.at, decision.action, decision.label)
+        return self._connection.execute(query, values).fetchone() is not None
+
     def _write(
         self,
         items: Sequence[Item],
@@ -372,7 +380,8 @@ class Decisions:
         batch = number + 1
         for index, action, label in items:
             was = before.get(index)
-            if was is not None and (was.action, was.label) == (action, label) and undoes is None:
+            is_same = was is not None and (was.action, was.label) == (action, label)
+            if was is not None and is_same and undoes is None and not self._is_doubted(was):
                 yield was
                 continue
             number += 1

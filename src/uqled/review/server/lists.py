@@ -13,6 +13,7 @@ from starlette.requests import Request
 from uqled.detect.auto.tiers import TIERS
 from uqled.detect.reasons import REASONS
 from uqled.review.class_pages import describe_class, list_classes
+from uqled.review.decisions.opinions import count_opinions
 from uqled.review.decisions.state import STATES
 from uqled.review.estimates import Estimates
 from uqled.review.flag_list import FlagList, ListQuery
@@ -123,11 +124,13 @@ def show_class(session: ReviewSession, request: Request) -> Any:
 def show_agreement(session: ReviewSession, request: Request) -> Any:
     """The agreement of reviewers, and the number of decisions that wait for this one's opinion."""
     reviewer = request.query_params.get("reviewer", "")
+    agreements = session.measure_agreement()
     return {
         "waiting": len(session.list_second_opinions(reviewer)),
+        "differ": len({i for one in agreements for i in one.disagreements}),
         "pairs": [
             {"reviewers": one.reviewers, "n": one.n, "same": one.n_same, "kappa": one.kappa}
-            for one in session.measure_agreement()
+            for one in agreements
         ],
     }
 
@@ -174,6 +177,7 @@ def list_changes(session: ReviewSession, request: Request) -> Any:
         "changed": []
         if many
         else [describe_decision(session, index) for index in sorted(changed_samples)],
+        "opinions": count_opinions(session.decisions),
         **session.describe_progress(session.get_list(query.get("method"))),
     }
 

@@ -13,6 +13,7 @@ const tab = sessionStorage.getItem("tab") ?? crypto.getRandomValues(new Uint32Ar
 sessionStorage.setItem("tab", tab);
 
 export const reviewer = () => find("reviewer").value.trim();
+let opinions = null; // changes with every second opinion, anybody's
 const listeners = []; // called with every sample that was decided or taken back
 
 export const onDecisions = (listener) => listeners.push(listener);
@@ -82,6 +83,10 @@ export async function lookForChanges() {
   try {
     const answer = await ask("api/changes", { after: state.known, method: state.info.method });
     state.known = answer.number;
+    if (answer.opinions !== opinions) {
+      opinions = answer.opinions;
+      await showAgreement(reviewer());
+    }
     if (answer.many) await load({ from: samples[0]?.place ?? 0, index: samples[active]?.index });
     else if (answer.changed.length) {
       learn(answer.changed, false);

@@ -13,6 +13,10 @@ export function makeElement(tag, properties = {}, ...children) {
 
 const MOSTLY = 3; // so many times as many flags outside of the heat map as inside: a list says more
 const LISTED_PAIRS = 12;
+// Strengths of a colour from which black on it is easier to read than white in dark, and white than
+// black in light: either has a contrast of at least 4.5 to 1 there.
+const MIDDLING = 0.63;
+const STRONG = 0.87;
 const LONGEST = 24; // characters of a name that has room beside the heat map
 const TINY = 40; // pixels up to which every pixel of a picture is shown as a square: larger ones are told better smoothed
 const SMALL = 128; // pixels up to which a picture is enlarged further
@@ -124,7 +128,7 @@ export function drawSingle(sample, info, { content: text, decide }) {
 }
 
 // What speaks for either class, beside the sample.
-export function drawEvidence({ votes, typical, neighbours, duplicates, is_exact, columns }, sample, info) {
+export function drawEvidence({ votes, typical, neighbours, duplicates, is_exact, columns, other }, sample, info) {
   const names = info.classes;
   const parts = [];
   if (duplicates.length) parts.push(drawStrip(`${is_exact ? "The same" : "Nearly the same"}, with another label`, duplicates, info, "duplicates"));
@@ -136,10 +140,10 @@ export function drawEvidence({ votes, typical, neighbours, duplicates, is_exact,
   if (columns.length) {
     const cell = (tag, content, scope) => makeElement(tag, scope ? { scope } : {}, ...[content].flat());
     const head = makeElement("tr", {}, cell("th", "Unusual for its label", "col"), cell("th", "value", "col"), ...[sample.given, sample.suggested].map((k) => cell("th", ["usual ", ...breakName(names[k])], "col")));
-    const rows = columns.map(([name, ...values]) => makeElement("tr", {}, cell("th", name, "row"), ...values.map((value) => cell("td", value))));
+    const rows = columns.map(([name, ...values]) => makeElement("tr", {}, cell("th", name, "row"), ...values.map((value) => cell("td", value.replace("% have it", "%\u00a0have\u00a0it")))));
     parts.push(makeElement("table", { class: "unusual" }, makeElement("thead", {}, head), makeElement("tbody", {}, ...rows)));
   }
-  const pairs = [["given", sample.given], ["suggested", sample.suggested]];
+  const pairs = [["given", sample.given], ["suggested", other]];
   const strips = (rows, title) => {
     const sections = pairs.filter(([side]) => rows[side].length).map(([side, k]) => drawStrip([title, ...breakName(names[k])], rows[side], info, side));
     if (sections.length) parts.push(makeElement("div", { class: "sides" }, ...sections));
@@ -155,7 +159,9 @@ export function drawStrip(title, rows, info, kind, open = null) {
     const decided = row.action ? describeDecision(row.action, row.label, info.classes) : row.flagged ? (kind === "odd" ? "suspect" : "suspect too") : "";
     const label = kind === "duplicates" ? info.classes[row.given] : "";
     const caption = label || decided ? makeElement("span", { class: "caption" }, ...breakName([label, decided].filter(Boolean).join(", "))) : null;
-    const parts = [drawContent(row, info, "thumbnail"), caption];
+    const content = drawContent(row, info, "thumbnail");
+    markColumns(content, row.telling ?? []);
+    const parts = [content, caption];
     if (!open) return makeElement("li", { title: row.id }, ...parts);
     return makeElement("li", {}, makeElement("button", { type: "button", class: "open", title: row.id, "aria-label": `Open ${row.id}`, onclick: () => open(row.index) }, ...parts));
   });
@@ -225,7 +231,7 @@ export function drawHeatMap(pairs, info, query, choose, most = 12) {
     makeElement(
       "tr",
       {},
-      makeElement("th", { scope: "row", title: info.classes[i] }, makeElement("span", {}, info.classes[i])),
+      makeElement("th", { scope: "row", title: info.classes[i] }, makeElement("span", {}, ...breakName(info.classes[i]))),
       ...listed.map((j) => {
         const n = i === j ? 0 : (numbers.get(`${i} ${j}`) ?? 0);
         if (!n) return makeElement("td", { class: i === j ? "same" : "" });
@@ -234,7 +240,8 @@ export function drawHeatMap(pairs, info, query, choose, most = 12) {
         const cell = makeElement("button", { type: "button", title: label, "aria-label": label, "aria-pressed": String(pressed), onclick: () => choose(i, j, pressed) }, n < 1000 ? String(n) : "");
         const strength = 0.12 + 0.88 * Math.sqrt(n / largest);
         cell.style.setProperty("--strength", `${Math.round(100 * strength)}%`);
-        cell.classList.toggle("strong", strength > 0.55);
+        cell.classList.toggle("middling", strength > MIDDLING);
+        cell.classList.toggle("strong", strength > STRONG);
         return makeElement("td", {}, cell);
       }),
     ),

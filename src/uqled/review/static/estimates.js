@@ -28,6 +28,13 @@ export function follow(method, change) {
   setTimeout(renew, estimatesNow?.method === method ? PAUSE : 0);
 }
 
+// Ask for the estimates again: the list has changed without a decision about a sample.
+export function renewEstimates() {
+  estimatesNow = null;
+  find("bulk-button").hidden = true;
+  if (target) follow(target.method, target.number);
+}
+
 function isUpToDate() {
   return estimatesNow !== null && estimatesNow.method === target.method && estimatesNow.number >= target.number;
 }
@@ -66,7 +73,8 @@ function describeChange(before, after) {
 // What the audit's verdicts say so far.
 export function showAudit(audit) {
   find("audit-note").hidden = audit === null;
-  find("audit").textContent = audit ? `Go on with the audit: ${audit.n - audit.judged} left` : "Begin an audit";
+  const open = audit ? audit.n - audit.judged : 0;
+  find("audit").textContent = audit === null ? "Begin an audit" : open ? `Go on with the audit: ${open} left` : "Show the audit’s samples";
   if (audit === null) return;
   const { errors, precision } = audit;
   find("audit-note").textContent = errors ? `Audit: ${audit.judged} of ${audit.n} judged, ${audit.wrong} wrong. About ${whole(errors.value)} labels are wrong in all (${whole(errors.low)} to ${whole(errors.high)}), and ${formatRange(precision.low, precision.high)} of the flags are real. ${audit.advice}` : `Audit: ${audit.n} samples are drawn, none is judged yet.`;

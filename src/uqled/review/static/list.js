@@ -141,7 +141,7 @@ const ORDER_NOTES = {
 
 // Which order it is and why, and what the last decisions changed.
 export function showOrder(changed = "") {
-  const lasso = state.query.second ? "Second opinions: decided by others. Their decisions are hidden until you have given yours, and stay as they are." : state.query.differ ? "Two reviewers differ on these. What you decide now replaces both." : state.query.only ? "One sample of the map." : state.query.lasso ? "What the lasso on the map holds, most suspect first." : null;
+  const lasso = state.query.second ? "Second opinions: decided by others. Their decisions are hidden until you have given yours, and stay as they are." : state.query.differ ? "Two reviewers differ on these. What you decide now replaces both." : state.query.only ? "One sample by itself." : state.query.lasso ? "What the lasso on the map holds, most suspect first." : null;
   const tier = state.query.tier === "worth a look" ? " These are not flagged: at least one in five is wrong." : "";
   find("order-note").textContent = `${lasso ?? ORDER_NOTES[state.query.order]}${lasso ? "" : tier}${changed}`;
 }

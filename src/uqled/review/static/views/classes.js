@@ -4,6 +4,7 @@
 import { ask, send } from "./api.js";
 import { pickClass } from "./dialogs.js";
 import { breakName, drawStrip, formatNumber, formatPercent, formatRange, formatTime, makeElement } from "./drawing.js";
+import { renewEstimates } from "./estimates.js";
 import { announce, find, state } from "./state.js";
 
 const ROWS = 100; // classes listed at a time: typing finds the others
@@ -61,14 +62,15 @@ export async function openClass(index) {
 
 function drawClass({ index, given, flagged, rate, taken_for, taken_from, typical, oddest, decision }) {
   const names = state.info.classes;
-  const share = rate === null ? "" : ` About ${formatPercent(rate.value)} of them are wrong (${formatRange(rate.low, rate.high)}).`;
+  const share = rate === null ? "" : ` About ${formatPercent(rate.value)} of the labels are wrong (${formatRange(rate.low, rate.high)}).`;
   const confused = (title, pairs, toPair) =>
     pairs.length ? makeElement("section", {}, makeElement("h3", {}, title), makeElement("ul", { class: "chips wrap" }, ...pairs.map(([k, n]) => makeElement("li", {}, makeElement("button", { type: "button", class: "chip", onclick: () => showPair(...toPair(k)) }, ...breakName(names[k]), ` ${formatNumber(n)}`))))) : null;
   const undo = decision ? makeElement("p", { class: "state relabel" }, `${describeClass(decision)}. `, makeElement("button", { type: "button", id: "class-undo", onclick: () => change(index, null) }, "Take it back")) : null;
+  const heading = makeElement("h2", { tabindex: -1 }, ...breakName(names[index]));
   find("classes").replaceChildren(
     ...[
       makeElement("button", { type: "button", onclick: showClasses }, "All classes"),
-      makeElement("h2", {}, ...breakName(names[index])),
+      heading,
       makeElement("p", {}, `${formatNumber(given)} labels, ${formatNumber(flagged)} flagged.${share}`),
       undo,
       makeElement(
@@ -77,13 +79,14 @@ function drawClass({ index, given, flagged, rate, taken_for, taken_from, typical
         makeElement("button", { type: "button", id: "class-merge", onclick: () => merge(index) }, "Merge into …"),
         makeElement("form", { class: "rename", onsubmit: (event) => rename(event, index) }, makeElement("input", { id: "class-name", maxlength: 200, "aria-label": "New name of the class", placeholder: "New name", autocomplete: "off" }), makeElement("button", { type: "submit" }, "Rename")),
       ),
-      makeElement("p", { class: "note" }, "This changes all its labels when you export. It can be taken back."),
+      makeElement("p", { class: "note" }, "This changes all its labels when you export. Flags between merged classes leave the list. It can be taken back."),
       confused("Its flags are taken for", taken_for, (k) => [index, k]),
       confused("Labels that may belong to it", taken_from, (k) => [k, index]),
       oddest.length ? drawStrip("Oddest", oddest, state.info, "odd", openSample) : null,
       typical.length ? drawStrip("Typical", typical, state.info, "typical", openSample) : null,
     ].filter(Boolean),
   );
+  if (!document.querySelector("dialog[open]")) heading.focus({ preventScroll: true }); // what was pressed is gone
 }
 
 async function merge(index) {
@@ -102,6 +105,7 @@ async function change(index, action, more = {}) {
   try {
     await send("api/class", { index, action, reviewer: reviewerName(), ...more });
     announce(action ? "Saved. It can be taken back here." : "Taken back", true);
+    renewEstimates();
     await openClass(index);
   } catch (error) {
     announce(`Not saved: ${error.message}`, true);
