@@ -56,7 +56,7 @@ class Watched:
 
     def __getitem__(self, rows: slice) -> Any:
         if os.getpid() != self.driver:
-            self.seen(rows.start // PART_ROWS)
+            self.note_part(rows.start // PART_ROWS)
         return self.labels[rows]
 
     def note_part(self, part: int) -> None:
@@ -107,7 +107,7 @@ class Truncating(Watched):
 
 class Slow(Watched):
     def note_part(self, part: int) -> None:
-        super().seen(part)
+        super().note_part(part)
         time.sleep(0.1)
 
 
