@@ -1,7 +1,11 @@
-"""Options with a few possible values: listed in the help, completed by the shell, and checked."""
+"""Options with a few possible values: listed in the help, completed by the shell, and checked.
+
+Names of a registry are only completed: the room that looks them up refuses what it does not know.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Any
 
@@ -28,3 +32,12 @@ class Choices:
 
     def _complete(self, incomplete: str) -> list[str]:
         return [name for name in self.names if name.startswith(incomplete)]
+
+
+def complete_from(list_names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What the shell offers for an option whose value is one of these names."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in list_names() if name.startswith(incomplete)]
+
+    return complete
