@@ -244,7 +244,7 @@ class DataErrors(LabelErrors):
         if name not in own.names:
             raise InputError(
                 "label", f"is {name!r}, but the frame has the columns {', '.join(own.names)}",
-                "Name the column of labels",
+                "Name the column of labels, or add them as a column if they were passed separately",
             )  # fmt: skip
         rows = self._find_rows(frame, len(own))
         labels = own.read_column(name)

@@ -340,31 +340,15 @@ def test_a_run_is_called_as_its_data(table, tmp_path, monkeypatch):
     assert (tmp_path / "runs" / "pets" / "run.json").is_file()
 
 
-def test_settings_that_one_repeats(table, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    settings = tmp_path / "uqled.toml"
-    settings.write_text('folds = 3\n[predict]\nlabel = "species"\nmodel = "logistic"\n'
-                        'inputs = ["a", "b"]\nuncertainty = "none"\n')  # fmt: skip
-    assert invoke("predict", table).exit_code == 0
-    configuration = json.loads((tmp_path / "runs/pets/run.json").read_text())["configuration"]
-    assert configuration["folds"] == 3
-    assert configuration["model"] == "logistic"
-    result = invoke("predict", table, "--folds", 5, "--out", "five")
-    assert result.exit_code == 0, result.output
-    assert json.loads(Path("five/run.json").read_text())["configuration"]["folds"] == 5
-    for text, message in [
-        ('fold = 3', "has 'fold', which is not an option. Did you mean 'folds'?"),
-        ('[predikt]\nfolds = 3', "has 'predikt', which is not a command. Did you mean 'predict'?"),
-        ('[noise]\nfolds = 3', "has 'folds', which is not an option of noise"),
-        ('folds = ', "cannot be read"),
-    ]:  # fmt: skip
-        settings.write_text(text)
-        result = invoke("predict", table)
-        assert result.exit_code == 2
-        assert message in result.stderr
-        assert len(result.stderr.splitlines()) == 1
-    result = invoke("--config", "none.toml", "predict", table)
-    assert "'none.toml' does not exist" in result.stderr
+def test_another_model_in_the_same_folder_is_refused_in_a_line(table, tmp_path):
+    words = ["predict", table, "--label", "species", "--out", tmp_path / "run"]
+    assert invoke(*words, "--model", "logistic").exit_code == 0
+    result = invoke(*words, "--model", "forest")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1].endswith(
+        "/run' holds a run with another configuration (model: 'logistic' then, 'forest' now). "
+        "Name another folder with --out, or repeat the configuration to continue that run."
+    )
 
 
 def test_the_summary_prints_the_probability_of_an_error(run):

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 import typer
 from PIL import Image
 from typer.testing import CliRunner
@@ -141,6 +142,21 @@ def test_unreadable_images_are_no_matter_of_an_option_that_is_not_there(tmp_path
         assert result.exit_code == 2
         assert "unreadable" in result.stderr
         assert "skip" not in result.stderr
+
+
+@pytest.mark.parametrize("command", ["find", "predict"])
+def test_the_arithmetic_of_networks_is_dtype(tmp_path, monkeypatch, command):
+    monkeypatch.setattr("uqled.predict.training.survives_bfloat16", lambda: False)
+    words = [command, "digits", "--limit", 100, "--model", "small", "--out", tmp_path / "run"]
+    result = invoke(*words, "--dtype", "bf16-mixed")
+    assert result.exit_code == 2
+    assert "error: --dtype is 'bf16-mixed', which" in result.stderr
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    result = invoke(*words, "--device", "cuda")
+    assert result.exit_code == 2
+    assert "error: --device 'cuda' cannot be used" in result.stderr
+    assert result.stderr.endswith("Use auto or cpu.\n")
+    assert "precision" not in result.stderr
 
 
 def test_python_names_become_options_and_english_words_stay():

@@ -209,6 +209,32 @@ def test_columns_keep_their_types(frame, convert):
     assert type(errors.apply_to(added)) is type(own)  # once more: the columns are replaced
 
 
+def test_a_column_may_be_of_another_type_than_what_pandas_left_in_the_table(frame):
+    own = pa.Table.from_pandas(frame.reset_index(drop=True))
+    at = own.column_names.index("species")
+    own = own.set_column(at, "species", pa.compute.equal(own["species"], "Adelie"))
+    errors = find_by_forest(own)
+    assert errors.labels.values.tolist() == [False, True]
+    before, after = list_entries(own, "species"), list_entries(errors.corrected(own), "species")
+    assert sum(map(lambda old, new: old is not new, before, after)) == errors.n_flagged > 0
+    assert {*list_entries(errors.apply_to(own), "suggested_label")} == {False, True}
+
+
+def test_views_of_strings_are_corrected(frame):
+    """Arrow cannot filter them yet."""
+    own = pa.Table.from_pandas(frame.reset_index(drop=True))
+    at = own.column_names.index("species")
+    own = own.set_column(at, "species", own["species"].cast(pa.string_view()))
+    errors = find_by_forest(own)
+    assert list_entries(errors.corrected(own), "species")[3] == "Adelie"
+    assert errors.corrected(own).schema.field("species").type == pa.string_view()
+
+
+def test_labels_that_were_passed_separately_are_not_in_the_frame(frame, errors):
+    with pytest.raises(InputError, match="add them as a column if they were passed separately"):
+        errors.corrected(frame.drop(columns="species"))
+
+
 def test_columns_without_names_are_found_by_their_number(frame):
     own = frame.set_axis(range(frame.shape[1]), axis=1)
     at = frame.columns.get_loc("species")

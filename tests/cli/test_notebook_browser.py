@@ -80,6 +80,9 @@ def test_decisions_by_mouse(lab, tmp_path):
         page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.accept()))
         page.goto(lab)
         page.wait_for_selector(".jp-Notebook .jp-CodeCell")
+        # A cell that is run while there is no kernel opens a dialog, which then covers the page.
+        page.locator(".jp-KernelName", has_text="Python 3").wait_for()
+        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
         prompt = page.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt").first
         for _ in range(60):  # until the kernel is there, keys do nothing
             page.click(".jp-Notebook .jp-CodeCell .cm-content")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datasets
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -15,6 +16,7 @@ from PIL import Image
 import uqled
 from made_tables import make_news, make_penguins
 from uqled import InputError, load
+from uqled.data.frames import refuse_lazy_frame
 
 FRAME = make_penguins()
 
@@ -186,11 +188,37 @@ class EndlessStream(torch.utils.data.IterableDataset):
             "place is an IterableDataset, which streams its rows. Load it without streaming",
         ),
         (pd.DataFrame({"a": [1]}), "label is missing, but the DataFrame has the columns a"),
+        (pd.DataFrame(), "label is missing, and the DataFrame has no columns"),
+        ({}, "label is missing, and the dict has no columns"),
+        (
+            pa.table([[1], [2], [0]], names=["a", "a", "label"]),
+            "place is a Table with two columns 'a'. Rename one of them",
+        ),
+        (
+            {"a": [1.0, 5.0], "label": np.array([2**63, 2**63 + 1], np.uint64)},
+            "labels in 'label' of the dict contain 9223372036854775809, which is beyond 64 bits",
+        ),
     ],
 )
 def test_whatever_is_not_understood_gets_our_own_error(samples, words):
     with pytest.raises(uqled.UqledError, match=words):
         load(samples)
+
+
+@pytest.mark.parametrize(
+    ("library", "call"),
+    [
+        ("polars", "collect"),
+        ("dask", "compute"),
+        ("duckdb", "df"),
+        ("pyspark", "toPandas"),
+        ("ibis", "to_pandas"),
+    ],
+)
+def test_the_error_of_a_lazy_frame_names_its_own_call(library, call):
+    words = rf"place is a lazy LazyFrame. Collect it first: frame\.{call}\(\)"
+    with pytest.raises(InputError, match=words):
+        refuse_lazy_frame("place", pl.LazyFrame({"label": [1]}), nw.Implementation(library))
 
 
 def test_images_of_a_hugging_face_data_set():

@@ -28,7 +28,7 @@ from uqled.cli.commands import (
     review,
 )
 from uqled.cli.console import CommandOutput, print_error, print_json, print_text
-from uqled.cli.help_layout import WANTS_JSON, PlainCommand, PlainGroup
+from uqled.cli.help_layout import SETTINGS_FILE, WANTS_JSON, PlainCommand, PlainGroup
 from uqled.cli.options import JsonFlag, OutputOptions, QuietFlag, VerboseFlag
 from uqled.cli.running import make_command
 from uqled.errors import UqledError
@@ -101,6 +101,7 @@ def main(
 
     if config is None and not Path(FILE).is_file():
         return
+    context.meta[SETTINGS_FILE] = str(config or FILE)
     try:
         context.default_map = read_settings(
             config or Path(FILE), _list_options(context), is_trusted=config is not None

@@ -1,7 +1,11 @@
-"""Options with a few possible values: listed in the help, completed by the shell, and checked."""
+"""Options with a few possible values: listed in the help, completed by the shell, and checked.
+
+Names of a registry are only completed: the room that looks them up refuses what it does not know.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Any
 
@@ -24,7 +28,7 @@ class Choices:
         own = () if self._registry is None else self._registry.own
         option = copy(option)
         option.metavar = f"[{'|'.join((*self._names, *own))}]"
-        option.autocompletion = self._complete
+        option.autocompletion = complete_from(self._list_names)
         return option
 
     def check(self, flag: str, value: Any) -> None:
@@ -32,8 +36,14 @@ class Choices:
         if value is not None and value not in self._list_names():
             raise InputError(flag, f"is {value!r}", suggest_name(value, self._list_names()))
 
-    def _complete(self, incomplete: str) -> list[str]:
-        return [name for name in self._list_names() if name.startswith(incomplete)]
-
     def _list_names(self) -> list[str]:
         return [*self._names, *(() if self._registry is None else self._registry.names())]
+
+
+def complete_from(list_names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What the shell offers for an option whose value is one of these names."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in list_names() if name.startswith(incomplete)]
+
+    return complete

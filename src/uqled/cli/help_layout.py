@@ -14,6 +14,8 @@ from uqled.cli.console import print_json
 
 #: Entry of a context's `meta`: whether `--json` is among the words, before or after the command.
 WANTS_JSON = "uqled.json"
+#: Entry of a context's `meta`: the file of default options, if there is one.
+SETTINGS_FILE = "uqled.settings"
 #: What is raised where words cannot be understood; some versions of Typer have their own.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -48,9 +50,18 @@ def _print_refusal(command: str, *, is_json: bool) -> Iterator[None]:
     try:
         yield
     except _UsageError as error:
+        name = getattr(error.param, "name", None) if hasattr(error, "param") else None
+        if error.ctx is not None and is_from_settings(error.ctx, name):
+            error.message = f"{error.message}. It is set in {error.ctx.meta[SETTINGS_FILE]}"
         if is_json:
             print_json(command, error={"message": error.format_message()})
         raise
+
+
+def is_from_settings(context: Any, parameter: str | None) -> bool:
+    """Whether a parameter has its value from the file of default options."""
+    source = context.get_parameter_source(parameter) if parameter else None
+    return getattr(source, "name", "") == "DEFAULT_MAP"
 
 
 def _hide_type(param: Any) -> Any:

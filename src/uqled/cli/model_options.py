@@ -7,9 +7,15 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from uqled.cli.choices import Choices
+from uqled.cli.choices import Choices, complete_from
 from uqled.cli.options import EngineName, RayAddress
 from uqled.predict.uncertainty import AUTO_SOURCE, SOURCES
+
+
+def _list_models() -> list[str]:
+    from uqled.predict.learners import LEARNERS
+
+    return LEARNERS.names()
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,7 @@ class ModelOptions:
         str,
         typer.Option(
             metavar="MODEL",
+            autocompletion=complete_from(_list_models),
             help="Predict with this model. auto is a committee of several models, on the features "
             "of a pretrained encoder if one is installed. For images: small, vgg11, resnet50, "
             "probe or probe:ENCODER. For texts and tables: logistic, forest or boosting. For any "

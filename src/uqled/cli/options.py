@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from uqled.cli.choices import Choices
+from uqled.cli.choices import Choices, complete_from
 from uqled.cli.console import print_message
 from uqled.detect.methods.registry import ALL, DEFAULT_METHOD, METHODS
 from uqled.errors import InputError
@@ -34,6 +34,7 @@ MethodName = Annotated[
     str,
     typer.Option(
         metavar="METHOD",
+        autocompletion=complete_from(lambda: [*METHODS.names(), ALL]),
         help=f"Flag samples by this method: {', '.join(METHODS.own)}, one that another package "
         f"adds, or {ALL}. docs/predictions.md describes them.",
     ),
@@ -42,6 +43,7 @@ RunMethod = Annotated[
     str | None,
     typer.Option(
         metavar="METHOD",
+        autocompletion=complete_from(METHODS.names),
         help="Use the flags of this method; uqled detect -h lists the methods. Default: the "
         "method of the run.",
     ),

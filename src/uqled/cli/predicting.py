@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING
 from uqled.cli.data_options import DataOptions
 from uqled.cli.model_options import FoldOptions, ModelOptions
 from uqled.cli.options import OutputOptions
+from uqled.errors import InputError
 from uqled.terminal import escape_controls
 
 if TYPE_CHECKING:
@@ -55,17 +58,18 @@ def load_and_predict(
         output.tell(line)
     dataset = dataset.without_rare_classes(model.folds)
     options = asdict(model) | {"offline": model.offline or None}
-    predictions = cross_validate(
-        dataset,
-        options.pop("model"),
-        precision=options.pop("dtype"),
-        **options,
-        engine=engine,
-        **where,
-        out=out or Path("runs") / name_dataset(data),
-        seed=seed,
-        progress=output.progress,
-    )
+    with _name_precision_dtype():
+        predictions = cross_validate(
+            dataset,
+            options.pop("model"),
+            precision=options.pop("dtype"),
+            **options,
+            engine=engine,
+            **where,
+            out=out or Path("runs") / name_dataset(data),
+            seed=seed,
+            progress=output.progress,
+        )
     if predictions.quality is not None:
         for line in describe_model_quality(predictions.quality):
             output.tell(line)
@@ -75,6 +79,17 @@ def load_and_predict(
         output.tell(describe_finding(finding))
     Run.open(predictions.path).write_inspection(inspection.to_json())
     return dataset, predictions
+
+
+@contextmanager
+def _name_precision_dtype() -> Iterator[None]:
+    """The `precision` of training is `--dtype` here; that of flags is `--min-precision`."""
+    try:
+        yield
+    except InputError as error:
+        if error.argument != "precision":
+            raise
+        raise InputError("dtype", error.problem, error.fix) from error
 
 
 def describe_finding(finding: Finding) -> str:

@@ -16,6 +16,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from uqled.cli.choices import Choices
 from uqled.cli.console import CommandOutput, print_error, print_json, print_message, print_text
+from uqled.cli.help_layout import SETTINGS_FILE, is_from_settings
 from uqled.cli.options import OutputOptions
 from uqled.cli.wording import describe_error
 from uqled.errors import InputError, UqledError
@@ -82,10 +83,16 @@ class _Command:
             inspect.Parameter(name, keyword, annotation=annotation, default=default)
         )
 
-    def run(self, before: OutputOptions | None, values: dict[str, Any]) -> None:
+    def run(
+        self,
+        before: OutputOptions | None,
+        values: dict[str, Any],
+        settings_files: Mapping[str, str],
+    ) -> None:
         """Call the function and print its result, or in one line why there is none.
 
-        `before` are the options of the output that were typed before the command.
+        `before` are the options of the output that were typed before the command;
+        `settings_files` is where values come from that nobody typed: parameter -> file.
         """
         began = time.monotonic()
         output = _take_group(OutputOptions, values).join(before)
@@ -95,7 +102,7 @@ class _Command:
             with self._show_command(output):
                 result = self._call(values, output)
         except (UqledError, OSError) as error:
-            self._print_error(error, output)
+            self._print_error(error, output, settings_files)
             raise typer.Exit(2) from None
         if output.verbose:
             print_message(f"{self.name} took {time.monotonic() - began:.1f} s")
@@ -125,11 +132,17 @@ class _Command:
             values[name] = output if group is OutputOptions else _take_group(group, values)
         return self.function(**values)
 
-    def _print_error(self, error: UqledError | OSError, output: OutputOptions) -> None:
+    def _print_error(
+        self,
+        error: UqledError | OSError,
+        output: OutputOptions,
+        settings_files: Mapping[str, str],
+    ) -> None:
         if output.verbose:
             print_message("".join(traceback.format_exception(error)))
         if isinstance(error, UqledError):
-            content = describe_error(error, self.flags)
+            files = {self.flags[name]: file for name, file in settings_files.items()}
+            content = describe_error(error, self.flags, files)
         else:  # a disk that is full or gone, rights that are missing
             where = f" {error.filename!r}" if error.filename else ""
             content = {"message": f"the system refused{where} ({error.strerror or error})"}
@@ -159,7 +172,9 @@ def make_command(
     command.add_function()
 
     def run(context: typer.Context, **values: Any) -> None:
-        command.run(context.obj, values)
+        file = str(context.meta.get(SETTINGS_FILE))
+        from_file = [name for name in values if is_from_settings(context, name)]
+        command.run(context.obj, values, dict.fromkeys(from_file, file))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     context = inspect.Parameter("context", keyword, annotation=typer.Context)

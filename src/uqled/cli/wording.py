@@ -19,10 +19,13 @@ _OTHER_NAMES = {
 }
 
 
-def describe_error(error: UqledError, flags: Mapping[str, str]) -> dict[str, str]:
+def describe_error(
+    error: UqledError, flags: Mapping[str, str], settings_files: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """The message, argument, problem and fix of an error, in terms of the command's options.
 
-    `flags` are the command's: name of the parameter -> as the user types it.
+    `flags` are the command's: name of the parameter -> as the user types it. `settings_files` is
+    where values come from that nobody typed: flag -> file.
     """
     flags_by_name = dict(flags)
     flags_by_name |= {name: flags[other] for name, other in _OTHER_NAMES.items() if other in flags}
@@ -30,7 +33,9 @@ def describe_error(error: UqledError, flags: Mapping[str, str]) -> dict[str, str
         return {"message": f"{_translate(str(error), flags_by_name)}."}
     argument = flags_by_name.get(error.argument, error.argument)
     problem, fix = (_translate(text, flags_by_name) for text in (error.problem, error.fix))
-    message = escape_message(f"{argument} {problem}. {fix}.")
+    file = (settings_files or {}).get(argument)
+    where = f" (in {file})" if file else ""
+    message = escape_message(f"{argument}{where} {problem}. {fix}.")
     return {"message": message, "argument": argument, "problem": problem, "fix": fix}
 
 

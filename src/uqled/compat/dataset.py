@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from uqled.compat.count import estimate_joint, num_label_issues
 from uqled.errors import InputError
 
+#: Least share of the samples that cleanlab divides by, for classes without samples.
+_LEAST_SHARE = 1e-6
+
 
 def health_summary(
     labels: Any = None,
@@ -62,8 +65,8 @@ def rank_classes_by_label_quality(
         joint = estimate_joint(labels, pred_probs, confident_joint=confident_joint)
     N = _count_samples(labels, num_examples, confident_joint)
     given, true, right = joint.sum(axis=1), joint.sum(axis=0), joint.diagonal()
-    with np.errstate(invalid="ignore", divide="ignore"):  # a class without samples has no share
-        noise, inverse = (given - right) / given, (true - right) / true
+    noise = (given - right) / np.maximum(given, _LEAST_SHARE)
+    inverse = (true - right) / np.maximum(true, _LEAST_SHARE)
     frame = pd.DataFrame(
         {
             "Class Index": np.arange(len(joint)),

@@ -27,8 +27,14 @@ def check_labels(labels: Any, *, one_class: bool = False) -> Ints:
         raise InputError(
             "labels",
             f"cannot become an array ({first_line(error)})",
-            "Pass one class number per sample",
+            "Pass one class number per sample: multi-label data is not supported",
         ) from error
+    if array.ndim == 2 and isinstance(labels, list):
+        raise InputError(
+            "labels",
+            "contain lists",
+            "Pass one class number per sample: multi-label data is not supported",
+        )
     if array.ndim == 2 and array.shape[1] == 1:
         array = array.reshape(-1)
     if array.ndim != 1 or not len(array):

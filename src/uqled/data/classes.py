@@ -32,6 +32,9 @@ def encode_column(
         values = column.dtype.categories.tolist()
     is_bool = getattr(getattr(column, "dtype", None), "kind", None) == "b"
     labels = read_label_column(column, name)
+    if labels.dtype.kind == "u" and len(labels) and labels.max() > np.iinfo(np.int64).max:
+        problem = f"contain {int(labels.max())}, which is beyond 64 bits"
+        raise InputError(name, problem, "Number the classes from 0")
     if values is None and names is not None:
         values = range(len(names)) if labels.dtype.kind in "iu" else list(names)
     if values is None:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uqled.errors import InputError
+
+#: What turns a lazy frame into one in memory, where it is not `collect`.
+_COLLECTING_CALLS = {
+    "dask": "compute",
+    "duckdb": "df",
+    "ibis": "to_pandas",
+    "pyspark": "toPandas",
+    "pyspark[connect]": "toPandas",
+}
 
 
 class OpenFrame(Protocol):
@@ -41,9 +50,7 @@ def open_frame(frame: Any) -> OpenFrame:
         return _OpenBatch(frame)
     native = nw.from_native(frame, pass_through=True, eager_only=False)
     if isinstance(native, nw.LazyFrame):
-        raise InputError(
-            "frame", f"is a lazy {type(frame).__name__}", "Collect it first: frame.collect()"
-        )
+        refuse_lazy_frame("frame", frame, native.implementation)
     if not isinstance(native, nw.DataFrame):
         raise InputError(
             "frame",
@@ -52,6 +59,13 @@ def open_frame(frame: Any) -> OpenFrame:
             "a row for each sample",
         )
     return _OpenTable(frame)
+
+
+def refuse_lazy_frame(argument: str, frame: Any, implementation: Any) -> NoReturn:
+    """Refuse a frame whose rows are not computed yet; `implementation` is narwhals' name of it."""
+    call = _COLLECTING_CALLS.get(implementation.value, "collect")
+    fix = f"Collect it first: frame.{call}()"
+    raise InputError(argument, f"is a lazy {type(frame).__name__}", fix)
 
 
 def is_hugging_face(samples: Any) -> bool:
@@ -98,7 +112,9 @@ class _OpenTable:
 
     def replace_column(self, name: str, entries: list[Any], is_kept: NDArray[np.bool_]) -> Any:
         table = self._native.with_columns(self._make_column(name, entries))
-        return self._restore_frame(table.filter(is_kept.tolist()), is_kept)
+        if not is_kept.all():  # Arrow cannot filter columns of every type
+            table = table.filter(is_kept.tolist())
+        return self._restore_frame(table, is_kept)
 
     def _make_column(self, name: str, entries: list[Any]) -> Any:
         """A column of the library's own type, which may say more than that of narwhals."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 from uqled.arrays import to_numpy
 from uqled.data.classes import encode_column
 from uqled.data.dataset import Dataset
-from uqled.data.frames import is_hugging_face, is_record_batch
+from uqled.data.frames import is_hugging_face, is_record_batch, refuse_lazy_frame
 from uqled.data.image_cache import EncodedImages
 from uqled.data.images import is_image_name
 from uqled.data.raw_dataset import (
@@ -102,16 +103,17 @@ def _convert_frame(samples: Any) -> Any | None:
         return pd.DataFrame(list(samples))
     if isinstance(samples, np.ndarray) and samples.dtype.names:
         return pd.DataFrame.from_records(samples)
-    if isinstance(samples, pd.DataFrame) and not samples.columns.is_unique:
-        twice = samples.columns[samples.columns.duplicated()][0]
-        raise InputError(
-            "place", f"is a DataFrame with two columns {str(twice)!r}", "Rename one of them"
-        )
+    if isinstance(samples, pd.DataFrame) or _is_arrow(samples):
+        names = samples.columns if isinstance(samples, pd.DataFrame) else samples.column_names
+        if twice := [name for name, n in Counter(names).items() if n > 1]:
+            raise InputError(
+                "place",
+                f"is a {type(samples).__name__} with two columns {str(twice[0])!r}",
+                "Rename one of them",
+            )
     frame = nw.from_native(samples, pass_through=True, eager_only=False)
     if isinstance(frame, nw.LazyFrame):
-        raise InputError(
-            "place", f"is a lazy {type(samples).__name__}", "Collect it first: frame.collect()"
-        )
+        refuse_lazy_frame("place", samples, frame.implementation)
     return frame.to_pandas() if isinstance(frame, nw.DataFrame) else None
 
 
@@ -354,7 +356,7 @@ def _are_paths(samples: Any) -> bool:
 
 
 def _is_arrow(samples: Any) -> bool:
-    return hasattr(samples, "schema") and hasattr(samples, "drop_columns")
+    return hasattr(samples, "drop_columns") and hasattr(samples, "schema")
 
 
 def _is_array(samples: Any) -> bool:

@@ -69,6 +69,7 @@ def resolve_precision(training: Training) -> str:
 
 def make_fabric(training: Training) -> Any:
     """The device, the number of them and the precision."""
+    precision: Any = resolve_precision(training)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # hints about hardware that is there but not asked for
         try:
@@ -76,14 +77,15 @@ def make_fabric(training: Training) -> Any:
                 accelerator=training.device,
                 devices=training.devices,
                 strategy="auto" if training.devices == 1 else "ddp_spawn",
-                precision=resolve_precision(training),  # type: ignore[arg-type]
+                precision=precision,
             )
         except (ValueError, RuntimeError, TypeError) as error:
+            is_plain = training.precision in ("auto", "32-true")
+            arithmetic = "" if is_plain else f" in {training.precision} arithmetic"
             raise InputError(
                 "device",
-                f"{training.device!r} with precision {training.precision!r} cannot be used "
-                f"({str(error).splitlines()[0]})",
-                "Use device auto or cpu, and precision auto or 32-true",
+                f"{training.device!r}{arithmetic} cannot be used ({str(error).splitlines()[0]})",
+                "Use auto or cpu" if is_plain else "Use auto or cpu, and 32-true arithmetic",
             ) from error
 
 

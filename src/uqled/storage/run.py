@@ -166,6 +166,8 @@ class Run:
             key for key in before.keys() | now.keys() if before.get(key) != now.get(key)
         )
         if changed_keys:
+            if "model" in changed_keys:  # each model has settings of its own
+                changed_keys = [key for key in changed_keys if key != "settings"]
             changes = [
                 f"{k}: {show_value(before.get(k))} then, {show_value(now.get(k))} now"
                 for k in changed_keys[:5]
@@ -173,7 +175,7 @@ class Run:
             raise InputError(
                 "out",
                 f"{str(path)!r} holds a run with another configuration ({'; '.join(changes)})",
-                "Choose another folder, or repeat the configuration to continue that run",
+                "Name another folder with `out`, or repeat the configuration to continue that run",
             )
 
     @classmethod

@@ -38,6 +38,10 @@ def choose_label(frame: Any, request: ReadRequest, subject: str, names: list[str
         label = similar_names[0]
     if label not in columns and f"column {label}" in columns:  # of a table without names
         label = f"column {label}"
+    if not names:
+        raise InputError(
+            "label", f"{problem}, and {subject} has no columns", "Pass samples and their labels"
+        )
     if label not in columns:
         raise InputError(
             "label",

@@ -76,11 +76,18 @@ class Table:
 
 def make_arrow_table(table: Any, place: Any, class_names: dict[str, list[str]]) -> Table:
     """An Arrow table, whose columns of images stay as they are."""
+    import pandas as pd
+
     with explain_table_problems(place):
         images = {name: table.column(name) for name in list_image_types(table.schema)}
         plain = table.drop_columns(list(images))
         check_cells(plain, name_source(place))
         frame = plain.to_pandas().reset_index(drop=True)
+        for at, name in enumerate(map(str, frame.columns)):
+            kind = plain.schema.field(name).type if name in plain.column_names else None
+            # Notes that pandas left in a table are older than a column put in its place.
+            if str(kind) == "bool" and isinstance(frame.dtypes.iloc[at], pd.StringDtype):
+                frame.isetitem(at, plain.column(name).to_pandas())
     path = Path(str(place))
     folder = path if path.is_dir() else path.parent
     return Table(place, folder, frame, lambda columns: frame[columns], images, class_names)
