@@ -59,16 +59,14 @@ def test_memory_that_is_freed_is_used_again():
     import resource  # which Windows has not
 
     def count_faults():
-        torch.ones(1 << 24)  # beyond what the library keeps by itself
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        for _ in range(4):
-            torch.ones(1 << 24)
+        torch.ones(1 << 24)  # beyond what the library keeps by itself
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
     usual = count_faults()
     with hardware.keep_freed_memory():
-        kept = count_faults()
-    assert kept < usual / 10
+        kept = [count_faults() for _ in range(50)]
+    assert min(kept[-10:]) < usual / 10  # as soon as there is a free piece of this size
     assert count_faults() > usual / 2  # as it was before
 
 
