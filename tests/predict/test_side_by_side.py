@@ -9,7 +9,7 @@ from small_training import QUICK, digits, same, tiny
 from uqled.engines.processes import Processes
 from uqled.models.cost import measure_forward
 from uqled.models.networks import build
-from uqled.predict import side_by_side
+from uqled.predict import crossval, side_by_side
 from uqled.predict.crossval import cross_validate
 from uqled.predict.learners import choose_learner
 from uqled.predict.side_by_side import choose_processes
@@ -27,7 +27,24 @@ def learner():
     return choose_learner(tiny, digits(), uncertainty="auto", epochs=10, batch_size=32)
 
 
-def test_the_arrays_are_those_of_one_thread(tmp_path, set_threads, monkeypatch):
+def list_files(run):
+    return sorted(path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file())
+
+
+def test_processes_compute_the_arrays_of_this_one(tmp_path, monkeypatch):
+    options = {"folds": 3, "passes": 2, "uncertainty": "bootstrap"}
+    alone = cross_validate(digits(), "logistic", out=tmp_path / "alone", **options)
+    monkeypatch.setattr(crossval, "choose_processes", lambda *_: Processes(2, 2))
+    together = cross_validate(digits(), "logistic", out=tmp_path / "together", **options)
+    same(together, alone)
+    assert list_files(together.path) == list_files(alone.path)
+    monkeypatch.setattr(crossval, "choose_processes", None)  # which nobody can call
+    cross_validate(digits(), "logistic", out=tmp_path / "local", engine="local", **options)
+    cross_validate(digits(), "logistic", out=tmp_path / "together", **options)  # it is finished
+
+
+@pytest.mark.slow  # each process loads PyTorch
+def test_the_arrays_of_a_network_are_those_of_one_thread(tmp_path, set_threads, monkeypatch):
     set_threads(1)
     alone = cross_validate(digits(), tiny, out=tmp_path / "alone", **QUICK)
     set_threads(2)
@@ -38,13 +55,7 @@ def test_the_arrays_are_those_of_one_thread(tmp_path, set_threads, monkeypatch):
     together = cross_validate(digits(), tiny, out=tmp_path / "together", **QUICK)
     assert began == [(2, 2)]  # workers, threads
     same(together, alone)
-    names = [
-        sorted(path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file())
-        for run in (alone.path, together.path)
-    ]
-    assert names[0] == names[1]
-    monkeypatch.setattr(Processes, "__init__", None)  # which would fail
-    cross_validate(digits(), tiny, out=tmp_path / "local", engine="local", **QUICK)
+    assert list_files(together.path) == list_files(alone.path)
 
 
 def test_only_long_work_is_done_side_by_side(learner, set_threads, monkeypatch):
