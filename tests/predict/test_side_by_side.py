@@ -9,10 +9,11 @@ from small_training import QUICK, digits, same, tiny
 from uqled.engines.processes import Processes
 from uqled.models.cost import measure_forward
 from uqled.models.networks import build
-from uqled.predict import crossval, side_by_side
+from uqled.predict import crossval
+from uqled.predict import folds as folds_module
 from uqled.predict.crossval import cross_validate
+from uqled.predict.folds import choose_processes
 from uqled.predict.learners import choose_learner
-from uqled.predict.side_by_side import choose_processes
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_the_arrays_of_a_network_are_those_of_one_thread(tmp_path, set_threads, 
     set_threads(1)
     alone = cross_validate(digits(), tiny, out=tmp_path / "alone", **QUICK)
     set_threads(2)
-    monkeypatch.setattr(side_by_side, "_WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(folds_module, "_WORTH_SECONDS", 0.0)
     began = []
     init = Processes.__init__
     monkeypatch.setattr(Processes, "__init__", lambda *a: began.append(a[1:]) or init(*a))
@@ -61,7 +62,7 @@ def test_the_arrays_of_a_network_are_those_of_one_thread(tmp_path, set_threads, 
 def test_only_long_work_is_done_side_by_side(learner, set_threads, monkeypatch):
     set_threads(4)
     assert choose_processes(learner, digits(), 3, 5) is None  # seconds
-    monkeypatch.setattr(side_by_side, "_WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(folds_module, "_WORTH_SECONDS", 0.0)
     chosen = choose_processes(learner, digits(), 3, 5)
     assert (chosen.workers, chosen.threads) == (3, 1)
     chosen = choose_processes(learner, digits(), 2, 5)
@@ -75,17 +76,17 @@ def test_only_long_work_is_done_side_by_side(learner, set_threads, monkeypatch):
 
 def test_memory_limits_how_many(learner, set_threads, monkeypatch):
     set_threads(4)
-    monkeypatch.setattr(side_by_side, "_WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(folds_module, "_WORTH_SECONDS", 0.0)
     memory = learner.estimate_fold(digits(), 3, 5).memory
-    monkeypatch.setattr(side_by_side, "measure_memory", lambda: 4 * memory + 2)
+    monkeypatch.setattr(folds_module, "measure_memory", lambda: 4 * memory + 2)
     assert choose_processes(learner, digits(), 3, 5).workers == 2
-    monkeypatch.setattr(side_by_side, "measure_memory", lambda: 4 * memory - 2)
+    monkeypatch.setattr(folds_module, "measure_memory", lambda: 4 * memory - 2)
     assert choose_processes(learner, digits(), 3, 5) is None
 
 
 def test_what_cannot_be_copied_stays_in_this_process(set_threads, monkeypatch):
     set_threads(4)
-    monkeypatch.setattr(side_by_side, "_WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(folds_module, "_WORTH_SECONDS", 0.0)
     generator = (number for number in ())
 
     def network(n_classes, image_shape):

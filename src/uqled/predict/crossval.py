@@ -23,12 +23,11 @@ from uqled.errors import InputError
 from uqled.features.neighbours import group_near_duplicates, number_groups
 from uqled.model_quality import measure_model_quality
 from uqled.predict.fold_files import read_members
-from uqled.predict.folds import Folds, compute_distributed, compute_here
+from uqled.predict.folds import Folds, choose_processes, compute_distributed, compute_here
 from uqled.predict.history import write_history
 from uqled.predict.learner import CombiningLearner, EnsembleLearner, Learner
 from uqled.predict.learners import choose_learner
 from uqled.predict.neighbours import find_sample_features, write_neighbours, write_table_vectors
-from uqled.predict.side_by_side import choose_processes
 from uqled.progress import Progress
 from uqled.storage.run import Predictions, Run
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from uqled.data.dataset import Dataset
 from uqled.errors import InputError
 from uqled.predict.fold_files import MEMBER, make_member_folder, read_partial
-from uqled.predict.learner import Advance, FoldPredictions
+from uqled.predict.learner import Advance, FoldCost, FoldPredictions
 from uqled.predict.schedule import mix_seed
-from uqled.predict.side_by_side import FoldCost
 from uqled.predict.training_options import resolve_training
 from uqled.predict.uncertainty import (
     AUTO_SOURCE,
