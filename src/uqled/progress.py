@@ -323,7 +323,7 @@ class _Bar:
 
 
 class _Lines:
-    """Plain lines, which become rarer the longer the work takes."""
+    """Plain lines, rarer as the work takes longer; they tell the time left once it is known."""
 
     _last: ClassVar[float] = -math.inf
     """When the last line of any stage was printed."""
@@ -331,13 +331,17 @@ class _Lines:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._is_first = True
+        self._told_time = False
 
     def update(self) -> None:
         stage = self._stage
         pause = max(_LINE_SECONDS, _LINE_SHARE * stage.elapsed_seconds)
-        if self._is_first:
+        left = stage.seconds_left
+        tells_time_now = left is not None and left >= _LINE_SECONDS and not self._told_time
+        if self._is_first and not tells_time_now:
             self._print(stage.name + (f" ({stage.activity})" if stage.activity else ""))
-        elif time.monotonic() - _Lines._last >= pause:
+        elif tells_time_now or time.monotonic() - _Lines._last >= pause:
+            self._told_time |= left is not None
             share = "" if not stage.total else f" {min(stage.done / stage.total, 1):.0%},"
             self._print(f"{stage.name}:{share} {describe_time(stage)}")
         self._is_first = False

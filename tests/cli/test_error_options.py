@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ def invoke(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+@cache
 def list_options(command):
     params = typer.main.get_command(app).commands[command].params
     return {flag for one in params for flag in one.opts} | {"--help"}

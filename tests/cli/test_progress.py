@@ -11,8 +11,12 @@ import time
 from itertools import groupby
 
 import pytest
+from typer.testing import CliRunner
 
 from uqled import progress
+from uqled.cli import app
+from uqled.errors import InputError
+from uqled.predict import learners
 from uqled.progress import Progress, Stage, describe_seconds
 
 DELAY = 0.03  # in place of the second that work may take unnoticed
@@ -168,6 +172,36 @@ def test_lines_say_how_far_it_is(capsys, monkeypatch):
         time.sleep(3 * DELAY)
     text = capsys.readouterr().err
     assert re.search(r"^sweep 1 of 3: 50%, \d s so far, about \d s left$", text, re.M)
+
+
+def test_lines_tell_the_time_left_as_soon_as_it_is_known(clock, capsys, monkeypatch):
+    monkeypatch.setattr(progress._Lines, "_last", 0.0)
+    stage = Stage("training", total=10)
+    view = progress._Lines(stage)
+    clock[0] += 1
+    view.update()
+    for _ in range(3):
+        clock[0] += 2
+        stage.advance(1)
+        view.update()
+        view.update()
+    assert capsys.readouterr().err.splitlines() == [
+        "training",
+        "training: 30%, 7 s so far, about 14 s left",
+    ]
+
+
+def test_a_command_says_that_it_loads_packages(tmp_path, monkeypatch):
+    stages = []
+
+    def fail(_):
+        stages.extend(stage.name for stage in progress._running)
+        raise InputError("model", "is slow to load", "Wait")
+
+    monkeypatch.setattr(learners, "find_learner_maker", fail)
+    result = CliRunner().invoke(app, ["find", str(tmp_path), "--out", str(tmp_path / "run")])
+    assert "is slow to load" in result.output
+    assert stages == ["uqled find", "loading what the model needs"]
 
 
 def test_a_stage_of_seconds_is_one_line(capsys, monkeypatch):

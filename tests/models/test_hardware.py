@@ -52,3 +52,25 @@ def test_asking_for_units_that_do_not_work_is_refused(processor):
 
 def test_the_probe_multiplies():
     assert hardware.survives_bfloat16() in (True, False)  # and this process is still there
+
+
+@pytest.mark.skipif(hardware._load_glibc() is None, reason="needs glibc")
+def test_memory_that_is_freed_is_used_again():
+    import resource  # which Windows has not
+
+    def count_faults():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        torch.ones(1 << 24)  # beyond what the library keeps by itself
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    usual = count_faults()
+    with hardware.keep_freed_memory():
+        kept = [count_faults() for _ in range(50)]
+    assert min(kept[-10:]) < usual / 10  # as soon as there is a free piece of this size
+    assert count_faults() > usual / 2  # as it was before
+
+
+def test_without_glibc_nothing_happens(monkeypatch):
+    monkeypatch.setattr(hardware, "_load_glibc", lambda: None)
+    with hardware.keep_freed_memory():
+        pass

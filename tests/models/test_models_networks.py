@@ -232,3 +232,21 @@ def test_small_learns_digits_and_so_do_its_passes():
     softmax, passes = models.stochastic_passes(model, x[1400:], 5, seed=0)
     for probabilities in (softmax, passes.mean(dim=0)):
         assert (probabilities.argmax(dim=1) == y[1400:]).float().mean() > 0.9
+
+
+def test_dropout_of_a_users_network_draws_its_masks_as_ours_does():
+    class Own(nn.Dropout):
+        """Of the user's own, which may do anything."""
+
+    def make(n_classes, image_shape):
+        values = image_shape[0] * image_shape[1] * image_shape[2]
+        layers = nn.Flatten(), nn.Dropout(0.25), Own(0.5), nn.Linear(values, n_classes)
+        return nn.Sequential(*layers)
+
+    network = build(make, n_classes=3, image_shape=(4, 4, 3), seed=0)
+    assert [type(layer) for layer in dropout_layers(network)] == [Dropout, Own]
+    assert str(network) == str(make(3, (4, 4, 3)))  # so that a run can be continued
+    torch.manual_seed(1)
+    kept = network[1](torch.ones(200, 500))
+    assert kept[kept != 0].unique().tolist() == [pytest.approx(4 / 3)]
+    assert (kept != 0).float().mean() == pytest.approx(0.75, abs=0.01)

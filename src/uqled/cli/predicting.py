@@ -31,16 +31,21 @@ def load_and_predict(
     seed: int,
 ) -> tuple[Dataset, Predictions]:
     """The data set and its out-of-fold predictions, whose run is `runs/NAME` unless named."""
-    from uqled.data.inspection import inspect
-    from uqled.data.inspection.prediction_checks import add_prediction_findings
-    from uqled.data.loading import name_dataset
-    from uqled.model_quality import describe_model_quality
-    from uqled.predict.crossval import check_counts_and_seed, check_engine_options, cross_validate
-    from uqled.predict.learners import find_learner_maker
-    from uqled.storage.run import Run
+    with output.stage("loading what the model needs", says_end=False):
+        from uqled.data.inspection import inspect
+        from uqled.data.inspection.prediction_checks import add_prediction_findings
+        from uqled.data.loading import name_dataset
+        from uqled.model_quality import describe_model_quality
+        from uqled.predict.crossval import (
+            check_counts_and_seed,
+            check_engine_options,
+            cross_validate,
+        )
+        from uqled.predict.learners import find_learner_maker
+        from uqled.storage.run import Run
 
-    # Refuse a misspelt or missing model before the data is read.
-    find_learner_maker(model.model)
+        # Refuse a misspelt or missing model before the data is read.
+        find_learner_maker(model.model)
     check_counts_and_seed(model.folds, model.passes, seed)
     where = cluster.as_arguments()
     engine = where.pop("engine")

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from uqled.errors import InputError
-from uqled.models.dropout import Dropout
+from uqled.models.dropout import Dropout, draw_masks_faster
 
 ImageShape = tuple[int, int, int]
 """Height, width, channels."""
@@ -206,6 +206,7 @@ def build(
             )
         if network not in NETWORKS:
             _try_out(model, n_classes, image_shape)
+            draw_masks_faster(model)
     return model
 
 

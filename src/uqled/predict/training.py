@@ -22,7 +22,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from uqled.errors import FileError, InputError
-from uqled.models.hardware import has_bfloat16, has_float16, survives_bfloat16
+from uqled.models.hardware import (
+    has_bfloat16,
+    has_float16,
+    keep_freed_memory,
+    survives_bfloat16,
+)
 from uqled.predict.checkpoints import (
     CHECKPOINT,
     History,
@@ -117,7 +122,8 @@ def train(
         folder=folder,
         advance=advance if one_process else None,
     )
-    fabric.launch(fit, model)
+    with keep_freed_memory():
+        fabric.launch(fit, model)
     if not one_process:  # the weights are in the checkpoint: tensors of an ended process are gone
         path = folder / CHECKPOINT
         checkpoint = read_checkpoint(path, "cpu")
@@ -211,7 +217,14 @@ def _make_optimiser(module: nn.Module, training: Training) -> tuple[Any, bool]:
         },
     ]
     nesterov = training.nesterov and training.momentum > 0
-    optimiser = torch.optim.SGD(groups, training.lr, momentum=training.momentum, nesterov=nesterov)
+    optimiser = torch.optim.SGD(
+        groups,
+        training.lr,
+        momentum=training.momentum,
+        nesterov=nesterov,
+        # In one sweep over weights, gradients and momentum, not one for each operation.
+        fused=all(p.is_floating_point() for p in parameters),
+    )
     return optimiser, False
 
 

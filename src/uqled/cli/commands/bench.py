@@ -106,11 +106,12 @@ def bench(
         uqled bench laptop --data data/ --out runs/laptop --plan
         uqled bench my-suite.toml --data data/ --only 'mnist/*'
     """
-    from uqled.bench.cells import Cells
-    from uqled.bench.cost_estimate import estimate_benchmark_cost
-    from uqled.bench.runner import Benchmark, run_benchmark, write_tables
-    from uqled.bench.suite import read_suite
-    from uqled.bench.workers import Workers
+    with output.stage("loading what the benchmark needs", says_end=False):
+        from uqled.bench.cells import Cells
+        from uqled.bench.cost_estimate import estimate_benchmark_cost
+        from uqled.bench.runner import Benchmark, run_benchmark, write_tables
+        from uqled.bench.suite import read_suite
+        from uqled.bench.workers import Workers
 
     out = out or Path("runs") / f"bench-{Path(suite).stem}"
     benchmark = Benchmark(

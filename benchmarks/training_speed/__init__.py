@@ -1,0 +1,1 @@
+"""Training and predicting with Monte Carlo dropout, beside plain PyTorch."""
