@@ -22,6 +22,7 @@ from uqled.predict.learners.estimator import fit_transformer, make_boosting
 _TREES = 100
 _MANY_TEXTS = 500  # from here on, words of one text alone tell nothing and cost most of the time
 _WORD_PRIOR = 0.1  # added to every word's weight in every class: best of 0.003 to 1 on two sets
+_DRAWN = 0.5  # of the samples for each tree of a forest: as accurate as all, in less time
 _LEAF = 3  # samples in a leaf, at least: smoother probabilities where labels are wrong
 
 
@@ -30,7 +31,7 @@ def predict_by_boosting(fold: CommitteeFold) -> NDArray[np.float32]:
 
 
 def predict_by_forest(fold: CommitteeFold) -> NDArray[np.float32]:
-    return _predict_table(fold, _make_trees(fold, RandomForestClassifier))
+    return _predict_table(fold, _make_trees(fold, RandomForestClassifier, max_samples=_DRAWN))
 
 
 def predict_by_extra_trees(fold: CommitteeFold) -> NDArray[np.float32]:
@@ -54,8 +55,8 @@ def predict_by_tfidf(fold: CommitteeFold) -> NDArray[np.float32]:
     return _predict_features(fold, MultinomialNB(alpha=_WORD_PRIOR), X, X_new)
 
 
-def _make_trees(fold: CommitteeFold, kind: Any) -> Any:
-    return kind(_TREES, min_samples_leaf=_LEAF, n_jobs=fold.threads)
+def _make_trees(fold: CommitteeFold, kind: Any, **options: Any) -> Any:
+    return kind(_TREES, min_samples_leaf=_LEAF, n_jobs=fold.threads, **options)
 
 
 def _predict_table(
