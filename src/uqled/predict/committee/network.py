@@ -16,9 +16,11 @@ from uqled.predict.training_options import Training
 if TYPE_CHECKING:
     from torch import Tensor
 
-_EPOCHS, _RATE, _DECAY = 8, 0.05, 5e-4
+_RATE, _DECAY = 0.05, 5e-4
+_FEW = 1_000  # samples, below which
+_EPOCHS = (12, 8)  # they are seen more often
 _STEPS = 32  # of an epoch, as long as the batches allow
-_BATCHES = (32, 512)  # samples: with few and with many of them
+_BATCHES = (64, 512)  # samples: with few and with many of them
 _SMALL_BATCH = 128  # up to which several threads would spend their time waiting
 
 
@@ -36,10 +38,11 @@ def predict_held_out(fold: CommitteeFold) -> NDArray[np.float32]:
     velocities = [torch.zeros_like(one) for one in parameters]
     batch = min(int(np.clip(len(y) // _STEPS, *_BATCHES)), len(y))
     steps = len(y) // batch
-    plan = Training(epochs=_EPOCHS, lr=_RATE)
+    epochs = _EPOCHS[len(y) >= _FEW]
+    plan = Training(epochs=epochs, lr=_RATE)
     with _limit_threads(1 if batch <= _SMALL_BATCH else fold.threads), torch.random.fork_rng([]):
         torch.manual_seed(mix_seed(fold.seed, 1))
-        for step in range(_EPOCHS * steps):
+        for step in range(epochs * steps):
             if step % steps == 0:
                 order = torch.randperm(len(y))
             begin = step % steps * batch
