@@ -13,6 +13,7 @@ from sklearn.metrics import f1_score
 
 from uqled import Dataset, InputError, find, find_label_errors
 from uqled.features.columns import make_transformer
+from uqled.features.components import reduce_features
 from uqled.model_quality import describe_model_quality, measure_model_quality
 from uqled.predict.committee import classifiers, network
 from uqled.predict.committee.heads import CommitteeFold
@@ -72,6 +73,17 @@ def test_the_networks_steps_are_those_of_torchs_descent():
         torch.testing.assert_close(ours.weight, theirs.weight)
         torch.testing.assert_close(ours.bias, theirs.bias)
         assert ours.weight.grad is None
+
+
+def test_the_network_learns_many_classes_of_few_samples_each():
+    pytest.importorskip("torch")
+    X, y = make_features(n=4_000, K=400, D=64)
+    rows = np.random.default_rng(1).permutation(4_000)
+    fold = CommitteeFold(
+        Dataset.from_arrays(X, y), reduce_features(X), rows[1_000:], rows[:1_000], None, 0, {}, 1
+    )
+    classes = network.predict_held_out(fold).argmax(axis=1)
+    assert np.mean(classes == y[rows[:1_000]]) > 0.55  # with fewer steps: 0.33
 
 
 def test_words_tell_the_class_of_new_texts_and_unknown_words_tell_nothing():

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _RATE, _DECAY = 0.05, 5e-4
-_FEW = 1_000  # samples, below which
-_EPOCHS = (12, 8)  # they are seen more often
-_STEPS = 32  # of an epoch, as long as the batches allow
+_FEW, _FEW_PER_CLASS = 1_000, 40  # samples, below which they are seen more often
+#: With few samples and with many, of which more epochs or steps did not make it more accurate.
+_EPOCHS, _STEPS = (12, 8), (64, 32)  # steps of an epoch, as long as the batches allow
 _BATCHES = (64, 512)  # samples: with few and with many of them
 _SMALL_BATCH = 128  # up to which several threads would spend their time waiting
 
@@ -36,9 +36,9 @@ def predict_held_out(fold: CommitteeFold) -> NDArray[np.float32]:
     network = make_head(X.shape[1], fold.n_classes, mix_seed(fold.seed, 0))[2:]
     parameters = list(network.parameters())
     velocities = [torch.zeros_like(one) for one in parameters]
-    batch = min(int(np.clip(len(y) // _STEPS, *_BATCHES)), len(y))
-    steps = len(y) // batch
-    epochs = _EPOCHS[len(y) >= _FEW]
+    are_many = len(y) >= max(_FEW, _FEW_PER_CLASS * fold.n_classes)
+    batch = min(int(np.clip(len(y) // _STEPS[are_many], *_BATCHES)), len(y))
+    steps, epochs = len(y) // batch, _EPOCHS[are_many]
     plan = Training(epochs=epochs, lr=_RATE)
     with _limit_threads(1 if batch <= _SMALL_BATCH else fold.threads), torch.random.fork_rng([]):
         torch.manual_seed(mix_seed(fold.seed, 1))
