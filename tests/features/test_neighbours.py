@@ -54,6 +54,15 @@ def test_all_are_compared_as_scikit_learn_does(vectors, n, group_size):
         np.testing.assert_allclose(similarities[row, : len(expected)], own[expected], atol=1e-5)
 
 
+def test_blocks_of_samples_side_by_side_find_what_one_block_finds(vectors, monkeypatch):
+    whole = find_neighbours(vectors.copy(), 10)
+    monkeypatch.setattr(neighbours, "_BLOCK_BYTES", 4 * len(vectors) * 70)  # 22 blocks, one short
+    monkeypatch.setattr(neighbours, "count_cores", lambda: 3)
+    in_blocks = find_neighbours(vectors.copy(), 10)
+    np.testing.assert_array_equal(whole[0], in_blocks[0])
+    np.testing.assert_allclose(whole[1], in_blocks[1], rtol=1e-5)
+
+
 def test_neighbours_of_a_class_are_of_that_class(vectors, monkeypatch):
     labels = np.arange(1_500) % 3
     rows, classes = np.arange(300), (np.arange(300) + 1) % 3

@@ -13,8 +13,9 @@ from sklearn.metrics import f1_score
 
 from uqled import Dataset, InputError, find, find_label_errors
 from uqled.features.columns import make_transformer
+from uqled.features.components import reduce_features
 from uqled.model_quality import describe_model_quality, measure_model_quality
-from uqled.predict.committee import classifiers
+from uqled.predict.committee import classifiers, network
 from uqled.predict.committee.heads import CommitteeFold
 from uqled.predict.crossval import cross_validate
 from uqled.predict.learners.estimator import fit_transformer
@@ -51,6 +52,52 @@ def test_every_run_with_features_keeps_neighbours_and_groups(model, tmp_path):
     nearest = np.load(tmp_path / "neighbours" / "given.npy")
     assert (y[nearest] == y[:, None]).all()
     assert predictions.quality.near_duplicates == 2
+
+
+def test_the_networks_steps_are_those_of_torchs_descent():
+    torch = pytest.importorskip("torch")
+    ours, theirs = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+    theirs.load_state_dict(ours.state_dict())
+    parameters = list(ours.parameters())
+    velocities = [torch.zeros_like(one) for one in parameters]
+    options = {"nesterov": True, "weight_decay": network._DECAY}
+    optimiser = torch.optim.SGD(theirs.parameters(), 0.1, momentum=0.9, **options)
+    X, y = torch.randn(5, 3), torch.tensor([0, 1, 0, 1, 1])
+    for rate, momentum in ((0.1, 0.9), (0.3, 0.8), (0.05, 0.95)):
+        for model in (ours, theirs):
+            torch.nn.functional.cross_entropy(model(X), y).backward()
+        network.descend(parameters, velocities, rate, momentum)
+        optimiser.param_groups[0].update(lr=rate, momentum=momentum)
+        optimiser.step()
+        optimiser.zero_grad()
+        torch.testing.assert_close(ours.weight, theirs.weight)
+        torch.testing.assert_close(ours.bias, theirs.bias)
+        assert ours.weight.grad is None
+
+
+def test_the_network_learns_many_classes_of_few_samples_each():
+    pytest.importorskip("torch")
+    X, y = make_features(n=4_000, K=400, D=64)
+    rows = np.random.default_rng(1).permutation(4_000)
+    fold = CommitteeFold(
+        Dataset.from_arrays(X, y), reduce_features(X), rows[1_000:], rows[:1_000], None, 0, {}, 1
+    )
+    classes = network.predict_held_out(fold).argmax(axis=1)
+    assert np.mean(classes == y[rows[:1_000]]) > 0.55  # with fewer steps: 0.33
+
+
+def test_words_tell_the_class_of_new_texts_and_unknown_words_tell_nothing():
+    texts = np.array(["red ball", "red car", "red ball", "blue sky", "green sky", "red"], object)
+    data = Dataset.from_arrays(texts, [0, 0, 0, 1, 0, 1])
+    fold = CommitteeFold(
+        data, np.empty((6, 0), np.float32), np.arange(4), np.arange(4, 6), None, 0, {}, 1
+    )
+    sky, red = classifiers.predict_by_tfidf(fold)
+    assert sky[1] > 0.8
+    assert red[0] > 0.8
+    data = Dataset.from_arrays(np.append(texts[:4], ["yellow house", "a"]), [0, 0, 0, 1, 0, 1])
+    unknown = classifiers.predict_by_tfidf(replace(fold, data=data))
+    np.testing.assert_allclose(unknown, [[0.75, 0.25]] * 2, rtol=1e-5)
 
 
 def test_many_near_duplicates_suggest_groups():

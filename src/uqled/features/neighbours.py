@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from uqled.data.inspection.equal_samples import join_sets
+from uqled.engines.local import Threads, count_cores
 
-_BLOCK_BYTES = 1 << 27  # of similarities, at a time
+_BLOCK_BYTES = 1 << 25  # of similarities, at a time: what a processor's cache holds
 _EXACT_PRODUCTS = 100_000**2  # of two samples: up to here, all are computed sooner than an index
 _STRIDES = 16  # columns whose maximum is looked at first
 _LINKS, _EXPLORED = 32, 128  # of the index: what finds more than 95 % of the nearest samples
@@ -92,7 +94,8 @@ def _compare_all(
     rows = np.empty((len(queries), n), np.int32)
     similarities = np.empty((len(queries), n), np.float32)
     block = max(1, _BLOCK_BYTES // (4 * len(candidates)))
-    for begin in range(0, len(queries), block):
+
+    def compare(begin: int) -> None:
         part = slice(begin, begin + block)
         products = queries[part] @ candidates.T
         if groups is not None:
@@ -100,6 +103,16 @@ def _compare_all(
         largest = _find_largest(products, n)
         values = np.take_along_axis(products, largest, axis=1)
         _sort_nearest(largest, values, rows[part], similarities[part])
+
+    begins = range(0, len(queries), block)
+    if len(begins) < 2:
+        for begin in begins:
+            compare(begin)
+        return rows, similarities
+    # Each thread has a block and multiplies alone: no other waits while it sorts.
+    with threadpool_limits(1, user_api="blas"), Threads(count_cores()) as engine:
+        for _ in engine.map(compare, begins):
+            pass
     return rows, similarities
 
 

@@ -11,6 +11,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import MultinomialNB
 from sklearn.utils import get_tags
 
 from uqled.features.columns import make_tfidf, make_transformer, take_samples
@@ -20,6 +21,8 @@ from uqled.predict.learners.estimator import fit_transformer, make_boosting
 
 _TREES = 100
 _MANY_TEXTS = 500  # from here on, words of one text alone tell nothing and cost most of the time
+_WORD_PRIOR = 0.1  # added to every word's weight in every class: best of 0.003 to 1 on two sets
+_DRAWN = 0.5  # of the samples for each tree of a forest: as accurate as all, in less time
 _LEAF = 3  # samples in a leaf, at least: smoother probabilities where labels are wrong
 
 
@@ -28,7 +31,7 @@ def predict_by_boosting(fold: CommitteeFold) -> NDArray[np.float32]:
 
 
 def predict_by_forest(fold: CommitteeFold) -> NDArray[np.float32]:
-    return _predict_table(fold, _make_trees(fold, RandomForestClassifier))
+    return _predict_table(fold, _make_trees(fold, RandomForestClassifier, max_samples=_DRAWN))
 
 
 def predict_by_extra_trees(fold: CommitteeFold) -> NDArray[np.float32]:
@@ -40,16 +43,20 @@ def predict_by_logistic(fold: CommitteeFold) -> NDArray[np.float32]:
 
 
 def predict_by_tfidf(fold: CommitteeFold) -> NDArray[np.float32]:
-    """Logistic regression of words and pairs of words."""
+    """Naive Bayes of words and pairs of words.
+
+    Once calibrated, the labels are as likely by it as by logistic regression, whose every step goes
+    through a matrix of all words and classes.
+    """
     texts = fold.data.texts
     assert texts is not None
     vectorizer = make_tfidf(len(texts), many=_MANY_TEXTS)
     X, X_new = fit_transformer(vectorizer, texts[fold.train], texts[fold.test], "texts")
-    return _predict_features(fold, LogisticRegression(C=3.0, max_iter=300, tol=1e-3), X, X_new)
+    return _predict_features(fold, MultinomialNB(alpha=_WORD_PRIOR), X, X_new)
 
 
-def _make_trees(fold: CommitteeFold, kind: Any) -> Any:
-    return kind(_TREES, min_samples_leaf=_LEAF, n_jobs=fold.threads)
+def _make_trees(fold: CommitteeFold, kind: Any, **options: Any) -> Any:
+    return kind(_TREES, min_samples_leaf=_LEAF, n_jobs=fold.threads, **options)
 
 
 def _predict_table(
