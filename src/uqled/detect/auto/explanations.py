@@ -79,7 +79,8 @@ def estimate_error_probabilities(
     source, calibration = choose_calibrated_source(scan.rows, sweeps.engine)
     alternatives, quantiles = scan.alternatives[source], Quantiles.of(scan.rows[source])
     bands = BandCounts.of(alternatives, quantiles)
-    scorer = Scorer(calibration.power, Structure.of(bands, quantiles))
+    least = scan.rows[source].least_probability
+    scorer = Scorer(calibration.power, least, Structure.of(bands, quantiles))
     scores = scorer.score(alternatives)
     numbers = explain(scorer, bands, joints.pairs[Member(source)], scan.votes, passes_kind)
     explanations = Explanations.of(numbers, count_scores(scores))
@@ -157,11 +158,13 @@ class Scorer:
     """What the score of a sample needs to know of the others."""
 
     power: float
+    least_probability: float
+    """What a probability of 0 counts as."""
     structure: Structure
 
     def score(self, alternatives: Alternatives) -> Floats:
         """[N] log-odds that the label is wrong, but for one number that is the same for all."""
-        score = alternatives.log_ratio
+        score = alternatives.compute_log_ratio(self.least_probability)
         score *= self.power
         if self.structure.log_ratio is not None:
             score += self.structure.log_ratio[alternatives.other, alternatives.labels]
@@ -249,13 +252,15 @@ def weigh(numbers: Mapping[str, float]) -> dict[str, float]:
     - `trusting` is a bound only, unless hardly any label is found where the model holds it for
       impossible: then noise is on hard samples, and those are what the model contradicts.
     """
-    level, confident, most = (numbers[name] for name in ("level", "confident", "trusting"))
-    share_explained = max(0.0, 2 * level / max(most, LEAST_ERRORS) - 1)
+    level, confident, most = (
+        max(numbers[name], LEAST_ERRORS) for name in ("level", "confident", "trusting")
+    )
+    share_explained = max(0.0, 2 * level / most - 1)
     weights = {
         "level": 1 + share_explained,
-        "confident": 2.5 * (1 - confident / max(most, LEAST_ERRORS) / 2) * (1 - share_explained),
+        "confident": (0.1 + 5 * max(0.0, 1 - confident / most)) * (1 - share_explained),
         "members": 1.0,
-        "trusting": 4 * max(0.0, 1 - 10 * level / max(confident, LEAST_ERRORS)),
+        "trusting": 4 * max(0.0, 1 - 10 * level / confident),
         "labels": 0.0,
     }
     return {name: weights[name] for name in numbers}
