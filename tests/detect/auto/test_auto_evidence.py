@@ -209,15 +209,16 @@ def test_the_shift_makes_the_probabilities_add_up_to_the_number():
 
 def test_weights_of_explanations():
     numbers = {"level": 40.0, "confident": 50.0, "members": 70.0, "trusting": 100.0}
-    assert weigh(numbers) == {"level": 1, "confident": 2.6, "members": 1, "trusting": 0}
+    assert weigh(numbers, 1_000) == {"level": 1, "confident": 2.6, "members": 1, "trusting": 0}
     # Noise by class explains most of what the model contradicts.
-    assert weigh(numbers | {"level": 75.0}) == {
+    assert weigh(numbers | {"level": 75.0}, 1_000) == {
         "level": 1.5, "confident": 1.3, "members": 1, "trusting": 0,
     }  # fmt: skip
-    # `confident` takes all that the model contradicts for wrong.
-    assert weigh(numbers | {"confident": 100.0})["confident"] == 0.1
+    # `confident` takes all that the model contradicts for wrong: a tenth of the data, and half.
+    assert weigh(numbers | {"confident": 100.0}, 1_000)["confident"] == 0.1
+    assert weigh(numbers | {"confident": 100.0}, 160)["confident"] == pytest.approx(1.35)
     # No label is where the model holds it for impossible.
-    assert weigh(numbers | {"level": 1.0})["trusting"] == pytest.approx(3.2)
+    assert weigh(numbers | {"level": 1.0}, 1_000)["trusting"] == pytest.approx(3.2)
 
 
 def test_scores_go_on_where_probabilities_would_all_be_1():

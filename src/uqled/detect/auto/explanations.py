@@ -219,7 +219,7 @@ class Explanations:
     def of(cls, numbers: Mapping[str, float], counts: Ints) -> Explanations:
         """So that the probabilities of all samples add up to each explanation's number; `counts`
         [steps] are of scores."""
-        some = counts > 0
+        n_samples, some = int(counts.sum()), counts > 0
         counts, odds_against = counts[some].astype(np.float64), np.exp(-_MIDDLES[some])
         shifts = {}
         for name, number in numbers.items():
@@ -231,7 +231,7 @@ class Explanations:
                 else:
                     high = middle
             shifts[name] = middle if number > 0 else -np.inf
-        return cls(shifts, weigh(numbers))
+        return cls(shifts, weigh(numbers, n_samples))
 
     def estimate(self, scores: Floats) -> ErrorEstimate:
         """[N] probabilities by each explanation, and how much each counts."""
@@ -242,13 +242,15 @@ class Explanations:
         return ErrorEstimate(readings, self.weights, dict.fromkeys(readings, 1.0))
 
 
-def weigh(numbers: Mapping[str, float]) -> dict[str, float]:
+def weigh(numbers: Mapping[str, float], n_samples: int) -> dict[str, float]:
     """How much each explanation counts where the flags are chosen.
 
     - Where noise by class explains more than half of what the model contradicts, the model has few
       errors of its own, and `level` takes over from `confident`.
     - `confident` counts the more, the less of what the model contradicts it takes for wrong: one
-      that takes all of it for wrong has not told anything apart.
+      that takes all of it for wrong has not told anything apart. Where the model contradicts more
+      than half of all labels, there are few that it could have told apart, and `confident` counts
+      all the same.
     - `trusting` is a bound only, unless hardly any label is found where the model holds it for
       impossible: then noise is on hard samples, and those are what the model contradicts.
     """
@@ -256,9 +258,10 @@ def weigh(numbers: Mapping[str, float]) -> dict[str, float]:
         max(numbers[name], LEAST_ERRORS) for name in ("level", "confident", "trusting")
     )
     share_explained = max(0.0, 2 * level / most - 1)
+    share_told_apart = max(0.0, 1 - confident / most) + max(0.0, 2 * most / n_samples - 1)
     weights = {
         "level": 1 + share_explained,
-        "confident": (0.1 + 5 * max(0.0, 1 - confident / most)) * (1 - share_explained),
+        "confident": (0.1 + 5 * share_told_apart) * (1 - share_explained),
         "members": 1.0,
         "trusting": 4 * max(0.0, 1 - 10 * level / confident),
         "labels": 0.0,
