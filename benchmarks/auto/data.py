@@ -16,7 +16,12 @@ MODULES = (
     "pickletools", "ipaddress", "doctest", "pydoc", "zipfile",
 )  # fmt: skip
 LINES, WORDS = 6, 400  # of a piece of a module's source; the most frequent ones
-SIDE = {"cifar": 96, "tiny": 96}  # images are scaled to it before the network sees them
+#: The network whose features stand for the images, and the side they are scaled to before.
+NETWORKS = {
+    "cifar": ("efficientnet-lite0", 96),
+    "tiny": ("efficientnet-lite0", 96),
+    "cifar-lite2": ("efficientnet-lite2", 128),
+}
 LABEL_COLUMN = {"adult": "class", "diamonds": "cut", "banking77": "category", "sst2": "label"}
 
 Floats = NDArray[np.float32]
@@ -72,7 +77,7 @@ def load_samples(
                 one.N, 20, n_informative=10, n_redundant=5, n_classes=one.K,
                 n_clusters_per_class=3, class_sep=1.5, flip_y=0.0, random_state=one.seed,
             )  # fmt: skip
-    elif one.data in ("cifar", "tiny"):
+    elif one.data in NETWORKS:
         X, true, human = compute_image_features(one.data, data, out)
         X = reduce_features(X, 128)
     elif one.data in ("adult", "diamonds"):
@@ -198,7 +203,7 @@ def compute_image_features(
     from uqled.features.encoders import EncoderOptions
 
     human: dict[str, Ints] = {}
-    if name == "cifar":
+    if name != "tiny":
         images, true = load_cifar(data, 6_000)
         with np.load(data / "cifar10" / "human_labels.npz") as labels:  # in the same order
             human = {
@@ -211,11 +216,12 @@ def compute_image_features(
         dataset = uqled.data.load(str(data / "tiny-imagenet-20.zip"), split="train")
         some = np.arange(0, len(dataset.labels), 2)
         images, true = np.asarray(dataset.inputs)[some], np.asarray(dataset.labels.codes)[some]
+    network, side = NETWORKS[name]
     X = compute_features(
         images,
-        "efficientnet-lite0",
+        network,
         cache_folder=out / "features",
-        options=EncoderOptions(device="cpu", bfloat16=False, image_size=SIDE[name]),
+        options=EncoderOptions(device="cpu", bfloat16=False, image_size=side),
     )
     return X, true, human
 

@@ -55,7 +55,18 @@ def test_the_alternative_is_the_most_probable_class_beside_the_label(K, kernels)
 def test_the_log_ratio_of_half_and_a_quarter_is_log_2_and_nothing_is_infinite():
     probs = np.array([[0.25, 0.5, 0.25], [0.0, 0.0, 1.0]], np.float32)
     result = alternatives_of(np.array([0, 1], np.int32), probs)
-    assert result.log_ratio == pytest.approx([np.log(2), -np.log(evidence.LEAST_PROBABILITY)])
+    ratio = result.compute_log_ratio(evidence.LEAST_PROBABILITY)
+    assert ratio == pytest.approx([np.log(2), -np.log(evidence.LEAST_PROBABILITY)])
+    assert result.compute_log_ratio(0.1) == pytest.approx([np.log(2), np.log(10)])
+
+
+def test_a_probability_of_0_counts_as_half_of_the_smallest_above_it():
+    labels = np.zeros(2, np.int32)
+    shares_of_neighbours = np.array([[14 / 15, 1 / 15, 0], [1, 0, 0]], np.float32)
+    rows = evidence.SampleRows(shares_of_neighbours, labels)
+    assert rows.least_probability == pytest.approx(1 / 30)
+    underflow = evidence.SampleRows(np.array([[1, 1e-44, 0]], np.float32), labels[:1])
+    assert underflow.least_probability == evidence.LEAST_PROBABILITY
 
 
 def test_votes_are_counted(kernels):
@@ -198,15 +209,16 @@ def test_the_shift_makes_the_probabilities_add_up_to_the_number():
 
 def test_weights_of_explanations():
     numbers = {"level": 40.0, "confident": 50.0, "members": 70.0, "trusting": 100.0}
-    assert weigh(numbers) == {"level": 1, "confident": 1.875, "members": 1, "trusting": 0}
+    assert weigh(numbers, 1_000) == {"level": 1, "confident": 2.6, "members": 1, "trusting": 0}
     # Noise by class explains most of what the model contradicts.
-    assert weigh(numbers | {"level": 75.0}) == {
-        "level": 1.5, "confident": 0.9375, "members": 1, "trusting": 0,
+    assert weigh(numbers | {"level": 75.0}, 1_000) == {
+        "level": 1.5, "confident": 1.3, "members": 1, "trusting": 0,
     }  # fmt: skip
-    # `confident` takes all that the model contradicts for wrong.
-    assert weigh(numbers | {"confident": 100.0})["confident"] == 1.25
+    # `confident` takes all that the model contradicts for wrong: a tenth of the data, and half.
+    assert weigh(numbers | {"confident": 100.0}, 1_000)["confident"] == 0.1
+    assert weigh(numbers | {"confident": 100.0}, 160)["confident"] == pytest.approx(1.35)
     # No label is where the model holds it for impossible.
-    assert weigh(numbers | {"level": 1.0})["trusting"] == pytest.approx(3.2)
+    assert weigh(numbers | {"level": 1.0}, 1_000)["trusting"] == pytest.approx(3.2)
 
 
 def test_scores_go_on_where_probabilities_would_all_be_1():
@@ -214,7 +226,7 @@ def test_scores_go_on_where_probabilities_would_all_be_1():
     best = np.array([0.5, 0.9, 0.99, 0.99], np.float32)
     given = np.array([0.5, 1e-9, 1e-20, 1e-30], np.float32)
     result = Alternatives(labels, np.ones(4, np.int32), given, best)
-    scores = explanations.Scorer(1.0, Structure(None, 1.0)).score(result)
+    scores = explanations.Scorer(1.0, 1e-35, Structure(None, 1.0)).score(result)
     assert scores[0] == 0
     assert (np.diff(scores) > 0).all()
     assert scores.max() < explanations.CERTAIN_SCORE + 5

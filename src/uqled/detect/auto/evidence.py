@@ -64,12 +64,10 @@ class Alternatives:
         """[N] True where the predicted class is not the label."""
         return self.best > self.given
 
-    @property
-    def log_ratio(self) -> Floats:
-        """[N] the log of the ratio of the other class's probability to the label's."""
-        best, given = (
-            np.maximum(p, LEAST_PROBABILITY, dtype=np.float64) for p in (self.best, self.given)
-        )
+    def compute_log_ratio(self, least: float) -> Floats:
+        """[N] the log of the ratio of the other class's probability to the label's, each taken to
+        be at least `least`."""
+        best, given = (np.maximum(p, least, dtype=np.float64) for p in (self.best, self.given))
         best /= given
         ratio: Floats = np.log(best, out=best)
         return ratio
@@ -83,6 +81,13 @@ class SampleRows:
     """[n,K]"""
     labels: Ints32
     """[n]"""
+
+    @property
+    def least_probability(self) -> float:
+        """Half of the smallest probability above 0. A class that none of fifteen neighbours has is
+        not impossible: 0 is only less than the least that such a model can express."""
+        smallest = self.rows.min(initial=1.0, where=self.rows > 0)
+        return max(float(smallest) / 2, LEAST_PROBABILITY)
 
     def merge_with(self, other: SampleRows) -> SampleRows:
         """These rows, followed by those of later samples."""

@@ -79,7 +79,8 @@ def estimate_error_probabilities(
     source, calibration = choose_calibrated_source(scan.rows, sweeps.engine)
     alternatives, quantiles = scan.alternatives[source], Quantiles.of(scan.rows[source])
     bands = BandCounts.of(alternatives, quantiles)
-    scorer = Scorer(calibration.power, Structure.of(bands, quantiles))
+    least = scan.rows[source].least_probability
+    scorer = Scorer(calibration.power, least, Structure.of(bands, quantiles))
     scores = scorer.score(alternatives)
     numbers = explain(scorer, bands, joints.pairs[Member(source)], scan.votes, passes_kind)
     explanations = Explanations.of(numbers, count_scores(scores))
@@ -157,12 +158,14 @@ class Scorer:
     """What the score of a sample depends on besides its own probabilities."""
 
     power: float
+    least_probability: float
+    """What a probability of 0 counts as."""
     structure: Structure
 
     def score(self, alternatives: Alternatives) -> Floats:
         """[N] log-odds that the label is wrong, up to a constant that is the same for all
         samples."""
-        score = alternatives.log_ratio
+        score = alternatives.compute_log_ratio(self.least_probability)
         score *= self.power
         if self.structure.log_ratio is not None:
             score += self.structure.log_ratio[alternatives.other, alternatives.labels]
@@ -217,7 +220,7 @@ class Explanations:
     def of(cls, numbers: Mapping[str, float], counts: Ints) -> Explanations:
         """Choose shifts so that the probabilities of all samples add up to each explanation's
         number; `counts` [steps] is the histogram of scores."""
-        some = counts > 0
+        n_samples, some = int(counts.sum()), counts > 0
         counts, odds_against = counts[some].astype(np.float64), np.exp(-_MIDDLES[some])
         shifts = {}
         for name, number in numbers.items():
@@ -229,7 +232,7 @@ class Explanations:
                 else:
                     high = middle
             shifts[name] = middle if number > 0 else -np.inf
-        return cls(shifts, weigh(numbers))
+        return cls(shifts, weigh(numbers, n_samples))
 
     def estimate(self, scores: Floats) -> ErrorEstimate:
         """The probabilities [N] by each explanation, with their weights."""
@@ -240,23 +243,28 @@ class Explanations:
         return ErrorEstimate(readings, self.weights, dict.fromkeys(readings, 1.0))
 
 
-def weigh(numbers: Mapping[str, float]) -> dict[str, float]:
-    """The weight of each explanation when flags are chosen.
+def weigh(numbers: Mapping[str, float], n_samples: int) -> dict[str, float]:
+    """The weight of each explanation when flags are chosen, from the numbers of errors.
 
     - Where noise by class explains more than half of what the model contradicts, the model has few
       errors of its own, and `level` takes over from `confident`.
     - `confident` counts the more, the less of what the model contradicts it takes for wrong: one
-      that takes all of it for wrong has not told anything apart.
+      that takes all of it for wrong has not told anything apart. Where the model contradicts more
+      than half of all labels, there are few that it could have told apart, and `confident` counts
+      all the same.
     - `trusting` is a bound only, unless hardly any label is found where the model holds it for
       impossible: then noise is on hard samples, and those are what the model contradicts.
     """
-    level, confident, most = (numbers[name] for name in ("level", "confident", "trusting"))
-    share_explained = max(0.0, 2 * level / max(most, LEAST_ERRORS) - 1)
+    level, confident, most = (
+        max(numbers[name], LEAST_ERRORS) for name in ("level", "confident", "trusting")
+    )
+    share_explained = max(0.0, 2 * level / most - 1)
+    share_told_apart = max(0.0, 1 - confident / most) + max(0.0, 2 * most / n_samples - 1)
     weights = {
         "level": 1 + share_explained,
-        "confident": 2.5 * (1 - confident / max(most, LEAST_ERRORS) / 2) * (1 - share_explained),
+        "confident": (0.1 + 5 * share_told_apart) * (1 - share_explained),
         "members": 1.0,
-        "trusting": 4 * max(0.0, 1 - 10 * level / max(confident, LEAST_ERRORS)),
+        "trusting": 4 * max(0.0, 1 - 10 * level / confident),
         "labels": 0.0,
     }
     return {name: weights[name] for name in numbers}

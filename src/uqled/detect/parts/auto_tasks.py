@@ -202,7 +202,8 @@ def find_auto_flags(
     counts: BandCounts = map_parts(
         None, count_part_bands, merge_results, context, source, quantiles
     )
-    scorer = Scorer(calibration.power, Structure.of(counts, quantiles))
+    least = sample.rows[source].least_probability
+    scorer = Scorer(calibration.power, least, Structure.of(counts, quantiles))
     by_score: ScoreCounts = map_parts("scores", score_part, merge_results, context, source, scorer)
     kind = context.request.passes_kind
     numbers = explain(scorer, counts, joints[Member(source)], sample.votes, kind)
