@@ -178,6 +178,29 @@ def test_a_hundred_at_random_then_many_at_once(open_page, tmp_path):
         wait_until(lambda: len(list_decisions(run)) == 25, "one undo")
 
 
+def test_the_filters_count_what_is_listed_now(open_page, address):
+    page = open_page(address)
+
+    def read_counts():
+        settle(page)
+        listed = int(page.locator("#counts .decided").inner_text().split()[2])
+        chosen = page.locator("[name=method]").evaluate("(one) => one.selectedOptions[0].text")
+        reasons = page.locator("[name=reason] option").all_text_contents()[1:]
+        return (
+            listed,
+            int(chosen.split("(")[1][:-1]),
+            sum(int(t.split("(")[1][:-1]) for t in reasons),
+        )
+
+    first = read_counts()
+    for _ in range(12):
+        page.keyboard.press("q")
+    until(page, "document.querySelector('#estimates-basis').textContent.includes('12 decisions')")
+    counts = read_counts()
+    assert len(set(first)) == len(set(counts)) == 1
+    assert counts != first
+
+
 def test_an_audit_that_is_done_is_not_gone_on_with(open_page, run, address):
     page = open_page(address)
     page.locator("#estimates-box summary").click()

@@ -51,6 +51,7 @@ async function renew() {
     draw(estimates);
     const changed = before?.method === estimates.method && before.number !== estimates.number;
     if (changed) answer.changed = describeChange(before, estimates);
+    answer.isLatest = answer.number >= target.number; // else the counts on the page are newer
     await listener(answer, changed);
   } catch {
     setTimeout(() => follow(target.method, target.number), PATIENCE);

@@ -76,7 +76,16 @@ export async function start(method) {
   const form = find("filters").elements;
   fill(form.method, Object.entries(info.methods).map(([name, n]) => [name, `${name} (${formatNumber(n)})`]));
   form.method.value = info.method;
-  fill(form.reason, [["", "any reason"], ...info.reasons.map((name, at) => [name, `${name} (${formatNumber(info.overview.reasons[at])})`])]);
+  fillReasons();
+}
+
+// The reasons with their numbers, which follow the decisions; a list that is open stays as it is.
+export function fillReasons() {
+  const { info, query } = state;
+  const field = find("filters").elements.reason;
+  if (document.activeElement === field) return;
+  fill(field, [["", "any reason"], ...info.reasons.map((name, at) => [name, `${name} (${formatNumber(info.overview.reasons[at])})`])]);
+  field.value = query.reason ?? "";
 }
 
 function fill(select, options) {
@@ -175,8 +184,14 @@ function describePair({ given, suggested }, { classes }) {
 
 export function showProgress({ counts, number: change }) {
   follow(state.info.method, change);
+  showCounts(counts);
+}
+
+export function showCounts(counts) {
   state.info.counts = counts;
   const { flagged, undecided } = counts;
+  const option = find("filters").elements.method.querySelector(`[value="${CSS.escape(state.info.method)}"]`);
+  if (option) option.textContent = `${state.info.method} (${formatNumber(flagged)})`;
   const decided = flagged - undecided;
   const bar = find("progress");
   bar.setAttribute("aria-valuemax", flagged);

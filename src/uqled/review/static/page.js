@@ -6,7 +6,7 @@ import { isClasses, onOpen, onPair, onReviewer, openClass, showClasses, undoClas
 import { pickBulk, pickClass, showHelp } from "./dialogs.js";
 import { getEstimates, onEstimates, showAudit } from "./estimates.js";
 import { decideGroup, isGrouped, loadGroups, moveGroup } from "./groups.js";
-import { activate, countPerRow, filter, load, move, reorder, select, selectRange, setView, showOrder, showPairs, showTiers, start, toggle, turn } from "./list.js";
+import { activate, countPerRow, fillReasons, filter, load, move, reorder, select, selectRange, setView, showCounts, showOrder, showPairs, showTiers, start, toggle, turn } from "./list.js";
 import { colour, isMap, onLasso, onPoint, showMap } from "./map.js";
 import { onDiffer, onSecond, showAgreement } from "./opinions.js";
 import { watchRubberBand } from "./rubber_band.js";
@@ -171,6 +171,8 @@ async function begin() {
 onClass((k) => decide("relabel", k));
 onEstimates(async (answer, changed) => {
   state.info.overview = answer.overview;
+  if (answer.isLatest) showCounts(answer.counts);
+  fillReasons();
   showPairs();
   showTiers();
   showAudit(answer.audit);
