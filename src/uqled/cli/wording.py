@@ -29,6 +29,7 @@ def describe_error(
     """
     known = dict(flags)
     known |= {name: flags[other] for name, other in _OTHER_NAMES.items() if other in flags}
+    known["place"] = flags["data"] if flags.get("data") == "DATA" else "the data"
     if not isinstance(error, InputError):
         return {"message": f"{_translate(str(error), known)}."}
     argument = known.get(error.argument, error.argument)
