@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -159,6 +160,26 @@ def test_the_arithmetic_of_networks_is_dtype(tmp_path, monkeypatch, command):
     assert "error: --device 'cuda' cannot be used" in result.stderr
     assert result.stderr.endswith("Use auto or cpu.\n")
     assert "precision" not in result.stderr
+
+
+def test_data_is_called_as_the_help_calls_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)  # as if it were not installed
+    result = invoke("find", "hf:imdb")
+    assert result.exit_code == 2
+    assert "error: DATA is 'hf:imdb', which needs the datasets package" in result.stderr
+    result = invoke("check", "run", "--against", "hf:imdb", "--max-error-rate", 0.1)
+    assert "place" not in result.stderr
+    error = describe_error(InputError("place", "is 'hf:x', which ...", "pip"), {"data": "--data"})
+    assert error["message"].startswith("the data is 'hf:x'")
+
+
+def test_a_cluster_that_is_not_installed_is_refused_before_the_data_is_read(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    result = invoke("predict", "none.csv", "--engine", "ray")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == (
+        "error: --engine is 'ray', which is not installed. pip install 'uqled[ray]'."
+    )
 
 
 def test_python_names_become_options_and_english_words_stay():

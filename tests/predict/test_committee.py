@@ -261,6 +261,13 @@ def test_options_of_training_choose_a_network():
         choose_learner("committee", data, uncertainty="mc-dropout")
 
 
+def test_rows_of_a_table_have_no_encoder():
+    frame = pd.DataFrame({"a": [1.0, 5.0, 2.0, 6.0], "b": list("pqpq")})
+    data = Dataset.from_arrays(frame, ["x", "y", "x", "y"])
+    with pytest.raises(InputError, match="'committee:minilm', but rows of a table are not encoded"):
+        choose_learner("committee:minilm", data)
+
+
 def test_without_an_encoder_it_says_what_is_lost(monkeypatch, capsys):
     monkeypatch.setattr("uqled.predict.learners.auto.find_installed_encoder", lambda _: None)
     data = Dataset.from_arrays(np.array(["one text", "two texts"] * 8, object), [0, 1] * 8)

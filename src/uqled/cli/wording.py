@@ -29,6 +29,7 @@ def describe_error(
     """
     flags_by_name = dict(flags)
     flags_by_name |= {name: flags[other] for name, other in _OTHER_NAMES.items() if other in flags}
+    flags_by_name["place"] = flags["data"] if flags.get("data") == "DATA" else "the data"
     if not isinstance(error, InputError):
         return {"message": f"{_translate(str(error), flags_by_name)}."}
     argument = flags_by_name.get(error.argument, error.argument)

@@ -3,8 +3,10 @@ either."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from uqled import arrays
@@ -50,6 +52,16 @@ class Engine(Protocol):
 
         `advance` is called with each item when it is done.
         """
+
+
+def check_ray_is_installed() -> None:
+    """Refuse the engine `ray` where the package is missing, without importing it."""
+    if "ray" in sys.modules:
+        is_there = sys.modules["ray"] is not None
+    else:
+        is_there = find_spec("ray") is not None
+    if not is_there:
+        raise InputError("engine", "is 'ray', which is not installed", "pip install 'uqled[ray]'")
 
 
 def make_engine(

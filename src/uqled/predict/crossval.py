@@ -18,7 +18,7 @@ from uqled.arrays import Labels
 from uqled.data.dataset import Dataset, is_frame
 from uqled.data.inspection.copies import group_copies
 from uqled.data.inspection.duplicates import find_contradictions
-from uqled.engines import ENGINES, Engine, make_engine
+from uqled.engines import ENGINES, Engine, check_ray_is_installed, make_engine
 from uqled.errors import InputError
 from uqled.features.neighbours import group_near_duplicates, number_groups
 from uqled.model_quality import measure_model_quality
@@ -346,6 +346,8 @@ def check_engine_options(engine: str | Engine | None, where: Mapping[str, Any]) 
     """Refuse options that only a cluster has, before anything is written."""
     if engine is not None and engine not in ENGINES and isinstance(engine, str):
         raise InputError("engine", f"is {engine!r}", f"Choose one of {', '.join(ENGINES)}")
+    if engine == "ray":
+        check_ray_is_installed()
     usual = {"workers": None, "cpus": 1, "gpus": 0, "address": None}
     for name, value in where.items():
         if engine != "ray" and value != usual[name]:

@@ -72,6 +72,10 @@ def make_learner(
             data.groups,
             group_appended(data),
         )
+    if data.kind == "table" and encoder:
+        raise InputError(
+            "model", f"is {model!r}, but rows of a table are not encoded", "Use 'committee'"
+        )
     if data.kind == "table":  # texts among its columns are words to the classifiers
         make_transformer(data, takes_sparse=True, name="committee")  # refuse infinite values now
         return CommitteeLearner(
