@@ -87,6 +87,19 @@ def test_labels_beside_a_frame():
     assert load(unnamed, label=at).labels.names == ("Adelie", "Chinstrap", "Gentoo")
 
 
+def test_labels_beside_a_frame_in_another_order_are_refused():
+    samples, labels = FRAME.drop(columns="species"), FRAME["species"]
+    shuffled = labels.sample(frac=1, random_state=0)
+    with pytest.raises(InputError, match=r"^label is a Series .* in another order.*label\.loc\["):
+        load(samples, label=shuffled)
+    matching = load(samples, label=shuffled.loc[samples.index])
+    assert (matching.labels.codes == load(FRAME, label="species").labels.codes).all()
+    by_position = load(samples, label=shuffled.to_numpy())  # whose order is taken as it is
+    given = [by_position.labels.names[k] for k in by_position.labels.codes]
+    assert given == shuffled.tolist()
+    load(samples, label=labels.set_axis(range(5, 5 + len(labels))))  # an index of its own
+
+
 def test_arrays_texts_and_paths(tmp_path):
     rng = np.random.default_rng(0)
     data = load(rng.normal(size=(6, 2)), label=[0, 1] * 3)

@@ -119,6 +119,7 @@ def _convert_frame(samples: Any) -> Any | None:
 
 def _read_frame(frame: Any, samples: Any, request: ReadRequest, label: Any) -> RawDataset:
     index, name = frame.index, ObjectName(f"the {type(samples).__name__}")
+    _check_order(label, index)
     frame = _use_plain_types(frame.reset_index(drop=True))
     if _is_arrow(samples):  # what pandas kept in it is no column, and rows are known by number
         index = frame.index
@@ -160,6 +161,24 @@ def _attach_label(request: ReadRequest, frame: Any, label: Any) -> tuple[ReadReq
     while name in frame.columns:
         name = f"{name}_"
     return replace(request, label=name), frame.assign(**{name: labels})
+
+
+def _check_order(label: Any, index: Any) -> None:
+    """Refuse a pandas Series of the frame's rows in another order: it is taken by position."""
+    other: Any = getattr(label, "index", None)
+    if not hasattr(other, "sort_values"):  # an index of pandas; a list has a method of that name
+        return
+    if len(other) == len(index) and not other.equals(index):
+        try:
+            is_reordered = other.sort_values().equals(index.sort_values())
+        except TypeError:  # entries of kinds that have no order
+            is_reordered = set(other) == set(index)
+        if is_reordered:
+            raise InputError(
+                "label",
+                "is a Series with the frame's index in another order",
+                "Pass label.loc[frame.index], or label.to_numpy() if the order is right as it is",
+            )
 
 
 def _list_labels(label: Any, n: int) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from uqled.cli.choices import Choices
+from uqled.cli.choices import Choices, complete_from
 from uqled.cli.console import CommandOutput
 from uqled.cli.options import OutputOptions, RunArgument, RunData, RunMethod
 from uqled.export.formats import EXPORT_FORMATS
@@ -21,6 +21,7 @@ def export(
         str,
         typer.Option(
             metavar="FORMAT",
+            autocompletion=complete_from(EXPORT_FORMATS.names),
             help=f"Write this format: {', '.join(EXPORT_FORMATS.own)}, or one that another "
             "package adds.",
         ),
