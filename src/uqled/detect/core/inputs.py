@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
-from uqled.detect.core.kernels import choose_kernels
+from uqled.detect.core.kernels import choose_kernels, is_small
 from uqled.detect.core.rows import (
     MAX_BLOCK_ROWS,
     ProbabilityRows,
@@ -50,6 +50,11 @@ class Inputs:
     def kernels(self) -> ModuleType:
         """By the size of the whole arrays, also where these are the inputs of a part."""
         return choose_kernels(count_values(self.softmax, self.passes))
+
+    @property
+    def are_small(self) -> bool:
+        """The kernels are those in NumPy."""
+        return is_small(count_values(self.softmax, self.passes))
 
     def split_blocks(self, threads: int = 1) -> list[tuple[int, int]]:
         """(start, stop) of blocks of a few megabytes that cover all rows, some for each thread."""
