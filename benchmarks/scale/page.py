@@ -77,8 +77,9 @@ def _describe_settings(result: dict[str, Any]) -> str:
         if "machine" in section:
             m = section["machine"]
             versions = ", ".join(f"{n} {number}" for n, number in m["versions"].items())
+            instructions = m.get("instructions", "instruction set not recorded")
             line = (
-                f"{m['date']}, code {m['code']}; {m['cpu']}, {m['cores']} cores, "
+                f"{m['date']}, code {m['code']}; {m['cpu']}, {instructions}, {m['cores']} cores, "
                 f"{m['memory_gib']} GiB; Python {m['python']}, {versions}."
             )
             settings.setdefault(line, []).append(name)

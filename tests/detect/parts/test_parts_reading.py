@@ -88,6 +88,33 @@ def test_rows_are_read_while_others_are_looked_at(in_shards: Any) -> None:
         # Each block was asked for before its time; what nobody wanted was read for nothing.
         assert reads[:3] == [(0, 100), (100, 200), (200, 280)]
         assert reads[3:6] == [(40, 140), (140, 240), (0, 10)]
+        reads.clear()
+        rows.begin_reading(20, 120)
+        rows.read(20, 120)
+        assert reads.count((20, 120)) == 1
+
+
+@pytest.mark.usefixtures("direct_io")
+def test_the_first_block_of_a_part_is_read_while_its_labels_are(
+    tmp_path: Path, in_shards: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    real = ProbabilityRows.begin_reading
+
+    def note(rows: ProbabilityRows, start: int, stop: int) -> None:
+        begun.append(rows.name)
+        real(rows, start, stop)
+
+    monkeypatch.setattr(ProbabilityRows, "begin_reading", note)
+    _, (labels, probs, passes) = in_shards
+    options: dict[str, Any] = {"part_rows": 500, "workers": 1}
+    find_label_errors_in_parts(labels, probs, out=tmp_path / "1", method="cl-pbnr", **options)
+    assert begun == ["pred_probs"] * 3  # once per sweep
+    begun.clear()
+    find_label_errors_in_parts(
+        labels, probs, passes, out=tmp_path / "2", method="cl-mcd-e", **options
+    )
+    assert begun == ["passes"] * 3  # nothing that is not used
 
 
 @pytest.mark.usefixtures("direct_io")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uqled.arrays import Labels
-from uqled.detect.core.kernels import choose_kernels
+from uqled.detect.core.kernels import choose_kernels, is_small
 from uqled.detect.core.rows import (
     MAX_BLOCK_ROWS,
     ProbabilityRows,
@@ -51,16 +51,16 @@ class Inputs:
         """By the size of the whole arrays, also where these are the inputs of a part."""
         return choose_kernels(count_values(self.softmax, self.passes))
 
+    @property
+    def are_small(self) -> bool:
+        """The kernels are those in NumPy."""
+        return is_small(count_values(self.softmax, self.passes))
+
     def split_blocks(self, threads: int = 1) -> list[tuple[int, int]]:
         """(start, stop) of blocks of a few megabytes that cover all rows, several blocks per
         thread."""
         sources = [rows for rows in (self.softmax, self.passes) if rows is not None]
-        N, row_bytes = len(self.labels), sum(rows.row_bytes for rows in sources)
-        size = BLOCK_BYTES
-        if threads > 1:
-            size = min(size, max(N * row_bytes // (2 * threads), _LEAST_BLOCK_BYTES))
-        size = min(align_to_chunks(sources, max(1, size // row_bytes)), MAX_BLOCK_ROWS)
-        return [(start, min(start + size, N)) for start in range(0, N, size)]
+        return split_blocks(sources, len(self.labels), threads)
 
     def read_block(
         self,
@@ -105,6 +105,17 @@ class Inputs:
 
     def make_keys(self, rows: NDArray[Any]) -> NDArray[Any]:
         return view_as_keys(rows) if self.are_distributions else make_signed_keys(rows)
+
+
+def split_blocks(
+    sources: Sequence[ProbabilityRows], N: int, threads: int = 1
+) -> list[tuple[int, int]]:
+    """(start, stop) of blocks of a few megabytes that cover N rows, some for each thread."""
+    row_bytes, size = sum(rows.row_bytes for rows in sources), BLOCK_BYTES
+    if threads > 1:
+        size = min(size, max(N * row_bytes // (2 * threads), _LEAST_BLOCK_BYTES))
+    size = min(align_to_chunks(sources, max(1, size // row_bytes)), MAX_BLOCK_ROWS)
+    return [(start, min(start + size, N)) for start in range(0, N, size)]
 
 
 def count_values(*sources: Any) -> int:

@@ -109,6 +109,11 @@ class ProbabilityRows:
             self.read_into(buffer, start, stop)
         return RowBlock(_make_read_only(buffer.reshape(-1, self.n_classes)), 0, n, n)
 
+    def begin_reading(self, start: int, stop: int) -> None:
+        """Begin to read a block, if blocks are read ahead: `read` will return it."""
+        if self._read_ahead is not None:
+            self._read_ahead.begin(self, start, stop)
+
     def read_into(self, buffer: NDArray[Any], start: int, stop: int) -> None:
         """Read rows into a buffer [F,n,K]."""
         start, stop = start + self._first, stop + self._first
@@ -195,17 +200,19 @@ class _ReadAhead:
 
     def read(self, rows: ProbabilityRows, start: int, stop: int) -> NDArray[Any]:
         """[F,n,K] valid until the next call; an error of the other thread is raised here."""
-        if self._next is None or self._next[:2] != (start, stop):
-            self._begin(rows, start, stop)
+        self.begin(rows, start, stop)
         assert self._next is not None
         _, _, buffer, reading = self._next
         reading.result()
         self._next = None
         if stop < rows.n_rows:
-            self._begin(rows, stop, min(2 * stop - start, rows.n_rows))
+            self.begin(rows, stop, min(2 * stop - start, rows.n_rows))
         return buffer
 
-    def _begin(self, rows: ProbabilityRows, start: int, stop: int) -> None:
+    def begin(self, rows: ProbabilityRows, start: int, stop: int) -> None:
+        """Begin to read a block, unless it is the one that is being read."""
+        if self._next is not None and self._next[:2] == (start, stop):
+            return
         if self._next is not None:
             wait([self._next[-1]])  # a block that was read ahead but is not needed
         self._buffer_number = 1 - self._buffer_number

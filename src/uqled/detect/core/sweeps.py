@@ -258,12 +258,14 @@ class Sweeps:
         return heaps
 
     def _can_skip_rows(self, source: ProbabilitySource) -> bool:
-        """Whether skipping a row saves anything: if it is in memory, and longer than what is
-        fetched together with its neighbours."""
+        """If a row that is not looked at costs nothing: in memory, and longer than what is read
+        from memory with its neighbours. NumPy gathers the rows that it looks at, however short."""
         rows = self.inputs.softmax if source == "softmax" else self.inputs.passes
-        if rows is None or source == "mean":
+        if rows is None or not rows.is_zero_copy:
             return False
-        return rows.is_zero_copy and self.K * rows.dtype.itemsize >= _LONG_ROW
+        if self.inputs.are_small:
+            return True
+        return source != "mean" and self.K * rows.dtype.itemsize >= _LONG_ROW
 
     def fill_heaps(
         self, heaps: dict[Member, TopPerPair], is_offered: Mapping[Member, Bools] | None = None

@@ -92,7 +92,9 @@ def find_part_alternatives(context: TaskContext, N: int, part: Part) -> FitSampl
     store, stage = context.store, "alternatives"
     if not store.has(part.number, stage):
         scan = scan_alternatives(
-            context.make_sweeps(part), choose_step(N, len(context.values)), part.start
+            context.make_sweeps(part, context.plain_sources),
+            choose_step(N, len(context.values)),
+            part.start,
         )
         columns: dict[str, NDArray[Any]] = {}
         if scan.votes is not None:

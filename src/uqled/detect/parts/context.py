@@ -3,6 +3,7 @@ go."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,13 @@ from numpy.typing import NDArray
 from uqled import arrays
 from uqled.arrays import Labels
 from uqled.detect.core.class_statistics import Measure
-from uqled.detect.core.inputs import Inputs, PlainSource, ProbabilitySource, count_values
+from uqled.detect.core.inputs import (
+    Inputs,
+    PlainSource,
+    ProbabilitySource,
+    count_values,
+    split_blocks,
+)
 from uqled.detect.core.kernels import choose_kernels
 from uqled.detect.core.rows import ProbabilityRows
 from uqled.detect.core.sweeps import Sweeps, list_measures, list_sources
@@ -76,8 +83,9 @@ class TaskContext:
         every: list[Measure] = ["entropy", "mutual-information", *list_measures(self.plan.members)]
         return list(dict.fromkeys(every))
 
-    def open_inputs(self, part: Part) -> Inputs:
-        """Labels and rows of a part, counted from its first row."""
+    def open_inputs(self, part: Part, first: Collection[ProbabilitySource] = ()) -> Inputs:
+        """Labels and rows of a part, counted from its first row. The first block of the sources
+        named is read meanwhile."""
         rows = part.start, part.stop
         softmax = passes = None
         if self.softmax is not None:
@@ -86,6 +94,12 @@ class TaskContext:
             )
         if self.passes is not None:
             passes = ProbabilityRows(self.passes, name="passes", ndim=3, part=rows, sequential=True)
+        n_rows = part.stop - part.start
+        block = split_blocks([one for one in (softmax, passes) if one is not None], n_rows)[0]
+        if softmax is not None and "softmax" in first:
+            softmax.begin_reading(*block)
+        if passes is not None and any(source != "softmax" for source in first):
+            passes.begin_reading(*block)
         return Inputs(Labels(self.read_labels(part), self.values, self.names), softmax, passes)
 
     def read_labels(self, part: Part) -> NDArray[np.int32]:
@@ -98,5 +112,6 @@ class TaskContext:
             where = f"{error.problem}, counted from row {part.start}"
             raise InputError(error.argument, where, error.fix) from error
 
-    def make_sweeps(self, part: Part) -> Sweeps:
-        return Sweeps(self.open_inputs(part), Threads(1), Progress(False))
+    def make_sweeps(self, part: Part, sources: Collection[ProbabilitySource]) -> Sweeps:
+        """For a sweep over a part, which begins by reading these sources."""
+        return Sweeps(self.open_inputs(part, sources), Threads(1), Progress(False))

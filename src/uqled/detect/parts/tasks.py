@@ -64,7 +64,8 @@ def collect_part_statistics(context: TaskContext, part: Part) -> ClassStatistics
     """Compute the class counts and sums of a part; columns per sample go to its file."""
     store, stage = context.store, "sweep-1"
     if not store.has(part.number, stage):
-        statistics = context.make_sweeps(part).collect_class_statistics(context.plan.members)
+        sweeps = context.make_sweeps(part, list_sources(context.plan.members))
+        statistics = sweeps.collect_class_statistics(context.plan.members)
         columns: dict[str, NDArray[Any]] = {"counts": statistics.class_counts}
         for source, sums in statistics.confidence_sums.items():
             columns[f"sums {source}"] = sums.words
@@ -126,7 +127,7 @@ def count_part_joints(context: TaskContext, statistics: ClassStatistics, part: P
     """Compute the pair counts of a part; predicted classes and disagreements go to its file."""
     store, stage, K = context.store, "sweep-2", len(context.values)
     if not store.has(part.number, stage):
-        sweeps = context.make_sweeps(part)
+        sweeps = context.make_sweeps(part, list_sources(context.plan.members))
         joints = sweeps.count_confident_joints(
             context.plan.members,
             read_statistics(context, statistics, part),
@@ -221,7 +222,7 @@ def select_part_samples(
     """Write the part's largest margins of each pair to its file; returns their number."""
     store, stage = context.store, "sweep-3"
     if not store.has(part.number, stage):
-        sweeps = context.make_sweeps(part)
+        sweeps = context.make_sweeps(part, list_sources(groups.quotas))
         there = np.bincount(sweeps.inputs.labels.codes, minlength=sweeps.K)
         first: dict[Member, TopPerPair] = {}
         for member, pairs in groups.quotas.items():

@@ -29,9 +29,14 @@ LAST_INDEX = 2**48 - 1
 SMALL_VALUES = 2**22
 
 
+def is_small(n_values: int) -> bool:
+    """Whether a data set of so many probabilities, passes included, is processed in NumPy."""
+    return n_values <= SMALL_VALUES
+
+
 def choose_kernels(n_values: int) -> ModuleType:
-    """The kernels for a data set of this many probabilities, passes included."""
-    if n_values <= SMALL_VALUES:
+    """The kernels for a data set of so many probabilities, passes included."""
+    if is_small(n_values):
         from uqled.detect.core.kernels import plain
 
         return plain
