@@ -52,6 +52,8 @@ bench: .venv/bench
 	PYTHONPATH=benchmarks $(BIN)/python -m review_page.screens
 	$(BIN)/python benchmarks/decoding.py $(if $(DATA),--data $(DATA))
 	$(if $(DATA),$(BIN)/python benchmarks/prediction.py --data $(DATA))
+	$(if $(DATA),PYTHONPATH=benchmarks $(BIN)/python -m training_speed.measure --data $(DATA))
+	PYTHONPATH=benchmarks $(BIN)/python -m training_speed.profile
 	$(if $(DATA),$(BIN)/python benchmarks/published_predictions.py --data $(DATA))
 	$(if $(WORK),PYTHONPATH=benchmarks $(BIN)/python -m scale.measure --work $(WORK))
 	$(BIN)/python benchmarks/results_page.py

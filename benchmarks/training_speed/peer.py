@@ -45,7 +45,7 @@ def cross_validate(
     """Out-of-fold softmax [N,K] and passes [F,N,K] of images [N,H,W,C] in bytes."""
     torch.manual_seed(seed)
     n_classes = int(labels.max()) + 1
-    pixels, targets = torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
+    pixels, targets = torch.from_numpy(np.array(images)), torch.from_numpy(labels.astype(np.int64))
     softmax = np.empty((len(labels), n_classes), np.float32)
     passes = np.empty((recipe.passes, len(labels), n_classes), np.float32)
     splitter = StratifiedKFold(recipe.folds, shuffle=True, random_state=seed)

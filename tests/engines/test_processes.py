@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 import uqled
-from uqled.engines import Engine
+from uqled.engines import Engine, processes
 from uqled.engines.processes import Processes
 
 
@@ -28,8 +28,8 @@ def refuse(item):
 
 @pytest.fixture(scope="module")
 def engine():
-    with Processes(2, threads=4) as processes:
-        yield processes
+    with Processes(2, threads=4) as engine:
+        yield engine
 
 
 def test_items_are_worked_on_elsewhere_and_come_in_order(engine):
@@ -56,6 +56,13 @@ def test_an_error_is_our_own(engine):
 def test_a_function_of_a_script_can_be_sent(engine):
     offset = 10
     assert list(engine.map(lambda item: item + offset, [1, 2])) == [11, 12]
+
+
+def test_a_process_that_may_have_no_others_works_itself(monkeypatch):
+    monkeypatch.setattr(processes.os, "_exit", lambda _: pytest.fail("the process would end"))
+    items = range(2)
+    results = [processes._call_in_worker(os.getpid(), describe, ("a",), i) for i in items]
+    assert results == [describe("a", 0), describe("a", 1)]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")

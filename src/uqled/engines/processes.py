@@ -96,7 +96,8 @@ def end_with_parent() -> None:
 def _call_in_worker(
     parent: int, function: Callable[..., Any], arguments: tuple[Any, ...], item: Any
 ) -> Any:
-    _prepare_worker(parent)
+    if os.getpid() != parent:  # as it is where processes may have none of their own
+        _prepare_worker(parent)
     return function(*arguments, item)
 
 

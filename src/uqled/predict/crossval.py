@@ -19,6 +19,7 @@ from uqled.data.dataset import Dataset, is_frame
 from uqled.data.inspection.copies import group_copies
 from uqled.data.inspection.duplicates import find_contradictions
 from uqled.engines import ENGINES, Engine, check_ray_is_installed, make_engine
+from uqled.engines.processes import Processes
 from uqled.errors import InputError
 from uqled.features.neighbours import group_near_duplicates, number_groups
 from uqled.model_quality import measure_model_quality
@@ -28,7 +29,7 @@ from uqled.predict.history import write_history
 from uqled.predict.learner import CombiningLearner, EnsembleLearner, Learner
 from uqled.predict.learners import choose_learner
 from uqled.predict.neighbours import find_sample_features, write_neighbours, write_table_vectors
-from uqled.progress import Progress
+from uqled.progress import Progress, note_activity
 from uqled.storage.run import Predictions, Run
 
 _UNITS = 1_000  # of progress, per fold
@@ -143,6 +144,8 @@ def cross_validate(
         ):
             # Threads share one random state, so that they compute one fold after the other too.
             compute_on_engine = partial(compute_distributed, engine=workplace)
+            if isinstance(workplace, Processes):
+                note_activity(f"starting {workplace.workers} processes")
             compute = compute_on_engine if workplace.is_distributed else compute_here
             compute(work, lambda share: advance(share * _UNITS))
         with bar.stage("collecting the predictions"):

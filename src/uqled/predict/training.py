@@ -11,7 +11,7 @@ import csv
 import logging
 import math
 import warnings
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ __all__ = [
     "mix_seed",
     "resolve_precision",
     "schedule_rate",
+    "share_fabric",
     "train",
 ]
 
@@ -92,6 +93,17 @@ def make_fabric(training: Training) -> Any:
                 f"{training.device!r}{arithmetic} cannot be used ({str(error).splitlines()[0]})",
                 "Use auto or cpu" if is_plain else "Use auto or cpu, and 32-true arithmetic",
             ) from error
+
+
+def share_fabric(training: Training) -> Any:
+    """The same on one device, for whoever only predicts: to look for hardware and plugins takes as
+    long as a small network's predictions. A training has its own, with the scale of its loss."""
+    return _make_shared_fabric(training.device, resolve_precision(training))
+
+
+@cache
+def _make_shared_fabric(device: str, precision: str) -> Any:
+    return make_fabric(Training(device=device, precision=precision))
 
 
 def train(

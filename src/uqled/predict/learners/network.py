@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ try:
         Training,
         make_fabric,
         resolve_precision,
+        share_fabric,
         train,
     )
 except ImportError as error:
@@ -143,7 +144,7 @@ class NetworkLearner:
 
     def estimate_fold(self, data: Dataset, folds: int, passes: int) -> FoldCost | None:
         """What a fold takes; None on a GPU, which folds cannot share."""
-        if make_fabric(self.training).device.type != "cpu" or self.training.devices > 1:
+        if self.training.devices > 1 or share_fabric(self.training).device.type != "cpu":
             return None
         inputs = self.inputs_of(data)
         work = measure_forward(
@@ -239,7 +240,7 @@ def predict_samples(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
     """(softmax [m,K], Monte Carlo passes [F,m,K] or None) of a network that was trained on
     `training_samples`."""
-    fabric = make_fabric(replace(training, devices=1))
+    fabric = share_fabric(training)
     network, samples = network.to(fabric.device), samples.to(fabric.device)
     softmax, stochastic = [], []
     with torch.inference_mode(), fabric.autocast(), keep_freed_memory():
