@@ -149,6 +149,16 @@ def letters(monkeypatch):
     return use
 
 
+def test_a_package_that_cannot_be_imported_is_refused_with_its_reason(tmp_path, monkeypatch):
+    (tmp_path / "timm.py").write_text("raise RuntimeError('operator nms does not exist')\n")
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        InputError, match=r"cannot be imported \(operator nms .*force-reinstall timm"
+    ):
+        load_encoder("timm:resnet18")
+
+
 def test_texts_of_like_length_share_a_batch_and_keep_their_order(letters):
     encoder = letters()
     features = encode(TEXTS, "letters")

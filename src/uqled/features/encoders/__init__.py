@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from uqled.errors import InputError
 from uqled.registry import Registry
+from uqled.storage.reading import first_line
 
 _HERE = "uqled.features.encoders"
 
@@ -135,7 +136,7 @@ def load_encoder(name: Any, options: EncoderOptions | None = None) -> Encoder:
 
 
 def import_package(name: str, *, encoder: str, install: str) -> Any:
-    """A package that an encoder needs, or the command that installs it."""
+    """A package that an encoder needs, or the command that installs or mends it."""
     from importlib import import_module
 
     try:
@@ -145,4 +146,10 @@ def import_package(name: str, *, encoder: str, install: str) -> Any:
             "encoder",
             f"{encoder!r} needs {error.name or name}, which is not installed",
             f"Run: pip install {install}",
+        ) from error
+    except Exception as error:  # such as RuntimeError of a torchvision for another PyTorch
+        raise InputError(
+            "encoder",
+            f"{encoder!r} needs {name}, which cannot be imported ({first_line(error)})",
+            f"Install versions that fit each other: pip install --force-reinstall {install}",
         ) from error
