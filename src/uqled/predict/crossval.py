@@ -131,12 +131,12 @@ def cross_validate(
         is_even = isinstance(learner, EnsembleLearner)  # trained step by step
         with (
             make_engine(
-                engine if work.missing else None, **where, store=_measure_inputs(data)
+                engine if work.missing_folds else None, **where, store=_measure_inputs(data)
             ) as workplace,
             bar.stage(
                 name,
                 folds * _UNITS,
-                done=(folds - len(work.missing)) * _UNITS,
+                done=(folds - len(work.missing_folds)) * _UNITS,
                 cycle=None if is_even else _UNITS,
             ) as advance,
         ):
