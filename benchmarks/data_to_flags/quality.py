@@ -147,9 +147,9 @@ def compute_peer_features(data: Dataset) -> np.ndarray:
     encoder = find_installed_encoder(data.kind)
     if encoder is not None:
         return compute_features(data.inputs, encoder, cache_folder=find_cache_folder())
-    everyone = np.arange(len(data))
+    all_rows = np.arange(len(data))
     transformer = make_transformer(data, takes_sparse=False, name="peer")
-    return np.asarray(transformer.fit_transform(take_samples(data, everyone)), np.float32)
+    return np.asarray(transformer.fit_transform(take_samples(data, all_rows)), np.float32)
 
 
 def find_most_confused(features: np.ndarray, true: np.ndarray) -> np.ndarray:

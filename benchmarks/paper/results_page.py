@@ -104,7 +104,7 @@ def build_page(folder: Path = CELLS, published: Path = PUBLISHED, longer: Path =
 def _build_head(suite: Suite, cells: Cells, results: Results) -> list[str]:
     cells_to_show = [*list_pilot_cells(suite), *list_stage1_cells(suite)]
     ranking = rank_pilot(suite, cells)
-    cells_to_show += list_stage2_cells(suite, ranking.kept if ranking else suite.methods)
+    cells_to_show += list_stage2_cells(suite, ranking.kept_methods if ranking else suite.methods)
     n_finished = sum(cells.is_finished(cell, describe_cell(suite, cell)) for cell in cells_to_show)
     about = results.about
     parts = [
@@ -197,8 +197,8 @@ def _describe_pilot(suite: Suite, cells: Cells) -> str:
     ranking = rank_pilot(suite, cells)
     if ranking is None:
         return ""
-    better = [format_method(m) for m in ranking.kept if m != BASELINE]
-    others = [format_method(m) for m in ranking.dropped]
+    better = [format_method(m) for m in ranking.kept_methods if m != BASELINE]
+    others = [format_method(m) for m in ranking.dropped_methods]
     text = f"In the pilot on the test sets ([pilot.md]({FOLDER}/pilot.md)) these methods have a "
     text += f"higher mean F1 than CL-PBNR: {join_words(better)}."
     return text + (f" These do not: {join_words(others)}." if others else "")

@@ -161,7 +161,7 @@ def smoke(tmp_path_factory):
     out = tmp_path_factory.mktemp("smoke")
     suite = read_suite("smoke")
     results, written = run_benchmark(
-        Benchmark(suite, out, out, everyone=True), workers=Workers(1), progress=False
+        Benchmark(suite, out, out, keep_all_methods=True), workers=Workers(1), progress=False
     )
     return suite, out, results, written
 
@@ -250,7 +250,7 @@ def test_cells_made_elsewhere_are_merged(smoke, tmp_path):
     merged = Cells(tmp_path / "merged")
     assert merged.merge(out) == len(list((out / "cells").rglob("*.json")))
     assert merged.merge(out) == 0
-    benchmark = Benchmark(suite, tmp_path, tmp_path / "merged", everyone=True)
+    benchmark = Benchmark(suite, tmp_path, tmp_path / "merged", keep_all_methods=True)
     assert estimate_benchmark_cost(benchmark, workers=Workers(1)).seconds == 0
     run_benchmark(benchmark, workers=Workers(1), progress=False)
     assert list_cells(tmp_path / "merged") == list_cells(out)
@@ -380,7 +380,7 @@ def test_the_pilot_decides_what_stage_2_looks_at(tmp_path):
     assert len(results.pilot) == 2
     f1 = results.pilot.set_index("method")["f1"]
     expected = ["cl-pbnr"] + ["cl-mcd"] * bool(f1["cl-mcd"] > f1["cl-pbnr"])
-    assert benchmark.methods() == expected
+    assert benchmark.list_stage2_methods() == expected
     results, _ = run_benchmark(benchmark, workers=Workers(1), progress=False)
     assert results.stage2.query("method != ''")["method"].tolist() == expected
 
@@ -419,7 +419,7 @@ def test_what_is_finished_needs_no_data_to_plan(smoke, tmp_path, monkeypatch):
         "uqled.bench.cell_graph.describe_cell", lambda _, cell: describe_cell(suite, cell)
     )
     estimate = estimate_benchmark_cost(
-        Benchmark(gone, tmp_path, tmp_path / "bare", everyone=True), workers=Workers(1)
+        Benchmark(gone, tmp_path, tmp_path / "bare", keep_all_methods=True), workers=Workers(1)
     )
     assert [row.seconds for row in estimate.rows] == [0.0] * len(estimate.rows)
     assert "0 cells to do" in estimate.text()

@@ -48,11 +48,11 @@ def recorder(monkeypatch):
 
 def fit_predict(model, data, tmp_path, *, uncertainty="auto", passes=3, test=None, seed=0):
     """A learner's predictions of every fourth sample, or of `test`, and the progress it told."""
-    everyone = np.arange(len(data))
-    test = everyone[::4] if test is None else np.asarray(test)
+    all_rows = np.arange(len(data))
+    test = all_rows[::4] if test is None else np.asarray(test)
     shares = []
     predictions = choose_learner(model, data, uncertainty=uncertainty).fit_predict(
-        data, np.setdiff1d(everyone, test), test, passes=passes, seed=seed, folder=tmp_path,
+        data, np.setdiff1d(all_rows, test), test, passes=passes, seed=seed, folder=tmp_path,
         advance=shares.append,
     )  # fmt: skip
     assert sum(shares) == pytest.approx(1)

@@ -75,8 +75,8 @@ def _load_benchmark_data(data: SuiteData, folder: Path, device: str) -> Benchmar
     learner = choose_learner(data.model, both, **list_training_options(data, device))
     if data.dropout is not None:
         learner = _set_dropout(learner, data.dropout)
-    everyone = np.arange(len(both))
-    return BenchmarkData(both, everyone[:N], everyone[N:], learner)
+    all_rows = np.arange(len(both))
+    return BenchmarkData(both, all_rows[:N], all_rows[N:], learner)
 
 
 def _read_parts(data: SuiteData, folder: Path) -> tuple[Dataset, Dataset]:

@@ -75,12 +75,12 @@ class _Context:
 
     def select_kept_rows(self) -> NDArray[np.intp]:
         """[N] positions in the training set, without what is removed before noise is added."""
-        everyone = np.arange(len(self.whole.train))
+        all_rows = np.arange(len(self.whole.train))
         if self.suite.clean_first is None:
-            return everyone
+            return all_rows
         cell = Cell("detection", self.cell.data, self.cell.seed)
-        flags = self.read_flags(cell, self.cells.read_arrays(cell), len(everyone))
-        return everyone[~flags[self.suite.clean_first].mask]
+        flags = self.read_flags(cell, self.cells.read_arrays(cell), len(all_rows))
+        return all_rows[~flags[self.suite.clean_first].mask]
 
     def read_predictions(self, cell: Cell, n: int) -> tuple[NDArray[Any], NDArray[Any] | None]:
         """(probabilities [n,K], passes [F,n,K] if there are any) that a finished cell holds."""
@@ -279,8 +279,8 @@ def _retrain(context: _Context) -> CellResult:
 def _read_given_labels(context: _Context) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
     """(positions in the training set that take part, their given labels)."""
     if context.cell.rate is None:
-        everyone = np.arange(len(context.whole.train))
-        return everyone, context.whole.true_labels
+        all_rows = np.arange(len(context.whole.train))
+        return all_rows, context.whole.true_labels
     rows, noisy = context.make_noisy()
     return rows, noisy.labels.astype(np.int32)
 

@@ -49,7 +49,7 @@ class Benchmark:
     out: Path
     only: str = "*"
     """Pattern of the names of cells that run here: `mnist/*`."""
-    everyone: bool = False
+    keep_all_methods: bool = False
     """Keep methods that the pilot found no better than the baseline."""
     device: str = "auto"
     """Where networks are trained, unless a data set's `training` says it: auto, cpu, cuda, mps."""
@@ -67,7 +67,7 @@ class Benchmark:
         cells = list_pilot_cells(self.suite) if pilot or self.suite.pilot else []
         if not pilot:
             cells += list_stage1_cells(self.suite)
-            cells += list_stage2_cells(self.suite, self.methods())
+            cells += list_stage2_cells(self.suite, self.list_stage2_methods())
         chosen_cells = [cell for cell in cells if fnmatch(cell.name, self.only)]
         if not chosen_cells:
             examples = f"{cells[0].name}, {cells[-1].name}"
@@ -78,12 +78,12 @@ class Benchmark:
             )
         return chosen_cells
 
-    def methods(self) -> list[str]:
-        """Those that stage 2 looks at: of a suite with a pilot, those that won it."""
-        if not self.suite.pilot or self.everyone:
+    def list_stage2_methods(self) -> list[str]:
+        """The methods of stage 2: all, or those that won the pilot, if the suite has one."""
+        if not self.suite.pilot or self.keep_all_methods:
             return list(self.suite.methods)
         ranking = rank_pilot(self.suite, self.cells)
-        return list(self.suite.methods) if ranking is None else ranking.kept
+        return list(self.suite.methods) if ranking is None else ranking.kept_methods
 
 
 def run_benchmark(
@@ -118,7 +118,7 @@ def run_benchmark(
             first = [cell for cell in benchmark.list_cells() if cell.kind == "pilot"]
             _run_cells(benchmark, first, workers, progress)
             ranking = rank_pilot(benchmark.suite, benchmark.cells)
-            if ranking is not None and not benchmark.everyone:
+            if ranking is not None and not benchmark.keep_all_methods:
                 tell(ranking.describe())
         _run_cells(benchmark, benchmark.list_cells(pilot=pilot), workers, progress)
         results = collect_results(benchmark.suite, benchmark.cells)

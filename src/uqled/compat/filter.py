@@ -207,7 +207,7 @@ def _collect_evidence(
             request,
             num_to_remove,
         )
-    for member in plan.selecting:
+    for member in plan.selecting_members:
         selected[member] = _select_top_margins(
             sweeps, quotas[member].pairs, joints, probs, class_members
         )

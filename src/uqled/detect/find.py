@@ -247,9 +247,9 @@ def collect_evidence(sweeps: Sweeps, request: DetectionRequest) -> SweepEvidence
         for member, pairs in joints.pairs.items()
     }
     selected: dict[Member, NDArray[np.bool_]] = {}
-    if plan.selecting:
+    if plan.selecting_members:
         best = sweeps.select_top_margins(
-            {member: numbers[member].pairs for member in plan.selecting}, joints
+            {member: numbers[member].pairs for member in plan.selecting_members}, joints
         )
         selected = {member: selection.to_mask(sweeps.N) for member, selection in best.items()}
     labels = inputs.labels.codes

@@ -36,7 +36,7 @@ _DEFAULTS = {
 class SweepPlan:
     """The plan of the three sweeps for all methods of a request: what to count, select and keep."""
 
-    selecting: list[Member]
+    selecting_members: list[Member]
     """Members whose flags are needed."""
     members: list[Member]
     """These members, and those whose joint is reported."""
@@ -96,7 +96,9 @@ class DetectionRequest:
     def plan_sweeps(self, n_passes: int, *, has_softmax: bool) -> SweepPlan:
         """The plan for this number of passes, with or without a softmax."""
         methods = [choice.method for choice in self.choices]
-        selecting = _once(m for one in methods for m in one.members(n_passes, self.entropy_class))
+        selecting_members = _once(
+            m for one in methods for m in one.members(n_passes, self.entropy_class)
+        )
         reported_methods = [
             one.joint_member(self.entropy_class) for one in methods if not one.is_probabilistic
         ]
@@ -105,8 +107,8 @@ class DetectionRequest:
                 n_passes > 0
             )
         return SweepPlan(
-            selecting,
-            _once([*selecting, *reported_methods]),
+            selecting_members,
+            _once([*selecting_members, *reported_methods]),
             [Member("softmax")] * any(one.needs_confident_class for one in methods),
             _once(one.ranks_by for one in methods if one.ranks_by is not None),
         )

@@ -138,7 +138,7 @@ def cross_validate(
             bar.stage(
                 name,
                 folds * _UNITS,
-                done=(folds - len(work.missing)) * _UNITS,
+                done=(folds - len(work.missing_folds)) * _UNITS,
                 cycle=None if is_even else _UNITS,
             ) as advance,
         ):
@@ -177,7 +177,7 @@ def _make_workplace(
     engine: str | Engine | None, work: Folds, where: dict[str, Any]
 ) -> AbstractContextManager[Engine]:
     """Where the folds that are missing are computed."""
-    if not work.missing:
+    if not work.missing_folds:
         return make_engine(None)
     if engine is None:
         chosen = choose_processes(work.learner, work.data, len(work.parts), work.passes)

@@ -68,7 +68,7 @@ class Folds:
     passes: int
 
     @property
-    def missing(self) -> list[int]:
+    def missing_folds(self) -> list[int]:
         return [fold for fold in range(len(self.parts)) if self.run.read_fold(fold) is None]
 
     def compute(self, fold: int, advance: Advance) -> None:
@@ -132,14 +132,14 @@ def _can_be_sent(learner: SharingLearner) -> bool:
 
 def compute_here(folds: Folds, advance: Advance) -> None:
     """Compute the missing folds one after another; `advance` is called for these only."""
-    for fold in folds.missing:
+    for fold in folds.missing_folds:
         folds.compute(fold, advance)
     folds.remove_partial_files()
 
 
 def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
     """Compute the folds that are missing on an engine whose workers are processes of their own."""
-    missing = folds.missing
+    missing = folds.missing_folds
     run = Run(folds.run.path.resolve())  # a worker has another working directory
     sent_folds = replace(
         folds, run=run, data=replace(folds.data)
@@ -156,10 +156,10 @@ def compute_distributed(folds: Folds, advance: Advance, engine: Engine) -> None:
         for _ in engine.map(_compute_fold, missing, arguments=(sent_folds,)):
             pass
     folds.remove_partial_files()
-    if folds.missing:
+    if folds.missing_folds:
         raise FileError(
             name_folder(run.path),
-            f"lacks fold {folds.missing[0]}, which a worker has written",
+            f"lacks fold {folds.missing_folds[0]}, which a worker has written",
             "Choose a folder that all machines see under this path",
         )
 

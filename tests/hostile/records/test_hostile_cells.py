@@ -59,7 +59,7 @@ def no_figures(monkeypatch):
 
 
 def run(suite, folder):
-    benchmark = Benchmark(suite, folder, folder, everyone=True)
+    benchmark = Benchmark(suite, folder, folder, keep_all_methods=True)
     return run_benchmark(benchmark, workers=Workers(1), progress=False)
 
 

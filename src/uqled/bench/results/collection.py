@@ -113,18 +113,20 @@ class PilotRanking:
     """The pilot's verdict on the suite's methods."""
 
     mean_f1: dict[str, float]
-    kept: list[str]
+    kept_methods: list[str]
     """The methods that stage 2 compares, in the suite's order."""
 
     @property
-    def dropped(self) -> list[str]:
-        return [method for method in self.mean_f1 if method not in self.kept]
+    def dropped_methods(self) -> list[str]:
+        return [method for method in self.mean_f1 if method not in self.kept_methods]
 
     def describe(self) -> str:
         """A sentence on what was dropped, and why."""
-        if not self.dropped:
+        if not self.dropped_methods:
             return "The pilot dropped no method."
-        values = [f"{format_method(m)} ({format_percent(self.mean_f1[m])})" for m in self.dropped]
+        values = [
+            f"{format_method(m)} ({format_percent(self.mean_f1[m])})" for m in self.dropped_methods
+        ]
         baseline = format_percent(self.mean_f1[BASELINE])
         return (
             f"The pilot dropped {join_words(values)}: mean F1 in per cent on the test sets, where "

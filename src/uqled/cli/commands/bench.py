@@ -41,12 +41,12 @@ def bench(
             "--pilot", help="Run only the pilot, which compares the methods on noisy test labels."
         ),
     ] = False,
-    everyone: Annotated[
+    keep_all_methods: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="Keep methods for stage 2 that were no better than the baseline in the pilot, "
-            "instead of leaving them out.",
+            help="Also take methods to stage 2 that were no better than the baseline in the pilot. "
+            "Default: leave them out.",
         ),
     ] = False,
     only: Annotated[
@@ -115,7 +115,7 @@ def bench(
 
     out = out or Path("runs") / f"bench-{Path(suite).stem}"
     benchmark = Benchmark(
-        read_suite(suite, allow_code=allow_code), data, out, only, everyone, device
+        read_suite(suite, allow_code=allow_code), data, out, only, keep_all_methods, device
     )
     workers = Workers(jobs, jobs_per_gpu, engine, ray_address)
     for folder in merge or []:

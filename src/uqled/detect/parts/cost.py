@@ -160,14 +160,16 @@ def plan_cost(detection: PreparedDetection, engine: Engine) -> CostPlan:
     trial, size = _run_trials(detection, engine)
     # What fits in memory is read from the disk once; what does not, in every sweep.
     cold = 3 if estimate.stored > _FREE_SHARE * measure_free_memory() else 1
-    per_trial = trial.working + cold * max(0.0, trial.reading - trial.again)
+    per_trial = trial.task_seconds + cold * max(
+        0.0, trial.first_read_seconds - trial.second_read_seconds
+    )
     trials, trial_bytes = estimate.samples / size, size * sum(r.row_bytes for r in detection.rows)
     return replace(
         estimate,
-        to_write=int(trials * trial.written),
-        reading_rate=trial_bytes / max(trial.reading, 1e-6),
-        sweeping_rate=3 * trial_bytes / max(trial.working, 1e-6),
-        seconds=trials * per_trial + trial.driving,
+        to_write=int(trials * trial.bytes_written),
+        reading_rate=trial_bytes / max(trial.first_read_seconds, 1e-6),
+        sweeping_rate=3 * trial_bytes / max(trial.task_seconds, 1e-6),
+        seconds=trials * per_trial + trial.driver_seconds,
     )
 
 
@@ -208,25 +210,25 @@ def _estimate_driver_bytes(detection: PreparedDetection, workers: int) -> int:
 class Trial:
     """The time and bytes of a trial on some rows."""
 
-    reading: float
+    first_read_seconds: float
     """Seconds to read the rows for the first time."""
-    again: float
+    second_read_seconds: float
     """Seconds to read them again: less if the system cached them."""
-    working: float
+    task_seconds: float
     """Seconds of all tasks of a detection after that."""
-    driving: float
+    driver_seconds: float
     """Seconds of the driver between them, which more rows hardly change."""
-    written: int
+    bytes_written: int
     """About how many bytes as many rows of a whole run would write."""
 
     def merge_with(self, other: Trial) -> Trial:
         """The trials of two workers at the same time."""
         return Trial(
-            max(self.reading, other.reading),
-            max(self.again, other.again),
-            max(self.working, other.working),
-            max(self.driving, other.driving),
-            self.written + other.written,
+            max(self.first_read_seconds, other.first_read_seconds),
+            max(self.second_read_seconds, other.second_read_seconds),
+            max(self.task_seconds, other.task_seconds),
+            max(self.driver_seconds, other.driver_seconds),
+            self.bytes_written + other.bytes_written,
         )
 
 

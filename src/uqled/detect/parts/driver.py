@@ -93,7 +93,9 @@ class Driver:
                 min_examples_per_class=request.min_examples_per_class,
                 frac_noise=request.frac_noise,
             )
-        groups = PairGroups({member: numbers[member].pairs for member in context.plan.selecting})
+        groups = PairGroups(
+            {member: numbers[member].pairs for member in context.plan.selecting_members}
+        )
         rankings = self._ranking_cuts(context, statistics, numbers)
         cuts = self._cuts(context, groups)
         auto = levels = None
@@ -121,13 +123,13 @@ class Driver:
         n_errors = precision = recall = unsure = None
         tiers: list[Tier] = []
         if levels is not None and auto is not None:
-            n_errors, precision, recall, unsure = estimate_flags(levels, auto, tally.real)
+            n_errors, precision, recall, unsure = estimate_flags(levels, auto, tally.flag_sums)
             tiers = estimate_tiers(levels, tally.tiers)
         names = context.names
         answer = Answer(
             method=headline.name,
             n_samples=self.N,
-            flags_by_method=tally.flagged,
+            flags_by_method=tally.flags_by_method,
             n_errors=n_errors,
             precision=precision,
             recall=recall,
@@ -137,7 +139,7 @@ class Driver:
             n_as_predicted={name: int(counts.sum()) for name, counts in right.items()},
             confused_pairs=[
                 (names[i], names[j], number)
-                for i, j, number in rank_confused_pairs(tally.confused)[:MAX_PAIRS]
+                for i, j, number in rank_confused_pairs(tally.pair_counts)[:MAX_PAIRS]
             ],
             most_suspect=tally.suspects,
         )

@@ -26,13 +26,13 @@ from uqled.detect.parts.tasks import PairGroups, read_statistics
 class Tally:
     """Totals over the flags of some parts."""
 
-    flagged: dict[str, int]
+    flags_by_method: dict[str, int]
     """Method -> number of flags."""
-    confused: PairCounts
+    pair_counts: PairCounts
     """Flags per (given, suggested) pair."""
     suspects: list[FlaggedSample]
     """The most suspect ones."""
-    real: dict[str, int]
+    flag_sums: dict[str, int]
     """The number of flags, and how many each reading expects to be real, where `auto` is run."""
     tiers: list[dict[str, int]]
     """The same of each tier."""
@@ -46,10 +46,10 @@ class Tally:
             return {name: n + other_counts[name] for name, n in counts.items()}
 
         return Tally(
-            add(self.flagged, other.flagged),
-            self.confused.merge_with(other.confused),
+            add(self.flags_by_method, other.flags_by_method),
+            self.pair_counts.merge_with(other.pair_counts),
             suspects[:MAX_SUSPECTS],
-            add(self.real, other.real),
+            add(self.flag_sums, other.flag_sums),
             [add(mine, others) for mine, others in zip(self.tiers, other.tiers, strict=True)],
         )
 
@@ -77,7 +77,7 @@ class PartEvidence(SweepEvidence):
 
     part: Part = field(kw_only=True)
     rankings: Mapping[Ranking, Cuts] = field(kw_only=True, default_factory=dict)
-    flagged: Bools | None = field(kw_only=True, default=None)
+    auto_flags: Bools | None = field(kw_only=True, default=None)
     """[n] by `auto`."""
     at_chance: Mapping[str, bool] = field(kw_only=True, default_factory=dict)
 
@@ -85,8 +85,8 @@ class PartEvidence(SweepEvidence):
         return self.at_chance[source]
 
     def flag_by_probability(self) -> Bools:
-        assert self.flagged is not None
-        return self.flagged
+        assert self.auto_flags is not None
+        return self.auto_flags
 
     def prune_by_class(self) -> Bools:
         offers = group_by_ranking(self, "by-class", self.part)
@@ -161,9 +161,9 @@ def _read_evidence(
         },
         margin=read.get("margin"),
     )
-    auto, flagged = None, None
+    auto, auto_flags = None, None
     if results is not None and results.auto is not None:
-        auto, flagged = results.auto.read_part(context, part)
+        auto, auto_flags = results.auto.read_part(context, part)
     return PartEvidence(
         context.read_labels(part),
         read_statistics(context, statistics, part),
@@ -175,7 +175,7 @@ def _read_evidence(
         auto,
         part=part,
         rankings={} if results is None else results.rankings,
-        flagged=flagged,
+        auto_flags=auto_flags,
         at_chance={} if results is None else results.at_chance,
     )
 
