@@ -174,8 +174,8 @@ def list_model_warnings(quality: ModelQuality) -> list[str]:
     if quality.is_too_weak:
         warnings.append(
             f"a model that predicts {quality.accuracy:.0%} as labelled is too weak to judge "
-            "labels: most flags will be its own errors; try a larger pretrained encoder, more epochs "
-            "or more data"
+            "labels: most flags will be its own errors; try a larger pretrained encoder, more "
+            "epochs or more data"
         )
     if quality.may_need_groups:
         warnings.append(
