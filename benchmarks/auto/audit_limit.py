@@ -34,7 +34,7 @@ from scipy.stats import norm
 from sklearn.isotonic import IsotonicRegression
 
 import machine
-from auto import quality
+from auto import quality, quality_page
 from uqled.detect.find import find_label_errors
 
 #: Sets with a lower share of wrong labels are not asked for.
@@ -54,8 +54,8 @@ def measure_set(one: quality.LoadedSet) -> dict[str, Any]:
         one.labels, one.softmax, one.passes, passes_kind=one.kind, progress=False
     )
     p = IsotonicRegression(out_of_bounds="clip").fit_transform(-errors.scores, is_error)
-    deviation = bound_deviation(p, quality.AUDIT) / is_error.sum()
-    close = 2 * norm.cdf(quality.CLOSE / max(deviation, 1e-9)) - 1
+    deviation = bound_deviation(p, quality_page.AUDIT) / is_error.sum()
+    close = 2 * norm.cdf(quality_page.CLOSE / max(deviation, 1e-9)) - 1
     return {
         "set": one.name,
         "N": len(is_error),
@@ -76,8 +76,8 @@ def write_page(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
         "`benchmarks/auto/audit_limit.py`, which says what the bound is.",
         "",
         f"On {len(both)} sets with at least {LEAST_NOISE:.0%} wrong labels, the number of wrong "
-        f"labels is within {quality.CLOSE:.0%} in {np.mean([c for _, c in both]):.0%} of `auto`'s "
-        f"audits. An audit that knew the truth about the score would have it in "
+        f"labels is within {quality_page.CLOSE:.0%} in {np.mean([c for _, c in both]):.0%} of "
+        f"`auto`'s audits. An audit that knew the truth about the score would have it in "
         f"{np.mean(closest):.0%} of its draws. In most draws it is that close on "
         f"{sum(c > 0.5 for _, c in both)} sets; at the bound, on {sum(c > 0.5 for c in closest)}.",
         "",

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesRegressor
 
 import machine
-from auto import quality
+from auto import quality, quality_page
 from uqled.detect.auto.explanations import Explanations, count_scores
 from uqled.detect.find import find_label_errors
 
@@ -136,7 +136,7 @@ def measure(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def write_page(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
     stored = json.loads((machine.RESULTS / "auto.json").read_text(encoding="utf-8"))["sets"]
-    six = {row["set"]: quality.find_best_of_six(row)[1] for row in stored}
+    six = {row["set"]: quality_page.find_best_of_six(row)[1] for row in stored}
     known = [row for row in results if row["set"] in six]
     lines = [
         "# What can be learnt about the number of wrong labels",
@@ -149,15 +149,15 @@ def write_page(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
         f"true number on {np.mean([row['covered'] for row in known]):.0%} of the sets.",
         "",
         "| how many are flagged | mean F1 | at least the best of the six minus "
-        f"{quality.SLACK} | minus {quality.FAR} | least |",
+        f"{quality_page.SLACK} | minus {quality_page.FAR} | least |",
         "|---|--:|--:|--:|--:|",
     ]
     for name in ("auto", "learned", "mixed", "true number", "best cut"):
         f1 = np.array([row["f1"][name] for row in known])
         gaps = f1 - [six[row["set"]] for row in known]
         lines.append(
-            f"| {name} | {f1.mean():.3f} | {np.mean(gaps >= -quality.SLACK):.0%} "
-            f"| {np.mean(gaps >= -quality.FAR):.0%} | {gaps.min():+.3f} |"
+            f"| {name} | {f1.mean():.3f} | {np.mean(gaps >= -quality_page.SLACK):.0%} "
+            f"| {np.mean(gaps >= -quality_page.FAR):.0%} | {gaps.min():+.3f} |"
         )
     return "\n".join([*lines, ""])
 

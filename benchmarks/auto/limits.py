@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import machine
-from auto import quality
+from auto import quality, quality_page
 from uqled.detect.find import find_label_errors
 
 Floats = NDArray[np.float64]
@@ -90,7 +90,9 @@ def measure_set(one: quality.LoadedSet) -> dict[str, Any]:
     errors = find_label_errors(one.labels, one.softmax, one.passes, method="all", progress=False)
     auto = errors.by_method["auto"]
     assert auto.estimate is not None
-    six = {name: errors.by_method[name].mask for name in quality.SIX if name in errors.by_method}
+    six = {
+        name: errors.by_method[name].mask for name in quality_page.SIX if name in errors.by_method
+    }
     # A reading by which no label is wrong has no F1.
     readings = {k: r for k, r in auto.estimate.readings.items() if r.sum() >= 1}
     best = {
@@ -146,7 +148,7 @@ def compute_curves(
 
 
 def list_criteria(rows: Sequence[dict[str, Any]]) -> list[str]:
-    ratio = (1 + quality.CLOSE) / (1 - quality.CLOSE)
+    ratio = (1 + quality_page.CLOSE) / (1 - quality_page.CLOSE)
     lines = [
         "| which readings may be right | no flags are good | and by more than the measure is off "
         "| least | no number is good | no precision is good |",
@@ -154,23 +156,24 @@ def list_criteria(rows: Sequence[dict[str, Any]]) -> list[str]:
     ]
     for name in WORLDS:
         some = [(row["worlds"][name], row["off"]) for row in rows if name in row["worlds"]]
-        short = [-quality.SLACK - world["gain"] for world, _ in some]
+        short = [-quality_page.SLACK - world["gain"] for world, _ in some]
         beyond = [x > off for x, (_, off) in zip(short, some, strict=True)]
         numbers = [world["numbers"][1] > ratio * world["numbers"][0] for world, _ in some]
         real = [world["precisions"][1] - world["precisions"][0] for world, _ in some]
         lines.append(
             f"| {name} | {sum(x > 0 for x in short)} of {len(some)} | {sum(beyond)} "
             f"| {min(world['gain'] for world, _ in some):+.3f} | {sum(numbers)} "
-            f"| {sum(x > 2 * quality.STATED for x in real)} |"
+            f"| {sum(x > 2 * quality_page.STATED for x in real)} |"
         )
     off = [row["off"] for row in rows]
     return [
         "Good is, whichever of the readings is right: an F1 of at least the best of the six minus "
-        f"{quality.SLACK}; a number of errors within {quality.CLOSE:.0%}; a stated precision of "
-        f"`auto`'s flags within {quality.STATED * 100:.0f} points. A reading counts that has a "
-        f"weight of {COUNTS} or more in `auto`, where the plain ones have 1. F1 is taken as "
-        f"expected hits over expected sizes; of the six, that is off the mean over {DRAWS} drawn "
-        f"truths by {np.median(off):.4f} in the median over sets and by {max(off):.3f} at most.",
+        f"{quality_page.SLACK}; a number of errors within {quality_page.CLOSE:.0%}; a stated "
+        f"precision of `auto`'s flags within {quality_page.STATED * 100:.0f} points. A reading "
+        f"counts that has a weight of {COUNTS} or more in `auto`, where the plain ones have 1. F1 "
+        "is taken as expected hits over expected sizes; of the six, that is off the mean over "
+        f"{DRAWS} drawn truths by {np.median(off):.4f} in the median over sets and by "
+        f"{max(off):.3f} at most.",
         "",
         *lines,
     ]

@@ -205,6 +205,9 @@ def read_result(folder: Path, varying_files: tuple[str, ...]) -> dict[str, Any]:
             continue
         if _is_any(path.relative_to(folder), varying_files):
             content[name] = "..."
+        elif path.name == "run.json":
+            content[name] = json.loads(path.read_bytes())
+            content[name].pop("begun", None)  # the time
         elif path.suffix == ".npz":
             with np.load(path) as archive:
                 content[name] = {key: archive[key].tolist() for key in archive}

@@ -124,5 +124,5 @@ def test_a_scikit_learn_classifier(tmp_path):
     )
     assert predictions.accuracy > 0.8
     assert predictions.passes.shape == (2, 240, 10)
-    with pytest.raises(uqled.InputError, match="epochs does not apply to LogisticRegression"):
+    with pytest.raises(uqled.InputError, match="epochs is given, but does not apply to Logistic"):
         choose_learner(LogisticRegression(), data, epochs=3)

@@ -151,5 +151,5 @@ def import_package(name: str, *, encoder: str, install: str) -> Any:
         raise InputError(
             "encoder",
             f"{encoder!r} needs {name}, which cannot be imported ({first_line(error)})",
-            f"Install versions that fit each other: pip install --force-reinstall {install}",
+            f"Install versions that fit each other, such as by: pip install {install}",
         ) from error
