@@ -20,8 +20,7 @@ ABOUT = {
     "errors left in the labels: curated data, by networks that err more often than the labels.",
     "real": "Tables, texts, people's labels and curated data; listed before anything was tuned.",
     "real held out": "The same of other data, noise and models; scored once, at the end.",
-    "human": "People's labels of CIFAR-10 with features of a second network; scored once, at the "
-    "end.",
+    "human": "People's labels of CIFAR-10 with features of a second network.",
     "earlier": "Of the sets of earlier work, those that were made again, in the order of their "
     "list.",
 }

@@ -18,8 +18,7 @@ changed since but for mistakes that a review found.
 passes were worked on: tables, texts, images with people's own labels, and curated data, in which
 few labels are wrong and the model errs more often than they. `sst2`, `tiny` and the seeds of the
 second list are in none of the first. `HUMAN` are people's labels with features of a second network;
-it was written after the weights of the explanations had been changed for the last time, and scored
-once.
+they were scored once, and then the weight of one explanation (`trusting`) was doubled for all sets.
 
 Data: `digits` (scikit-learn), `mnist` (principal components of the pixels), `mnist-even` (two
 classes), `mnist-falling` (class sizes fall by a factor of 0.65 from class to class), `pairs` (two

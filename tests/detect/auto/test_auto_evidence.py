@@ -218,7 +218,7 @@ def test_weights_of_explanations():
     assert weigh(numbers | {"confident": 100.0}, 1_000)["confident"] == 0.1
     assert weigh(numbers | {"confident": 100.0}, 160)["confident"] == pytest.approx(1.35)
     # No label is where the model holds it for impossible.
-    assert weigh(numbers | {"level": 1.0}, 1_000)["trusting"] == pytest.approx(3.2)
+    assert weigh(numbers | {"level": 1.0}, 1_000)["trusting"] == pytest.approx(6.4)
 
 
 def test_scores_go_on_where_probabilities_would_all_be_1():

@@ -264,7 +264,7 @@ def weigh(numbers: Mapping[str, float], n_samples: int) -> dict[str, float]:
         "level": 1 + share_explained,
         "confident": (0.1 + 5 * share_told_apart) * (1 - share_explained),
         "members": 1.0,
-        "trusting": 4 * max(0.0, 1 - 10 * level / confident),
+        "trusting": 8 * max(0.0, 1 - 10 * level / confident),
         "labels": 0.0,
     }
     return {name: weights[name] for name in numbers}
