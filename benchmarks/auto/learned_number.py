@@ -69,7 +69,7 @@ def describe_set(one: quality.LoadedSet) -> dict[str, Any]:
 
     def expect_f1(number: float) -> Floats:
         """[sizes] if so many labels are wrong."""
-        by_number = Explanations.of({**numbers, "level": number}, count_scores(scores))
+        by_number = Explanations.of({**numbers, "level": number}, count_scores(scores), 0.0)
         hits = np.cumsum(by_number.estimate(scores).readings["level"])
         curve: Floats = 2 * hits[sizes - 1] / (sizes + hits[-1])
         return curve

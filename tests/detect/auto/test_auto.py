@@ -215,7 +215,7 @@ def test_rates_by_name():
 
 
 def test_a_weak_model_is_unsure_and_the_range_has_the_truth():
-    labels, probs, true = noisy_model(noise=0.05, sharpness=2)
+    labels, probs, true = noisy_model(noise=0.03, sharpness=2)
     errors = uqled.find_label_errors(labels, probs)
     is_error = labels != true
     real, stated = (

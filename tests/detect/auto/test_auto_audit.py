@@ -136,7 +136,7 @@ def test_the_estimate_is_right_in_the_mean_of_all_draws_whatever_the_model(revie
 def test_verdicts_from_working_down_the_list_are_not_taken_for_random(reviewed_data):
     """The top of the list has far more errors than the rest; the number does not go up for it."""
     errors, is_error = reviewed_data
-    top = {z: bool(is_error[z]) for z in errors.ranked[:150].tolist()}
+    top = {z: bool(is_error[z]) for z in errors.ranked[:300].tolist()}
     with_top, without = [], []
     for seed in range(30):
         audit = uqled.audit_sample(errors, 40, seed=seed)

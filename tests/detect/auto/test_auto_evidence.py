@@ -174,6 +174,20 @@ def test_even_noise_has_no_favourites_and_its_level_is_its_number():
     result = structure_of(labels, probs)
     assert result.log_ratio is None or np.abs(result.log_ratio).max() < 0.2
     assert result.level == pytest.approx((labels != true).sum(), rel=0.25)
+    assert result.evenness > 0.8
+
+
+def test_without_noise_the_models_own_errors_are_not_even():
+    labels, probs, _ = model_of(np.eye(5))
+    assert structure_of(labels, probs).evenness < 0.1
+
+
+def test_few_labels_show_no_evenness():
+    hits, expected_hits = np.array([[[2]], [[2]], [[9]]]), np.array([[[500.0]], [[500.0]], [[1e3]]])
+    assert evidence._measure_evenness(hits, expected_hits) == pytest.approx(2 / 22)
+    assert evidence._measure_evenness(100 * hits, expected_hits) == pytest.approx(200 / 220)
+    hits[1] = 5  # (3/500) / (6/500), to the power of 5
+    assert evidence._measure_evenness(hits, expected_hits) == pytest.approx(2 / 22 / 32)
 
 
 def test_noise_with_favourites_shows_them():
@@ -202,23 +216,25 @@ def test_with_many_classes_all_predicted_classes_share_their_quantiles(monkeypat
 def test_the_shift_makes_the_probabilities_add_up_to_the_number():
     scores = np.random.default_rng(6).normal(-2, 3, 5_000)
     numbers = {"level": 40.0, "confident": 90.0, "trusting": 2_000.0}
-    estimate = Explanations.of(numbers, explanations.count_scores(scores)).estimate(scores)
+    estimate = Explanations.of(numbers, explanations.count_scores(scores), 0.0).estimate(scores)
     for name, number in numbers.items():
         assert estimate.readings[name].sum() == pytest.approx(number, rel=0.01)
 
 
 def test_weights_of_explanations():
     numbers = {"level": 40.0, "confident": 50.0, "members": 70.0, "trusting": 100.0}
-    assert weigh(numbers, 1_000) == {"level": 1, "confident": 2.6, "members": 1, "trusting": 0}
+    assert weigh(numbers, 1_000, 0.0) == {"level": 1, "confident": 2.6, "members": 1, "trusting": 0}
     # Noise by class explains most of what the model contradicts.
-    assert weigh(numbers | {"level": 75.0}, 1_000) == {
+    assert weigh(numbers | {"level": 75.0}, 1_000, 0.0) == {
         "level": 1.5, "confident": 1.3, "members": 1, "trusting": 0,
     }  # fmt: skip
     # `confident` takes all that the model contradicts for wrong: a tenth of the data, and half.
-    assert weigh(numbers | {"confident": 100.0}, 1_000)["confident"] == 0.1
-    assert weigh(numbers | {"confident": 100.0}, 160)["confident"] == pytest.approx(1.35)
+    assert weigh(numbers | {"confident": 100.0}, 1_000, 0.0)["confident"] == 0.1
+    assert weigh(numbers | {"confident": 100.0}, 160, 0.0)["confident"] == pytest.approx(1.35)
     # No label is where the model holds it for impossible.
-    assert weigh(numbers | {"level": 1.0}, 1_000)["trusting"] == pytest.approx(6.4)
+    assert weigh(numbers | {"level": 1.0}, 1_000, 0.0)["trusting"] == pytest.approx(6.4)
+    # Noise is even: `level` is right.
+    assert weigh(numbers, 1_000, 1.0)["confident"] == pytest.approx(0.26)
 
 
 def test_scores_go_on_where_probabilities_would_all_be_1():

@@ -260,7 +260,7 @@ def test_a_finished_detection_is_not_repeated(tmp_path: Path, in_shards: Any) ->
 def test_another_detection_in_the_same_folder_is_refused(tmp_path: Path, in_shards: Any) -> None:
     _, folders = in_shards
     find_label_errors_in_parts(*folders, out=tmp_path / "out", part_rows=64)
-    with pytest.raises(InputError, match="another entropy_class"):
+    with pytest.raises(InputError, match="different entropy_class"):
         find_label_errors_in_parts(
             *folders, out=tmp_path / "out", part_rows=64, entropy_class="given"
         )
@@ -339,7 +339,7 @@ def test_columns_name_the_classes_in_their_order(tmp_path: Path) -> None:
 def test_a_point_that_differs_a_little_is_another(tmp_path: Path, in_shards: Any) -> None:
     _, folders = in_shards
     find_label_errors_in_parts(*folders, out=tmp_path / "out", precision=0.95)
-    with pytest.raises(InputError, match="another point"):
+    with pytest.raises(InputError, match="different point"):
         find_label_errors_in_parts(*folders, out=tmp_path / "out", precision=0.9500001)
 
 

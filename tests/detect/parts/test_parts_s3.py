@@ -81,7 +81,7 @@ def test_a_repeated_call_finds_it_finished(
             *addresses, out=str(out), part_rows=64, workers=1, method="alg-ens"
         )
     assert (errors.mask() == find_label_errors(*arrays, method="alg-ens").mask).all()
-    with pytest.raises(InputError, match="another entropy_class"):
+    with pytest.raises(InputError, match="different entropy_class"):
         find_label_errors_in_parts(
             *addresses, out=str(out), part_rows=64, entropy_class="given", method="alg-ens"
         )

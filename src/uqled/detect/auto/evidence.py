@@ -35,6 +35,9 @@ PAIR_CLASSES = 500
 #: How much of the favourites that the labels show is believed. People's errors look as level as
 #: noise by class does, and there favourites are partly the model's own confusions.
 BELIEVED = 0.75
+#: The ratio of two bands' rates is near 1 for noise by class, and near a half for errors on hard
+#: samples: this power of it tells them apart. So many labels are needed before it counts half.
+EVENNESS_POWER, EVENNESS_HITS = 5, 20
 #: How alike the errors of two members are: the part of a member's errors that another one of the
 #: same kind makes as well. `benchmarks/results/auto.md` has what it was on each kind: near the
 #: median for members of different kinds, and nearer to the highest for resampled data and trees of
@@ -272,6 +275,8 @@ class Structure:
     level: float
     """The number of wrong labels if noise is everywhere as frequent as among the least probable
     labels."""
+    evenness: float = 0.0
+    """From 0 to 1: how sure it is that noise does not depend on the sample."""
 
     @classmethod
     def of(cls, counts: BandCounts, quantiles: Quantiles) -> Structure:
@@ -280,10 +285,6 @@ class Structure:
         by the noise are as strong in the least probable fifth as in the next one. Pairs favoured by
         the model's own confusions are stronger in the next one, so the ratio of the variances says
         how far to believe them.
-
-        Favourites of the noise are as strong in the least probable fifth as in the next one. Those
-        of the model's own confusions are stronger in the next one: by the ratio of the variances,
-        so much of them is believed.
         """
         N, K = int(counts.predicted.sum()), len(counts.predicted)
         G = counts.hits.shape[1]
@@ -294,17 +295,26 @@ class Structure:
             expected.sum(axis=(1, 2)).cumsum(), 1
         )
         level = min(float(rates.min()) * N * (K - 1), counts.differing)
+        evenness = _measure_evenness(counts.hits, expected)
         if G == 1:
-            return cls(None, level)
+            return cls(None, level, evenness)
         (spread, mean), (next_spread, _) = (
             _excess_variance(counts.hits[band], expected[band]) for band in (0, 1)
         )
         if spread <= 0 or expected[1].sum() < expected[0].sum() / 10:
-            return cls(None, level)
+            return cls(None, level, evenness)
         weight = BELIEVED * min(1.0, spread / max(next_spread, 1e-300))
         strength = mean**2 / spread
         ratio = (counts.hits[0] + strength) / (expected[0] * mean + strength)
-        return cls(weight * np.log(ratio), level)
+        return cls(weight * np.log(ratio), level, evenness)
+
+
+def _measure_evenness(hits: Ints, expected_hits: Floats) -> float:
+    """Noise by class is as frequent in the least probable fifth as in the next one. The model's own
+    errors, and wrong labels of hard samples, are more frequent in the next one."""
+    first, second = ((hits[band].sum() + 1) / max(expected_hits[band].sum(), 1) for band in (0, 1))
+    n = float(hits[0].sum())
+    return float(min(1.0, first / second) ** EVENNESS_POWER * n / (n + EVENNESS_HITS))
 
 
 def _excess_variance(hits: Ints, expected_hits: Floats) -> tuple[float, float]:

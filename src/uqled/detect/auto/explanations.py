@@ -83,7 +83,8 @@ def estimate_error_probabilities(
     scorer = Scorer(calibration.power, least, Structure.of(bands, quantiles))
     scores = scorer.score(alternatives)
     numbers = explain(scorer, bands, joints.pairs[Member(source)], scan.votes, passes_kind)
-    explanations = Explanations.of(numbers, count_scores(scores))
+    evenness = scorer.structure.evenness
+    explanations = Explanations.of(numbers, count_scores(scores), evenness)
     return AutoResult(explanations.estimate(scores), source, alternatives.other)
 
 
@@ -217,9 +218,9 @@ class Explanations:
     """The weight of each explanation when flags are chosen."""
 
     @classmethod
-    def of(cls, numbers: Mapping[str, float], counts: Ints) -> Explanations:
+    def of(cls, numbers: Mapping[str, float], counts: Ints, evenness: float) -> Explanations:
         """Choose shifts so that the probabilities of all samples add up to each explanation's
-        number; `counts` [steps] is the histogram of scores."""
+        number; `counts` [steps] is the histogram of scores, `evenness` that of the noise."""
         n_samples, some = int(counts.sum()), counts > 0
         counts, odds_against = counts[some].astype(np.float64), np.exp(-_MIDDLES[some])
         shifts = {}
@@ -232,7 +233,7 @@ class Explanations:
                 else:
                     high = middle
             shifts[name] = middle if number > 0 else -np.inf
-        return cls(shifts, weigh(numbers, n_samples))
+        return cls(shifts, weigh(numbers, n_samples, evenness))
 
     def estimate(self, scores: Floats) -> ErrorEstimate:
         """The probabilities [N] by each explanation, with their weights."""
@@ -243,7 +244,7 @@ class Explanations:
         return ErrorEstimate(readings, self.weights, dict.fromkeys(readings, 1.0))
 
 
-def weigh(numbers: Mapping[str, float], n_samples: int) -> dict[str, float]:
+def weigh(numbers: Mapping[str, float], n_samples: int, evenness: float) -> dict[str, float]:
     """The weight of each explanation when flags are chosen, from the numbers of errors.
 
     - Where noise by class explains more than half of what the model contradicts, the model has few
@@ -252,6 +253,7 @@ def weigh(numbers: Mapping[str, float], n_samples: int) -> dict[str, float]:
       that takes all of it for wrong has not told anything apart. Where the model contradicts more
       than half of all labels, there are few that it could have told apart, and `confident` counts
       all the same.
+    - Where the noise is even, `level` is right, and `confident` hardly counts.
     - `trusting` is a bound only, unless hardly any label is found where the model holds it for
       impossible: then noise is on hard samples, and those are what the model contradicts.
     """
@@ -262,7 +264,7 @@ def weigh(numbers: Mapping[str, float], n_samples: int) -> dict[str, float]:
     share_told_apart = max(0.0, 1 - confident / most) + max(0.0, 2 * most / n_samples - 1)
     weights = {
         "level": 1 + share_explained,
-        "confident": (0.1 + 5 * share_told_apart) * (1 - share_explained),
+        "confident": (0.1 + 5 * share_told_apart) * (1 - share_explained) * (1 - 0.9 * evenness),
         "members": 1.0,
         "trusting": 8 * max(0.0, 1 - 10 * level / confident),
         "labels": 0.0,

@@ -209,7 +209,7 @@ def find_auto_flags(
     by_score: ScoreCounts = map_parts("scores", score_part, merge_results, context, source, scorer)
     kind = context.request.passes_kind
     numbers = explain(scorer, counts, joints[Member(source)], sample.votes, kind)
-    explanations = Explanations.of(numbers, by_score.counts)
+    explanations = Explanations.of(numbers, by_score.counts, scorer.structure.evenness)
     by_level: Levels = map_parts(None, count_part_levels, merge_results, context, explanations)
     quotas = None
     if point.kind == "budget":

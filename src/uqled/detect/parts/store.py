@@ -81,8 +81,8 @@ class Store:
             if changed_options:
                 raise InputError(
                     "out",
-                    f"{self.place} holds a detection with another "
-                    f"{' and another '.join(changed_options)}",
+                    f"{self.place} holds a detection with different "
+                    f"{' and '.join(changed_options)}",
                     "Choose another folder, or repeat its options to continue that one",
                 )
         elif self.place.exists() and (not self.place.is_folder() or self.place.names()):
