@@ -18,14 +18,14 @@ changed since but for mistakes that a review found.
 passes were worked on: tables, texts, images with people's own labels, and curated data, in which
 few labels are wrong and the model errs more often than they. `sst2`, `tiny` and the seeds of the
 second list are in none of the first. `HUMAN` are people's labels with features of a second network;
-they were scored once, and then the weight of one explanation (`trusting`) was doubled for all sets.
+they were scored once. Then, with all sets known, the weight of one explanation (`trusting`) was
+doubled, and that of another (`confident`) made to depend on how even the noise is.
 
 Data: `digits` (scikit-learn), `mnist` (principal components of the pixels), `mnist-even` (two
 classes), `mnist-falling` (class sizes fall by a factor of 0.65 from class to class), `pairs` (two
-digits side by side, 100 classes), `cifar` and `tiny` (features of a
-pretrained network), `cifar-lite2` (of a larger one), `pixels`
-(principal components of CIFAR-10's pixels: weak), `points` (classes are points on a sphere),
-`cancer` (scikit-learn, two classes), `published` (predictions that others published), `modules`
+digits side by side, 100 classes), `cifar` and `tiny` (features of a pretrained network),
+`cifar-lite2` (of a larger one), `pixels` (principal components of CIFAR-10's pixels: weak),
+`points` (classes are points on a sphere), `cancer` (scikit-learn, two classes), `published` (predictions that others published), `modules`
 (pieces of six lines from twelve modules of Python's standard library, as counts of words), `topics`
 (documents drawn from a topic model), `clusters` (scikit-learn's made-up classification), `moons`
 (the same, two classes), `coarse` (MNIST in 7 x 7 pixels), `tones` (spectra of noisy waves, by
