@@ -25,7 +25,8 @@ Data: `digits` (scikit-learn), `mnist` (principal components of the pixels), `mn
 classes), `mnist-falling` (class sizes fall by a factor of 0.65 from class to class), `pairs` (two
 digits side by side, 100 classes), `cifar` and `tiny` (features of a pretrained network),
 `cifar-lite2` (of a larger one), `pixels` (principal components of CIFAR-10's pixels: weak),
-`points` (classes are points on a sphere), `cancer` (scikit-learn, two classes), `published` (predictions that others published), `modules`
+`points` (classes are points on a sphere), `cancer` (scikit-learn, two classes), `published`
+(predictions that others published), `modules`
 (pieces of six lines from twelve modules of Python's standard library, as counts of words), `topics`
 (documents drawn from a topic model), `clusters` (scikit-learn's made-up classification), `moons`
 (the same, two classes), `coarse` (MNIST in 7 x 7 pixels), `tones` (spectra of noisy waves, by
