@@ -154,7 +154,7 @@ def test_a_package_that_cannot_be_imported_is_refused_with_its_reason(tmp_path, 
     monkeypatch.delitem(sys.modules, "timm", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(
-        InputError, match=r"cannot be imported \(operator nms .*force-reinstall timm"
+        InputError, match=r"cannot be imported \(operator nms .*such as by: pip install timm"
     ):
         load_encoder("timm:resnet18")
 
