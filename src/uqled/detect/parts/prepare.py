@@ -44,7 +44,7 @@ _LONG_ROW, _FEW_PARTS = 1_024, 4
 #: Approximate bytes of a sample besides its probabilities, in arrays and files of its part.
 _SAMPLE_BYTES = 300
 #: Version of the temporary files: a detection begun with another version is not continued.
-_FORMAT = 5
+_FORMAT = 6
 
 
 def find_label_errors_in_parts(

@@ -191,7 +191,9 @@ def _compute_entropy(rows: Rows) -> Rows:
     terms = np.maximum(columns, np.finfo(np.float64).tiny)
     np.log(terms, out=terms)
     terms *= columns
-    entropy: Rows = -terms.sum(axis=0)
+    if terms.shape[1] == 1:  # which NumPy would add pairwise, unlike rows among others
+        terms = np.repeat(terms, 2, axis=1)
+    entropy: Rows = -terms.sum(axis=0)[: len(rows)]
     return entropy
 
 
