@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -15,7 +16,6 @@ from typing import Any
 
 from uqled import arrays
 from uqled.engines.local import count_cores
-from uqled.engines.processes import end_with_parent
 from uqled.errors import BusyError, InputError
 from uqled.storage.lock import lock_folder
 
@@ -105,7 +105,7 @@ def _begin_worker(work: Path, turns: Any = None) -> None:
     if sys.platform != "win32":
         with suppress(OSError):  # a file system without locks
             fcntl.flock(os.open(work, os.O_RDONLY), fcntl.LOCK_SH | fcntl.LOCK_NB)
-    end_with_parent()
+    _end_with_parent()
 
 
 def wait_for_workers(work: Path) -> None:
@@ -119,3 +119,15 @@ def wait_for_workers(work: Path) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone, so that no cell is computed twice."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -74,10 +74,7 @@ RayAddress = Annotated[
 EngineName = Annotated[
     str | None,
     Choices("local", "ray"),
-    typer.Option(
-        help="Compute in this process (local) or on a Ray cluster (ray). Default: on this machine, "
-        "where long trainings of networks take a process per fold."
-    ),
+    typer.Option(help="Compute on this machine (local) or on a Ray cluster (ray). Default: local."),
 ]
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="Print the result as one JSON document on standard output.")

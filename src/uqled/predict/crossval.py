@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,17 +18,16 @@ from uqled.data.dataset import Dataset, is_frame
 from uqled.data.inspection.copies import group_copies
 from uqled.data.inspection.duplicates import find_contradictions
 from uqled.engines import ENGINES, Engine, check_ray_is_installed, make_engine
-from uqled.engines.processes import Processes
 from uqled.errors import InputError
 from uqled.features.neighbours import group_near_duplicates, number_groups
 from uqled.model_quality import measure_model_quality
 from uqled.predict.fold_files import read_members
-from uqled.predict.folds import Folds, choose_processes, compute_distributed, compute_here
+from uqled.predict.folds import Folds, compute_distributed, compute_here
 from uqled.predict.history import write_history
 from uqled.predict.learner import CombiningLearner, EnsembleLearner, Learner
 from uqled.predict.learners import choose_learner
 from uqled.predict.neighbours import find_sample_features, write_neighbours, write_table_vectors
-from uqled.progress import Progress, note_activity
+from uqled.progress import Progress
 from uqled.storage.run import Predictions, Run
 
 _UNITS = 1_000  # of progress, per fold
@@ -79,10 +77,8 @@ def cross_validate(
     seed
         Seeds all random choices. The same seed gives the same result.
     engine
-        Where folds are computed: by default on this machine, long trainings of networks side by
-        side in processes of their own, anything else one fold after another; with `"local"` always
-        one after another in this process; with `"ray"` as tasks on a Ray cluster. All its machines
-        must see `out`.
+        Where folds are computed: by default in this process, one after another; with `"ray"` as
+        tasks on a Ray cluster, with the same arrays. All its machines must see `out`.
     workers
         How many folds Ray computes at a time. Default: as many as there is room for.
     cpus
@@ -134,7 +130,9 @@ def cross_validate(
         work = Folds(run, learner, data, parts, seeds, passes)
         is_even = isinstance(learner, EnsembleLearner)  # trained step by step
         with (
-            _make_workplace(engine, work, where) as workplace,
+            make_engine(
+                engine if work.missing_folds else None, **where, store=_measure_inputs(data)
+            ) as workplace,
             bar.stage(
                 name,
                 folds * _UNITS,
@@ -144,8 +142,6 @@ def cross_validate(
         ):
             # Threads share one random state, so that they compute one fold after the other too.
             compute_on_engine = partial(compute_distributed, engine=workplace)
-            if isinstance(workplace, Processes):
-                note_activity(f"starting {workplace.workers} processes")
             compute = compute_on_engine if workplace.is_distributed else compute_here
             compute(work, lambda share: advance(share * _UNITS))
         with bar.stage("collecting the predictions"):
@@ -171,19 +167,6 @@ def cross_validate(
 
             predict_unlabelled(run, data, make, seed=make_fold_seed(seed, folds), progress=progress)
     return run.predictions()
-
-
-def _make_workplace(
-    engine: str | Engine | None, work: Folds, where: dict[str, Any]
-) -> AbstractContextManager[Engine]:
-    """Where the folds that are missing are computed."""
-    if not work.missing_folds:
-        return make_engine(None)
-    if engine is None:
-        chosen = choose_processes(work.learner, work.data, len(work.parts), work.passes)
-        if chosen is not None:
-            return chosen
-    return make_engine(engine, **where, store=_measure_inputs(work.data))
 
 
 def _combine_folds(

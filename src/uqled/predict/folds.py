@@ -1,14 +1,8 @@
 """Computes folds: one after another in this process, or each in its own process on an engine.
 
-Elsewhere, a fold keeps what it has in its own folder of the run: checkpoints, how far it is, and
-at last its predictions. So a lost worker costs what it did since the last checkpoint, and nothing
-but small messages comes back. All workers must see the run's folder under the same path.
-
-Elsewhere may be this machine. One training of a network keeps several cores less busy than several
-do: what a layer does is short, and at its end all threads wait for the slowest. So long trainings
-run side by side, each fold with its share of the cores. Whether they do follows from the network,
-the data, the settings and the machine, never from what an interrupted run had done, so that a run
-that is continued computes the same.
+On an engine, a fold keeps its state in its own folder of the run: checkpoints, progress, and
+finally its predictions. So a lost worker costs only the work since its last checkpoint, and only
+small messages are sent back. All workers must see the run's folder under the same path.
 """
 
 from __future__ import annotations
@@ -28,9 +22,7 @@ from numpy.typing import NDArray
 
 from uqled.data.dataset import Dataset
 from uqled.engines import Engine
-from uqled.engines.processes import Processes
 from uqled.errors import FileError, InputError
-from uqled.limits import measure_memory
 from uqled.predict.fold_files import (
     PROGRESS,
     list_member_folders,
@@ -42,16 +34,13 @@ from uqled.predict.learner import (
     EnsembleLearner,
     FoldPredictions,
     Learner,
-    SharingLearner,
 )
 from uqled.progress import run_beside
 from uqled.storage.atomic import replace_file
 from uqled.storage.reading import name_folder, read_text
 from uqled.storage.run import Run
 
-_LOOK_SECONDS = 0.5  # between two looks at how far the folds are
-_WORTH_SECONDS = 60.0  # of one core, for all folds: below it, starting processes costs too much
-_MEMORY_SHARE = 0.5  # of the machine's memory, for all of them
+_LOOK_SECONDS = 0.5  # seconds between two looks at the progress of the folds
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,31 +92,6 @@ class Folds:
     def _make_options(self, fold: int, advance: Advance) -> dict[str, Any]:
         folder = self.run.make_fold_folder(fold)
         return {"seed": self.seeds[fold], "folder": folder, "advance": advance}
-
-
-def choose_processes(learner: Any, data: Dataset, folds: int, passes: int) -> Processes | None:
-    """Processes for the folds of this learner, or None: one after the other in this process."""
-    if not isinstance(learner, SharingLearner):
-        return None
-    threads = learner.count_threads()
-    if threads < 2:
-        return None
-    cost = learner.estimate_fold(data, folds, passes)
-    if cost is None or cost.seconds * folds < _WORTH_SECONDS:
-        return None
-    workers = min(folds, threads, int(_MEMORY_SHARE * measure_memory() // max(1, cost.memory)))
-    return Processes(workers, threads) if workers > 1 and _can_be_sent(learner) else None
-
-
-def _can_be_sent(learner: SharingLearner) -> bool:
-    """If another process can be given the learner: a function may hold what cannot be copied."""
-    from joblib.externals.loky.backend.reduction import dumps
-
-    try:
-        dumps(learner)
-    except Exception:  # whatever the parts of a user's function raise
-        return False
-    return True
 
 
 def compute_here(folds: Folds, advance: Advance) -> None:

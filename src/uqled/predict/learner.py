@@ -105,25 +105,4 @@ class EnsembleLearner(Protocol):
         folder: Path,
         advance: Advance,
     ) -> Any:
-        """Do one of them, and leave its result in `folder`, where `fit_predict` finds it."""
-
-
-@dataclass(frozen=True)
-class FoldCost:
-    """What one fold takes, roughly."""
-
-    seconds: float
-    """Of one core."""
-    memory: int
-    """Bytes."""
-
-
-@runtime_checkable
-class SharingLearner(Protocol):
-    """A learner whose folds can be computed side by side on one machine."""
-
-    def estimate_fold(self, data: Dataset, folds: int, passes: int) -> FoldCost | None:
-        """What a fold takes; None where folds should not share this machine, such as on a GPU."""
-
-    def count_threads(self) -> int:
-        """Threads that this process computes with."""
+        """Do one training, and leave its result in `folder`, where `fit_predict` finds it."""

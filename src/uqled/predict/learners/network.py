@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from uqled.data.dataset import Dataset
 from uqled.errors import InputError
 from uqled.predict.fold_files import MEMBER, make_member_folder, read_partial
-from uqled.predict.learner import Advance, FoldCost, FoldPredictions
+from uqled.predict.learner import Advance, FoldPredictions
 from uqled.predict.schedule import mix_seed
 from uqled.predict.training_options import resolve_training
 from uqled.predict.uncertainty import AUTO_SOURCE, SOURCES, load_source
@@ -31,7 +31,6 @@ try:
         may_have_batch_norm_after_dropout,
         reestimate_batch_norm,
     )
-    from uqled.models.cost import measure_forward
     from uqled.models.hardware import keep_freed_memory
     from uqled.models.monte_carlo import split_at_dropout, stochastic_passes
     from uqled.predict.samples import Samples, normalise_like, normalise_samples
@@ -48,8 +47,6 @@ except ImportError as error:
         "pip install 'uqled[torch]'",
     ) from error  # fmt: skip
 
-_STEP_FORWARDS = 3  # a step takes as long as a forward pass and twice that for the backward pass
-_OPERATIONS_PER_SECOND = 1e11  # of one core; small networks reach less, bfloat16 more
 _TRAINING_SHARE = 0.9  # of the progress of a fold
 _BATCH = 512  # samples predicted at a time
 _STATISTICS_BATCHES = (
@@ -141,26 +138,6 @@ class NetworkLearner:
         assert isinstance(source, SeveralFits)
         fold = NetworkFold(self, data, train, test, seed, folder, advance)
         return fold.fit_member(member, source.choose_rows(fold.labels, member, seed))
-
-    def estimate_fold(self, data: Dataset, folds: int, passes: int) -> FoldCost | None:
-        """What a fold takes; None on a GPU, which folds cannot share."""
-        if self.training.devices > 1 or share_fabric(self.training).device.type != "cpu":
-            return None
-        inputs = self.inputs_of(data)
-        work = measure_forward(
-            self.make(0), normalise_samples(inputs, np.arange(2)).batch(slice(2))
-        )
-        train = len(data) * (folds - 1) // folds
-        fits = max(1, self.count_fits(passes))
-        forwards = fits * _STEP_FORWARDS * self.training.epochs * train
-        forwards += (len(data) - train) * (1 + passes)
-        batch = max(_BATCH, 2 * self.training.batch_size)  # trained on, with what backward needs
-        memory = batch * work.values * 4 + 2 * inputs.nbytes
-        return FoldCost(forwards * work.operations / _OPERATIONS_PER_SECOND, memory)
-
-    def count_threads(self) -> int:
-        """Threads that this process computes with."""
-        return torch.get_num_threads()
 
     def _load_source(self) -> UncertaintySource:
         return SOURCES.load(self.source)()
