@@ -84,6 +84,17 @@ def test_what_is_settled_does_not_make_two_people_agree(decisions):
     assert read_agreement()[0] == 3  # nobody decides about it any more
 
 
+def test_a_decision_that_an_undo_brought_back_can_be_confirmed(decisions):
+    codes = np.zeros(50, int)
+    decisions.decide([(1, "relabel", 1)], reviewer="ana")
+    give_opinions(decisions, [(1, "keep", None)], reviewer="bo")
+    decisions.decide([(1, "relabel", 2)], reviewer="ana")
+    decisions.undo("ana")
+    assert measure_agreement(decisions, codes)[0].disagreements == [1]
+    decisions.decide([(1, "relabel", 1)], reviewer="ana")
+    assert measure_agreement(decisions, codes)[0].disagreements == []
+
+
 def test_others_learn_of_an_opinion(client):
     client.decide([1, "keep", None], reviewer="ana")
     answers = [client.json("api/changes")["opinions"]]

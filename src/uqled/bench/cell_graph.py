@@ -75,9 +75,6 @@ def list_unfinished_cells(suite: Suite, cells: Cells, targets: Iterable[Cell]) -
     """The requested cells that are not finished and the cells they need, in an order that can be
     computed. A finished cell counts as missing only where another cell needs its arrays and they
     are gone.
-
-    A cell that is finished counts as missing only where another one needs its arrays and they are
-    not there.
     """
     missing: dict[Cell, None] = {}
 
@@ -99,8 +96,6 @@ def list_unfinished_cells(suite: Suite, cells: Cells, targets: Iterable[Cell]) -
 def _has_all_methods(suite: Suite, cells: Cells, cell: Cell) -> bool:
     """Whether a finished detection has all the suite's methods, with the current source of your own
     functions. Otherwise it is repeated from its folds, which needs no training.
-
-    One that does not is done again from its folds, which costs no training.
     """
     if cell.kind not in ("pilot", "detection"):
         return True

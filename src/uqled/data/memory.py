@@ -119,7 +119,7 @@ def _convert_frame(samples: Any) -> Any | None:
 
 def _read_frame(frame: Any, samples: Any, request: ReadRequest, label: Any) -> RawDataset:
     index, name = frame.index, ObjectName(f"the {type(samples).__name__}")
-    _check_order(label, index)
+    _check_order(label, index, has_index=hasattr(samples, "index"))
     frame = _use_plain_types(frame.reset_index(drop=True))
     if _is_arrow(samples):  # what pandas kept in it is no column, and rows are known by number
         index = frame.index
@@ -163,7 +163,7 @@ def _attach_label(request: ReadRequest, frame: Any, label: Any) -> tuple[ReadReq
     return replace(request, label=name), frame.assign(**{name: labels})
 
 
-def _check_order(label: Any, index: Any) -> None:
+def _check_order(label: Any, index: Any, *, has_index: bool) -> None:
     """Refuse a pandas Series of the frame's rows in another order: it is taken by position."""
     other: Any = getattr(label, "index", None)
     if not hasattr(other, "sort_values"):  # an index of pandas; a list has a method of that name
@@ -174,10 +174,11 @@ def _check_order(label: Any, index: Any) -> None:
         except TypeError:  # entries of kinds that have no order
             is_reordered = set(other) == set(index)
         if is_reordered:
+            ordered = "label.loc[frame.index]" if has_index else "label.sort_index()"
             raise InputError(
                 "label",
-                "is a Series with the frame's index in another order",
-                "Pass label.loc[frame.index], or label.to_numpy() if the order is right as it is",
+                "is a Series whose index has the rows in another order",
+                f"Pass {ordered}, or label.to_numpy() if the order is right as it is",
             )
 
 

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from uqled.data.inspection.equal_samples import join_sets
 from uqled.engines.local import Threads, count_cores
 
+_MOST_THREADS = 16  # each has a block of similarities and its order in memory
 _BLOCK_BYTES = 1 << 25  # of similarities, at a time: what a processor's cache holds
 _EXACT_PRODUCTS = 100_000**2  # of two samples: up to here, all are computed sooner than an index
 _STRIDES = 16  # columns whose maximum is looked at first
@@ -110,7 +111,10 @@ def _compare_all(
             compare(begin)
         return rows, similarities
     # Each thread has a block and multiplies alone: no other waits while it sorts.
-    with threadpool_limits(1, user_api="blas"), Threads(count_cores()) as engine:
+    with (
+        threadpool_limits(1, user_api="blas"),
+        Threads(min(count_cores(), _MOST_THREADS)) as engine,
+    ):
         for _ in engine.map(compare, begins):
             pass
     return rows, similarities

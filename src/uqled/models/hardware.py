@@ -63,7 +63,8 @@ def keep_freed_memory() -> Iterator[None]:
 
     Each step of a training allocates the same large activations. The C library would return each
     to the system when it is freed, which has to clear it before it hands it out again: a tenth of
-    the time of a step. Only glibc has this switch; elsewhere nothing happens.
+    the time of a step. Only glibc has this switch; elsewhere nothing happens. The
+    limits set afterwards are fixed ones, near those that glibc arrives at by itself.
     """
     library = _load_glibc()
     if library is None:

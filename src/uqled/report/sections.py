@@ -64,7 +64,7 @@ class PairRow:
     suggested: str
     number: int
     share: float
-    """The number of samples given that class."""
+    """Of the samples given that class."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def _limit_stream(stream: Any, size: int, path: Path | str) -> BinaryIO:
 
 
 class _LimitedStream(io.RawIOBase):
-    """Decompress a stream piece by piece, and refuse more than the limits allow."""
+    """A stream that is decompressed piece by piece, and refuses more than the limits allow."""
 
     def __init__(self, stream: Any, size: int, subject: str) -> None:
         super().__init__()

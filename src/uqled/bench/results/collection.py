@@ -137,8 +137,6 @@ class PilotRanking:
 def rank_pilot(suite: Suite, cells: Cells) -> PilotRanking | None:
     """Rank the methods by their mean F1 in the pilot; None until the pilot is finished. The methods
     above the baseline are kept, and the best of the others until `pilot_keeps` are.
-
-    Those above the baseline are kept, and the best of the others until `pilot_keeps` are.
     """
     pilot_cells = list_pilot_cells(suite)
     if not all(cells.is_finished(cell, describe_cell(suite, cell)) for cell in pilot_cells):

@@ -106,7 +106,7 @@ def choose_step(N: int, K: int) -> int:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Fit the power of the probabilities under which the labels are most likely, if a share of the
+    """The power of the probabilities under which the labels are most likely, if a share of the
     labels is spread evenly over the classes."""
 
     power: float

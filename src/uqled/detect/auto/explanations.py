@@ -220,7 +220,8 @@ class Explanations:
     @classmethod
     def of(cls, numbers: Mapping[str, float], counts: Ints, evenness: float) -> Explanations:
         """Choose shifts so that the probabilities of all samples add up to each explanation's
-        number; `counts` [steps] is the histogram of scores, `evenness` that of the noise."""
+        number; `counts` [steps] is the histogram of scores, `evenness` says how even the noise
+        is."""
         n_samples, some = int(counts.sum()), counts > 0
         counts, odds_against = counts[some].astype(np.float64), np.exp(-_MIDDLES[some])
         shifts = {}

@@ -356,11 +356,13 @@ class Decisions:
         return version
 
     def _is_doubted(self, decision: Decision) -> bool:
-        """If a second opinion differs that is later: the same decision then confirms it."""
+        """Whether a later second opinion differs: the same decision then confirms it."""
+        held = self._version(decision.index, self._find_version(decision.index))  # after an undo
+        since = decision.at if held is None else held.at
         query = (
             "SELECT 1 FROM opinions WHERE sample = ? AND at >= ? AND (action, label) IS NOT (?, ?)"
         )
-        values = (decision.index, decision.at, decision.action, decision.label)
+        values = (decision.index, since, decision.action, decision.label)
         return self._connection.execute(query, values).fetchone() is not None
 
     def _write(
@@ -395,10 +397,8 @@ class Decisions:
 
 
 def read_verdicts(predictions: Predictions) -> tuple[NDArray[np.int8], NDArray[np.int32]] | None:
-    """A run's (actions [N], labels [N]), as `find_label_errors` takes verdicts.
-
-    None where nothing is decided; no file is made where nobody reviewed.
-    """
+    """A run's (actions [N], labels [N]), as `find_label_errors` takes verdicts; None where nothing
+    is decided. No file is made where nobody reviewed."""
     if not has_decisions(predictions):
         return None
     with Decisions.of(predictions) as decisions:
