@@ -134,10 +134,14 @@ def test_rooms_import_only_from_their_left():
                 assert names <= rooms | {"__version__"}, f"{path} imports {names - rooms}"
 
 
+#: Made by scripts.
+RESULTS = ROOT / "benchmarks" / "results"
+
+
 def list_source_folders():
     for top in ("src", "tests", "benchmarks", "docs"):
         for folder in [ROOT / top, *sorted((ROOT / top).rglob("*/"))]:
-            if "results" not in folder.parts and "__pycache__" not in folder.parts:
+            if "__pycache__" not in folder.parts and RESULTS not in (folder, *folder.parents):
                 endings = (".py", ".js", ".css", ".md")
                 yield folder, [path for path in folder.iterdir() if path.suffix in endings]
 

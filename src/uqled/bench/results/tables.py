@@ -332,16 +332,14 @@ def _build_fact_rows(
     blank = [TableCell("")] * len(rates)
     once = [TableCell("")] * len(rates) if len(rates) > 1 else []
     row = Row("Clean labels", (*once, _format_spread(clean), *blank), "fact")
-    loss_by_rate = {r: subtract_samples(clean, column["noisy"]) for r, column in noisy.items()}
-    if not loss_by_rate:
+    losses = {r: subtract_samples(clean, column["noisy"]) for r, column in noisy.items()}
+    if not losses:
         return [row]
     usual = _count_usual_seeds([noisy])
-    cells = [_format_signed_spread(loss_by_rate.get(rate), usual.get(rate, 0)) for rate in rates]
+    cells = [_format_signed_spread(losses.get(rate), usual.get(rate, 0)) for rate in rates]
     if len(rates) > 1:
         cells.append(
-            _format_signed_spread(
-                average_samples(loss_by_rate.values()) if len(loss_by_rate) > 1 else None
-            )
+            _format_signed_spread(average_samples(losses.values()) if len(losses) > 1 else None)
         )
     return [row, Row("Clean minus noisy (points)", (*cells, *blank), "fact")]
 
@@ -392,15 +390,11 @@ def _format_count(sample: SeedSample | None) -> TableCell:
 
 def _count_usual_seeds(parts: Iterable[SamplesByRate]) -> SeedCounts:
     """At each rate, the number of seeds that most cells of a block have."""
-    counts_by_rate: dict[Rate, Counter[int]] = {}
+    counts: dict[Rate, Counter[int]] = {}
     for by in parts:
         for rate, column in by.items():
-            counts_by_rate.setdefault(rate, Counter()).update(s.n for s in column.values() if s.n)
-    return {
-        rate: max(count, key=lambda n: (count[n], n))
-        for rate, count in counts_by_rate.items()
-        if count
-    }
+            counts.setdefault(rate, Counter()).update(s.n for s in column.values() if s.n)
+    return {rate: max(n, key=lambda k: (n[k], k)) for rate, n in counts.items() if n}
 
 
 def _format_seeds(usual: SeedCounts) -> str:
