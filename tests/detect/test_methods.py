@@ -51,8 +51,8 @@ def test_another_package_adds_a_method(tmp_path):
     assert name in METHODS.names()
     errors = uqled.find_label_errors(data.labels, None, data.passes, method=name)
     mean = data.passes.mean(axis=0, dtype=np.float64)
-    own = mean[np.arange(200), data.labels]
-    expected = (mean.argmax(axis=1) != data.labels) & (own < 0.05)
+    self_confidence = mean[np.arange(200), data.labels]
+    expected = (mean.argmax(axis=1) != data.labels) & (self_confidence < 0.05)
     assert errors.method == name
     assert 0 < expected.sum() == errors.n_flagged
     assert (errors.mask == expected).all()
@@ -62,8 +62,8 @@ def test_another_package_adds_a_method(tmp_path):
     assert (parts.mask() == expected).all()
     table = pd.concat(parts.frames(), ignore_index=True)
     assert table["suggested_label"].tolist() == errors.suggested.tolist()
-    every = uqled.find_label_errors(data.labels, None, data.passes, method="all", headline=name)
-    assert every.method == name
+    results = uqled.find_label_errors(data.labels, None, data.passes, method="all", headline=name)
+    assert results.method == name
     with pytest.raises(uqled.MissingInputError, match="'sure-contradiction' needs `passes`"):
         uqled.find_label_errors(data.labels, data.softmax, method=name)
 

@@ -232,9 +232,9 @@ def _is_any(path: Path, patterns: tuple[str, ...]) -> bool:
 
 
 def compare_results(expected: dict[str, Any], result: dict[str, Any]) -> None:
-    missing, added = expected.keys() - result.keys(), result.keys() - expected.keys()
+    missing, added_files = expected.keys() - result.keys(), result.keys() - expected.keys()
     require(not missing, f"{sorted(missing)} are missing after the repetition")
-    require(not added, f"{sorted(added)} are left after the repetition")
+    require(not added_files, f"{sorted(added_files)} are left after the repetition")
     other = [name for name in expected if repr(expected[name]) != repr(result[name])]
     require(not other, f"{other} differ after the repetition")
 
@@ -258,7 +258,7 @@ class ScenarioStage:
         code, output = run_child(self.run, self.log)
         self.seconds = time.monotonic() - start
         require(code == ANSWER, f"undisturbed: exit code {code}: {output}")
-        self._expected = read_result(self.folder, scenario.varying_files)
+        self._expected_result = read_result(self.folder, scenario.varying_files)
 
     def begin(self) -> None:
         """Write the input of the command into an otherwise empty folder."""
@@ -289,4 +289,6 @@ class ScenarioStage:
         self.seconds = min(self.seconds, time.monotonic() - start)
         require(code == ANSWER, f"repeated: exit code {code}: {output}")
         self.check_files()
-        compare_results(self._expected, read_result(self.folder, self.scenario.varying_files))
+        compare_results(
+            self._expected_result, read_result(self.folder, self.scenario.varying_files)
+        )

@@ -20,8 +20,8 @@ from uqled.review.serve import serve_review
 @pytest.fixture
 def decisions(tmp_path):
     path = tmp_path / "decisions.sqlite"
-    with Decisions(path, n_samples=50, classes=["a", "b", "c", "d"]) as opened:
-        yield opened
+    with Decisions(path, n_samples=50, classes=["a", "b", "c", "d"]) as decision_file:
+        yield decision_file
 
 
 # ---- two people

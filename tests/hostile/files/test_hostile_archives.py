@@ -365,7 +365,7 @@ def test_damaged_archives_end_in_our_own_errors(tmp_path, cifar):
     (tmp_path / "all").mkdir()
     rng = np.random.default_rng(0)
     for path in sound_archives(tmp_path / "all", cifar):
-        sound, refused = path.read_bytes(), 0
+        sound, n_refused = path.read_bytes(), 0
         place = path.parent if path.parent.name == "idx" else path
         for n in range(60):
             path.write_bytes(mutate(sound, rng, n))
@@ -375,9 +375,9 @@ def test_damaged_archives_end_in_our_own_errors(tmp_path, cifar):
                 try:
                     load(place, cache=False, skip_unreadable=True)
                 except UqledError:
-                    refused += 1
+                    n_refused += 1
             assert time.monotonic() - driver < 5, path.name
-        assert refused > 5, path.name
+        assert n_refused > 5, path.name
         path.write_bytes(sound)
 
 
