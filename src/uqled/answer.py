@@ -207,10 +207,10 @@ class Answer:
             confused_pairs=[(str(i), str(j), int(n)) for i, j, n in content["confused"]],
             most_suspect=[
                 FlaggedSample(
-                    int(index), str(given), str(suggested), float(score), int(votes),
+                    int(index), str(label), str(suggested), float(score), int(votes),
                     None if probability is None else float(probability), "".join(map(str, tier)),
                 )
-                for index, given, suggested, score, votes, probability, *tier in content["suspects"]
+                for index, label, suggested, score, votes, probability, *tier in content["suspects"]
             ],
             is_at_chance=bool(content.get("at_chance", False)),
             tiers=[
@@ -317,8 +317,8 @@ def describe_answer(
         lines += [f"  {number:>9,}  {name}" for name, number in answer.flags_by_method.items()]
     if answer.confused_pairs and not answer.is_at_chance:
         lines += ["", "most confused (given -> suggested):"]
-        for given, suggested, number in answer.confused_pairs[:pairs]:
-            lines.append(f"  {number:>9,}  {escape_controls(f'{given} -> {suggested}')}")
+        for label, suggested, number in answer.confused_pairs[:pairs]:
+            lines.append(f"  {number:>9,}  {escape_controls(f'{label} -> {suggested}')}")
     samples = answer.most_suspect
     if answer.is_at_chance:
         samples = [one for one in samples if one.duplicate is not None]
@@ -377,8 +377,8 @@ def describe_estimates(answer: Answer) -> list[str]:
     if answer.is_at_chance:
         return [f"the number of wrong labels cannot be estimated: {AT_CHANCE}"]
     if number is None:
-        wrong, share = answer.n_off_diagonal, answer.n_off_diagonal / answer.n_samples
-        return [f"about {wrong:,} labels are wrong ({share:.2%}), by the noise matrix"]
+        n_errors, share = answer.n_off_diagonal, answer.n_off_diagonal / answer.n_samples
+        return [f"about {n_errors:,} labels are wrong ({share:.2%}), by the noise matrix"]
     amount = "1 label is" if round(number.value) == 1 else f"{number.value:,.0f} labels are"
     lines = [
         f"about {amount} wrong ({number.value / answer.n_samples:.2%}); "

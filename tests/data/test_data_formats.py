@@ -145,8 +145,8 @@ def test_a_damaged_member_of_a_zip_is_named(tmp_path):
 
 @pytest.mark.parametrize("is_packed", [True, False])
 def test_idx_files(tmp_path, is_packed):
-    images, labels = write_idx(tmp_path / "mnist", "train", 12, packed=is_packed)
-    test_images, _ = write_idx(tmp_path / "mnist", "t10k", 9, packed=is_packed)
+    images, labels = write_idx(tmp_path / "mnist", "train", 12, is_packed=is_packed)
+    test_images, _ = write_idx(tmp_path / "mnist", "t10k", 9, is_packed=is_packed)
     data = load(tmp_path / "mnist")
     assert data.inputs.shape == (12, 6, 5, 1)
     assert (data.inputs[..., 0] == images).all()
@@ -159,7 +159,7 @@ def test_idx_files(tmp_path, is_packed):
 
 
 def test_idx_files_that_cannot_be_used(tmp_path):
-    write_idx(tmp_path, "train", 12, packed=False)
+    write_idx(tmp_path, "train", 12, is_packed=False)
     images, labels = tmp_path / "train-images-idx3-ubyte", tmp_path / "train-labels-idx1-ubyte"
     content = images.read_bytes()
     images.write_bytes(content[:-1])

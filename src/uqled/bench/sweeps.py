@@ -59,7 +59,9 @@ def _vary_entry(entry: Any, key: str, value: Any) -> Any:
     variant = {**entry, "name": f"{entry['name']}-{key}-{value}"}
     variant["title"] = f"{title}, {SWEEPS[key].format(value)}"
     if (key, value) == ("uncertainty", COMMITTEE):  # a model of its own, not a network's passes
-        variant = {name: own for name, own in variant.items() if name not in ("dropout", "passes")}
+        variant = {
+            name: options for name, options in variant.items() if name not in ("dropout", "passes")
+        }
         return {**variant, "model": COMMITTEE, "training": {}}
     if key not in _OF_TRAINING:
         return {**variant, key: value}

@@ -105,10 +105,10 @@ def _convert_frame(samples: Any) -> Any | None:
         return pd.DataFrame.from_records(samples)
     if isinstance(samples, pd.DataFrame) or _is_arrow(samples):
         names = samples.columns if isinstance(samples, pd.DataFrame) else samples.column_names
-        if twice := [name for name, n in Counter(names).items() if n > 1]:
+        if duplicates := [name for name, n in Counter(names).items() if n > 1]:
             raise InputError(
                 "place",
-                f"is a {type(samples).__name__} with two columns {str(twice[0])!r}",
+                f"is a {type(samples).__name__} with two columns {str(duplicates[0])!r}",
                 "Rename one of them",
             )
     frame = nw.from_native(samples, pass_through=True, eager_only=False)
@@ -141,13 +141,13 @@ def _use_plain_types(frame: Any) -> Any:
     """Convert columns of Arrow or nullable types to NumPy types."""
     import pandas as pd
 
-    plain = frame.copy(deep=False)
+    plain_frame = frame.copy(deep=False)
     for at, dtype in enumerate(frame.dtypes):
         is_plain = isinstance(dtype, np.dtype | pd.CategoricalDtype) or str(dtype) == "str"
         if not is_plain and getattr(dtype, "kind", "O") != "M":
             column = frame.iloc[:, at].astype(object)
-            plain.isetitem(at, column.where(column.notna(), None).infer_objects())
-    return plain
+            plain_frame.isetitem(at, column.where(column.notna(), None).infer_objects())
+    return plain_frame
 
 
 def _attach_label(request: ReadRequest, frame: Any, label: Any) -> tuple[ReadRequest, Any]:
@@ -252,14 +252,14 @@ def _read_torch(samples: Any, label: Any) -> RawDataset:
     if hasattr(samples, "dataset") and _is_iterable(samples):
         samples = _restore_order(samples)
         for batch in _limit_batches(samples, _measure_length(samples)):
-            rows, own = _split_pair(batch)
+            rows, batch_labels = _split_pair(batch)
             inputs += list(rows)
-            labels += to_numpy(own, "label").tolist()
+            labels += to_numpy(batch_labels, "label").tolist()
     else:
         for at in range(_measure_length(samples)):
-            one, own = _split_pair(samples[at])
+            one, batch_labels = _split_pair(samples[at])
             inputs.append(one)
-            labels.append(own.item() if hasattr(own, "item") else own)
+            labels.append(batch_labels.item() if hasattr(batch_labels, "item") else batch_labels)
     if not inputs:
         raise InputError("place", "has no samples", "Pass a data set with samples")
     names = getattr(getattr(samples, "dataset", samples), "classes", None)

@@ -50,9 +50,9 @@ class ReopenedSource:
 
         Where labels were made wrong on purpose, it is the truth that lies in the source.
         """
-        given, truth = self.predictions.labels.codes, self.predictions.truth
-        if truth is None or np.sum(self.codes != given) <= np.sum(self.codes != truth):
-            return given
+        labels, truth = self.predictions.labels.codes, self.predictions.truth
+        if truth is None or np.sum(self.codes != labels) <= np.sum(self.codes != truth):
+            return labels
         return truth
 
     @cached_property
@@ -222,8 +222,8 @@ def _encode_current_labels(
 
 
 def _describe_changed_source(predictions: Predictions, raw: RawDataset) -> FileError:
-    source, there = predictions.source or {}, set(raw.ids.tolist())
-    example = next((f" ({name!r} is gone)" for name in predictions.ids if name not in there), "")
+    source, ids = predictions.source or {}, set(raw.ids.tolist())
+    example = next((f" ({name!r} is gone)" for name in predictions.ids if name not in ids), "")
     return FileError(
         name_source(source["place"]),
         f"no longer holds the {len(predictions):,} samples of run {str(predictions.path)!r}"

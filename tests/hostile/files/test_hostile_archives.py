@@ -249,7 +249,7 @@ def test_idx_bombs_are_refused(tmp_path, monkeypatch):
 
 
 def test_an_idx_file_that_is_sparse_or_claims_too_much(tmp_path):
-    write_idx(tmp_path, "train", 12, packed=False)
+    write_idx(tmp_path, "train", 12, is_packed=False)
     path = tmp_path / "train-images-idx3-ubyte"
     with path.open("r+b") as file:
         file.truncate(2**42)
@@ -270,7 +270,7 @@ def test_an_idx_file_that_is_sparse_or_claims_too_much(tmp_path):
 )
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_pipes_and_devices_are_refused_at_once(tmp_path, name, kind):
-    write_idx(tmp_path, "train", 12, packed=False)
+    write_idx(tmp_path, "train", 12, is_packed=False)
     (tmp_path / "train-images-idx3-ubyte").unlink()
     path = tmp_path / name
     os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")

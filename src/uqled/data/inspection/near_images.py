@@ -44,9 +44,11 @@ def find_near_images(images: NDArray[np.uint8], codes: NDArray[Any]) -> ImagePai
             scale = np.minimum(contrast[others], contrast[row])
             is_near = gap.max(axis=1) <= _MAX_DIFFERENCE * scale
             is_near &= gap.mean(axis=1) <= _MEAN_DIFFERENCE * scale
-            near = others[is_near]
-            near = near[[_differs_evenly(images[row], images[other]) for other in near]]
-            pairs.append(np.stack([np.full(len(near), row), near], axis=1))
+            near_rows = others[is_near]
+            near_rows = near_rows[
+                [_differs_evenly(images[row], images[other]) for other in near_rows]
+            ]
+            pairs.append(np.stack([np.full(len(near_rows), row), near_rows], axis=1))
     return np.unique(np.concatenate(pairs), axis=0)
 
 

@@ -39,7 +39,7 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
     tree, prefix = choose_class_tree(source.tree, request.split)
     _refuse_one_folder(tree)
     images = [file for file in tree.files if is_image_name(file)]
-    loose = [file for file in images if "/" not in file]
+    loose_files = [file for file in images if "/" not in file]
     if not images:
         endings = sorted({PurePosixPath(file).suffix for file in tree.files} - {""})
         raise FileError(
@@ -48,11 +48,11 @@ def _read(source: Source, request: ReadRequest) -> RawDataset:
             f"{f' that end in {_list_first(endings)}' if endings else ''})",
             f"Name a folder with one folder of images per class ({', '.join(IMAGE_ENDINGS)})",
         )
-    if loose:
+    if loose_files:
         raise FileError(
             name_source(tree.place),
-            f"has {len(loose)} images without a label, outside any class folder "
-            f"({_list_first(loose)})",
+            f"has {len(loose_files)} images without a label, outside any class folder "
+            f"({_list_first(loose_files)})",
             "Move each into the folder of its class, or name a table of paths and labels",
         )
     used_folders = {file.split("/")[0] for file in images}

@@ -221,11 +221,11 @@ def _detect_separator(path: Path | str, encoding: str) -> str:
 
     The usual one of the file's ending wins unless another one fits better.
     """
-    usual = "\t" if ".tsv" in Path(path).name.lower() else ","
+    fallback = "\t" if ".tsv" in Path(path).name.lower() else ","
     start = _read_start(path, encoding)
     fits = {separator: _measure_fit(start, separator) for separator in _SEPARATORS}
-    best = max(_SEPARATORS, key=lambda separator: (*fits[separator], separator == usual))
-    return best if fits[best] > fits[usual] else usual
+    best = max(_SEPARATORS, key=lambda separator: (*fits[separator], separator == fallback))
+    return best if fits[best] > fits[fallback] else fallback
 
 
 def _has_spaces(path: Path | str, encoding: str, separator: str) -> bool:
