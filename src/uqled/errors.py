@@ -60,6 +60,6 @@ def suggest_name(name: str, names: Iterable[str]) -> str:
     "Did you mean 'forest'? Choose one of forest, logistic"
     """
     known_names = list(names)
-    near = get_close_matches(name, known_names, n=1)
-    guess = f"Did you mean {near[0]!r}? " if near else ""
+    matches = get_close_matches(name, known_names, n=1)
+    guess = f"Did you mean {matches[0]!r}? " if matches else ""
     return f"{guess}Choose one of {', '.join(known_names)}"

@@ -81,12 +81,12 @@ def get_limit(name: str) -> int:
     if name in _overridden:
         return _overridden[name]
     if text := os.environ.get(_PREFIX + name.upper()):
-        plain = text.replace("_", "").strip()
-        if not (plain.isascii() and plain.isdecimal()):
+        digits = text.replace("_", "").strip()
+        if not (digits.isascii() and digits.isdecimal()):
             raise InputError(
                 _PREFIX + name.upper(), f"is {text!r}", "Set it to a whole number, or unset it"
             )
-        return int(plain)
+        return int(digits)
     default = LIMITS[name].default
     return default() if callable(default) else default
 

@@ -126,8 +126,8 @@ def measure_model_quality(
     quality = []
     if members and passes is not None:
         for (name, weight), one in zip(members.items(), passes, strict=True):
-            own = float((one.argmax(axis=1) == labels).mean())
-            quality.append(MemberQuality(name, own, float(weight)))
+            member_accuracy = float((one.argmax(axis=1) == labels).mean())
+            quality.append(MemberQuality(name, member_accuracy, float(weight)))
     return ModelQuality(
         model,
         accuracy,

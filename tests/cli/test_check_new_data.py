@@ -256,7 +256,7 @@ def test_a_folder_of_images(tmp_path):
 
 def test_features_of_an_encoder(tmp_path, monkeypatch):
     """A committee on features, with an encoder that nobody has to install."""
-    monkeypatch.setitem(ENCODERS.own, "means", f"{__name__}:make_means")
+    monkeypatch.setitem(ENCODERS.own_entries, "means", f"{__name__}:make_means")
     monkeypatch.setenv("UQLED_CACHE", str(tmp_path / "cache"))
     make_images(tmp_path / "old", 120, error_rate=0.05)
     out = tmp_path / "run"
@@ -295,7 +295,7 @@ def test_a_run_names_no_code_and_no_files(table_run, tmp_path, model):
 
 def test_networks_and_heads_are_trained_again(tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    monkeypatch.setitem(ENCODERS.own, "means", f"{__name__}:make_means")
+    monkeypatch.setitem(ENCODERS.own_entries, "means", f"{__name__}:make_means")
     monkeypatch.setenv("UQLED_CACHE", str(tmp_path / "cache"))
     make_images(tmp_path / "old", 120, error_rate=0.05)
     wrong_ids = make_images(tmp_path / "new", 60, error_rate=0.25, seed=1)

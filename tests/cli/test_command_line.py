@@ -127,7 +127,7 @@ def test_choices_are_those_of_the_rooms():
     assert set(choices("noise", "--kind")) == set(KINDS)
     assert set(choices("export", "--unreviewed")) == set(Unreviewed.__args__)
     [model] = [one for one in list_commands()["find"].params if one.name == "model"]
-    for name in LEARNERS.own:
+    for name in LEARNERS.own_entries:
         assert name == "auto" or re.search(rf"\b{name}\b", model.help), name
 
 

@@ -40,7 +40,7 @@ def package(tmp_path, monkeypatch):
     assert len(code.splitlines()) <= 30
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    METHODS._loaded.pop("sure-contradiction", None)
+    METHODS._loaded_entries.pop("sure-contradiction", None)
     sys.modules.pop("sure_contradiction", None)
 
 
@@ -85,7 +85,7 @@ def test_only_the_registry_knows_the_names_of_methods():
 
 def test_the_docstring_of_detection_names_every_method():
     text = uqled.find_label_errors.__doc__.replace("\n", " ")
-    assert set(METHODS.own) <= set(re.findall(r"`([a-z-]+)`", text))
+    assert set(METHODS.own_entries) <= set(re.findall(r"`([a-z-]+)`", text))
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, 30, 31])

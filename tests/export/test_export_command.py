@@ -207,4 +207,4 @@ def test_another_package_adds_a_format(tmp_path, monkeypatch):
         with pytest.raises(FileError, match="labels are as they were given"):
             restore_given_labels(out)
     finally:
-        EXPORT_FORMATS._loaded.pop("jsonl", None)
+        EXPORT_FORMATS._loaded_entries.pop("jsonl", None)

@@ -28,9 +28,11 @@ from uqled.storage.arrays.mapped_file import MappedFile, open_if_mapped
 
 Result = TypeVar("Result")
 
-_WAITING = 4  # tasks per worker that are begun or wait, so that no worker waits for the driver
+_WAITING_TASKS = (
+    4  # tasks per worker that are begun or wait, so that no worker waits for the driver
+)
 _RETRIES = 4  # retries of a task whose worker was lost
-_MERGED = 8  # results merged by one task: a task costs more than most merges
+_MERGED_RESULTS = 8  # results merged by one task: a task costs more than most merges
 _STORE = 200 << 20  # bytes of shared memory for what tasks return, if Ray is started here
 _THREADS = (
     "OMP_NUM_THREADS",
@@ -78,7 +80,7 @@ class RayTasks:
         )
         self.workers = room if workers is None else workers
         # Where the cluster would run more than the workers asked for, tasks must not wait there.
-        self._most = self.workers * (_WAITING if room <= self.workers else 1)
+        self._max_tasks = self.workers * (_WAITING_TASKS if room <= self.workers else 1)
         self._options = {
             "num_cpus": cpus,
             "max_retries": _RETRIES,
@@ -110,7 +112,7 @@ class RayTasks:
         futures: deque[Any] = deque()
         try:
             for item in items:
-                if len(futures) >= self._most:
+                if len(futures) >= self._max_tasks:
                     yield self._get_result(futures.popleft())
                 futures.append(task.remote(call, item))
             while futures:
@@ -145,10 +147,10 @@ class RayTasks:
             pending[sign] = (place, ())
             return result
 
-        tree = MergeTree(merge_group, _MERGED)
+        tree = MergeTree(merge_group, _MERGED_RESULTS)
         try:
             for item in items:
-                self._collect_finished(pending, self._most - 1, advance)
+                self._collect_finished(pending, self._max_tasks - 1, advance)
                 sign, result = work.remote(call, item)
                 pending[sign] = (place, (item,))
                 tree.add(result)
@@ -261,7 +263,9 @@ class RayTasks:
         """Raise the error of an item before the one that failed, where there is one."""
         place, _ = pending[failed_task]
         # The tasks of an item are submitted in the order: itself, then the merges that it allowed.
-        for sign in [sign for sign, (own, _) in pending.items() if own <= place]:
+        for sign in [
+            sign for sign, (place_of_task, _) in pending.items() if place_of_task <= place
+        ]:
             self._get_result(sign)
 
     def _get_result(self, reference: Any) -> Any:
@@ -303,9 +307,11 @@ def _make_environment(cpus: float, gpus: float) -> dict[str, str]:
     variables = dict.fromkeys(_THREADS, str(max(1, int(cpus))))
     package_folders = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
     folders = [Path(folder).resolve() for folder in sys.path if Path(folder).is_dir()]
-    own = [str(f) for f in folders if not any(f.is_relative_to(place) for place in package_folders)]
-    if own:
-        variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(own))
+    source_folders = [
+        str(f) for f in folders if not any(f.is_relative_to(place) for place in package_folders)
+    ]
+    if source_folders:
+        variables["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(source_folders))
     if not gpus:
         variables["CUDA_VISIBLE_DEVICES"] = ""
     return variables

@@ -41,8 +41,8 @@ class CsvRecords:
         return self._read(self.rows[row][start:end])
 
     def _read(self, entry: str) -> str:
-        plain = _unquote(entry) if self.has_quotes else entry
-        return plain if self.errors == "strict" else read_foreign_bytes(plain)
+        text = _unquote(entry) if self.has_quotes else entry
+        return text if self.errors == "strict" else read_foreign_bytes(text)
 
     def replace_entries(self, rows: Sequence[int], entries: Sequence[str]) -> bytes:
         """The file with some of its rows, and new entries in the column.

@@ -30,7 +30,7 @@ from uqled.storage.reading import explain_file_problems, name_file, read_json, r
 
 _COLUMNS = ("index", "id", "action", "from", "to", "because", "reviewer", "score")
 _FORMAT = 1  # of the record
-_UNFINISHED = "unfinished"
+_UNFINISHED_NAME = "unfinished"
 
 
 def name_record(out: Path) -> tuple[Path, Path]:
@@ -78,7 +78,7 @@ def mark_unfinished(new_note: Path, note_file: Path) -> None:
 
     An export that is killed before then leaves the mark: its data may be of another export.
     """
-    write_json(note_file, read_json(new_note) | {_UNFINISHED: True})
+    write_json(note_file, read_json(new_note) | {_UNFINISHED_NAME: True})
 
 
 def read_corrections(out: Path | str) -> list[Correction]:
@@ -121,7 +121,7 @@ def _read_note(out: Path) -> dict[str, Any]:
         raise FileError(
             name_file(note_file), f"is not a record of an export ({why})", "Name what was exported"
         ) from error
-    if _UNFINISHED in note:
+    if _UNFINISHED_NAME in note:
         raise FileError(
             f"export {str(out)!r}",
             "was interrupted, so its record may belong to other data",

@@ -276,8 +276,8 @@ def _encode_png(pixels: NDArray[np.uint8]) -> bytes:
     from PIL import Image
 
     file = io.BytesIO()
-    plain = np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
-    Image.fromarray(plain).save(file, "PNG")
+    image = np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+    Image.fromarray(image).save(file, "PNG")
     return file.getvalue()
 
 

@@ -162,9 +162,9 @@ def make_square_matrix(array: ArrayLike, argument: str) -> Matrix:
         raise InputError(
             argument, f"has shape {matrix.shape}", "Pass one row and one column per class, K >= 2"
         )
-    wrong = ~(np.isfinite(matrix) & (matrix >= 0))
-    if wrong.any():
-        i, j = map(int, np.argwhere(wrong)[0])
+    is_error = ~(np.isfinite(matrix) & (matrix >= 0))
+    if is_error.any():
+        i, j = map(int, np.argwhere(is_error)[0])
         raise InputError(
             argument,
             f"contains {matrix[i, j]} at row {i}, column {j}",
@@ -188,10 +188,10 @@ def refuse_classes_without_target(
 
 
 def _refuse_wrong_sums(T: Matrix, names: tuple[str, ...]) -> None:
-    wrong = np.abs(T.sum(axis=1) - 1) > _SUM_TOLERANCE
-    if not wrong.any():
+    is_wrong = np.abs(T.sum(axis=1) - 1) > _SUM_TOLERANCE
+    if not is_wrong.any():
         return
-    k = int(wrong.argmax())
+    k = int(is_wrong.argmax())
     is_transposed = (np.abs(T.sum(axis=0) - 1) <= _SUM_TOLERANCE).all()
     raise InputError(
         "probabilities",

@@ -137,17 +137,17 @@ def read_ranges(ranges: list[tuple[Location, int, int]]) -> Iterator[bytes]:
     Remote files are fetched many at a time, instead of waiting for one answer after the other.
     """
     for first in range(0, len(ranges), _FETCHED_TOGETHER):
-        some = ranges[first : first + _FETCHED_TOGETHER]
-        if all(place.is_local for place, _, _ in some):
-            yield from (place.read(start, length) for place, start, length in some)
+        block = ranges[first : first + _FETCHED_TOGETHER]
+        if all(place.is_local for place, _, _ in block):
+            yield from (place.read(start, length) for place, start, length in block)
             continue
-        system, _ = find_file_system(some[0][0])
-        paths = [find_file_system(place)[1] for place, _, _ in some]
-        starts = [start for _, start, _ in some]
-        ends = [start + length for _, start, length in some]
-        with explain_location_problems(some[0][0].parent, Exception):
+        system, _ = find_file_system(block[0][0])
+        paths = [find_file_system(place)[1] for place, _, _ in block]
+        starts = [start for _, start, _ in block]
+        ends = [start + length for _, start, length in block]
+        with explain_location_problems(block[0][0].parent, Exception):
             contents = system.cat_ranges(paths, starts, ends, on_error="return")
-        for (place, _, _), content in zip(some, contents, strict=True):
+        for (place, _, _), content in zip(block, contents, strict=True):
             with explain_location_problems(place, Exception):
                 if isinstance(content, BaseException):
                     raise content

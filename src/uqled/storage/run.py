@@ -303,7 +303,7 @@ class Run:
         which: int,
     ) -> None:
         with replace_file(self.path / name) as file:
-            whole = create_array(file, np.float32, shape)
+            joined = create_array(file, np.float32, shape)
             for number, (part, fold) in enumerate(zip(parts, folds, strict=True)):
                 array = fold[which]
                 if array is None or array.shape != (*shape[:-2], len(part), shape[-1]):
@@ -312,8 +312,8 @@ class Run:
                         f"has {0 if array is None else len(array)} passes, and fold 0 {shape[0]}",
                         _REPEAT,
                     )
-                whole[..., part, :] = array
-            whole.flush()
+                joined[..., part, :] = array
+            joined.flush()
 
     def predictions(self) -> Predictions:
         """The out-of-sample predictions of a finished run."""

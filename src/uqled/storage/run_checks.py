@@ -236,5 +236,5 @@ def read_begin_time(path: Path) -> int | None:
     """When a run was begun, in seconds since 1970, whatever copying did to its files; None in runs
     of earlier versions."""
     content = read_json(path / "run.json", _START_OVER)
-    begun = content.get("begun") if isinstance(content, dict) else None
-    return begun if type(begun) is int and 0 <= begun < _YEAR_10000 else None
+    begin_time = content.get("begun") if isinstance(content, dict) else None
+    return begin_time if type(begin_time) is int and 0 <= begin_time < _YEAR_10000 else None

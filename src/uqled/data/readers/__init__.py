@@ -64,7 +64,7 @@ def read_source(source: Source, request: ReadRequest) -> RawDataset:
 
 def find_reader(source: Source) -> Reader:
     """The first reader that recognises the source."""
-    names = sorted(READERS.names(), key=lambda name: name in READERS.own)
+    names = sorted(READERS.names(), key=lambda name: name in READERS.own_entries)
     for reader in map(READERS.load, names):
         if reader.matches(source):
             return reader

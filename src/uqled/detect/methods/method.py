@@ -87,9 +87,9 @@ class SweepEvidence:
         scores = self.get_scores("self-confidence")[order]
         flags = np.zeros(len(order), np.bool_)
         ends = np.cumsum(counts)
-        for given in np.flatnonzero(quota):
-            some = slice(ends[given] - counts[given], ends[given])
-            flags[order[some]] = flag_lowest(scores[some], int(quota[given]))
+        for label in np.flatnonzero(quota):
+            class_rows = slice(ends[label] - counts[label], ends[label])
+            flags[order[class_rows]] = flag_lowest(scores[class_rows], int(quota[label]))
         return flags
 
     def find_off_diagonal(self) -> Bools:

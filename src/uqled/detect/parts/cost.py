@@ -86,15 +86,15 @@ class CostPlan:
 
     def text(self) -> str:
         """The plan in a few lines."""
-        each = "thread" if self.in_one_process else "worker"
+        unit = "thread" if self.in_one_process else "worker"
         parts = "1 part" if self.parts == 1 else f"{self.parts:,} parts"
-        workers = f"1 {each}" if self.workers == 1 else f"{self.workers} {each}s"
+        workers = f"1 {unit}" if self.workers == 1 else f"{self.workers} {unit}s"
         return "\n".join(
             [
                 f"{self.samples:,} samples in {parts}, {workers}",
                 f"to read: {show_bytes(self.to_read)} ({show_bytes(self.stored)} in three sweeps)",
                 f"to write: about {show_bytes(self.to_write)}",
-                f"memory: {show_bytes(self.worker)} per {each}, {show_bytes(self.driver)} for the "
+                f"memory: {show_bytes(self.worker)} per {unit}, {show_bytes(self.driver)} for the "
                 f"driver, {show_bytes(self.memory)} in all",
                 f"time: about {max(1.0, self.seconds):,.0f} s (measured: reading "
                 f"{show_bytes(self.reading_rate)}/s, sweeping {show_bytes(self.sweeping_rate)}/s)",

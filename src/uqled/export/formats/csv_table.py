@@ -78,8 +78,8 @@ def find_unchanged(plan: ExportPlan) -> NDArray[np.bool_]:
     assert samples is not None
     if not samples.raw.spellings:
         return np.zeros(len(corrected.rows), np.bool_)
-    unchanged: NDArray[np.bool_] = (corrected.codes == samples.codes)[corrected.rows]
-    return unchanged
+    is_unchanged: NDArray[np.bool_] = (corrected.codes == samples.codes)[corrected.rows]
+    return is_unchanged
 
 
 def _replace_labels(plan: ExportPlan, text: CsvText, separator: str) -> bytes | None:
@@ -94,8 +94,8 @@ def _replace_labels(plan: ExportPlan, text: CsvText, separator: str) -> bytes | 
     entries = text.frame.iloc[:, text.label_column].to_numpy()
     if records is None or len(records.rows) < len(entries):
         return None
-    own = [records.get_entry(row) for row in text.positions.tolist()]
-    if own != entries.tolist():
+    record_entries = [records.get_entry(row) for row in text.positions.tolist()]
+    if record_entries != entries.tolist():
         return None
     rows, labels = _list_labels(plan, entries)
     try:

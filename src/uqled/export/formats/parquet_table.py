@@ -59,14 +59,16 @@ class ParquetFormat(ExportFormat):
 
 
 def _keep_labels(
-    own: Any, labels: Any, is_aside: NDArray[np.bool_], is_own: NDArray[np.bool_]
+    labels_before: Any, labels: Any, is_aside: NDArray[np.bool_], is_own: NDArray[np.bool_]
 ) -> Any:
     """The labels of a batch: where `is_own` as they were, and else `labels`, which those that the
     run had set aside have none of."""
     import pyarrow as pa
 
-    together = pa.chunked_array([own.combine_chunks().cast(labels.type), labels])
-    places = np.where(is_own, np.arange(len(own)), len(own) + np.cumsum(~is_aside) - 1)
+    together = pa.chunked_array([labels_before.combine_chunks().cast(labels.type), labels])
+    places = np.where(
+        is_own, np.arange(len(labels_before)), len(labels_before) + np.cumsum(~is_aside) - 1
+    )
     return together.take(pa.array(places))
 
 

@@ -197,8 +197,8 @@ class Decisions:
                     )
                     items.append((change.index, *earlier_decision))
             now = self._latest(index for index, _, _ in items)
-            back = self._write(items, now, reviewer, tab or "", undoes=batch)
-            return [decision.index for decision in back]
+            changes = self._write(items, now, reviewer, tab or "", undoes=batch)
+            return [decision.index for decision in changes]
 
     def find_last_change(self, reviewer: str, *, tab: str | None = None) -> Change | None:
         """The last change of the call that `undo` would take back."""
@@ -357,12 +357,12 @@ class Decisions:
 
     def _is_doubted(self, decision: Decision) -> bool:
         """Whether a later second opinion differs: the same decision then confirms it."""
-        held = self._version(decision.index, self._find_version(decision.index))  # after an undo
-        since = decision.at if held is None else held.at
+        version = self._version(decision.index, self._find_version(decision.index))  # after an undo
+        since_time = decision.at if version is None else version.at
         query = (
             "SELECT 1 FROM opinions WHERE sample = ? AND at >= ? AND (action, label) IS NOT (?, ?)"
         )
-        values = (decision.index, since, decision.action, decision.label)
+        values = (decision.index, since_time, decision.action, decision.label)
         return self._connection.execute(query, values).fetchone() is not None
 
     def _write(

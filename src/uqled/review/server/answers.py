@@ -39,16 +39,16 @@ def make_writer(
         length = request.headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 18 or int(length) > most:
             raise HTTPException(413)
-        whole = bytearray()
+        content = bytearray()
         try:
             async for part in request.stream():
-                whole += part
-                if len(whole) > most:
+                content += part
+                if len(content) > most:
                     raise HTTPException(413)
         except ClientDisconnect:  # nobody is there to be answered
             raise HTTPException(400) from None
         try:
-            body = parse_json(whole)
+            body = parse_json(content)
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):

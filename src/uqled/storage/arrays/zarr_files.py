@@ -134,12 +134,12 @@ def _refuse_missing_chunk(
     place: Location, key: str | None, array: Any, tree: Sequence[Entry]
 ) -> None:
     """Zarr reads a chunk that is not there as zeros, which no probabilities are."""
-    there = {entry.name for entry in tree}
+    names = {entry.name for entry in tree}
     file_shape = array.shards or array.chunks  # what one file holds
     grid = tuple(ceil(n / of) for n, of in zip(array.shape, file_shape, strict=True))
     for index in _iterate_grid(grid):
         name = array.metadata.encode_chunk_key(index)
-        if (name if key is None else f"{key}/{name}") not in there:
+        if (name if key is None else f"{key}/{name}") not in names:
             row = index[-2] * file_shape[-2]
             raise FileError(
                 name_file(place),
