@@ -145,8 +145,9 @@ def write_page(results: list[dict[str, Any]], about: dict[str, Any]) -> str:
         "`benchmarks/auto/learned_number.py`, which says how.",
         "",
         f"{len(own_rows)} sets. A forest that learnt from the truth of all sets of other data "
-        "chooses how many labels are flagged, by `auto`'s ranking. The range of its quantiles covers "
-        f"the true number on {np.mean([row['covered'] for row in own_rows]):.0%} of the sets.",
+        "chooses how many labels are flagged, by `auto`'s ranking. The range of its quantiles "
+        f"covers the true number on {np.mean([row['covered'] for row in own_rows]):.0%} of the "
+        "sets.",
         "",
         "| how many are flagged | mean F1 | at least the best of the six minus "
         f"{quality_page.SLACK} | minus {quality_page.FAR} | least |",
