@@ -41,7 +41,7 @@ ADDED_COLUMNS = {
     "with holes": lambda n: np.where(np.arange(n) % 17, np.arange(n), np.nan),
     "begins again": lambda n: np.arange(n) % (n // 2 + 1) + 1,
     "another order": lambda n: np.random.default_rng(0).permutation(n) + 10**6,
-    "blocks": lambda n: np.arange(n) // 3,
+    "blocks": lambda n: np.arange(n) // 2,
     "user_id": lambda n: np.random.default_rng(0).permutation(n) * 7 + 10**6,
     "padded": lambda n: [f"{x:06}" for x in range(n)],
     "thousands": lambda n: [f"{x:,}" for x in range(10_000, 10_000 + n)],

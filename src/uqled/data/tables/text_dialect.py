@@ -270,7 +270,23 @@ def find_stray_quote(path: Path | str, encoding: str, separator: str) -> int:
                 n_quoted += 1
                 if not first_line and _has_open_quote(line, separator):
                     first_line = number
-    return first_line if 2 * n_quoted < n_lines else 0
+    if not first_line or 2 * n_quoted >= n_lines:
+        return 0
+    return 0 if _are_quotes_closed(path, encoding, separator, n_entries + 1) else first_line
+
+
+def _are_quotes_closed(path: Path | str, encoding: str, separator: str, n_entries: int) -> bool:
+    """Whether every entry that begins with a quotation mark also ends with one, some of them lines
+    later, and every record has this many entries: then the marks quote after all."""
+    with (
+        open_decompressed(path) as stream,
+        io.TextIOWrapper(stream, encoding, errors="replace", newline="") as text,
+    ):
+        records = csv.reader(text, delimiter=separator, strict=True)
+        try:
+            return all(len(record) == n_entries for record in records if record)
+        except csv.Error:
+            return False
 
 
 def _has_open_quote(line: str, separator: str) -> bool:
