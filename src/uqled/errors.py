@@ -13,7 +13,7 @@ Each message names the argument, the value and the fix.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from uqled.terminal import escape_message
@@ -51,6 +51,15 @@ class LimitError(FileError):
 
 class BusyError(FileError):
     """Another process is working in the same folder."""
+
+
+def list_first(names: Sequence[object], n: int) -> str:
+    """The first n names, and dots if there are more.
+
+    >>> list_first(["cat", "dog", "eel"], 2)
+    'cat, dog, ...'
+    """
+    return ", ".join(map(str, names[:n])) + (", ..." if len(names) > n else "")
 
 
 def suggest_name(name: str, names: Iterable[str]) -> str:

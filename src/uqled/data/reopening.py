@@ -19,7 +19,7 @@ from uqled.data.raw_dataset import RawDataset, is_dataset_name, name_source
 from uqled.data.reader import ReadRequest, Source
 from uqled.data.readers import read_source
 from uqled.data.spellings import match_names
-from uqled.errors import FileError, InputError
+from uqled.errors import FileError, InputError, list_first
 from uqled.storage.run import Predictions
 
 _LONGEST = 300  # characters of a path in a message: a file of the run may claim any
@@ -77,8 +77,7 @@ class ReopenedSource:
         sentences = []
         for names, verb in ((self.missing, "gone"), (self.added, "new and not part of this run")):
             if names:
-                more = ", ..." if len(names) > _MAX_EXAMPLES else ""
-                text = ", ".join(map(repr, names[:_MAX_EXAMPLES])) + more
+                text = list_first([repr(name) for name in names], _MAX_EXAMPLES)
                 count = "1 file is" if len(names) == 1 else f"{len(names):,} files are"
                 sentences.append(f"{count} {verb}: {text}.")
         return sentences

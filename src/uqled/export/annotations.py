@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from uqled.arrays import show_value
-from uqled.errors import FileError
+from uqled.errors import FileError, list_first
 from uqled.export.file_names import number_repeats
 from uqled.export.formats.label_studio import DROP, DROP_CHOICE, LABEL
 from uqled.review.decisions import Action, Decision, Decisions, Item, has_decisions
@@ -131,12 +131,12 @@ def describe_import(result: ImportResult, *, dry_run: bool = False) -> str:
     if result.conflicts:
         lines.append(
             f"{len(result.conflicts):,} samples have another decision in the run, which stays "
-            f"({_list_first(result.conflicts)}); --overwrite replaces it"
+            f"({list_first(result.conflicts, _MAX_NAMES)}); --overwrite replaces it"
         )
     if annotations.disagreements:
         lines.append(
             f"{len(annotations.disagreements):,} samples stay as they are because annotators "
-            f"disagree ({_list_first(annotations.disagreements)})"
+            f"disagree ({list_first(annotations.disagreements, _MAX_NAMES)})"
         )
     if annotations.n_unanswered:
         lines.append(f"{annotations.n_unanswered:,} tasks have no answer")
@@ -236,9 +236,3 @@ def _read_annotator(annotation: Mapping[str, Any], path: Path) -> str:
             "Give annotators names of printable characters",
         )
     return name
-
-
-def _list_first(indices: list[int]) -> str:
-    return ", ".join(map(str, indices[:_MAX_NAMES])) + (
-        ", ..." if len(indices) > _MAX_NAMES else ""
-    )

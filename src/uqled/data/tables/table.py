@@ -37,7 +37,7 @@ from uqled.data.tables.columns import Column
 from uqled.data.tables.label_column import choose_label, refuse_measurements
 from uqled.data.tables.table_files import check_cells
 from uqled.data.tables.table_images import list_image_types, read_cells, read_image_file
-from uqled.errors import FileError, InputError, UqledError
+from uqled.errors import FileError, InputError, UqledError, list_first
 from uqled.storage.reading import first_line, name_file
 
 _CHECKED_PATHS = 100  # paths of which one at least must lead to a file
@@ -401,11 +401,10 @@ def _read_images(
     if len(set(files)) < len(files):
         unique, counts = np.unique(files, return_counts=True)
         duplicates = [os.path.relpath(path, table.folder) for path in unique[counts > 1].tolist()]
-        more = ", ..." if len(duplicates) > _MAX_NAMES else ""
         raise InputError(
             "inputs",
             f"{column!r} of {table.subject} names {len(duplicates)} files more than once "
-            f"({', '.join(duplicates[:_MAX_NAMES])}{more})",
+            f"({list_first(duplicates, _MAX_NAMES)})",
             "Keep one row per file",
         )
     if not any(map(os.path.exists, files[:_CHECKED_PATHS])):
