@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 
 from pictures import BLACK, BLUE, GREEN, RED, encode, four_corners, photo, source
 from uqled import InputError
-from uqled.data import image_cache, images
+from uqled.data import images
 from uqled.data.image_cache import choose_size, decode_images
 from uqled.data.images import ImageHeader, choose_white_level
 
@@ -187,19 +187,6 @@ def test_mixed_sizes_come_out_at_one(decoder):
     for wrong_size in (0, (3, 4, 5), (3, -1), 2.5):
         with pytest.raises((InputError, TypeError), match=r"image_size|iterable"):
             decode_images(source(encode(pictures[0])), size=wrong_size, cache=False)
-
-
-@pytest.fixture
-def no_decoding(monkeypatch):
-    """Fails whoever decodes."""
-
-    def forbid():
-        def refuse(*_, **__):
-            raise AssertionError("decoded again")
-
-        monkeypatch.setattr(image_cache, "decode_into", refuse)
-
-    return forbid
 
 
 def test_threads_do_not_change_the_result():

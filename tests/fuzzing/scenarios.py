@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from PIL import Image
 
+from bench_suites import SMALLEST
 from fuzzing.case import require
 from fuzzing.children import ANSWER, run_child
 from fuzzing.targets.arrays import make_predictions
@@ -29,23 +30,7 @@ from fuzzing.targets.runs import (
 )
 from uqled.storage.atomic import is_temporary
 
-_BENCHMARK = """
-rates = [0.1]
-seeds = [0]
-folds = 2
-passes = 2
-methods = ["cl-pbnr", "cl-mcd"]
-
-[stage2]
-methods = ["cl-pbnr"]
-
-[[data]]
-name = "digits"
-place = "digits"
-test_share = 0.5
-limit = 200
-model = "forest"
-"""
+_BENCHMARK = SMALLEST.replace("logistic", "forest")
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,6 @@ from uqled.review.decisions.classes import decide_class, read_class_decisions
 from uqled.review.decisions.opinions import give_opinions, read_opinions
 from uqled.review.groups import group_like, list_groups
 
-
-@pytest.fixture
-def decisions(tmp_path):
-    path = tmp_path / "decisions.sqlite"
-    with Decisions(path, n_samples=50, classes=["a", "b", "c", "d"]) as decision_file:
-        yield decision_file
-
-
 # ---- classes
 
 

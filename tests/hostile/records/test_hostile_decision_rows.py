@@ -6,20 +6,12 @@ import re
 
 import pytest
 
-from decision_files import check_refusal, edit, undo, use, within, write_decisions
+from decision_files import check_refusal, edit, undo, use, within
 from uqled.errors import FileError, LimitError
 from uqled.limits import override_limits
 from uqled.review.decisions import Decisions
 
 LARGEST_INTEGER = 2**63 - 1
-
-
-@pytest.fixture
-def path(tmp_path):
-    file = tmp_path / "run" / "decisions.sqlite"
-    file.parent.mkdir()
-    write_decisions(file)
-    return file
 
 
 #: An UPDATE of the change that decided sample 4 (number 2, batch 1), and what the error says.

@@ -21,21 +21,12 @@ from decision_files import (
     undo,
     use,
     within,
-    write_decisions,
 )
 from review_runs import image_run
 from uqled.errors import FileError
 from uqled.review.decisions import Decisions, read_verdicts
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT"
-
-
-@pytest.fixture
-def path(tmp_path):
-    file = tmp_path / "run" / "decisions.sqlite"
-    file.parent.mkdir()
-    write_decisions(file)
-    return file
 
 
 # ---- schemas of other kinds

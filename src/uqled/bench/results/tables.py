@@ -36,7 +36,7 @@ from uqled.bench.results.statistics import (
 from uqled.bench.suite import BASELINE
 
 _RELABELLED_SUFFIX = ", relabelled instead of removed"
-_SPREAD_CAPTION = "Mean ± sample standard deviation over seeds, in per cent."
+_CAPTION = "Mean ± sample standard deviation over seeds, in per cent."
 SeedCounts = Mapping[Rate, int]
 _MEAN = (
     "Mean averages a row's rates; it has a spread where every rate has the same seeds, and is "
@@ -100,8 +100,8 @@ def build_tables(results: Results) -> dict[str, list[ResultTable]]:
     }
     contaminated = results.about.get("contaminated") or {}
     return {
-        stage: [_add_warnings(one, contaminated) for one in stage_tables]
-        for stage, stage_tables in tables.items()
+        stage: [_add_warnings(one, contaminated) for one in group]
+        for stage, group in tables.items()
     }
 
 
@@ -141,7 +141,7 @@ def build_stage2_table(results: Results) -> ResultTable:
     return ResultTable(
         "Stage 2: accuracy after cleaning",
         "Accuracy on the untouched test set of the network trained from scratch on the cleaned "
-        f"training set, and the number of samples removed or relabelled. {_SPREAD_CAPTION} {_MEAN} "
+        f"training set, and the number of samples removed or relabelled. {_CAPTION} {_MEAN} "
         f"{BOLD_RULE} Training on the noisy labels takes part in the comparison.",
         (("Accuracy", heads), ("Removed or relabelled", tuple(map(format_rate, rates)))),
         tuple(blocks),
@@ -162,26 +162,22 @@ def build_gain_table(results: Results) -> ResultTable:
                 for rate, column in by_rate.items()
                 if "noisy" in noisy.get(rate, {})
             }
-            improvements = compute_improvements(by_rate)
-            if not gain and not improvements:
+            rises = compute_improvements(by_rate)
+            if not gain and not rises:
                 continue
             mean = average_over_rates(gain) if set(gain) == set(by_rate) and len(gain) > 1 else {}
-            usual_seeds = _count_usual_seeds([gain, improvements])
+            n_seeds = _count_usual_seeds([gain, rises])
             rows = [
                 Row(
                     name_row(m),
                     (
                         *(
-                            _format_signed_spread(
-                                gain.get(rate, {}).get(m), usual_seeds.get(rate, 0)
-                            )
+                            _format_signed_spread(gain.get(rate, {}).get(m), n_seeds.get(rate, 0))
                             for rate in rates
                         ),
                         *([_format_signed_spread(mean.get(m))] if len(rates) > 1 else []),
                         *(
-                            _format_signed_spread(
-                                improvements.get(rate, {}).get(m), usual_seeds.get(rate, 0)
-                            )
+                            _format_signed_spread(rises.get(rate, {}).get(m), n_seeds.get(rate, 0))
                             for rate in rates
                         ),
                     ),
@@ -189,7 +185,7 @@ def build_gain_table(results: Results) -> ResultTable:
                 )
                 for m in _list_methods(by_rate)
             ]
-            blocks.append(Block(name + title_ending, _format_seeds(usual_seeds), tuple(rows)))
+            blocks.append(Block(name + title_ending, _format_seeds(n_seeds), tuple(rows)))
     return ResultTable(
         "Stage 2: gain from cleaning",
         "Accuracy after cleaning minus accuracy of training on the noisy labels, in percentage "
@@ -269,28 +265,27 @@ def _build_detection_table(
         columns = {m: group_samples(frame, name, m) for _, m, _ in measures}
         if not any(columns.values()):
             continue
-        usual_seeds = _count_usual_seeds(columns.values())
+        n_seeds = _count_usual_seeds(columns.values())
         cells: dict[str, list[TableCell]] = {m: [] for m in _list_methods(*columns.values())}
         for _, measure, with_mean in measures:
-            _append_cells(cells, columns[measure], rates, usual_seeds, with_mean=with_mean)
+            _append_cells(cells, columns[measure], rates, n_seeds, with_mean=with_mean)
         rows = [Row(name_row(m), tuple(row), classify_row(m)) for m, row in cells.items()]
         width = len(rows[0].cells)
-        rows += _build_accuracy_rows(frame, name, rates, usual_seeds, width)
-        blocks.append(Block(name, _format_seeds(usual_seeds), tuple(rows)))
+        rows += _build_accuracy_rows(frame, name, rates, n_seeds, width)
+        blocks.append(Block(name, _format_seeds(n_seeds), tuple(rows)))
     groups = tuple(
         (head, _build_heads(rates) if with_mean else tuple(map(format_rate, rates)))
         for head, _, with_mean in measures
     )
     caption = (
-        f"{_SPREAD_CAPTION} {_MEAN} {BOLD_RULE} Under each block, the accuracy of the "
-        "out-of-sample softmax, and of the mean of the passes, against the given labels and the "
-        "true ones."
+        f"{_CAPTION} {_MEAN} {BOLD_RULE} Under each block, the accuracy of the out-of-sample "
+        "softmax, and of the mean of the passes, against the given labels and the true ones."
     )
     return ResultTable(title, caption, groups, tuple(blocks), label)
 
 
 def _build_accuracy_rows(
-    frame: pd.DataFrame, name: str, rates: Sequence[Rate], usual_seeds: SeedCounts, width: int
+    frame: pd.DataFrame, name: str, rates: Sequence[Rate], n_seeds: SeedCounts, width: int
 ) -> list[Row]:
     """The model's accuracies, which are the same for every method of a cell."""
     rows = []
@@ -300,7 +295,7 @@ def _build_accuracy_rows(
         if not one:
             continue
         cells: dict[str, list[TableCell]] = {"model": []}
-        _append_cells(cells, one, rates, usual_seeds, with_mean=True)
+        _append_cells(cells, one, rates, n_seeds, with_mean=True)
         rest = [TableCell("")] * (width - len(cells["model"]))
         rows.append(Row(title, (*cells["model"], *rest), "fact"))
     return rows
@@ -313,15 +308,15 @@ def _build_stage2_rows(
     together: dict[Rate, dict[str, SeedSample]] = {
         rate: {**noisy.get(rate, {}), **accuracy.get(rate, {})} for rate in {**noisy, **accuracy}
     }
-    usual_seeds = _count_usual_seeds([accuracy or noisy])
+    n_seeds = _count_usual_seeds([accuracy or noisy])
     names = (["noisy"] if noisy else []) + _list_methods(accuracy)
     cells: dict[str, list[TableCell]] = {name: [] for name in names}
-    _append_cells(cells, together, rates, usual_seeds, with_mean=True)
+    _append_cells(cells, together, rates, n_seeds, with_mean=True)
     rows = []
     for name in names:
         counts = [_format_count(n_changed.get(rate, {}).get(name)) for rate in rates]
         rows.append(Row(name_row(name), (*cells[name], *counts), classify_row(name)))
-    return _format_seeds(usual_seeds), rows
+    return _format_seeds(n_seeds), rows
 
 
 def _build_fact_rows(
@@ -341,8 +336,8 @@ def _build_fact_rows(
     losses = {r: subtract_samples(clean, column["noisy"]) for r, column in noisy.items()}
     if not losses:
         return [row]
-    usual_seeds = _count_usual_seeds([noisy])
-    cells = [_format_signed_spread(losses.get(rate), usual_seeds.get(rate, 0)) for rate in rates]
+    n_seeds = _count_usual_seeds([noisy])
+    cells = [_format_signed_spread(losses.get(rate), n_seeds.get(rate, 0)) for rate in rates]
     if len(rates) > 1:
         cells.append(
             _format_signed_spread(average_samples(losses.values()) if len(losses) > 1 else None)
@@ -354,13 +349,13 @@ def _append_cells(
     cells: dict[str, list[TableCell]],
     by_rate: SamplesByRate,
     rates: Sequence[Rate],
-    usual_seeds: SeedCounts,
+    n_seeds: SeedCounts,
     *,
     with_mean: bool,
 ) -> None:
     """Append to each row its cell at every rate, and of the mean."""
     columns: list[tuple[SamplesByMethod, int]] = [
-        (by_rate.get(r, {}), usual_seeds.get(r, 0)) for r in rates
+        (by_rate.get(r, {}), n_seeds.get(r, 0)) for r in rates
     ]
     if with_mean and len(rates) > 1:
         columns.append((average_over_rates(by_rate) if len(by_rate) > 1 else {}, 0))
@@ -373,7 +368,7 @@ def _append_cells(
 
 def _format_spread(
     sample: SeedSample | None,
-    usual_seeds: int = 0,
+    n_seeds: int = 0,
     mark: str = "",
     write: Callable[[float], str] = format_percent,
 ) -> TableCell:
@@ -383,15 +378,11 @@ def _format_spread(
     text = write(sample.mean)
     if not math.isnan(sample.sd):
         text += f" ± {format_percent(sample.sd)}"
-    return TableCell(
-        text + (f" (n = {sample.n})" if usual_seeds and sample.n != usual_seeds else ""), mark
-    )
+    return TableCell(text + (f" (n = {sample.n})" if n_seeds and sample.n != n_seeds else ""), mark)
 
 
-def _format_signed_spread(sample: SeedSample | None, usual_seeds: int = 0) -> TableCell:
-    return _format_spread(
-        sample, usual_seeds, write=lambda share: format_percent(share, signed=True)
-    )
+def _format_signed_spread(sample: SeedSample | None, n_seeds: int = 0) -> TableCell:
+    return _format_spread(sample, n_seeds, write=lambda share: format_percent(share, signed=True))
 
 
 def _format_count(sample: SeedSample | None) -> TableCell:
@@ -407,12 +398,12 @@ def _count_usual_seeds(parts: Iterable[SamplesByRate]) -> SeedCounts:
     return {rate: max(n, key=lambda k: (n[k], k)) for rate, n in counts.items() if n}
 
 
-def _format_seeds(usual_seeds: SeedCounts) -> str:
+def _format_seeds(n_seeds: SeedCounts) -> str:
     """The number of seeds of a block: once, or at each rate where they differ."""
-    if len(set(usual_seeds.values())) < 2:
-        return "".join(f"n = {n} seed{'s' if n > 1 else ''}" for n in set(usual_seeds.values()))
-    rates = _merge_rates([usual_seeds])
-    return "n = " + ", ".join(f"{usual_seeds[rate]} at {format_rate(rate)}" for rate in rates)
+    if len(set(n_seeds.values())) < 2:
+        return "".join(f"n = {n} seed{'s' if n > 1 else ''}" for n in set(n_seeds.values()))
+    rates = _merge_rates([n_seeds])
+    return "n = " + ", ".join(f"{n_seeds[rate]} at {format_rate(rate)}" for rate in rates)
 
 
 def _pick_fullest(samples: Iterable[SeedSample]) -> SeedSample:
