@@ -14,7 +14,7 @@ before that was built in, and scored once; then the matrices got their spread an
 was dropped. `DRAWN` are drawn at random, by a seed; they were scored once after that. Nothing was
 changed since but for mistakes that a review found.
 
-`REAL` and `REAL_HELD_OUT` were written before the ranking, the cut on curated data and the kinds of
+`REAL_SETS` and `REAL_HELD_OUT` were written before the ranking, the cut on curated data and the kinds of
 passes were worked on: tables, texts, images with people's own labels, and curated data, in which
 few labels are wrong and the model errs more often than they. `sst2`, `tiny` and the seeds of the
 second list are in none of the first. `HUMAN` are people's labels with features of a second network;
