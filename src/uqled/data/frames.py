@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from uqled.errors import InputError
 
-#: What turns a lazy frame into one in memory, where it is not `collect`.
+#: The method that loads a lazy frame, for libraries that do not call it `collect`.
 _COLLECTING_CALLS = {
     "dask": "compute",
     "duckdb": "df",

@@ -164,7 +164,7 @@ class _ImageDecoder:
                 data = hashed_bytes = self._read(i)
             except UnreadableError as error:
                 data, hashed_bytes = b"", str(error).encode()
-            small = len(data) <= _KEPT_IMAGE_BYTES  # many large ones would pile up in memory
+            small = len(data) <= _KEPT_IMAGE_BYTES  # many large images would fill the memory
             return hashlib.blake2b(hashed_bytes, digest_size=16).digest(), data if small else b""
 
         hasher = hashlib.blake2b(repr((_FORMAT, self._size)).encode(), digest_size=16)
@@ -253,7 +253,9 @@ class _ImageDecoder:
         except OSError as error:
             self.read_errors[i] = first_line(error)
             raise UnreadableError(self.read_errors[i]) from error
-        except FileError as error:  # a pipe, a device, too large, a damaged member of an archive
+        except (
+            FileError
+        ) as error:  # a pipe, a device, a file that is too large, a damaged archive member
             self.read_errors[i] = error.problem
             raise UnreadableError(self.read_errors[i]) from error
         if len(data) > get_limit("image_bytes"):

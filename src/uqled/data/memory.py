@@ -121,7 +121,7 @@ def _read_frame(frame: Any, samples: Any, request: ReadRequest, label: Any) -> R
     index, name = frame.index, ObjectName(f"the {type(samples).__name__}")
     _check_order(label, index, has_index=hasattr(samples, "index"))
     frame = _use_plain_types(frame.reset_index(drop=True))
-    if _is_arrow(samples):  # what pandas kept in it is no column, and rows are known by number
+    if _is_arrow(samples):  # pandas' index in it is not a column; rows are numbered
         index = frame.index
     frame.columns = [str(column) for column in frame.columns]
     images: dict[str, Any] = {}
@@ -166,12 +166,12 @@ def _attach_label(request: ReadRequest, frame: Any, label: Any) -> tuple[ReadReq
 def _check_order(label: Any, index: Any, *, has_index: bool) -> None:
     """Refuse a pandas Series of the frame's rows in another order: it is taken by position."""
     other: Any = getattr(label, "index", None)
-    if not hasattr(other, "sort_values"):  # an index of pandas; a list has a method of that name
+    if not hasattr(other, "sort_values"):  # a pandas index; lists have `sort`, too
         return
     if len(other) == len(index) and not other.equals(index):
         try:
             is_reordered = other.sort_values().equals(index.sort_values())
-        except TypeError:  # entries of kinds that have no order
+        except TypeError:  # entries that cannot be ordered
             is_reordered = set(other) == set(index)
         if is_reordered:
             ordered = "label.loc[frame.index]" if has_index else "label.sort_index()"

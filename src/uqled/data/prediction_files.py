@@ -166,7 +166,7 @@ def _read_table(place: Location) -> Any:
 def _read_local_frame(path: Path) -> Any:
     if path.suffix == ".csv":
         return read_csv(path)
-    with explain_file_problems(path, "Write it again"):  # of what pandas noted in it
+    with explain_file_problems(path, "Write it again"):  # reads the metadata that pandas wrote
         return read_parquet(path).to_pandas()
 
 

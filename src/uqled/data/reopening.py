@@ -22,7 +22,7 @@ from uqled.data.spellings import match_names
 from uqled.errors import FileError, InputError, list_first
 from uqled.storage.run import Predictions
 
-_LONGEST = 300  # characters of a path in a message: a file of the run may claim any
+_LONGEST = 300  # characters of a path in a message: a run's file may claim any length
 _MAX_EXAMPLES = 3  # changed labels in a message
 
 
@@ -131,7 +131,7 @@ def reopen_source(predictions: Predictions) -> ReopenedSource | None:
     if len(row_of) < len(raw.ids) or (missing and (not is_files or len(missing) == len(run_ids))):
         raise _describe_changed_source(predictions, raw)
     present = np.array([row_of[name] for name in predictions.ids if name in row_of], np.intp)
-    if (np.diff(present) < 0).any():  # in another order: nobody knows what the names stand for
+    if (np.diff(present) < 0).any():  # in another order, so the names are ambiguous
         raise _describe_changed_source(predictions, raw)
     size = source["image_size"]
     samples, _ = decode_raw(raw.take(present), place, image_size=size, skip_unreadable=False)
@@ -153,7 +153,7 @@ def reopen_source(predictions: Predictions) -> ReopenedSource | None:
         groups=samples.groups if not missing else None,
         unlabelled=list_unlabelled_ids(raw),
     )
-    fingerprint = predictions.source_fingerprint  # empty where whoever made the run did not say
+    fingerprint = predictions.source_fingerprint  # empty if the run does not record it
     if not missing and fingerprint not in ("", data.inputs_fingerprint):
         raise _describe_changed_source(predictions, raw)
     codes = np.where(
@@ -214,7 +214,9 @@ def _encode_current_labels(
     number = {(str(value), name): code for code, (value, name) in enumerate(classes)}
     classes = zip(now.values.tolist(), now.names, strict=True)
     codes = np.array([number.get((str(value), name), -1) for value, name in classes], np.int32)
-    if (predictions.source or {}).get("spellings") == "merge":  # another one may be common now
+    if (predictions.source or {}).get(
+        "spellings"
+    ) == "merge":  # the most common spelling may have changed
         codes = np.where(codes < 0, match_names(now.names, run_labels.names), codes)
     numbers = codes[now.codes[rows]]
     return numbers if raw.is_unlabelled is None else np.where(raw.is_unlabelled[rows], -1, numbers)

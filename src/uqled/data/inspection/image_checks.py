@@ -13,7 +13,9 @@ from uqled.data.raw_dataset import is_split_name
 from uqled.errors import UqledError
 from uqled.storage.reading import open_regular
 
-_FLAT = 4  # grey levels between the darkest and the brightest pixel of an image of one colour
+_FLAT = (
+    4  # grey levels between darkest and brightest pixel, up to which an image counts as one colour
+)
 _MIN_SIDE = 8  # pixels
 _HEADER_BYTES = 2**16  # enough to recognise the format of a file
 _SAME_FORMAT = {

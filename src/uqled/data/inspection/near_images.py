@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 ImagePairs = NDArray[np.intp]
 
 _GRID = 16  # blocks per side whose mean colours are compared
-_THUMB = 8  # cells per side of the thumbnails that candidates are found by
+_THUMB = 8  # cells per side of the thumbnails used to find candidates
 _COMPONENTS = 8  # principal components of the thumbnails
 _CELL = 32.0  # size of a hash cell in grey levels; saving again moves a component by one or two
 _TABLES = 6  # hash tables with different offsets: near images share a cell in one of them

@@ -17,9 +17,9 @@ from uqled.errors import InputError
 USED_ROLES = ("number", "category", "text", "image", "date")
 #: Why a column has the role that the user gave it.
 USER_CHOICE = "as you said"
-_SAMPLED_VALUES = 5_000  # values of a column that are looked at, spread over it
+_SAMPLED_VALUES = 5_000  # values of a column that are examined, evenly spaced
 _SAMPLED_PATHS = 100
-_FEW_ROWS = 20  # below which uniqueness says nothing
+_FEW_ROWS = 20  # rows, below which uniqueness means nothing
 _EMPTY_SHARE = 0.95  # missing values from which on a column is as good as empty
 _IN_ORDER = 0.99  # rank correlation with the row number, from which on a column is in file order
 _PARSED_SHARE = 0.95  # of the values that must be dates or numbers
@@ -101,7 +101,7 @@ def check_roles(roles: Mapping[str, str], names: list[str], subject: str) -> Non
 def convert_column(values: Any, column: Column) -> dict[str, Any]:
     """The columns that a model sees in place of one, by name: numbers, strings or date parts."""
     if column.role == "date":
-        # What was said to be a date keeps all its parts: new samples may be of one day.
+        # A column that the user calls a date keeps all its parts: new samples may be of one day.
         keep_all = column.reason == USER_CHOICE
         return _make_date_parts(column.name, parse_dates(values), keep_all=keep_all)
     if column.role == "number" and is_text(values):

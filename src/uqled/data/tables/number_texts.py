@@ -12,8 +12,8 @@ import numpy as np
 _CURRENCIES = "€$£¥₹"
 _MISSING_MARKS = 2  # different words that stand for a missing number, at most
 _MARK_LENGTH = 8  # letters of such a word
-_NUMBER_SHARE = 0.5  # of the values that must be numbers beside one such word
-_NUMBER_SHARE_OF_TWO = 0.8  # and beside two: fewer may be codes
+_NUMBER_SHARE = 0.5  # of the values that must be numbers, with one such word
+_NUMBER_SHARE_OF_TWO = 0.8  # with two such words; fewer numbers may be codes
 _PARTS = re.compile(
     rf"([{_CURRENCIES}]?)\s*([+-]?)\s*([{_CURRENCIES}]?)"
     rf"(\d[\d.,]*|[.,]\d+)((?:[eE][+-]?\d+)?)(\s*[{_CURRENCIES}%]|\s[A-Za-z]{{1,3}})?"

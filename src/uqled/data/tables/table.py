@@ -85,7 +85,7 @@ def make_arrow_table(table: Any, place: Any, class_names: dict[str, list[str]]) 
         frame = plain_table.to_pandas().reset_index(drop=True)
         for at, name in enumerate(map(str, frame.columns)):
             kind = plain_table.schema.field(name).type if name in plain_table.column_names else None
-            # Notes that pandas left in a table are older than a column put in its place.
+            # pandas' metadata in a table is older than a column that replaced one.
             if str(kind) == "bool" and isinstance(frame.dtypes.iloc[at], pd.StringDtype):
                 frame.isetitem(at, plain_table.column(name).to_pandas())
     path = Path(str(place))
@@ -180,7 +180,7 @@ def _choose_columns(table: Table, label: Column, request: ReadRequest) -> list[C
     columns = []
     for name in dict.fromkeys(
         [*(requested_inputs or ()), *table.names]
-    ):  # named ones in their order
+    ):  # named roles, in their order
         if name == label.name:
             continue
         if name in request.columns:
@@ -324,7 +324,7 @@ def _read_features(table: Table, used_columns: list[Column], rows: NDArray[np.in
                 "holds lists beside other features",
                 "Choose it alone, or the others: inputs=[...]",
             )
-        if column.role == "text" and is_text(values):  # one may say NA or null
+        if column.role == "text" and is_text(values):  # a text may say NA or null
             values = table.read_strings([column.name])[column.name].iloc[rows]
             values = values.reset_index(drop=True)
         features |= convert_column(values, column)

@@ -27,9 +27,9 @@ _BOMS = {  # the longer first: UTF-32's begins as UTF-16's does
 _SEPARATORS = (",", ";", "\t", "|")
 _NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
 _PIECE = 2**20  # bytes decoded at a time
-_GUESSED_BYTES = 2**18  # that a guess of the encoding looks at
-_HEADER_RECORDS = 1_000  # that show whether the first one names the columns
-_RECORDS = 50  # that a guess of the separator looks at
+_GUESSED_BYTES = 2**18  # used to guess the encoding
+_HEADER_RECORDS = 1_000  # used to decide whether the first one names the columns
+_RECORDS = 50  # used to guess the separator
 _START_BYTES = 2**18
 _MAX_LISTED_LINES = 5  # with foreign bytes, in a message
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -299,7 +299,7 @@ def _has_open_quote(line: str, separator: str) -> bool:
     while True:
         if line.startswith('"', at):
             at = line.find('"', at + 1)
-            while at >= 0 and line.startswith('"', at + 1):  # two of them are one of the text
+            while at >= 0 and line.startswith('"', at + 1):  # a doubled mark is part of the text
                 at = line.find('"', at + 2)
             if at < 0:
                 return True
