@@ -93,7 +93,7 @@ def _confidence_weighted_entropy(
     entropy, information = np.empty(n), np.empty(n)
     kernels.measure_uncertainty(rows, 0, n, 1, mean, entropy, information)
     ratio = entropy / np.log(K) / np.maximum(self_confidence, SLACK)
-    is_certain = ratio < SLACK  # of its own label: the limit, which is 1
+    is_certain = ratio < SLACK  # of the label: use the limit, which is 1
     scores: NDArray[np.float64] = np.where(
         is_certain, 1.0, np.log1p(ratio) / np.where(is_certain, 1.0, ratio)
     )

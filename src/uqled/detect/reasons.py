@@ -13,7 +13,7 @@ from uqled.errors import InputError
 
 Reason = Literal["contradicts a duplicate", "wrong label", "ambiguous", "model does not know"]
 
-#: From "change it" to "look at it".
+#: Ordered from "change it" to "look at it".
 REASONS: tuple[Reason, ...] = get_args(Reason)
 #: The reason that no model gives: it needs no probabilities.
 CONTRADICTED = REASONS[0]
@@ -27,7 +27,7 @@ TWO_CLASSES = 0.75
 #: are each four to one for opposite classes have 0.28 of it, three to one 0.19.
 DISAGREEMENT = 0.25
 
-_ROWS = 8_192  # rows worked on at a time: 100,000 suspects with 200 classes are not copied whole
+_ROWS = 8_192  # rows per step, so that 100,000 suspects with 200 classes are not copied at once
 
 
 def find_reasons(
@@ -85,7 +85,7 @@ def _find_block_reasons(
     if passes is not None:
         information = uncertainty.mutual_information(passes)
         total = uncertainty.entropy(probs / probs.sum(axis=1, keepdims=True))
-        agree = information < DISAGREEMENT * total + 1e-12  # no entropy: nothing to disagree about
+        agree = information < DISAGREEMENT * total + 1e-12  # no entropy: no disagreement
     is_wrong = is_ahead & (first >= 0.5) & (best != labels)
     two = ~is_ahead & (first + second >= TWO_CLASSES) & agree
     reasons = np.full(len(probs), "model does not know", np.object_)

@@ -175,7 +175,7 @@ def _estimate_total(
     The variance is that of independent draws or, if larger, the variance expected if the model is
     right: a few draws without an error do not prove that there are none.
     """
-    from scipy.special import stdtrit  # here: it takes a moment to import
+    from scipy.special import stdtrit  # imported here because it is slow
 
     inside = domain[judged_samples]
     n = len(judged_samples)

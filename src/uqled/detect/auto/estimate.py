@@ -192,7 +192,7 @@ class ErrorEstimate:
 
     def flags(self, point: OperatingPoint) -> Bools:
         """[N] the flags of the operating point; there may be none."""
-        if point.kind == "budget":  # of looks: what was reviewed needs none
+        if point.kind == "budget":  # a budget of looks: reviewed samples need none
             mask = np.zeros(len(self.probability), np.bool_)
             order = self.order if self.known is None else self.order[self.known[self.order] < 0]
             mask[order[: int(point.value)]] = True
@@ -358,8 +358,8 @@ def estimate_interval(
     total = sum(w for _, w in pairs)
     logs = np.log([max(s, 1e-9) + 0.5 for s, _ in pairs])
     w = np.array([w / total for _, w in pairs])
-    n = 1 / float((w**2).sum())  # as many readings as these weights are worth
-    from scipy.special import ndtri, stdtrit  # here: they take a moment to import
+    n = 1 / float((w**2).sum())  # the effective number of readings
+    from scipy.special import ndtri, stdtrit  # imported here because it is slow
 
     upper = (1 + arrays.check_fraction(confidence, "confidence")) / 2
     low, high, z = value, value, float(ndtri(upper))

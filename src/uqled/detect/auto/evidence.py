@@ -20,7 +20,7 @@ Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 
-#: Probabilities below this count as this, the least that single precision tells apart from 0.
+#: Probabilities below this are raised to it; single precision can still hold it.
 LEAST_PROBABILITY = 1e-35
 #: Rows in which quantiles are taken, so many values of all their classes at the most; and rows
 #: that two numbers are fitted to.
@@ -28,7 +28,7 @@ QUANTILE_ROWS, QUANTILE_VALUES, FIT_ROWS = 20_000, 2**24, 5_000
 #: Bands of a class's probabilities: the least probable fifth, the next fifth, and all that follow
 #: but the most probable tenth, where the model's doubt is.
 BANDS = (0.2, 0.4, 0.9)
-#: Samples predicted as a class that its quantiles are taken of, at the least.
+#: The fewest samples predicted as a class for which its quantiles are computed.
 LEAST_ROWS = 10
 #: Classes up to which each pair has its own quantiles; above, there are too few samples of each.
 PAIR_CLASSES = 500
@@ -126,7 +126,7 @@ class Calibration:
         fits: dict[float, Calibration] = {}
 
         def at(exponent: float) -> Calibration:
-            if exponent not in fits:  # after a step forward, one step back was tried before
+            if exponent not in fits:  # after a step forward, one direction was already tried
                 powers_of_label = powers.raise_to(2.0**exponent)
                 fits[exponent] = cls(2.0**exponent, *_fit_even_share(powers_of_label, K))
             return fits[exponent]

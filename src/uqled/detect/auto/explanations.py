@@ -192,11 +192,11 @@ def explain(
     off_diagonal = joint.counts[joint.given != joint.true].sum()
     numbers = {"level": scorer.structure.level, "confident": float(off_diagonal), "trusting": most}
     by_members = 0.0 if votes is None else votes.estimate_errors(passes_kind)
-    if by_members > 0:  # otherwise the members are more alike than their kind is, and tell nothing
+    if by_members > 0:  # otherwise the members are more alike than usual and show nothing
         numbers["members"] = by_members
     if most > int(bands.predicted.sum()) / 2:
         numbers["labels"] = 0.0
-    least = min(LEAST_ERRORS, most)  # where the model contradicts nothing, nothing is found
+    least = min(LEAST_ERRORS, most)  # if the model contradicts no label, there is nothing to flag
     return {name: max(min(number, most), least) for name, number in numbers.items()}
 
 

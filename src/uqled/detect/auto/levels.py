@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 
 LEVELS = 2**16
 UNITS = 2.0**32
-#: So many probabilities in whole units add up in floating point without rounding: below 2^53.
+#: This many probabilities in integer units add up exactly in floating point: below 2^53.
 _EXACT_SAMPLES = 2**20
 
 
@@ -79,7 +79,7 @@ class Levels:
 
         If a reading is right, a set of k has an F1 of 2 (errors in it) / (k + all errors).
         """
-        filled = np.flatnonzero(self.counts)  # where there are none, a lower cut changes nothing
+        filled = np.flatnonzero(self.counts)  # at an empty level, a lower cut changes nothing
         if not len(filled):
             return LEVELS
         k = self._down(self.counts[filled])

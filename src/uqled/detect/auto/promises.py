@@ -20,8 +20,8 @@ from uqled.detect.auto.estimate import ErrorEstimate
 Floats = NDArray[np.float64]
 
 _STEPS = np.linspace(-4, 4, 13)  # standard deviations of slope and shift
-_MIN_PROBABILITY = 0.01  # no reading is surer, as in `ErrorEstimate`
-_SLIP = 0.001  # how probable the least probable verdict is: one may be a slip
+_MIN_PROBABILITY = 0.01  # no reading is more certain, as in `ErrorEstimate`
+_SLIP = 0.001  # the smallest probability of a verdict: a verdict may be a slip
 _BINS = 256  # of probabilities, by log-odds
 _NEGLIGIBLE = 1e-6  # weight of an explanation that cannot move a promise
 
@@ -95,7 +95,7 @@ class _Corrections:
         root = np.linalg.cholesky(best.covariance)
         grid = np.stack([part.ravel() for part in np.meshgrid(_STEPS, _STEPS)])
         slopes, shifts = np.array([[best.slope], [best.shift]]) + root @ grid
-        log_weights = -((slopes - 1) ** 2 + shifts**2) / 2  # what `OddsCorrection.fit` supposes
+        log_weights = -((slopes - 1) ** 2 + shifts**2) / 2  # the prior of `OddsCorrection.fit`
         all_equal = cls(slopes, shifts, best.least, log_weights)
         is_known, total = verdicts >= 0, sum(estimate.weights.values())
         forecast = np.zeros(int(np.count_nonzero(is_known)))

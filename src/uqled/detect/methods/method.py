@@ -58,7 +58,7 @@ class SweepEvidence:
     def is_at_chance(self, source: PlainSource) -> bool:
         """Whether the predicted classes are no better than chance."""
         counts = self.statistics.class_counts
-        if beats_largest_class(counts, self.n_as_predicted[source]):  # which takes no time
+        if beats_largest_class(counts, self.n_as_predicted[source]):  # free to compute
             return False
         return is_at_chance(self.labels, self.joints.predicted[source], len(counts))
 

@@ -49,7 +49,7 @@ from uqled.engines.local import Threads
 
 Ints = NDArray[np.int64]
 
-#: Further sums per level, besides those of the explanations.
+#: Sums per level besides those of the explanations.
 _MORE_COLUMNS = ("mean", "variance")
 
 

@@ -182,9 +182,9 @@ def _estimate_worker_bytes(detection: PreparedDetection, row_bytes: int) -> int:
     buffers = block * row_bytes * 2 + block * K * 8
     most = max(part.stop - part.start for part in detection.parts)
     pairs = K * K if K <= DENSE_CLASSES else most
-    per_pair = 8 * 3  # in turn: counts; bounds; the list of pairs
+    per_pair = 8 * 3  # one after the other: counts; bounds; the list of pairs
     heap_bytes = min(most, pairs) * members * 16
-    columns = most * (_count_sample_bytes(context) + members * 2) * 3  # as they are, and packed
+    columns = most * (_count_sample_bytes(context) + members * 2) * 3  # raw, and compressed
     return buffers + pairs * per_pair * members + heap_bytes + columns
 
 
