@@ -111,7 +111,7 @@ def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
             )
         try:
             parts = _split_at_dropout(model)
-            for overwrites in (False, True):  # what comes before, as dropout with inplace=True does
+            for overwrites in (False, True):  # the input, as dropout with inplace=True does
                 split = SplitNetwork(model, *parts, overwrites=overwrites)
                 with _seed_generators(0, example.device):
                     if _are_close(
@@ -119,7 +119,7 @@ def split_at_dropout(model: nn.Module, example: Tensor) -> SplitNetwork:
                     ):
                         return split
             whole_network.reason = "cut in two, it gives other numbers"
-        except Exception as error:  # whatever a forward does that a graph cannot hold
+        except Exception as error:  # `forward` may do anything that a graph cannot express
             whole_network.reason = f"torch.fx cannot follow its forward: {error}"
     return whole_network
 

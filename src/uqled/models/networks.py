@@ -196,7 +196,7 @@ def build(
             "Write it as def network(n_classes, image_shape), image_shape being (H, W, C)",
         ) from None
     except ValueError:
-        pass  # something built in, which has no signature
+        pass  # a built-in, which has no signature
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         model = factory(n_classes=n_classes, image_shape=image_shape)

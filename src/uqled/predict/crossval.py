@@ -31,7 +31,7 @@ from uqled.progress import Progress
 from uqled.storage.run import Predictions, Run
 
 _UNITS = 1_000  # of progress, per fold
-_ALONE_SHARE = 0.9  # of as many groups as samples, from which on there are few copies
+_ALONE_SHARE = 0.9  # groups per sample, from which on there are few copies
 _SMALL_SHARE = 0.2  # of a fold, up to which a group moves as a whole without making it uneven
 _MANY_GROUPS = 5_000  # from here on, scikit-learn's folds of groups take long to make
 

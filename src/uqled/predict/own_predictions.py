@@ -157,7 +157,7 @@ def _name_samples(
     if ids is None and dataset is not None:
         return make_ids(dataset.ids), make_ids(dataset.unlabelled)
     names = make_ids(range(len(is_missing)) if ids is None else ids)
-    if len(names) != len(is_missing):  # refused where they are compared with the labels
+    if len(names) != len(is_missing):  # refused later, when compared with the labels
         return names, names[:0]
     return names[~is_missing], names[is_missing]
 

@@ -82,7 +82,7 @@ def _scale_milestones(training: Training, preset: Training) -> Training:
 def _check_training(training: Training) -> None:
     for name, low in (("epochs", 1), ("batch_size", 2), ("devices", 1)):
         arrays.check_whole_number(getattr(training, name), name, low=low, high=MAX_COUNT)
-    most = sys.float_info.max  # a larger integer is no float
+    most = sys.float_info.max  # a larger integer does not fit a float
     for name, high in (("lr", most), ("momentum", 1.0), ("weight_decay", most)):
         value = getattr(training, name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)

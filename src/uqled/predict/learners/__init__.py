@@ -19,7 +19,7 @@ from uqled.predict.uncertainty import AUTO_SOURCE, check_source_name
 from uqled.registry import Registry
 
 _ROOM = "uqled.predict.learners"
-#: Of `cross_validate`, for suggestions.
+#: Arguments of `cross_validate`, for suggestions.
 _ARGUMENTS = ("model", "folds", "passes", "uncertainty", "out", "seed", "progress", "engine")
 
 LEARNERS: Registry[Callable[..., Learner]] = Registry(

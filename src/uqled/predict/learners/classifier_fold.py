@@ -105,7 +105,7 @@ def predict_classifier_fold(
     """
     name = _choose_source(classifier, uncertainty, passes)
     present = np.unique(y)
-    if len(present) == 1:  # a model that has seen one class knows no other
+    if len(present) == 1:  # a model fitted to one class always predicts it
         ones = spread_columns(np.ones((_num_samples(X_new), 1)), present, classes)
         advance(1)
         return FoldPredictions(ones, None if name == "none" else np.stack([ones] * passes))
@@ -196,7 +196,7 @@ def average_members(model: Any, X: Any, F: int, classes: NDArray[Any]) -> FoldPr
         else:
             model = model.best_estimator_
     is_bagging = isinstance(model, BaggingClassifier)
-    X = check_array(  # as the members were fitted: without the names of columns
+    X = check_array(  # as for the members' fit: without column names
         X, accept_sparse="csr", dtype=None if is_bagging else np.float32, ensure_all_finite=False
     )
     columns = model.estimators_features_ if is_bagging else [None] * len(model.estimators_)
@@ -244,6 +244,6 @@ def _sum_members(members: list[Any], X: Any, k: int) -> NDArray[np.float64]:
         columns_of_member = X if columns is None else X[:, columns]
         if hasattr(member, "predict_proba"):
             total[:, member.classes_.astype(int)] += member.predict_proba(columns_of_member)
-        else:  # a vote, as bagging itself counts it
+        else:  # a vote, as in bagging itself
             total[np.arange(len(total)), member.predict(columns_of_member).astype(int)] += 1
     return total
