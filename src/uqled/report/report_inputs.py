@@ -69,7 +69,7 @@ def collect_inputs(
             data = Dataset.from_arrays(data, labels.values[labels.codes], name="labels")
         inputs = _read_dataset(labels, data)
     if pred_probs is not None or passes is not None:
-        read_inputs(labels, pred_probs, passes)  # refuses other shapes
+        read_inputs(labels, pred_probs, passes)  # raises if shapes differ
         pred_probs = None if pred_probs is None else arrays.to_numpy(pred_probs)
         passes = None if passes is None else arrays.to_numpy(passes)
         inputs = replace(inputs, pred_probs=pred_probs, passes=passes)

@@ -127,7 +127,7 @@ def compare_methods(errors: LabelErrors) -> HeatMap | None:
         return None
     masks = [one.mask for one in methods.values()]
     cells = np.array([[_measure_overlap(a, b) for b in masks] for a in masks])
-    # Squared: methods that share only half of their flags differ a lot, and should look pale.
+    # Squared: methods that share only half of their flags differ a lot, so they should look pale.
     return HeatMap(list(methods), list(methods), cells.tolist(), (cells**2).tolist(), "agreement")
 
 
@@ -146,9 +146,9 @@ def map_noise(errors: LabelErrors) -> HeatMap:
     per_true = np.asarray(joint.sum(axis=0), np.float64).ravel()[classes]
     part = joint[classes][:, classes]
     counts = np.asarray(part.toarray() if hasattr(part, "toarray") else part, np.float64)
-    cells = (counts / np.maximum(per_true, 1)).T  # given x true -> true x given
+    cells = (counts / np.maximum(per_true, 1)).T  # transposed to [true, given]
     empty = np.flatnonzero(per_true == 0)
-    cells[empty, empty] = 1.0  # no sample belongs there: as `noise_matrix`, it keeps its label
+    cells[empty, empty] = 1.0  # a class without samples keeps its labels, as in `noise_matrix`
     names = [errors.labels.names[k] for k in classes.tolist()]
     off = cells * ~np.eye(len(cells), dtype=np.bool_)
     # The power makes small flips visible; the diagonal holds correct labels and stays pale.

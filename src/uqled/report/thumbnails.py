@@ -67,6 +67,6 @@ def _open_file(data: bytes, side: int) -> Image.Image:
         allow_large_pictures(),
         Image.open(io.BytesIO(data), formats=list_picture_formats()) as picture,
     ):
-        picture.draft("RGB", (side, side))  # a JPEG is decoded at half its size, or less
+        picture.draft("RGB", (side, side))  # decodes a JPEG at half its size or less
         upright = ImageOps.exif_transpose(picture)
         return upright.convert("L" if upright.mode in ("1", "L", "LA") else "RGB")

@@ -24,10 +24,10 @@ from uqled.review.sample_content import read_preview
 from uqled.storage.run import Predictions
 
 _TYPICAL = 3  # samples of each class
-_MAX_TEXTS = 2000  # of each class and of all, that words are counted in
+_MAX_TEXTS = 2000  # texts in which words are counted, per class and in all
 _MAX_WORDS = 12  # marked in a text
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['\u2019][^\W\d_]+)*")
-_PRIOR_TEXTS = 10  # texts of the whole data that each class is thought to have besides its own
+_PRIOR_TEXTS = 10  # pseudo-texts with the overall word frequencies, added to each class
 _CLEAR_ODDS = 1.0  # a word is marked from here on: e times as frequent in one class
 
 
@@ -55,7 +55,7 @@ class Evidence:
         label = int(self._predictions.labels.codes[index])
         suggested = int(flags.current.suggested_codes[index])
         other = self._find_other_class(index) if suggested == label else suggested
-        with self._lock:  # what is computed for one request serves the others
+        with self._lock:  # one request's result serves the others
             columns = self.list_unusual_columns(index, label, suggested)
             describe = partial(
                 self.describe, flags=flags, leading_columns=[name for name, *_ in columns]

@@ -280,7 +280,7 @@ class FlagList:
         is_open, numbers, tiers = self.state.actions == 0, self.tier_numbers, []
         for k, name in enumerate(TIERS):
             mask = numbers == k
-            if mask.any():  # a tier of which all are decided stays, so that its filter does
+            if mask.any():  # a fully decided tier keeps its filter
                 mask &= is_open
                 n = int(np.count_nonzero(mask))
                 share = estimate.precision(mask) if n else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Order = Literal["suspect", "worth", "audit", "random", "hundred"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 
-_HUNDRED_FLAGS = 100  # flags at random, to know how many are real: the share is then known to 0.1
+_HUNDRED_FLAGS = 100  # random flags: enough to know the share of real ones to within 0.1
 _Indices = NDArray[np.intp]
 
 
@@ -34,7 +34,7 @@ def list_in_order(flags: FlagList, order: Order, tier: int | None) -> _Indices:
     is_in_list = flags.is_listed
     undecided = flags.list_undecided()
     if tier is not None:
-        is_in_list = flags.tier_numbers == tier  # what is worth a look is no flag
+        is_in_list = flags.tier_numbers == tier  # samples worth a look are not flagged
         undecided = _sort_by_score(flags, np.flatnonzero(is_in_list & (flags.state.actions == 0)))
     decided_samples = flags.state.list_decided(is_in_list)
     if order == "worth":

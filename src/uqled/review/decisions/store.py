@@ -185,7 +185,7 @@ class Decisions:
             if last is None:
                 return []
             batch = last.batch
-            # Also where nothing of it can be taken back, so that the next undo looks further.
+            # Even if nothing in it can be undone, so that the next undo goes further back.
             self._connection.execute("INSERT INTO undone VALUES (?)", (batch,))
             query = f"SELECT {CHANGE_COLUMNS} FROM changes WHERE batch = ? ORDER BY number"
             items = []
@@ -216,7 +216,7 @@ class Decisions:
         current: dict[int, Decision] = {}
         with self.read_transaction():
             for change in self._changes(f"{_LATEST} WHERE action IS NOT NULL"):
-                if change.index in current:  # a page that is in the file more than once
+                if change.index in current:  # a database page that occurs more than once
                     raise refuse_row(self.path, change.number, "is there twice")
                 current[change.index] = _decision(change)
         return current
@@ -258,7 +258,7 @@ class Decisions:
         )
         what = {"samples": "number of samples", "classes": "classes", "ids": "samples"}
         for key, value in expected.items():
-            # Files without a hash of the names are older than it.
+            # Older files have no hash of the names.
             if getattr(about, key) not in (value, None):
                 raise FileError(
                     name_file(self.path),

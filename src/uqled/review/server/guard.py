@@ -20,7 +20,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-#: Of every answer.
+#: Headers of every answer.
 HEADERS = [
     (
         b"content-security-policy",
@@ -81,7 +81,7 @@ class Guard:
                 message = {**message, "headers": [*answer_headers, *extra]}
             await send(message)
 
-        # As it was sent: no address of the page has anything to decode in it.
+        # The raw path: none of the page's addresses needs decoding.
         target: bytes = scope["raw_path"]
         token, slash, path = target.removeprefix(b"/").partition(b"/")
         names = [name for name, _ in pairs]
@@ -96,7 +96,7 @@ class Guard:
             await _refuse(sending, 403, "the address lacks the token: use the one that was printed")
         elif not _is_same_origin(scope["method"], headers):
             await _refuse(sending, 403, "the request comes from another page")
-        elif not slash or b"%" in path:  # what the page asks for is beside it, hence the slash
+        elif not slash or b"%" in path:  # the page's requests are relative to it, hence the slash
             await _refuse(sending, 404, "there is nothing at this address")
         else:
             inner = b"/" + path

@@ -30,7 +30,7 @@ from uqled.review.session import ReviewSession
 
 _MAX_PAGE = 500  # samples
 _MAX_GROUPS = 3  # in one answer; the page asks for the next ones when it has shown them
-MAX_CHANGES = 500  # after which a page loads its list anew
+MAX_CHANGES = 500  # above this, a page reloads its list
 
 
 def start_page(session: ReviewSession, request: Request) -> Any:
@@ -63,7 +63,7 @@ def list_samples(session: ReviewSession, request: Request) -> Any:
     session.state.refresh()
     list_query = _read_query(session, flags, query)
     start = query.get("before") if backwards else query.get("from", "0")
-    if start == "queue":  # behind what is decided
+    if start == "queue":  # after the decided samples
         start = str(flags.find_queue(list_query))
     page = flags.read_page(
         list_query,
