@@ -5,21 +5,21 @@
 A set is data with known truth, noise put on its labels, and out-of-sample predictions of a model
 that was trained on the noisy labels. `HELD_OUT` are kinds of data, noise and model that none of the
 development sets has; they were scored once, after the first method was settled. What is known of
-them was known when the method was changed, so `LATER` was written before that change: other data,
-models and noise, scored once at its end. `FRESH` was written before a reading (`even`) was built
-in, when its results on all others were known. It was scored once; then how `even` treats few counts
-and temperatures was changed, so it is a development set since. `UNSEEN` was written after that
-change, and scored once; then `least` got a weight, which was tried on all sets. `LAST` was written
-before that was built in, and scored once; then the matrices got their spread and a reading (`half`)
-was dropped. `DRAWN` are drawn at random, by a seed; they were scored once after that. Nothing was
-changed since but for mistakes that a review found.
+them was known when the method was changed, so `LATER_SETS` was written before that change: other
+data, models and noise, scored once at its end. `FRESH_SETS` was written before a reading (`even`)
+was built in, when its results on all others were known. It was scored once; then how `even` treats
+few counts and temperatures was changed, so it is a development set since. `UNSEEN` was written
+after that change, and scored once; then `least` got a weight, which was tried on all sets.
+`LAST_SETS` was written before that was built in, and scored once; then the matrices got their
+spread and a reading (`half`) was dropped. `DRAWN_SETS` are drawn at random, by a seed; they were
+scored once after that. Nothing was changed since but for mistakes that a review found.
 
-`REAL_SETS` and `REAL_HELD_OUT` were written before the ranking, the cut on curated data and the kinds of
-passes were worked on: tables, texts, images with people's own labels, and curated data, in which
-few labels are wrong and the model errs more often than they. `sst2`, `tiny` and the seeds of the
-second list are in none of the first. `HUMAN` are people's labels with features of a second network;
-they were scored once. Then, with all sets known, the weight of one explanation (`trusting`) was
-doubled, and that of another (`confident`) made to depend on how even the noise is.
+`REAL_SETS` and `REAL_HELD_OUT` were written before the ranking, the cut on curated data and the
+kinds of passes were worked on: tables, texts, images with people's own labels, and curated data, in
+which few labels are wrong and the model errs more often than they. `sst2`, `tiny` and the seeds of
+the second list are in none of the first. `HUMAN` are people's labels with features of a second
+network; they were scored once. Then, with all sets known, the weight of one explanation
+(`trusting`) was doubled, and that of another (`confident`) made to depend on how even the noise is.
 
 Data: `digits` (scikit-learn), `mnist` (principal components of the pixels), `mnist-even` (two
 classes), `mnist-falling` (class sizes fall by a factor of 0.65 from class to class), `pairs` (two

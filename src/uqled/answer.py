@@ -232,7 +232,7 @@ _ESTIMATE_KEYS = ("value", "low", "high")
 AT_CHANCE = "the model predicts no better than chance; check its inputs, or try another model"
 #: The same, as a sentence.
 UNSURE_AT_CHANCE = f"{AT_CHANCE[0].upper()}{AT_CHANCE[1:]}."
-_CHANCE_SAMPLES = 50  # with fewer, a poor accuracy may be bad luck
+_CHANCE_SAMPLES = 50  # with fewer samples, a poor accuracy may be chance
 
 
 def is_at_chance(codes: NDArray[Any], predicted: NDArray[Any], n_classes: int) -> bool:
@@ -350,7 +350,7 @@ def describe_tiers(answer: Answer) -> list[str]:
     lines = []
     for tier in answer.tiers:
         words = f"{describe_range(tier.precision)} of them are wrong"
-        if words.startswith("all "):  # no probability is 1: only reviewers know for certain
+        if words.startswith("all "):  # no estimated probability is 1: only reviewers are certain
             words = "all of them are wrong, as reviewers decided"
         lines.append(f"{tier.n_samples:,} {tier.name} ({words})")
     return lines
@@ -400,7 +400,7 @@ def _describe_precision(share: Estimate, is_unsure: bool) -> str:
     words = describe_range(share)
     if words in ("all", "none"):
         return "all flags are real" if words == "all" else "no flag is real"
-    if not is_unsure and " to " in words:  # otherwise a single number would be a guess, or is one
+    if not is_unsure and " to " in words:  # else one number would look too exact
         words = f"about {share.value:.0%} ({words})"
     return f"{words} of the flags are real"
 

@@ -262,4 +262,4 @@ def _treat_labels(
             return rows, codes
         class_rows = np.flatnonzero(labels == lost_classes[0])
         least_suspect = class_rows[np.argmax(errors.scores[class_rows])]
-        flags[least_suspect] = False  # which keeps its label
+        flags[least_suspect] = False  # this sample keeps its label

@@ -27,7 +27,7 @@ class InputError(UqledError, ValueError):
     """An argument has a value that cannot be used."""
 
     def __init__(self, argument: str, problem: str, fix: str) -> None:
-        # Values come from the data: escape codes among them must not steer a terminal.
+        # Values come from the data: escape codes in them must not control a terminal.
         super().__init__(escape_message(f"{argument} {problem}. {fix}"))
         self.argument = argument
         self.problem = problem

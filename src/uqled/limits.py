@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from uqled.errors import InputError, LimitError
 
 _PREFIX = "UQLED_LIMIT_"
-#: The largest limit: up to here, whole numbers are exact in JSON and in a browser.
+#: The largest limit: up to here, integers are exact in JSON and in a browser.
 MAX_COUNT = 2**53
 
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from uqled.terminal import escape_controls
 
-#: Below, most disagreements are the model's own errors, unless labels are awful.
+#: Below this accuracy, most disagreements are the model's own errors, unless labels are terrible.
 _WEAK_ACCURACY = 0.6
-_WEAK_SKILL = 0.3  # of what the largest class leaves to be known
+_WEAK_SKILL = 0.3  # of the gap between guessing the largest class and perfection
 _WEAK_CLASSES = 5  # named at most
 _DISCORDANT = 3.0  # standard errors between softmax and mean of passes, to be more than noise
 _DISCORDANT_SHARE = 0.005

@@ -66,7 +66,7 @@ class Registry(Generic[EntryType]):
     def _load_entry_point(self, point: EntryPoint) -> Any:
         try:
             return point.load()
-        except Exception as error:  # whatever another package raises on import
+        except Exception as error:  # another package may raise anything on import
             raise InputError(
                 self.argument,
                 f"{point.name!r} is an entry point ({point.value}) that cannot be loaded: {error}",

@@ -29,7 +29,7 @@ class Labels:
     """[K] the name of each class, for display."""
 
     def __post_init__(self) -> None:
-        # Compiled loops use class numbers as indices without looking at them again.
+        # Compiled loops use class numbers as indices without checking them.
         codes, K = self.codes, len(self.values)
         if codes.ndim != 1 or codes.dtype.kind not in "iu":
             raise InputError(

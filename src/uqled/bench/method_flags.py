@@ -149,7 +149,7 @@ def _import_function(name: str) -> OwnMethod:
         raise InputError("methods", f"have {name!r}, which names no function", fix)
     try:
         method: OwnMethod = getattr(import_module(module), function)
-    except Exception as error:  # whatever a module of the user does when it is loaded
+    except Exception as error:  # a user's module may raise anything on import
         raise InputError(
             "methods", f"have {name!r}, which cannot be imported ({first_line(error)})", fix
         ) from error

@@ -145,7 +145,7 @@ def _run_cells(benchmark: Benchmark, cells: list[Cell], workers: Workers, progre
         return
     bar = Progress(progress)
     for name in {cell.data: None for cell in todo}:
-        # Refuse missing or other data before anything runs, and fill the caches once.
+        # Refuse missing or changed data before anything runs, and fill the caches once.
         with bar.stage(f"reading {name}"):
             bench_data = benchmark.load_data(name)
             benchmark.cells.check_fingerprint(name, bench_data.data.fingerprint)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from uqled.bench.suite import Stage2, Suite, SuiteData
 
 _LONGEST_NAME = 200  # characters of a suite's name or a title
-_OF_CELLS = ("rate", "pred_probs", "model_labels")  # options of noise that a cell gives itself
+_OF_CELLS = ("rate", "pred_probs", "model_labels")  # noise options that the cell supplies
 
 
 def check_suite(suite: Suite, baseline: str) -> None:

@@ -18,8 +18,8 @@ from uqled.errors import FileError, suggest_name
 from uqled.storage.reading import explain_file_problems, name_file, read_text
 
 FILE = "uqled.toml"
-#: Options that write, replace, run or reach what the user did not name. A downloaded data set may
-#: bring a settings file, which is read when somebody works in its folder.
+#: Options that write, replace, run or contact what the user did not name. A downloaded data set may
+#: contain a settings file, which is read when somebody works in that folder.
 RISKY_OPTIONS = ("out", "overwrite", "junit", "allow-code", "host", "ray-address")
 
 

@@ -122,7 +122,7 @@ def correct_labels(
     labels, targets = _add_class_names(labels, classes or {})
     codes, is_kept = labels.codes.copy(), np.ones(len(labels), np.bool_)
     flagged = set() if errors is None else set(np.flatnonzero(errors.mask).tolist())
-    if errors is not None:  # once both of its classes are one, a flag says nothing
+    if errors is not None:  # a flag between merged classes means nothing
         merged = find_merged_flags(labels.codes, errors.suggested_codes, targets)
         flagged -= set(np.flatnonzero(merged).tolist())
     undecided, missing_samples = flagged - decisions.keys(), set(missing)
@@ -197,7 +197,7 @@ def _add_class_names(
             None if values.dtype.kind == "U" else values.dtype,
         )
         labels = replace(labels, values=together, names=(*labels.names, *names))
-    # A class that is merged into a renamed one goes where that goes.
+    # A class merged into a renamed class gets its new name.
     return labels, {k: targets.get(target, target) for k, target in targets.items()}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from uqled.data.tables.text_dialect import FOREIGN_BYTES, Dialect, read_foreign_bytes
 from uqled.storage.compression import read_decompressed
 
-#: First bytes of a file -> the encoding of the rest.
+#: A file's first bytes -> the encoding of the rest.
 _BOMS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16-le",

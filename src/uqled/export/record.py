@@ -69,7 +69,7 @@ def write_record(
         "classes": corrected.labels.values.tolist(),
         "names": list(corrected.labels.names),
     }
-    # As it stands: a file that is renamed over a temporary one would lose its lock.
+    # In place: renaming a file over a temporary one would lose its lock.
     note_file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -142,7 +142,7 @@ def _check_note(note: Any) -> None:
     )
     if not is_plain or len(set(map(str, classes))) < len(classes):
         raise ValueError("classes that are not class names")
-    label = {"label": str} if "label" in note else {}  # which tables alone have
+    label = {"label": str} if "label" in note else {}  # which only tables have
     for key, kind in {"to": str, "left": int, **label}.items():
         if not isinstance(note.get(key), kind):
             raise TypeError(f"{note.get(key)!r:.40} as {key!r}")

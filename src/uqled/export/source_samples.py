@@ -229,7 +229,7 @@ def read_csv_text(samples: SourceSamples | None) -> CsvText | None:
         positions = select_split(column, source["split"], file)
         frame = frame.iloc[positions].reset_index(drop=True)
     _check_unchanged(len(frame), samples)
-    # As pandas calls the columns, two of one name told apart.
+    # As pandas names the columns: columns with the same name are numbered.
     names = read_csv(file, dialect, nrows=0).columns.tolist()
     label = "label" if source["label"] is None else source["label"]
     return CsvText(frame, header, label, names.index(label), dialect, positions)

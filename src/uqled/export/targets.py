@@ -111,7 +111,7 @@ def _create_hidden(parent: Path) -> tuple[Path, int | None]:
         except FileExistsError:
             continue
         lock = _lock(hidden_folder)
-        if hidden_folder.is_dir():  # nobody took it for an abandoned one before it was locked
+        if hidden_folder.is_dir():  # nobody removed it as abandoned before it was locked
             return hidden_folder, lock
         if lock is not None:
             os.close(lock)

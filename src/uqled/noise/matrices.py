@@ -33,7 +33,7 @@ from uqled.noise.transition import (
 Noisy = tuple[NDArray[Any], NDArray[np.bool_]]
 """[N] labels, and [N] True where a label is not the one it was."""
 
-_TIE = 1e-9  # a score within this (relative) of its threshold is on it: rounding decides nothing
+_TIE = 1e-9  # relative distance up to which a score equals its threshold: rounding decides nothing
 
 
 def similarity_scores(

@@ -50,7 +50,7 @@ class TransitionMatrix:
         T = make_square_matrix(probabilities, "probabilities")
         is_number = isinstance(classes, int | np.integer)
         names = list_class_names(len(T) if classes is None or is_number else classes)
-        # A number is compared before there is a name for each: it may be any.
+        # Compare the number first, before making that many names: it may be huge.
         count = int(classes) if is_number else len(names)  # type: ignore[arg-type]
         if count != len(T):
             raise InputError(
@@ -127,7 +127,7 @@ class TransitionMatrix:
         read = _parse_json if _check_suffix(path) == ".json" else _parse_csv
         try:
             content = read_file(path, "json_bytes")
-            return cls(*read(content.decode("utf-8-sig")))  # Excel marks its files so
+            return cls(*read(content.decode("utf-8-sig")))  # Excel writes a byte-order mark
         except Exception as error:  # JSON too deep, cells too long, numbers too large
             if isinstance(error, FileError) and error.__cause__ is None:
                 why = error.problem  # a pipe, or too large
@@ -221,7 +221,7 @@ def _parse_csv(text: str) -> tuple[list[list[float]], Sequence[str] | None]:
     rows = [row for row in csv.reader(io.StringIO(text)) if row]
     try:
         float(rows[0][0])
-    except ValueError:  # the corner between the names
+    except ValueError:  # the empty corner of the header
         names = rows[0][1:]
     else:
         return [[float(cell) for cell in row] for row in rows], None

@@ -31,7 +31,7 @@ _NAMES = {
     ("numpy.core.numeric", "_frombuffer"): "_frombuffer",
     ("numpy._core.numeric", "_frombuffer"): "_frombuffer",
     ("_codecs", "encode"): "_codecs.encode",  # how Python 3 writes bytes for Python 2
-    ("__builtin__", "bytes"): "bytes",  # and empty ones
+    ("__builtin__", "bytes"): "bytes",  # and empty bytes
 }
 
 

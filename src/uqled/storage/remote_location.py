@@ -13,7 +13,7 @@ from uqled.errors import FileError
 from uqled.storage.location import Entry, Location, explain_location_problems
 from uqled.storage.reading import first_line, name_file
 
-#: Object stores, whose folders are only name prefixes that come and go with the files.
+#: Object stores, whose folders are only name prefixes that exist as long as files have them.
 _FOLDERLESS_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "r2")
 #: Attributes that change with a file's content, the most reliable first.
 _STAMPS = ("ETag", "etag", "generation", "md5Hash", "checksum", "mtime", "LastModified", "created")
@@ -184,6 +184,6 @@ def _parse_entry(info: dict[str, Any]) -> Entry:
     name = info["name"].rstrip("/").rpartition("/")[2]
     size = int(info.get("size") or 0)
     tag: Any = next((info[key] for key in _STAMPS if info.get(key) is not None), "")
-    if isinstance(tag, datetime):  # a listing may say the same in seconds
+    if isinstance(tag, datetime):  # a listing may round it to seconds
         tag = tag.timestamp()
     return Entry(name, size, f"{size}-{tag}".replace('"', ""), info.get("type") == "directory")

@@ -142,7 +142,7 @@ class Run:
                 "out", f"{str(path)!r} cannot be made ({error.strerror})", "Choose another folder"
             ) from error
         with lock_folder(path):
-            run._refuse_other_content(configuration)  # somebody may have begun another one just now
+            run._refuse_other_content(configuration)  # another process may have just begun one
             if not run._run_file.exists():
                 about = {"configuration": configuration, "versions": list_package_versions()}
                 write_json(run._run_file, {**about, "begun": int(time.time())})
@@ -240,7 +240,7 @@ class Run:
             write_array(folder / "passes.npy", passes)
         write_array(folder / "pred_probs.npy", pred_probs)
         for checkpoint in [*folder.rglob("checkpoint.pt"), *folder.rglob(".checkpoint-*.pt")]:
-            checkpoint.unlink(missing_ok=True)  # a repeated task may have been here
+            checkpoint.unlink(missing_ok=True)  # a repeated task may have left it
 
     def read_fold(self, fold: int) -> tuple[NDArray[np.float32], NDArray[np.float32] | None] | None:
         """A finished fold, or None."""
@@ -332,7 +332,7 @@ class Run:
             Labels(codes, np.array(about["classes"]), tuple(about["names"])),
             run_checks.open_run_array(self.path / "pred_probs.npy", (N, K)),
             run_checks.open_run_array(passes, (-1, N, K)) if passes.exists() else None,
-            run_checks.read_classes(self.path / "folds.npy", N, N),  # every fold has a sample
+            run_checks.read_classes(self.path / "folds.npy", N, N),  # no fold is empty
             about["ids"],
             run_checks.read_classes(truth, N, K) if truth.exists() else None,
             about["source"],

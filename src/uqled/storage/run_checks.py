@@ -38,7 +38,7 @@ def is_list_of(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-#: The arguments of `load` that give a run's samples again, and nothing else: a run must not choose
+#: The only arguments of `load` that a run may record, to load its samples again: it must not choose
 #: where a cache goes or what else is done with the samples.
 SOURCE: dict[str, Callable[[Any], bool]] = {
     "place": is_string,

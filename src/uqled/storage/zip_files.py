@@ -25,11 +25,11 @@ from uqled.storage.reading import (
 )
 
 _LONGEST_NAME = 4096  # characters, as paths have on most systems
-_DEEPEST = 64  # folders in each other: each is listed for itself
+_DEEPEST = 64  # nested folders: each is listed by itself
 _LARGE_LIST = 2**26  # bytes of a list of members that is looked at before it is parsed
 _ENTRY = b"PK\x01\x02"  # what each of its entries begins with
 _SMALL_CONTENT = 2**26  # unpacked bytes below which no ratio is suspicious
-_PIECE = 4096  # compressed bytes at a time, where any number of bytes can come of them at once
+_PIECE = 4096  # compressed bytes at a time: they may expand to any number of bytes
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -95,7 +95,7 @@ def read_member(
                 content = file.read(member.file_size)
             else:
                 content = b"".join(iter(lambda: file.read(_PIECE), b""))
-    except Exception as error:  # damaged, encrypted, or packed in an unknown way
+    except Exception as error:  # damaged, encrypted, or compressed in an unknown way
         raise FileError(
             subject, f"cannot be read ({first_line(error)})", "Pack it again"
         ) from error

@@ -57,7 +57,7 @@ _METHODS = dict(
     )
 )  # fmt: skip
 _OTHER_STYLES = (("#7a8b3c", "<"), ("#a9714b", ">"), ("#17a2c4", "p"), ("#c9a227", "h"))
-_LONGEST_STEM = 100  # of a file's name, before what it shows and its ending
+_LONGEST_STEM = 100  # characters of a file name before its suffix
 _STYLE: dict[Any, Any] = {
     "font.size": 9.0,
     "text.usetex": False,  # names are text, not TeX
@@ -77,8 +77,8 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.frameon": False,
-    "svg.hashsalt": "uqled",  # names inside the file follow from what is drawn
-    "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
+    "svg.hashsalt": "uqled",  # ids in the file depend only on what is drawn
+    "svg.fonttype": "none",  # text stays text, for search and screen readers
 }
 
 
@@ -289,7 +289,7 @@ def render_figure(figure: Figure) -> RenderedFigure:
     with mpl.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # drawn as boxes
         figure.savefig(image, format="png", dpi=150, metadata={"Software": None})
-        figure.set_layout_engine("none")  # it is laid out now; doing it again costs as much
+        figure.set_layout_engine("none")  # the layout is done; saving would repeat it
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     return RenderedFigure(image.getvalue(), text.getvalue())
 

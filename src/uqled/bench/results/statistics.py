@@ -101,7 +101,7 @@ class Analysis:
 
 
 #: Of final accuracies: an accuracy on 10,000 test images has itself a standard error of up to half
-#: a point, so that a correlation across a smaller span is one with noise.
+#: a point, so a correlation across a smaller span is a correlation with noise.
 LEAST_SPAN = 0.005
 UNJUDGED = "not judged: the accuracies differ by no more than noise"
 

@@ -132,7 +132,7 @@ def build_stage2_table(results: Results) -> ResultTable:
             frame = select_treatment(results.stage2, treatment)
             accuracy, n_changed = (group_samples(frame, name, m) for m in ("accuracy", "changed"))
             facts, before = _build_fact_rows(results, name, noisy, rates), noisy
-            if treatment == "relabel":  # only what is to be compared with it
+            if treatment == "relabel":  # as a reference for comparison
                 facts, before = [], {rate: noisy[rate] for rate in accuracy if rate in noisy}
             if accuracy or before or facts:
                 note, rows = _build_stage2_rows(accuracy, n_changed, before, rates)

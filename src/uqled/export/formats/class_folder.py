@@ -16,7 +16,7 @@ class ClassFolderFormat(ImageFolderFormat):
 
     def write(self, plan: ExportPlan, target: Path, options: WriteOptions) -> dict[str, Any]:
         labels, codes = plan.corrected.labels, plan.corrected.codes
-        # The class as the source writes it where that is a text, else the name that is shown.
+        # The class as the source spells it if that is a text, otherwise its displayed name.
         is_text = labels.values.dtype.kind in "UTO"
         folders = name_class_folders(labels.values.tolist() if is_text else labels.names)
         used_names: dict[str, set[str]] = {}

@@ -100,7 +100,7 @@ def _replace_labels(plan: ExportPlan, text: CsvText, separator: str) -> bytes | 
     rows, labels = _list_labels(plan, entries)
     try:
         return records.replace_entries(text.positions[rows].tolist(), labels.tolist())
-    except ValueError:  # a class whose name the file's encoding or quoting does not have
+    except ValueError:  # a class name that the file's encoding or quoting cannot express
         return None
 
 
@@ -139,7 +139,7 @@ def _make_frame(plan: ExportPlan, text: CsvText | None) -> tuple[Any, str]:
     labels = frame[source.label].to_numpy(copy=True).astype(object)
     labels[~is_own] = corrected.values[~find_unchanged(plan)]
     frame[source.label] = labels if is_own.any() else corrected.values
-    if images and "id" not in frame.columns:  # so that rows without their image have a name
+    if images and "id" not in frame.columns:  # so that rows whose image is left out have a name
         frame.insert(0, "id", samples.raw.ids[rows])
     return frame, source.label
 

@@ -54,7 +54,7 @@ class ParquetFormat(ExportFormat):
 
     def read_class_numbers(self, out: Path, note: Mapping[str, Any]) -> NDArray[np.int32]:
         column = read_parquet(out, [note["label"]]).column(0).to_pylist()
-        spelling = {value: str(value) for value in note["classes"]}  # 7.0 is how a column has 7
+        spelling = {value: str(value) for value in note["classes"]}  # a float column holds 7 as 7.0
         return number_labels((spelling.get(value, str(value)) for value in column), note, out)
 
 

@@ -28,7 +28,7 @@ from uqled.storage.reading import (
 )
 from uqled.storage.zip_files import open_zip
 
-#: Bytes that hold every header: NumPy itself reads no longer ones.
+#: The longest header: NumPy itself reads no longer ones.
 HEADER_BYTES = 16_384
 _PIECE = 2**20  # bytes unpacked at a time
 _ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # as NumPy writes

@@ -21,7 +21,7 @@ from uqled.storage.reading import explain_file_problems, name_file
 
 #: One of these says that a folder is an array or a group of arrays.
 ZARR_FILES = ("zarr.json", ".zarray", ".zgroup")
-#: How chunks may be packed. There are others, and one of them unpickles.
+#: The codecs that chunks may use. There are others, and one of them unpickles.
 _CODECS = frozenset(
     [
         *("bytes", "transpose", "sharding_indexed", "vlen-utf8", "shuffle", "delta", "astype"),
