@@ -191,8 +191,8 @@ def _trace_network(model: nn.Module) -> fx.Graph:
     if str(graphs[0]) != str(graphs[1]):
         raise InputError(
             "model",
-            f"({type(model).__name__}) asks in its forward whether it is being trained (dropout "
-            "applied as a function, perhaps)",
+            f"({type(model).__name__}) checks in its forward whether it is being trained "
+            "(perhaps to apply dropout as a function)",
             "Put nn.Dropout layers into its forward",
         )
     return graphs[1]

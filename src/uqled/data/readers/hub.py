@@ -102,8 +102,8 @@ def read_class_names(schema: Any, subject: str) -> dict[str, list[str]]:
 def _describe_bad_metadata(subject: str, why: str) -> FileError:
     return FileError(
         subject,
-        f"describes itself in a way that cannot be read ({why})",
-        "Download it again, or remove the entry 'huggingface' of its metadata",
+        f"has metadata that cannot be read ({why})",
+        "Download it again, or remove the entry 'huggingface' from its metadata",
     )
 
 
