@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is install
 
 
 def test_keyboard_only(open_page, address, run, ranking):
-    page = open_page(address, helped=False)
+    page = open_page(address, is_helped=False)
     press = page.keyboard.press
     page.wait_for_selector("#keys[open]")  # a stranger is told how it works
     press("Escape")
