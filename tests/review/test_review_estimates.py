@@ -305,7 +305,7 @@ def invoke(*words):
 
 
 @pytest.fixture
-def own(tmp_path):
+def own_run(tmp_path):
     return image_run(tmp_path, N=400)
 
 
