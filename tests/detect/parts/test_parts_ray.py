@@ -225,7 +225,7 @@ def test_a_shard_cut_between_sweeps_is_named(tmp_path: Path) -> None:
     file = folder / "part-1.npy"
     content, times = file.read_bytes(), file.stat()
     reader = Truncating(labels, tmp_path, at=("count_part_joints", 2))
-    inputs = reader, folder, StoredLabels(passes)
+    inputs = reader, folder, StoredArray(passes)
     with pytest.raises(FileError, match=r"part-1\.npy' ends at byte 900") as error_info:
         detect(inputs, tmp_path)
     assert type(error_info.value) is FileError
@@ -238,7 +238,7 @@ def test_a_shard_cut_between_sweeps_is_named(tmp_path: Path) -> None:
     assert_same(detect(inputs, tmp_path), (labels, softmax, passes))  # nor half a file before
 
 
-class StoredLabels:
+class StoredArray:
     """An array that is the same when it comes again."""
 
     fingerprint = "kept"
@@ -253,13 +253,13 @@ class StoredLabels:
 _PROGRAM = """
 import sys
 from pathlib import Path
-from test_parts_ray import KillingDriver, Kept, detect, make_inputs
+from test_parts_ray import KillingDriver, StoredArray, detect, make_inputs
 
 if __name__ == "__main__":
     folder, task = Path(sys.argv[1]), sys.argv[2]
     labels, softmax, passes = make_inputs(8)
-    watched = KillingDriver(labels, folder, at=(task, 3))
-    detect((watched, Kept(softmax), Kept(passes)), folder)
+    reader = KillingDriver(labels, folder, at=(task, 3))
+    detect((reader, StoredArray(softmax), StoredArray(passes)), folder)
 """
 
 
@@ -289,7 +289,7 @@ def test_a_killed_driver_continues(tmp_path: Path, cluster: Any) -> None:
         before = len(reader.reads())
     issues = tmp_path / "out" / "issues"
     times_of_writing = {path.name: path.stat().st_mtime_ns for path in issues.iterdir()}
-    errors = detect((reader, StoredLabels(softmax), StoredLabels(passes)), tmp_path)
+    errors = detect((reader, StoredArray(softmax), StoredArray(passes)), tmp_path)
     assert_same(errors, (labels, softmax, passes))
     assert not {task for task, _ in reader.reads()[before:]} & set(TASKS[:3])  # none again
     reread_parts = [part for task, part in reader.reads() if task == "collect_part_statistics"]
